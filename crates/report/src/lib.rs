@@ -1,0 +1,79 @@
+//! How the libraries talk to whoever runs them, without knowing who that is: progress, warnings, hints and
+//! interruption. A library never prints; the binary implements [`Reporter`] with bars, lines or silence.
+
+use std::fmt;
+
+/// Receives progress and answers whether the work should go on. Implementations are called from many threads.
+pub trait Reporter: Send + Sync {
+    /// A stage begins. `total` counts the units that [`Reporter::advance`] will report, `None` when not known.
+    fn begin(&self, stage: &str, total: Option<u64>, unit: Unit);
+    /// `amount` more units of the current stage are done.
+    fn advance(&self, amount: u64);
+    /// The current stage is over.
+    fn end(&self);
+    /// Something the user should know, which does not stop the work.
+    fn warn(&self, message: &str);
+    /// True after Ctrl-C: long loops return their error enum's `Interrupted` as soon as they see it.
+    fn interrupted(&self) -> bool;
+}
+
+/// What a stage counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes of input or output.
+    Bytes,
+    /// Files, archives or packages.
+    Items,
+}
+
+/// Reports nothing and never interrupts: for tests and for callers that do not care.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Reporter for Silent {
+    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
+    fn advance(&self, _amount: u64) {}
+    fn end(&self) {}
+    fn warn(&self, _message: &str) {}
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+/// What the user can do about an error. The binary prints it as `hint: …` below the error and its causes.
+pub trait Hint: std::error::Error {
+    /// One sentence, imperative, naming the command or flag that helps; `None` when there is nothing to say.
+    fn hint(&self) -> Option<String> {
+        None
+    }
+
+    /// Which exit code the error deserves.
+    fn exit(&self) -> Exit {
+        Exit::Failed
+    }
+}
+
+/// Exit codes of the program; the same for every command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Everything that was asked for is done.
+    Done = 0,
+    /// A check failed or the input is bad.
+    Failed = 1,
+    /// The command line or the configuration is wrong.
+    Usage = 2,
+    /// Done, with something missing that was allowed to be missing; or stopped at a time limit.
+    Partial = 3,
+    /// A temporary trouble (network, a lock held by another run): trying again may help.
+    TryAgain = 4,
+    /// A defect of the program itself.
+    Bug = 70,
+    /// Interrupted by the user (128 + SIGINT).
+    Interrupted = 130,
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", *self as u8)
+    }
+}
