@@ -1,1 +1,24 @@
-//! artifact
+//! Input: ROCm build outputs – TheRock's artifact directories and archives. Output: a [`Catalog`] of artifacts, and
+//! from it archives, flattened trees, listings and findings.
+//!
+//! An artifact is a directory `{name}_{component}_{target_family}` with an `artifact_manifest.txt` that lists its
+//! basedirs; the union of the contents of all basedirs is an installable tree.
+
+pub mod archive;
+pub mod catalog;
+pub mod component;
+pub mod error;
+mod links;
+pub mod manifest;
+pub mod name;
+pub mod pattern;
+mod scan;
+pub mod targets;
+
+pub use catalog::{Artifact, Catalog, Collision, Entry, EntryKind, Form, Ignored, Owner};
+pub use component::Component;
+pub use error::Error;
+pub use manifest::{DistInfo, Manifest};
+pub use name::ArtifactName;
+pub use pattern::{Pattern, Predicate};
+pub use targets::TargetTable;

@@ -1,0 +1,414 @@
+//! Input: a directory of artifacts, exploded and in archives. Output: the [`Catalog`]: every artifact with its files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use report::{Reporter, Unit};
+use serde::Serialize;
+
+use crate::archive::Compression;
+use crate::component::Component;
+use crate::error::Error;
+use crate::name::{self, ArtifactName};
+use crate::scan::{self, MANIFEST};
+use crate::targets;
+
+/// The artifacts of one build.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    /// Sorted by name.
+    pub artifacts: Vec<Artifact>,
+    /// What else lies in the directory, sorted by path.
+    pub ignored: Vec<Ignored>,
+}
+
+/// One artifact.
+#[derive(Debug, Clone)]
+pub struct Artifact {
+    /// Its name.
+    pub name: ArtifactName,
+    /// The directory that holds the basedirs: the artifact itself, or the place its archive is unpacked at.
+    pub root: PathBuf,
+    /// Where it comes from.
+    pub form: Form,
+    /// Relative to the root, with `/`, in the manifest's order. Some may not exist on disk.
+    pub basedirs: Vec<String>,
+    /// Everything below the basedirs, sorted by basedir and path.
+    pub entries: Vec<Entry>,
+}
+
+/// How an artifact is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Form {
+    /// As a directory.
+    Directory,
+    /// As an archive.
+    Archive {
+        /// The archive.
+        path: PathBuf,
+        /// Its SHA-256 digest in lower-case hexadecimal.
+        digest: String,
+    },
+}
+
+/// One file, directory or symbolic link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Index into [`Artifact::basedirs`].
+    pub basedir: usize,
+    /// Relative to the basedir, with `/`: its place in the flattened tree.
+    pub path: String,
+    /// What it is.
+    pub kind: EntryKind,
+}
+
+/// What an entry is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A regular file.
+    File {
+        /// In bytes.
+        size: u64,
+        /// Whether anyone may execute it.
+        executable: bool,
+    },
+    /// A directory; its contents are entries of their own.
+    Directory,
+    /// A symbolic link, not followed.
+    Symlink {
+        /// The text of the link.
+        target: String,
+    },
+}
+
+/// Something in the directory that is no artifact.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Ignored {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Why it is not read.
+    pub reason: String,
+}
+
+/// One path of the flattened tree that several places provide.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Collision {
+    /// The path in the flattened tree.
+    pub path: String,
+    /// Who provides it: two or more, in catalog order.
+    pub owners: Vec<Owner>,
+}
+
+/// Who provides a path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Owner {
+    /// The artifact.
+    pub artifact: ArtifactName,
+    /// The basedir in it.
+    pub basedir: String,
+    /// Where the file lies on disk.
+    pub file: PathBuf,
+}
+
+impl std::fmt::Display for Owner {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "`{}` (basedir `{}`)",
+            self.artifact, self.basedir
+        )
+    }
+}
+
+/// One artifact of a directory before it is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    Directory(PathBuf),
+    Archive(PathBuf, Compression),
+}
+
+impl Place {
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Directory(path) | Self::Archive(path, _) => path,
+        }
+    }
+}
+
+/// What a directory of artifacts holds, by name only.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    pub(crate) places: Vec<(ArtifactName, Place)>,
+    pub(crate) ignored: Vec<Ignored>,
+    /// Names that were meant as artifacts and archives that exist twice.
+    pub(crate) problems: Vec<Error>,
+}
+
+/// Sorts the entries of a directory into artifacts and everything else, without opening any of them.
+pub(crate) fn survey(directory: &Path) -> Result<Survey, Error> {
+    let mut survey = Survey::default();
+    let mut paths: Vec<(PathBuf, std::fs::FileType)> = Vec::new();
+    for found in fs_err::read_dir(directory)? {
+        let found = found?;
+        paths.push((found.path(), found.file_type()?));
+    }
+    paths.sort_by(|left, right| left.0.cmp(&right.0));
+    let mut found: BTreeMap<ArtifactName, Vec<Place>> = BTreeMap::new();
+    for (path, file_type) in paths {
+        let file_name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        match classify(&path, &file_name, file_type) {
+            Class::Artifact(name, place) => found.entry(name).or_default().push(place),
+            Class::Ignored(reason) => survey.ignored.push(Ignored {
+                path,
+                reason: reason.to_owned(),
+            }),
+            Class::Malformed(name) => survey.problems.push(Error::MalformedName { name, path }),
+        }
+    }
+    for (name, mut places) in found {
+        // Directories sort before archives, and TheRock's build leaves both side by side.
+        let used = places.remove(0);
+        for place in places {
+            if matches!(used, Place::Directory(_)) {
+                let reason = "the directory of the same name is used".to_owned();
+                survey.ignored.push(Ignored {
+                    path: place.path().to_owned(),
+                    reason,
+                });
+            } else {
+                survey.problems.push(Error::DuplicateArtifact {
+                    artifact: name.to_string(),
+                    first: used.path().to_owned(),
+                    second: place.path().to_owned(),
+                });
+            }
+        }
+        survey.places.push((name, used));
+    }
+    survey
+        .ignored
+        .sort_by(|left, right| left.path.cmp(&right.path));
+    Ok(survey)
+}
+
+enum Class {
+    Artifact(ArtifactName, Place),
+    Ignored(&'static str),
+    Malformed(String),
+}
+
+fn classify(path: &Path, file_name: &str, file_type: std::fs::FileType) -> Class {
+    if file_type.is_symlink() {
+        return Class::Ignored("symbolic links are not followed");
+    }
+    if file_type.is_dir() {
+        let has_manifest = fs_err::symlink_metadata(path.join(MANIFEST)).is_ok();
+        return match ArtifactName::parse(file_name) {
+            // Without a manifest only a known component makes it an artifact, and then a broken one.
+            Some(name) if has_manifest || name.known_component().is_some() => {
+                Class::Artifact(name, Place::Directory(path.to_owned()))
+            }
+            None if has_manifest => Class::Malformed(file_name.to_owned()),
+            _ => Class::Ignored("a directory that is no artifact"),
+        };
+    }
+    if !file_type.is_file() {
+        return Class::Ignored("neither a directory nor a file");
+    }
+    if let Some((name, compression)) = ArtifactName::parse_archive(file_name) {
+        return Class::Artifact(name, Place::Archive(path.to_owned(), compression));
+    }
+    match (
+        Compression::split(file_name),
+        Path::new(file_name)
+            .extension()
+            .and_then(|end| end.to_str()),
+    ) {
+        (Some((stem, _)), _) if name::looks_like_artifact(stem) => {
+            Class::Malformed(stem.to_owned())
+        }
+        (_, Some("sha256sum")) => Class::Ignored("the sidecar of an archive"),
+        (_, Some("fprint")) => Class::Ignored("a build fingerprint"),
+        _ => Class::Ignored("a file that is no artifact archive"),
+    }
+}
+
+impl Catalog {
+    /// Reads a directory of artifacts. Archives are checked against their sidecars and unpacked below `scratch`, once
+    /// for each digest: a later run with the same archive finds it there. Nothing depends on directory order, and the
+    /// directory itself is only read.
+    ///
+    /// # Errors
+    /// The first defect in name order: a name that was meant as an artifact, a missing or lying manifest, a damaged
+    /// archive, a link out of the tree. An artifact of an unknown component is a warning.
+    pub fn open(directory: &Path, scratch: &Path, reporter: &dyn Reporter) -> Result<Self, Error> {
+        let survey = survey(directory)?;
+        if let Some(problem) = survey.problems.into_iter().next() {
+            return Err(problem);
+        }
+        let mut catalog = Self {
+            artifacts: Vec::new(),
+            ignored: survey.ignored,
+        };
+        let total = survey.places.len() as u64;
+        reporter.begin("Reading artifacts", Some(total), Unit::Items);
+        for (name, place) in survey.places {
+            catalog
+                .artifacts
+                .push(Artifact::open(name, &place, scratch, reporter)?);
+            reporter.advance(1);
+        }
+        reporter.end();
+        for artifact in catalog
+            .artifacts
+            .iter()
+            .filter(|artifact| artifact.name.known_component().is_none())
+        {
+            let known = Component::CHAIN.map(Component::name).join(", ");
+            let component = &artifact.name.component;
+            reporter.warn(&format!(
+                "artifact `{}` has the unknown component `{component}` (known: {known})",
+                artifact.name
+            ));
+        }
+        Ok(catalog)
+    }
+
+    /// The artifact of that name.
+    pub fn get(&self, name: &str, component: &str, target_family: &str) -> Option<&Artifact> {
+        let matches = |artifact: &&Artifact| {
+            let found = &artifact.name;
+            (
+                found.name.as_str(),
+                found.component.as_str(),
+                found.target_family.as_str(),
+            ) == (name, component, target_family)
+        };
+        self.artifacts.iter().find(matches)
+    }
+
+    /// The target families of all artifacts that hold at least one basedir, without `generic`, in numeric order.
+    pub fn target_families(&self) -> Vec<String> {
+        let specific = self
+            .artifacts
+            .iter()
+            .filter(|artifact| !artifact.name.is_generic() && artifact.holds_basedir());
+        let mut families: Vec<String> = specific
+            .map(|artifact| artifact.name.target_family.clone())
+            .collect();
+        targets::sort(&mut families);
+        families
+    }
+
+    /// Every path of the flattened tree that is provided more than once, sorted. Directories may be shared; a file or
+    /// link beside anything else may not. Contents are not compared.
+    pub fn collisions(&self) -> Vec<Collision> {
+        let mut all: Vec<(&str, usize, usize)> = Vec::new();
+        for (artifact_index, artifact) in self.artifacts.iter().enumerate() {
+            let entries = artifact.entries.iter().enumerate();
+            all.extend(entries.map(|(index, entry)| (entry.path.as_str(), artifact_index, index)));
+        }
+        all.sort_unstable();
+        let mut collisions = Vec::new();
+        for group in all
+            .chunk_by(|left, right| left.0 == right.0)
+            .filter(|group| group.len() > 1)
+        {
+            let entry = |place: &(&str, usize, usize)| &self.artifacts[place.1].entries[place.2];
+            if group
+                .iter()
+                .all(|place| entry(place).kind == EntryKind::Directory)
+            {
+                continue;
+            }
+            let owners = group
+                .iter()
+                .map(|place| self.artifacts[place.1].owner(entry(place)))
+                .collect();
+            collisions.push(Collision {
+                path: group[0].0.to_owned(),
+                owners,
+            });
+        }
+        collisions
+    }
+}
+
+impl Artifact {
+    fn open(
+        name: ArtifactName,
+        place: &Place,
+        scratch: &Path,
+        reporter: &dyn Reporter,
+    ) -> Result<Self, Error> {
+        let (root, form) = match place {
+            Place::Directory(path) => (path.clone(), Form::Directory),
+            Place::Archive(path, _) => {
+                // Archives follow with `archive::unpack`.
+                return Err(Error::NotAnArtifact {
+                    path: scratch.join(path),
+                });
+            }
+        };
+        let scan = scan::scan(&root, &name, place.path(), reporter)?.strict()?;
+        Ok(Self {
+            name,
+            root,
+            form,
+            basedirs: scan.basedirs,
+            entries: scan.entries,
+        })
+    }
+
+    /// Where an entry of this artifact lies on disk.
+    pub fn path(&self, entry: &Entry) -> PathBuf {
+        self.root
+            .join(&self.basedirs[entry.basedir])
+            .join(&entry.path)
+    }
+
+    /// The directory of a basedir on disk.
+    pub fn basedir_path(&self, basedir: usize) -> PathBuf {
+        self.root.join(&self.basedirs[basedir])
+    }
+
+    /// Who provides an entry of this artifact.
+    pub fn owner(&self, entry: &Entry) -> Owner {
+        let basedir = self.basedirs[entry.basedir].clone();
+        Owner {
+            artifact: self.name.clone(),
+            basedir,
+            file: self.path(entry),
+        }
+    }
+
+    /// The paths of the entries in the flattened tree, without repetitions.
+    pub fn paths(&self) -> BTreeSet<&str> {
+        self.entries
+            .iter()
+            .map(|entry| entry.path.as_str())
+            .collect()
+    }
+
+    /// Number of files and links, and the bytes of the files.
+    pub fn size(&self) -> (u64, u64) {
+        let (mut files, mut bytes) = (0, 0);
+        for entry in &self.entries {
+            match entry.kind {
+                EntryKind::File { size, .. } => (files, bytes) = (files + 1, bytes + size),
+                EntryKind::Symlink { .. } => files += 1,
+                EntryKind::Directory => {}
+            }
+        }
+        (files, bytes)
+    }
+
+    fn holds_basedir(&self) -> bool {
+        !self.entries.is_empty()
+            || (0..self.basedirs.len()).any(|basedir| self.basedir_path(basedir).is_dir())
+    }
+}

@@ -1,0 +1,294 @@
+//! What can go wrong with artifacts, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use report::{Exit, Hint};
+
+/// Every failure of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Reading or writing a file failed; the message of the source names the path.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The user asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+
+    /// A directory or archive that was meant as an artifact has a name that does not parse.
+    #[error(
+        "`{path}` is not named like an artifact: `{name}` does not have exactly three fields separated by `_`"
+    )]
+    MalformedName {
+        /// The name without archive suffixes.
+        name: String,
+        /// Where it lies.
+        path: PathBuf,
+    },
+    /// An artifact directory or archive without `artifact_manifest.txt`.
+    #[error("artifact `{artifact}` at `{path}` has no artifact_manifest.txt")]
+    MissingManifest {
+        /// The artifact.
+        artifact: String,
+        /// The directory or archive.
+        path: PathBuf,
+    },
+    /// A line of `artifact_manifest.txt` that cannot be a basedir.
+    #[error("artifact_manifest.txt of `{path}` lists `{line}`, which is not a plain relative path")]
+    UnsafeBasedir {
+        /// The directory or archive.
+        path: PathBuf,
+        /// The offending line.
+        line: String,
+    },
+    /// Two lines of `artifact_manifest.txt` claim the same files.
+    #[error(
+        "artifact_manifest.txt of `{path}` lists `{inner}` inside `{outer}`, so its files have two places"
+    )]
+    NestedBasedirs {
+        /// The directory or archive.
+        path: PathBuf,
+        /// The enclosing basedir.
+        outer: String,
+        /// The enclosed basedir.
+        inner: String,
+    },
+    /// Files that no basedir of the manifest covers.
+    #[error(
+        "artifact `{artifact}` at `{path}` holds {count} files that artifact_manifest.txt does not cover, first `{first}`"
+    )]
+    OutsideBasedirs {
+        /// The artifact.
+        artifact: String,
+        /// The directory or archive.
+        path: PathBuf,
+        /// How many there are.
+        count: usize,
+        /// The first of them, sorted.
+        first: String,
+    },
+    /// Something that is neither file, directory nor symbolic link.
+    #[error("`{path}` is a {what}; artifacts hold files, directories and symbolic links")]
+    UnsupportedFile {
+        /// Where it lies.
+        path: PathBuf,
+        /// A device, a socket, …
+        what: &'static str,
+    },
+    /// A file name that is not UTF-8, which no wheel can hold.
+    #[error("the file name `{path}` is not UTF-8")]
+    NotUnicode {
+        /// The name, with replacement characters.
+        path: PathBuf,
+    },
+    /// A symbolic link that leaves the tree its basedir makes.
+    #[error("the link `{link}` in `{path}` points to `{target}`, out of the tree")]
+    LinkLeavesTree {
+        /// The artifact's directory or archive.
+        path: PathBuf,
+        /// The link, relative to the artifact.
+        link: String,
+        /// Its text.
+        target: String,
+    },
+    /// The same artifact exists twice.
+    #[error("artifact `{artifact}` is there twice: `{first}` and `{second}`")]
+    DuplicateArtifact {
+        /// The artifact.
+        artifact: String,
+        /// One place.
+        first: PathBuf,
+        /// The other place.
+        second: PathBuf,
+    },
+    /// One path would come from two places.
+    #[error("`{path}` is provided twice, by {first} and by {second}")]
+    Conflict {
+        /// The path in the flattened tree.
+        path: String,
+        /// Artifact and basedir, in backticks.
+        first: String,
+        /// Artifact and basedir, in backticks.
+        second: String,
+    },
+
+    /// An archive cannot be read to its end.
+    #[error("could not read the archive `{path}`")]
+    DamagedArchive {
+        /// The archive.
+        path: PathBuf,
+        /// What the decompressor or the tar reader said.
+        #[source]
+        source: io::Error,
+    },
+    /// An archive holds something that must not be unpacked.
+    #[error("refused to unpack `{member}` of the archive `{path}`: {reason}")]
+    UnsafeMember {
+        /// The archive.
+        path: PathBuf,
+        /// The member's name.
+        member: String,
+        /// Why.
+        reason: String,
+    },
+    /// The first member of an archive is not the manifest.
+    #[error("the archive `{path}` does not begin with artifact_manifest.txt but with `{member}`")]
+    ManifestNotFirst {
+        /// The archive.
+        path: PathBuf,
+        /// The first member.
+        member: String,
+    },
+    /// An archive whose name ends in neither `.tar.zst` nor `.tar.xz`.
+    #[error("`{path}` is not an artifact archive: its name ends in neither .tar.zst nor .tar.xz")]
+    UnknownArchive {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The sidecar names another digest than the archive has.
+    #[error("`{path}` has the SHA-256 digest `{actual}`, but its sidecar says `{expected}`")]
+    DigestMismatch {
+        /// The archive.
+        path: PathBuf,
+        /// Hexadecimal, from the sidecar.
+        expected: String,
+        /// Hexadecimal, of the file.
+        actual: String,
+    },
+    /// A sidecar without a digest in it.
+    #[error("the sidecar `{path}` does not begin with a SHA-256 digest")]
+    MalformedSidecar {
+        /// The sidecar.
+        path: PathBuf,
+    },
+    /// Writing an archive failed.
+    #[error("could not write the archive `{path}`")]
+    WriteArchive {
+        /// The archive.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+
+    /// The output holds something this program did not write.
+    #[error("the output `{path}` is not empty and was not made by this command")]
+    OutputNotOurs {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The input is neither an artifact directory nor an archive.
+    #[error("`{path}` is neither an artifact directory nor an artifact archive")]
+    NotAnArtifact {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The directory of artifacts holds none.
+    #[error("there is no artifact in `{path}`")]
+    NoArtifacts {
+        /// The directory.
+        path: PathBuf,
+    },
+
+    /// `therock_manifest.json` is not where it has to be.
+    #[error(
+        "there is no therock_manifest.json: artifact `base_lib_generic` does not hold `{path}`"
+    )]
+    ManifestNotFound {
+        /// The fixed path below the directory of artifacts.
+        path: PathBuf,
+    },
+    /// A JSON file that does not parse or misses a field.
+    #[error("could not understand `{path}`")]
+    MalformedJson {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A table of GPU targets that does not parse.
+    #[error("could not understand the table of GPU targets")]
+    MalformedTargets(#[source] Box<toml::de::Error>),
+    /// A GPU target or family that no table knows.
+    #[error("unknown GPU target or family `{name}`")]
+    UnknownFamily {
+        /// What was asked for.
+        name: String,
+        /// The known name that looks most like it.
+        nearest: Option<String>,
+        /// All known names.
+        known: Vec<String>,
+    },
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::Io(source) | Self::WriteArchive { source, .. } => return storage_hint(source),
+            Self::MalformedName { .. } => {
+                "rename it to {name}_{component}_{target}, for example `core-hip_lib_generic`; fields cannot hold `_`"
+            }
+            Self::MissingManifest { .. } => {
+                "write one basedir per line into it, for example `stage`, or move the directory away if it is no artifact"
+            }
+            Self::OutsideBasedirs { .. } => {
+                "add their basedir to artifact_manifest.txt, or remove the files"
+            }
+            Self::UnsafeBasedir { .. } | Self::NestedBasedirs { .. } => {
+                "correct artifact_manifest.txt: one relative directory per line, none inside another"
+            }
+            Self::DuplicateArtifact { .. } => "keep one of the two and move the other away",
+            Self::Conflict { .. } => {
+                "leave one of the two artifacts out, or remove the file from one of them"
+            }
+            Self::DamagedArchive { .. } | Self::DigestMismatch { .. } => {
+                "fetch the archive again; it is incomplete or was changed after its digest was taken"
+            }
+            Self::ManifestNotFirst { .. } => "write the archive with `rocwheel artifact archive`",
+            Self::MalformedSidecar { .. } => {
+                "remove the sidecar, or write it again with `sha256sum`"
+            }
+            Self::OutputNotOurs { .. } => "choose an empty directory, or remove this one",
+            Self::ManifestNotFound { .. } => {
+                "fetch the artifact `base_lib_generic`, which every ROCm build makes, or use `rocwheel artifact import`"
+            }
+            Self::LinkLeavesTree { .. } => {
+                "make the link relative to a file of the same artifact, or remove it"
+            }
+            Self::NoArtifacts { .. } => {
+                "an artifact is called {name}_{component}_{target} and holds artifact_manifest.txt"
+            }
+            Self::UnknownFamily { nearest, known, .. } => {
+                let known = known.join(", ");
+                return Some(match nearest {
+                    Some(name) => format!("did you mean `{name}`? Known are: {known}"),
+                    None => format!("known are: {known}"),
+                });
+            }
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Interrupted => Exit::Interrupted,
+            Self::UnknownFamily { .. } | Self::UnknownArchive { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+}
+
+fn storage_hint(source: &io::Error) -> Option<String> {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Some("make room on the disk and run it again".into())
+        }
+        io::ErrorKind::PermissionDenied => {
+            Some("check the permissions of the path and of its directory".into())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,229 @@
+//! Input: `share/therock/therock_manifest.json` and `dist_info.json` of the artifact `base_lib_generic`. Output: which
+//! ROCm this is, how it was built and for which GPU targets.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::catalog::Catalog;
+use crate::error::Error;
+
+/// The artifact that holds both files.
+pub const BASE_ARTIFACT: &str = "base_lib_generic";
+/// The directory of both files in [`BASE_ARTIFACT`], basedir included.
+pub const MANIFEST_DIRECTORY: &str = "base/aux-overlay/stage/share/therock";
+/// The file [`Manifest`] is read from.
+pub const MANIFEST_FILE: &str = "therock_manifest.json";
+/// The file [`DistInfo`] is read from.
+pub const DIST_INFO_FILE: &str = "dist_info.json";
+
+/// What `therock_manifest.json` says. Keys this program does not know are kept, in their order.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The commit of the build system; `null` when it was not built from git.
+    #[serde(default)]
+    pub the_rock_commit: Option<String>,
+    /// The job that built it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub github_job: Option<String>,
+    /// The run that built it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub github_run_id: Option<String>,
+    /// The full version, for example `7.1.0a20260822`.
+    pub rocm_package_version: String,
+    /// Its first three numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rocm_version: Option<String>,
+    /// The sources, sorted by path.
+    #[serde(default)]
+    pub submodules: Vec<Submodule>,
+    /// Build flags; values are booleans or integers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flags: Option<Map<String, Value>>,
+    /// All other keys.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// One source repository of a build.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Submodule {
+    /// Its name.
+    pub submodule_name: String,
+    /// Where it lies in the build system's tree.
+    pub submodule_path: String,
+    /// Where it was fetched from.
+    #[serde(default)]
+    pub submodule_url: Value,
+    /// The commit it was built from.
+    #[serde(default)]
+    pub pin_sha: Value,
+    /// The patches applied to it.
+    #[serde(default)]
+    pub patches: Value,
+    /// All other keys.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+impl Manifest {
+    /// Reads the file at `path`.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        read_json(path)
+    }
+
+    /// Reads the manifest of the build a catalog comes from.
+    ///
+    /// # Errors
+    /// [`Error::ManifestNotFound`] when `base_lib_generic` is missing or does not hold it.
+    pub fn find(catalog: &Catalog) -> Result<Self, Error> {
+        let path = locate(catalog, MANIFEST_FILE).ok_or_else(|| Error::ManifestNotFound {
+            path: [BASE_ARTIFACT, MANIFEST_DIRECTORY, MANIFEST_FILE]
+                .iter()
+                .collect(),
+        })?;
+        Self::read(&path)
+    }
+
+    /// Whether a boolean build flag is set; absent means no.
+    pub fn flag(&self, name: &str) -> bool {
+        self.flags
+            .as_ref()
+            .and_then(|flags| flags.get(name))
+            .is_some_and(|value| match value {
+                Value::Bool(set) => *set,
+                Value::Number(number) => number.as_i64() != Some(0),
+                _ => false,
+            })
+    }
+
+    /// Whether device code was split from the host libraries (flag `KPACK_SPLIT_ARTIFACTS`).
+    pub fn is_split(&self) -> bool {
+        self.flag("KPACK_SPLIT_ARTIFACTS")
+    }
+
+    /// The file's text: two spaces of indentation, non-ASCII text as it is, a final newline.
+    pub fn to_json(&self) -> String {
+        to_json(self)
+    }
+}
+
+/// What `dist_info.json` says. Keys this program does not know are kept.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DistInfo {
+    /// The GPU targets the build was made for, separated by `;`.
+    pub dist_amdgpu_targets: String,
+    /// All other keys.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+impl DistInfo {
+    /// Reads the file at `path`.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        read_json(path)
+    }
+
+    /// Reads the file of the build a catalog comes from; `None` when it has none.
+    pub fn find(catalog: &Catalog) -> Result<Option<Self>, Error> {
+        locate(catalog, DIST_INFO_FILE)
+            .map(|path| Self::read(&path))
+            .transpose()
+    }
+
+    /// The GPU targets in the order of the file.
+    pub fn targets(&self) -> Vec<&str> {
+        self.dist_amdgpu_targets
+            .split([';', ','])
+            .map(str::trim)
+            .filter(|target| !target.is_empty())
+            .collect()
+    }
+
+    /// The file's text: two spaces of indentation and a final newline.
+    pub fn to_json(&self) -> String {
+        to_json(self)
+    }
+}
+
+fn locate(catalog: &Catalog, file: &str) -> Option<PathBuf> {
+    let artifact = catalog
+        .artifacts
+        .iter()
+        .find(|artifact| artifact.name.to_string() == BASE_ARTIFACT)?;
+    let path = artifact.root.join(MANIFEST_DIRECTORY).join(file);
+    path.is_file().then_some(path)
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
+    let text = fs_err::read(path)?;
+    serde_json::from_slice(&text).map_err(|source| Error::MalformedJson {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn to_json<T: Serialize>(value: &T) -> String {
+    let mut text =
+        serde_json::to_string_pretty(value).expect("plain data with text keys always serialises");
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"{
+  "the_rock_commit": null,
+  "github_run_id": "17",
+  "rocm_package_version": "7.1.0a20260822",
+  "rocm_version": "7.1.0",
+  "submodules": [
+    {
+      "submodule_name": "hip",
+      "submodule_path": "rocm-systems",
+      "submodule_url": "https://example.invalid/é",
+      "pin_sha": "abc",
+      "patches": [],
+      "depth": 1
+    }
+  ],
+  "flags": {
+    "KPACK_SPLIT_ARTIFACTS": true,
+    "ROCM_BUILD_FLAGS_CANARY_INTEGER_NEGATIVE": -17,
+    "OFF": false
+  },
+  "zeta": true,
+  "alpha": "x"
+}
+"#;
+
+    #[test]
+    fn a_manifest_survives_a_round_trip() {
+        let manifest: Manifest = serde_json::from_str(TEXT).unwrap();
+        assert_eq!(manifest.to_json(), TEXT);
+        assert!(manifest.is_split() && !manifest.flag("OFF") && !manifest.flag("ABSENT"));
+        assert!(manifest.flag("ROCM_BUILD_FLAGS_CANARY_INTEGER_NEGATIVE"));
+    }
+
+    #[test]
+    fn only_the_version_is_required() {
+        let manifest: Manifest =
+            serde_json::from_str(r#"{"rocm_package_version": "6.4.0"}"#).unwrap();
+        assert!(!manifest.is_split());
+        assert!(serde_json::from_str::<Manifest>("{}").is_err());
+    }
+
+    #[test]
+    fn targets_of_dist_info() {
+        let info: DistInfo =
+            serde_json::from_str(r#"{"dist_amdgpu_targets": "gfx942;gfx1100;", "k": 1}"#).unwrap();
+        assert_eq!(info.targets(), ["gfx942", "gfx1100"]);
+        assert_eq!(
+            info.to_json(),
+            "{\n  \"dist_amdgpu_targets\": \"gfx942;gfx1100;\",\n  \"k\": 1\n}\n"
+        );
+    }
+}

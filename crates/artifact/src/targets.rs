@@ -1,0 +1,351 @@
+//! Input: the table of GPU targets (`data/targets.toml`) and lists of targets and families. Output: targets.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+const TABLE: &str = include_str!("../../../data/targets.toml");
+
+/// The target without its features: what comes before the first `:` (`gfx942` of `gfx942:xnack+`).
+pub fn base_target(target: &str) -> &str {
+    target.split(':').next().unwrap_or(target)
+}
+
+/// Orders targets as people do: by major, minor and stepping, so `gfx90a` comes before `gfx942` and both before
+/// `gfx1010`. The last two characters of a name are hexadecimal digits, what is before them is decimal. Variants of one
+/// target follow it in the order of their features; names of another form come last, as text.
+pub fn compare(left: &str, right: &str) -> Ordering {
+    key(left).cmp(&key(right)).then_with(|| left.cmp(right))
+}
+
+fn key(target: &str) -> (bool, u32, u32) {
+    let parsed = base_target(target).strip_prefix("gfx").and_then(|digits| {
+        let split = digits
+            .len()
+            .checked_sub(2)
+            .filter(|split| *split > 0 && digits.is_ascii())?;
+        let (major, rest) = digits.split_at(split);
+        let all_digits = major.bytes().all(|byte| byte.is_ascii_digit())
+            && rest
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let numbers = all_digits.then(|| (major.parse(), u32::from_str_radix(rest, 16)));
+        numbers.and_then(|(major, rest)| Some((major.ok()?, rest.ok()?)))
+    });
+    parsed.map_or((true, 0, 0), |(major, rest)| (false, major, rest))
+}
+
+/// Sorts with [`compare`] and removes repetitions.
+pub fn sort(targets: &mut Vec<String>) {
+    targets.sort_by(|left, right| compare(left, right));
+    targets.dedup();
+}
+
+/// One GPU target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// The LLVM name, for example `gfx942`.
+    pub name: String,
+    /// The product most people know it by.
+    pub product: String,
+    /// The groups it belongs to; it is also a family of its own, which is not listed.
+    pub families: Vec<String>,
+}
+
+/// The known GPU targets, in the order of the table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TargetTable {
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    target: Vec<Target>,
+}
+
+impl TargetTable {
+    /// The table this program was built with.
+    pub fn embedded() -> Self {
+        Self::parse(TABLE).expect("data/targets.toml parses: a test sees to it")
+    }
+
+    fn parse(text: &str) -> Result<Self, Error> {
+        let file: File =
+            toml::from_str(text).map_err(|source| Error::MalformedTargets(Box::new(source)))?;
+        Ok(Self {
+            targets: file.target,
+        })
+    }
+
+    /// The table with the entries of a user's file: targets of the same name are replaced, others come last.
+    pub fn with_override(mut self, text: &str) -> Result<Self, Error> {
+        for target in Self::parse(text)?.targets {
+            match self
+                .targets
+                .iter_mut()
+                .find(|known| known.name == target.name)
+            {
+                Some(known) => *known = target,
+                None => self.targets.push(target),
+            }
+        }
+        Ok(self)
+    }
+
+    /// The targets in the order of the table.
+    pub fn targets(&self) -> &[Target] {
+        &self.targets
+    }
+
+    /// The entry of a target, with or without features.
+    pub fn get(&self, target: &str) -> Option<&Target> {
+        let base = base_target(target);
+        self.targets.iter().find(|known| known.name == base)
+    }
+
+    /// Whether the table has the target, with or without features.
+    pub fn is_known(&self, target: &str) -> bool {
+        self.get(target).is_some()
+    }
+
+    /// The product name of a target, with or without features.
+    pub fn product(&self, target: &str) -> Option<&str> {
+        self.get(target).map(|known| known.product.as_str())
+    }
+
+    /// All names [`TargetTable::expand`] knows, sorted: the targets and their groups.
+    pub fn family_names(&self) -> BTreeSet<&str> {
+        let groups = self
+            .targets
+            .iter()
+            .flat_map(|target| target.families.iter().map(String::as_str));
+        self.targets
+            .iter()
+            .map(|target| target.name.as_str())
+            .chain(groups)
+            .collect()
+    }
+
+    /// The targets of one family in the order of the table; empty when it is unknown.
+    pub fn members(&self, family: &str) -> Vec<&str> {
+        let belongs = |target: &&Target| {
+            target.name == family || target.families.iter().any(|name| name == family)
+        };
+        self.targets
+            .iter()
+            .filter(belongs)
+            .map(|target| target.name.as_str())
+            .collect()
+    }
+
+    /// Expands a list of targets and families, separated by `;` or `,`, to targets. The order is that of the list,
+    /// repetitions are dropped, a target may carry features (`gfx942:xnack+`). An empty list expands to nothing.
+    ///
+    /// # Errors
+    /// [`Error::UnknownFamily`] for a name that is not in the table.
+    pub fn expand(&self, list: &str) -> Result<Vec<String>, Error> {
+        self.expand_with(list, &[])
+    }
+
+    /// As [`TargetTable::expand`], but the targets in `also` (those found in the input, say) count as known.
+    ///
+    /// # Errors
+    /// [`Error::UnknownFamily`] for a name that is neither in the table nor in `also`.
+    pub fn expand_with(&self, list: &str, also: &[String]) -> Result<Vec<String>, Error> {
+        let mut expanded: Vec<String> = Vec::new();
+        for name in list
+            .split([';', ','])
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+        {
+            let members = self.members(name);
+            let members = if !members.is_empty() {
+                members
+            } else if also.iter().any(|target| target == name)
+                || (name.contains(':') && self.is_known(name))
+            {
+                vec![name]
+            } else {
+                return Err(self.unknown(name));
+            };
+            for member in members {
+                if !expanded.iter().any(|seen| seen == member) {
+                    expanded.push(member.to_owned());
+                }
+            }
+        }
+        Ok(expanded)
+    }
+
+    fn unknown(&self, name: &str) -> Error {
+        let names = self.family_names();
+        let wanted = name.to_lowercase();
+        let nearest = names
+            .iter()
+            .map(|known| (distance(&wanted, &known.to_lowercase()), *known))
+            .min_by(|left, right| left.0.cmp(&right.0).then_with(|| compare(left.1, right.1)))
+            .filter(|(distance, known)| *distance <= known.len() / 3)
+            .map(|(_, known)| known.to_owned());
+        let mut known: Vec<String> = names.into_iter().map(str::to_owned).collect();
+        sort(&mut known);
+        Error::UnknownFamily {
+            name: name.to_owned(),
+            nearest,
+            known,
+        }
+    }
+}
+
+/// How many insertions, deletions and replacements of bytes turn one text into the other.
+fn distance(left: &str, right: &str) -> usize {
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (index, byte) in left.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = index + 1;
+        for (column, other) in right.bytes().enumerate() {
+            let replaced = diagonal + usize::from(byte != other);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::Hint;
+
+    #[test]
+    fn the_embedded_table() {
+        let table = TargetTable::embedded();
+        assert_eq!(table.targets().len(), 28);
+        assert_eq!(table.family_names().len(), 53);
+        assert_eq!(
+            table.members("dcgpu-all"),
+            ["gfx908", "gfx90a", "gfx942", "gfx950", "gfx1250"]
+        );
+        assert_eq!(
+            table.members("dgpu-all"),
+            [
+                "gfx900", "gfx906", "gfx1010", "gfx1011", "gfx1012", "gfx1030", "gfx1031",
+                "gfx1032", "gfx1034", "gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201"
+            ]
+        );
+        assert_eq!(table.members("igpu-all").len(), 9);
+        assert_eq!(
+            table.members("gfx103X-dgpu"),
+            ["gfx1030", "gfx1031", "gfx1032", "gfx1034"]
+        );
+        assert_eq!(
+            table.members("gfx103X-igpu"),
+            ["gfx1033", "gfx1035", "gfx1036"]
+        );
+        assert_eq!(
+            table.members("gfx110X-dgpu"),
+            ["gfx1100", "gfx1101", "gfx1102"]
+        );
+        assert_eq!(table.members("gfx110X-igpu"), ["gfx1103"]);
+        assert!(table.members("gfx90X-dcgpu").is_empty());
+        assert_eq!(table.product("gfx942:xnack+"), Some("MI300A/MI300X CDNA"));
+        assert!(!table.is_known("gfx803"));
+    }
+
+    #[test]
+    fn lists_keep_their_order() {
+        let table = TargetTable::embedded();
+        let expanded = table
+            .expand(" gfx1201 ;gfx94X-dcgpu, gfx120X-all;;gfx942:xnack+")
+            .unwrap();
+        assert_eq!(expanded, ["gfx1201", "gfx942", "gfx1200", "gfx942:xnack+"]);
+        assert_eq!(table.expand(" ; ").unwrap(), Vec::<String>::new());
+        assert_eq!(
+            table.expand_with("gfx803", &["gfx803".into()]).unwrap(),
+            ["gfx803"]
+        );
+    }
+
+    #[test]
+    fn unknown_names_get_a_hint() {
+        let table = TargetTable::embedded();
+        let error = table.expand("gfx942;gfx94x-dcgpu").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "unknown GPU target or family `gfx94x-dcgpu`"
+        );
+        let hint = error.hint().unwrap();
+        assert!(
+            hint.starts_with(
+                "did you mean `gfx94X-dcgpu`? Known are: gfx900, gfx906, gfx908, gfx90a"
+            ),
+            "{hint}"
+        );
+        let hint = table.expand("radeon").unwrap_err().hint().unwrap();
+        assert!(hint.starts_with("known are: "), "{hint}");
+        assert!(table.expand("gfx803:xnack+").is_err());
+    }
+
+    #[test]
+    fn targets_sort_numerically() {
+        let mut targets: Vec<String> = [
+            "gfx1100",
+            "native",
+            "gfx942:xnack+",
+            "gfx90a",
+            "gfx1010",
+            "gfx942",
+            "gfx803",
+            "gfx90c",
+            "gfx906",
+            "gfx9-generic",
+            "gfx942:xnack-",
+            "gfx942",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        sort(&mut targets);
+        assert_eq!(
+            targets,
+            [
+                "gfx803",
+                "gfx906",
+                "gfx90a",
+                "gfx90c",
+                "gfx942",
+                "gfx942:xnack+",
+                "gfx942:xnack-",
+                "gfx1010",
+                "gfx1100",
+                "gfx9-generic",
+                "native"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_user_file_replaces_and_adds() {
+        let text = "[[target]]\nname = \"gfx942\"\nproduct = \"Mine\"\nfamilies = []\n\
+                    [[target]]\nname = \"gfx1300\"\nproduct = \"New\"\nfamilies = [\"dgpu-all\"]\n";
+        let table = TargetTable::embedded().with_override(text).unwrap();
+        assert_eq!(table.product("gfx942"), Some("Mine"));
+        assert_eq!(table.members("dgpu-all").last(), Some(&"gfx1300"));
+        assert!(table.expand("gfx94X-dcgpu").is_err());
+        let error = TargetTable::embedded()
+            .with_override("[[target]]\nnom = 1\n")
+            .unwrap_err();
+        assert!(matches!(error, Error::MalformedTargets(_)));
+    }
+
+    #[test]
+    fn distances() {
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("same", "same"), 0);
+    }
+}
