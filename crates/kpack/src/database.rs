@@ -1,0 +1,329 @@
+//! Input: the path of a file in a flattened tree. Output: the kernel database it belongs to and the GPU target it is
+//! for.
+//!
+//! The rules are data (`data/kernel-databases.toml`): a new library or target is a line there.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde::Deserialize;
+
+use crate::error::Error;
+
+const TABLE: &str = include_str!("../../../data/kernel-databases.toml");
+/// `gfx`, digits, letters, then `-strict` and `-xnack+` or `-xnack-`, each if it is there.
+const TARGET: &str = r"gfx[0-9]+[a-z]*(?:-strict)?(?:-xnack[-+])?";
+
+/// The rules by which kernel database files are recognised.
+#[derive(Debug)]
+pub struct Databases {
+    rules: Vec<Rule>,
+}
+
+/// What a file of a kernel database is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member<'a> {
+    /// The library's name, for example `rocblas`.
+    pub database: &'a str,
+    /// The target with its features (`gfx90a:xnack+`); `None` when the file serves all targets.
+    pub target: Option<String>,
+}
+
+impl Member<'_> {
+    /// The target without its features: `gfx90a`.
+    pub fn base_target(&self) -> Option<&str> {
+        self.target
+            .as_deref()
+            .map(|target| target.split(':').next().unwrap_or(target))
+    }
+}
+
+#[derive(Debug)]
+struct Rule {
+    database: String,
+    path: Regex,
+    target: Option<Regex>,
+    within: Within,
+    fixed: Option<String>,
+    rename: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Within {
+    #[default]
+    Name,
+    Directory,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    rule: Vec<RuleText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleText {
+    database: String,
+    path: String,
+    target: Option<String>,
+    #[serde(default)]
+    within: Within,
+    fixed: Option<String>,
+    #[serde(default)]
+    rename: BTreeMap<String, String>,
+}
+
+impl Databases {
+    /// The rules this program ships with.
+    pub fn embedded() -> &'static Self {
+        static EMBEDDED: LazyLock<Databases> =
+            LazyLock::new(|| Databases::parse(TABLE).expect("the embedded table is tested"));
+        &EMBEDDED
+    }
+
+    /// Reads rules written as in `data/kernel-databases.toml`.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let table: Table = toml::from_str(text)?;
+        let rules = table.rule.into_iter().map(|rule| {
+            Ok(Rule {
+                path: expression(&rule.path)?,
+                target: rule.target.as_deref().map(expression).transpose()?,
+                database: rule.database,
+                within: rule.within,
+                fixed: rule.fixed,
+                rename: rule.rename,
+            })
+        });
+        Ok(Self {
+            rules: rules.collect::<Result<_, Error>>()?,
+        })
+    }
+
+    /// What the file at `path` (relative, with `/`) is to a kernel database; `None` when it belongs to none.
+    pub fn classify(&self, path: &str) -> Option<Member<'_>> {
+        // Directories decide many rules, so a path that is only a directory is no member.
+        if path.ends_with('/') {
+            return None;
+        }
+        let rule = self.rules.iter().find(|rule| rule.path.is_match(path))?;
+        Some(Member {
+            database: &rule.database,
+            target: rule.target_of(path),
+        })
+    }
+}
+
+impl Rule {
+    fn target_of(&self, path: &str) -> Option<String> {
+        if let Some(fixed) = &self.fixed {
+            return Some(fixed.clone());
+        }
+        let expression = self.target.as_ref()?;
+        let token = |text: &str| Some(expression.captures(text)?.get(1)?.as_str().to_owned());
+        let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let found = match self.within {
+            Within::Name => token(name)?,
+            Within::Directory => directories.split('/').find_map(token)?,
+        };
+        Some(
+            self.rename
+                .get(&found)
+                .cloned()
+                .unwrap_or_else(|| features(&found)),
+        )
+    }
+}
+
+/// `gfx90a-xnack+` → `gfx90a:xnack+`, `gfx90a_strict_xnackp_sramecc_` → `gfx90a-strict:xnack+:sramecc-`.
+fn features(token: &str) -> String {
+    let mut target = token.replacen("_strict", "-strict", 1);
+    for feature in ["xnack", "sramecc"] {
+        for (sign, written) in [("+", ["-{}+", "_{}p"]), ("-", ["-{}-", "_{}_"])] {
+            for form in written {
+                target = target.replacen(
+                    &form.replace("{}", feature),
+                    &format!(":{feature}{sign}"),
+                    1,
+                );
+            }
+        }
+    }
+    target
+}
+
+fn expression(text: &str) -> Result<Regex, Error> {
+    Regex::new(&text.replace("{target}", TARGET)).map_err(|source| Error::Expression {
+        expression: text.to_owned(),
+        source: Box::new(source),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Path, database, target.
+    const CASES: &[(&str, &str, Option<&str>)] = &[
+        (
+            "lib/rocblas/library/TensileLibrary_gfx90a.co",
+            "rocblas",
+            Some("gfx90a"),
+        ),
+        (
+            "lib/rocblas/library/Kernels.so-000-gfx90a-xnack+.hsaco",
+            "rocblas",
+            Some("gfx90a:xnack+"),
+        ),
+        (
+            "lib/rocblas/library/Kernels.so-000-gfx90a-xnack-.hsaco",
+            "rocblas",
+            Some("gfx90a:xnack-"),
+        ),
+        (
+            "lib/rocblas/2.47.0/library/TensileLibrary_gfx1100.co",
+            "rocblas",
+            Some("gfx1100"),
+        ),
+        (
+            "lib/rocblas/2.47.0/library/TensileLibrary.dat",
+            "rocblas",
+            None,
+        ),
+        (
+            "lib/rocblas/library/TensileLibrary_Type_HH_fallback.dat",
+            "rocblas",
+            None,
+        ),
+        (
+            "lib/hipblaslt/library/gfx942/extop.yaml",
+            "hipblaslt",
+            Some("gfx942"),
+        ),
+        (
+            "lib/hipsparselt/library/Kernels_gfx950.hsaco",
+            "hipsparselt",
+            Some("gfx950"),
+        ),
+        (
+            "torch/lib/aotriton.images/amd-gfx11xx/flash/x.aks2",
+            "aotriton",
+            Some("gfx11"),
+        ),
+        (
+            "torch/lib/aotriton.images/amd-gfx120x/flash/x.aks2",
+            "aotriton",
+            Some("gfx12_0"),
+        ),
+        (
+            "torch/lib/aotriton.images/amd-gfx942/flash/x.aks2",
+            "aotriton",
+            Some("gfx942"),
+        ),
+        ("share/miopen/db/gfx90878.kdb", "miopen", Some("gfx908")),
+        ("share/miopen/db/gfx942130.db.txt", "miopen", Some("gfx942")),
+        (
+            "share/miopen/db/gfx90a6e.HIP.fdb.txt",
+            "miopen",
+            Some("gfx90a"),
+        ),
+        (
+            "share/miopen/db/gfx942e4.HIP.fdb.txt",
+            "miopen",
+            Some("gfx942"),
+        ),
+        (
+            "share/miopen/db/gfx1030_36.db.txt",
+            "miopen",
+            Some("gfx1030"),
+        ),
+        (
+            "share/miopen/db/gfx908_metadata.tn.model",
+            "miopen",
+            Some("gfx908"),
+        ),
+        ("share/miopen/db/gfx803_36.db.txt", "miopen", None),
+        (
+            "lib/libMIOpenCKGroupedConv_gfx950.so",
+            "miopen",
+            Some("gfx950"),
+        ),
+        (
+            "lib/libdevice_conv_operations_gfx90a_xnackp_sramecc_.a",
+            "composablekernel",
+            Some("gfx90a:xnack+:sramecc-"),
+        ),
+        (
+            "lib/libdevice_conv_operations_gfx1250_strict.a",
+            "composablekernel",
+            Some("gfx1250-strict"),
+        ),
+        (
+            "lib/x/engines/arch_content/a/gfx942/b/k.hsaco",
+            "hipkernelprovider",
+            Some("gfx942"),
+        ),
+    ];
+
+    #[test]
+    fn files_find_their_database_and_target() {
+        for (path, database, target) in CASES {
+            let member = Databases::embedded()
+                .classify(path)
+                .unwrap_or_else(|| panic!("{path} is in no database"));
+            assert_eq!(
+                (member.database, member.target.as_deref()),
+                (*database, *target),
+                "{path}"
+            );
+        }
+        let hotswap = format!(
+            "share/rocjitsu/translations/gfx1250-b0-a0/v1/{}.obj",
+            "0a".repeat(32)
+        );
+        assert_eq!(
+            Databases::embedded()
+                .classify(&hotswap)
+                .unwrap()
+                .target
+                .as_deref(),
+            Some("gfx1250")
+        );
+    }
+
+    #[test]
+    fn other_files_belong_to_none() {
+        for path in [
+            "lib/librocblas.so.4",
+            "lib/rocblas/library/",
+            "lib/rocblas/library/readme.txt",
+            "include/rocblas/rocblas.h",
+            "share/miopen/perf/gfx908.kdb",
+            "share/rocjitsu/translations/gfx1250-b0-a0/v1/short.obj",
+            "lib/libdevice_conv_operations.a",
+            "",
+        ] {
+            assert_eq!(Databases::embedded().classify(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_base_target_has_no_features() {
+        let member = Databases::embedded()
+            .classify("rocblas/library/k-gfx90a-xnack+.hsaco")
+            .unwrap();
+        assert_eq!(member.base_target(), Some("gfx90a"));
+    }
+
+    #[test]
+    fn a_broken_table_is_an_error() {
+        assert!(matches!(Databases::parse("rule = 3"), Err(Error::Table(_))));
+        let text = "[[rule]]\ndatabase = \"x\"\npath = '('\n";
+        assert!(matches!(
+            Databases::parse(text),
+            Err(Error::Expression { .. })
+        ));
+    }
+}

@@ -1,0 +1,64 @@
+//! What can be wrong with GPU code.
+
+use std::io;
+
+use report::Hint;
+
+/// Why GPU code could not be read. Offsets are in bytes from the start of the `.hip_fatbin` section.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Neither an offload bundle nor a compressed one stands where one should.
+    #[error("no offload bundle at offset {offset:#x} of the fat binary section")]
+    NotABundle {
+        /// Where one was expected.
+        offset: u64,
+    },
+    /// A field of a bundle contradicts another, or leaves the section.
+    #[error("malformed offload bundle at offset {offset:#x} of the fat binary section: {reason}")]
+    Malformed {
+        /// Where the bundle starts.
+        offset: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A compressed bundle of a version or method that is not known.
+    #[error("the compressed offload bundle at offset {offset:#x} has the unknown {field} {value}")]
+    Unsupported {
+        /// Where the bundle starts.
+        offset: u64,
+        /// `version` or `method`.
+        field: &'static str,
+        /// Its value.
+        value: u16,
+    },
+    /// Reading or decompressing failed.
+    #[error("could not read the offload bundle at offset {offset:#x} of the fat binary section")]
+    Read {
+        /// Where the bundle starts.
+        offset: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// A table of kernel databases that cannot be used.
+    #[error("could not read the table of kernel databases")]
+    Table(#[from] toml::de::Error),
+    /// An expression of the table does not compile.
+    #[error("could not compile the expression `{expression}` of the table of kernel databases")]
+    Expression {
+        /// As written in the table.
+        expression: String,
+        /// Why.
+        source: Box<regex::Error>,
+    },
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unsupported { .. } => {
+                Some("the file was made by a newer compiler than this program knows".into())
+            }
+            _ => None,
+        }
+    }
+}
