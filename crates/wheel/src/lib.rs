@@ -1,1 +1,33 @@
-//! wheel
+//! Input: members (bytes at random access, [`Content`]) and metadata. Output: reproducible `.whl` and sdist files;
+//! and back: what a wheel holds and whether its RECORD is true.
+//!
+//! Nothing here knows ROCm. [`write_wheel`] and [`write_sdist`] are the doors; [`tar`] lays a tar archive over
+//! contents without copying them, [`manylinux`] finds the platform tag a set of files honestly deserves, and
+//! [`read`] opens finished wheels.
+
+mod archive;
+mod content;
+mod distribution;
+mod error;
+pub mod manylinux;
+mod metadata;
+mod names;
+mod output;
+pub mod read;
+mod record;
+mod sdist;
+pub mod tar;
+
+pub use content::{Concat, Content, FileContent, Reader};
+pub use distribution::{
+    DEFAULT_EPOCH, Distribution, EntryPoints, Level, Member, WriteOptions, Written, top_level,
+    write_wheel,
+};
+pub use error::Error;
+pub use metadata::{Description, Metadata};
+pub use names::{
+    Tag, WheelName, canonical_name, case_collisions, check_member_name, check_name, check_version,
+    file_name_part,
+};
+pub use record::{Digest, hash_column};
+pub use sdist::{Sdist, write_sdist};

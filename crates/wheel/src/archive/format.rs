@@ -1,0 +1,225 @@
+//! Input: what is known of a member. Output: the records of a ZIP file as bytes (APPNOTE 6.3.10): local headers,
+//! the central directory and its end.
+
+/// How the bytes of a member are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// As they are.
+    Stored,
+    /// RFC 1951.
+    Deflated,
+}
+
+/// Everything that the headers of one member say.
+#[derive(Debug, Clone)]
+pub(crate) struct Header<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) executable: bool,
+    pub(crate) method: Method,
+    pub(crate) crc32: u32,
+    pub(crate) size: u64,
+    pub(crate) compressed: u64,
+    /// Where the local header begins.
+    pub(crate) offset: u64,
+    /// Sizes in 64 bits, in both headers, because they could be too large for 32.
+    pub(crate) large: bool,
+}
+
+/// Date and time as MS-DOS has them: two seconds' steps from 1980 to 2107, no time zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DosTime {
+    date: u16,
+    time: u16,
+}
+
+const SECONDS_A_DAY: u64 = 86_400;
+/// 1980-01-01 and the last even second of 2107, in seconds since 1970.
+const FIRST: u64 = 315_532_800;
+const LAST: u64 = 4_354_819_198;
+
+impl DosTime {
+    /// The UTC time `epoch` seconds after 1970, moved into the range that can be said.
+    pub(crate) fn from_epoch(epoch: u64) -> DosTime {
+        let epoch = epoch.clamp(FIRST, LAST);
+        let (days, seconds) = (epoch / SECONDS_A_DAY, epoch % SECONDS_A_DAY);
+        // Days to a civil date, counting years from March so that the leap day is the last one.
+        let shifted = days + 719_468;
+        let era = shifted / 146_097;
+        let day_of_era = shifted % 146_097;
+        let year_of_era =
+            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let shifted_month = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+        let month = if shifted_month < 10 {
+            shifted_month + 3
+        } else {
+            shifted_month - 9
+        };
+        let year = era * 400 + year_of_era + u64::from(month <= 2);
+        DosTime {
+            date: ((year - 1980) << 9 | month << 5 | day) as u16,
+            time: ((seconds / 3600) << 11 | (seconds / 60 % 60) << 5 | (seconds % 60 / 2)) as u16,
+        }
+    }
+}
+
+/// File names are UTF-8.
+const UTF8_FLAG: u16 = 1 << 11;
+const VERSION_DEFLATE: u16 = 20;
+const VERSION_ZIP64: u16 = 45;
+const MADE_BY_UNIX: u16 = 3 << 8;
+const ZIP64_EXTRA: u16 = 1;
+const REGULAR_FILE: u32 = 0o100_000;
+
+/// The largest overhead deflate can have when every byte ends up in stored blocks, plus room for alignment.
+fn deflate_bound(size: u64) -> u64 {
+    size + size / 4096 + 1024
+}
+
+/// Whether a member of `size` bytes needs 64-bit sizes whatever its compressed size turns out to be.
+pub(crate) fn needs_large(size: u64) -> bool {
+    deflate_bound(size) >= u64::from(u32::MAX)
+}
+
+struct Bytes(Vec<u8>);
+
+impl Bytes {
+    fn u16(&mut self, value: u16) -> &mut Bytes {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    fn u32(&mut self, value: u32) -> &mut Bytes {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    fn u64(&mut self, value: u64) -> &mut Bytes {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    fn slice(&mut self, bytes: &[u8]) -> &mut Bytes {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+}
+
+/// The value where it fits, else the mark that sends readers to the 64-bit field.
+fn narrow(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+impl Header<'_> {
+    /// The part that local and central header share: flags to name length.
+    fn common(&self, bytes: &mut Bytes, time: DosTime, version: u16) {
+        let method = match self.method {
+            Method::Stored => 0,
+            Method::Deflated => 8,
+        };
+        let (compressed, size) = if self.large {
+            (u32::MAX, u32::MAX)
+        } else {
+            (narrow(self.compressed), narrow(self.size))
+        };
+        bytes
+            .u16(version)
+            .u16(UTF8_FLAG)
+            .u16(method)
+            .u16(time.time)
+            .u16(time.date);
+        bytes
+            .u32(self.crc32)
+            .u32(compressed)
+            .u32(size)
+            .u16(self.name.len() as u16);
+    }
+
+    /// The local header. Its length depends on the name and on `large` only, so it can be written anew in place.
+    pub(crate) fn local(&self, time: DosTime) -> Vec<u8> {
+        let mut bytes = Bytes(Vec::with_capacity(50 + self.name.len()));
+        bytes.u32(0x0403_4b50);
+        self.common(
+            &mut bytes,
+            time,
+            if self.large {
+                VERSION_ZIP64
+            } else {
+                VERSION_DEFLATE
+            },
+        );
+        bytes
+            .u16(if self.large { 20 } else { 0 })
+            .slice(self.name.as_bytes());
+        if self.large {
+            bytes
+                .u16(ZIP64_EXTRA)
+                .u16(16)
+                .u64(self.size)
+                .u64(self.compressed);
+        }
+        bytes.0
+    }
+
+    /// The entry of the central directory.
+    pub(crate) fn central(&self, time: DosTime) -> Vec<u8> {
+        let mut extra = Bytes(Vec::new());
+        if self.large {
+            extra.u64(self.size).u64(self.compressed);
+        }
+        if self.offset >= u64::from(u32::MAX) {
+            extra.u64(self.offset);
+        }
+        let version = if extra.0.is_empty() {
+            VERSION_DEFLATE
+        } else {
+            VERSION_ZIP64
+        };
+        let mut bytes = Bytes(Vec::with_capacity(80 + self.name.len()));
+        bytes.u32(0x0201_4b50).u16(MADE_BY_UNIX | version);
+        self.common(&mut bytes, time, version);
+        let permissions = if self.executable { 0o755 } else { 0o644 };
+        bytes.u16(if extra.0.is_empty() {
+            0
+        } else {
+            extra.0.len() as u16 + 4
+        });
+        // No comment, first disk, no internal attributes.
+        bytes
+            .u16(0)
+            .u16(0)
+            .u16(0)
+            .u32((REGULAR_FILE | permissions) << 16)
+            .u32(narrow(self.offset));
+        bytes.slice(self.name.as_bytes());
+        if !extra.0.is_empty() {
+            bytes
+                .u16(ZIP64_EXTRA)
+                .u16(extra.0.len() as u16)
+                .slice(&extra.0);
+        }
+        bytes.0
+    }
+}
+
+/// What ends the file after a central directory of `size` bytes that begins at `offset` and has `entries` entries.
+pub(crate) fn end(entries: u64, offset: u64, size: u64) -> Vec<u8> {
+    let mut bytes = Bytes(Vec::new());
+    let limit = u64::from(u32::MAX);
+    if entries >= u64::from(u16::MAX) || offset >= limit || size >= limit {
+        bytes
+            .u32(0x0606_4b50)
+            .u64(44)
+            .u16(MADE_BY_UNIX | VERSION_ZIP64)
+            .u16(VERSION_ZIP64)
+            .u32(0)
+            .u32(0);
+        bytes.u64(entries).u64(entries).u64(size).u64(offset);
+        bytes.u32(0x0706_4b50).u32(0).u64(offset + size).u32(1);
+    }
+    let count = u16::try_from(entries).unwrap_or(u16::MAX);
+    bytes.u32(0x0605_4b50).u16(0).u16(0).u16(count).u16(count);
+    bytes.u32(narrow(size)).u32(narrow(offset)).u16(0);
+    bytes.0
+}

@@ -1,0 +1,325 @@
+//! Input: members and metadata of one distribution. Output: a `.whl` file (wheel 1.0, PEP 427) in a folder.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use report::Reporter;
+
+use crate::archive::{Archive, Settings};
+use crate::names::{self, Tag, WheelName};
+use crate::record::Record;
+use crate::{Content, Error, Metadata};
+
+/// One file of an archive.
+pub struct Member {
+    /// Path inside the archive, `/` between its parts, relative.
+    pub name: String,
+    /// Mode 0755 rather than 0644.
+    pub executable: bool,
+    /// The bytes.
+    pub content: Box<dyn Content>,
+}
+
+impl Member {
+    /// A file with mode 0644.
+    pub fn new(name: impl Into<String>, content: impl Content + 'static) -> Member {
+        Member {
+            name: name.into(),
+            executable: false,
+            content: Box::new(content),
+        }
+    }
+
+    /// A file with mode 0755.
+    pub fn executable(name: impl Into<String>, content: impl Content + 'static) -> Member {
+        Member {
+            name: name.into(),
+            executable: true,
+            content: Box::new(content),
+        }
+    }
+}
+
+/// What goes into one wheel.
+pub struct Distribution {
+    /// Name as METADATA shows it; the file name has the normalised form.
+    pub name: String,
+    /// Version in PEP 440's canonical form.
+    pub version: String,
+    /// Compatibility tags; a full product of interpreters, ABIs and platforms.
+    pub tags: Vec<Tag>,
+    /// Everything else METADATA says.
+    pub metadata: Metadata,
+    /// What entry_points.txt says; no file when empty.
+    pub entry_points: EntryPoints,
+    /// Licence texts; their names are relative to `dist-info/licenses/`.
+    pub licenses: Vec<Member>,
+    /// The files of the distribution, in any order; names relative to site-packages.
+    pub members: Vec<Member>,
+}
+
+/// Entry points by group and name (the entry points specification of packaging.python.org).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EntryPoints {
+    /// Group (`console_scripts`) → name → object reference (`package.module:function`).
+    pub groups: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl EntryPoints {
+    /// Adds a console script.
+    pub fn script(&mut self, name: impl Into<String>, reference: impl Into<String>) {
+        self.groups
+            .entry("console_scripts".to_owned())
+            .or_default()
+            .insert(name.into(), reference.into());
+    }
+
+    /// The text of entry_points.txt. Errors name the entry whose name or reference would break the file.
+    pub fn text(&self) -> Result<String, Error> {
+        let mut sections = Vec::new();
+        for (group, entries) in self
+            .groups
+            .iter()
+            .filter(|(_, entries)| !entries.is_empty())
+        {
+            check_line(group, group, &['[', ']'])?;
+            let mut section = format!("[{group}]\n");
+            for (name, reference) in entries {
+                check_line(group, name, &['=', '['])?;
+                check_line(group, reference, &[])?;
+                section.push_str(&format!("{name} = {reference}\n"));
+            }
+            sections.push(section);
+        }
+        Ok(sections.join("\n"))
+    }
+}
+
+fn check_line(group: &str, value: &str, forbidden: &[char]) -> Result<(), Error> {
+    let reason = if value.is_empty() || value.trim() != value {
+        "it is empty or begins or ends with white space"
+    } else if value.chars().any(char::is_control) {
+        "it contains a line break or another control character"
+    } else if value.contains(forbidden) {
+        "it contains a character that separates names from references"
+    } else {
+        return Ok(());
+    };
+    Err(Error::Metadata {
+        field: format!("entry point of group {group}"),
+        value: value.to_owned(),
+        reason,
+    })
+}
+
+/// How hard to compress. Every level but `None` gives deflate, the only method installers are sure to read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Everything is stored.
+    None,
+    /// A quick pass for trying things out.
+    Fast,
+    /// No larger than Python's zlib at its level 6, as fast as that allows.
+    #[default]
+    Default,
+    /// For releases: each percent counts, time does not.
+    Best,
+}
+
+/// How to write an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// How hard to compress.
+    pub level: Level,
+    /// Time stamp of every member in seconds since 1970 (`SOURCE_DATE_EPOCH`). Wheels clamp it to 1980–2107, the
+    /// range ZIP can say.
+    pub epoch: u64,
+}
+
+/// 1980-01-01, the first time a ZIP file can hold; the epoch when the user set none.
+pub const DEFAULT_EPOCH: u64 = 315_532_800;
+
+impl Default for WriteOptions {
+    fn default() -> WriteOptions {
+        WriteOptions {
+            level: Level::Default,
+            epoch: DEFAULT_EPOCH,
+        }
+    }
+}
+
+/// A finished file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Number of members, generated ones included.
+    pub files: u64,
+    /// Bytes of all members unpacked.
+    pub raw: u64,
+    /// Bytes of the file.
+    pub compressed: u64,
+    /// SHA-256 of the file, hexadecimal.
+    pub sha256: String,
+}
+
+/// Writes the wheel into the folder `output`, which must exist, under the name that [`WheelName::new`] gives.
+///
+/// The file appears under its name when it is complete; on any error or interruption nothing is left behind. Equal
+/// input gives equal bytes, whatever the number of threads and the order of members.
+pub fn write_wheel(
+    distribution: &Distribution,
+    output: &Path,
+    options: &WriteOptions,
+    reporter: &dyn Reporter,
+) -> Result<Written, Error> {
+    let name = WheelName::new(
+        &distribution.name,
+        &distribution.version,
+        &distribution.tags,
+    )?;
+    let generated = generated_members(distribution, &name)?;
+    let info = format!("{}.dist-info/", name.stem());
+    let record_name = format!("{info}RECORD");
+    let licenses: Vec<(String, &Member)> = distribution
+        .licenses
+        .iter()
+        .map(|member| (format!("{info}licenses/{}", member.name), member))
+        .collect();
+    let mut sources: Vec<crate::archive::Source<'_>> = Vec::new();
+    for member in distribution.members.iter().chain(&generated) {
+        sources.push(crate::archive::Source {
+            name: &member.name,
+            executable: member.executable,
+            content: &*member.content,
+        });
+    }
+    for (path, member) in &licenses {
+        sources.push(crate::archive::Source {
+            name: path,
+            executable: false,
+            content: &*member.content,
+        });
+    }
+    sources.sort_by_key(|source| (source.name.starts_with(&info), source.name.as_bytes()));
+    check_tree(
+        sources
+            .iter()
+            .map(|source| source.name)
+            .chain([record_name.as_str()]),
+    )?;
+
+    let path = output.join(name.to_string());
+    let mut archive = Archive::create(
+        &path,
+        Settings {
+            level: options.level,
+            epoch: options.epoch,
+        },
+    )?;
+    let entries = archive.add(&sources, reporter)?;
+    let mut record = Record::default();
+    for (source, entry) in sources.iter().zip(&entries) {
+        record.push(source.name, &entry.sha256, entry.size);
+    }
+    let record = record.text(&record_name);
+    archive.add(
+        &[crate::archive::Source {
+            name: &record_name,
+            executable: false,
+            content: &record.into_bytes(),
+        }],
+        reporter,
+    )?;
+    archive.finish()
+}
+
+/// METADATA, WHEEL, entry_points.txt and top_level.txt.
+fn generated_members(distribution: &Distribution, name: &WheelName) -> Result<Vec<Member>, Error> {
+    let info = format!("{}.dist-info", name.stem());
+    let mut license_files: Vec<String> = distribution
+        .licenses
+        .iter()
+        .map(|member| member.name.clone())
+        .collect();
+    license_files.sort();
+    let metadata =
+        distribution
+            .metadata
+            .text(&distribution.name, &distribution.version, &license_files)?;
+    let mut wheel = format!(
+        "Wheel-Version: 1.0\nGenerator: rocwheel {}\nRoot-Is-Purelib: false\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    for tag in name.tags() {
+        wheel.push_str(&format!("Tag: {tag}\n"));
+    }
+    let mut members = vec![
+        Member::new(format!("{info}/METADATA"), metadata.into_bytes()),
+        Member::new(format!("{info}/WHEEL"), wheel.into_bytes()),
+    ];
+    let entry_points = distribution.entry_points.text()?;
+    if !entry_points.is_empty() {
+        members.push(Member::new(
+            format!("{info}/entry_points.txt"),
+            entry_points.into_bytes(),
+        ));
+    }
+    let top_level = top_level(
+        distribution
+            .members
+            .iter()
+            .map(|member| member.name.as_str()),
+    );
+    if !top_level.is_empty() {
+        members.push(Member::new(
+            format!("{info}/top_level.txt"),
+            top_level.into_bytes(),
+        ));
+    }
+    Ok(members)
+}
+
+/// The text of top_level.txt: the packages and modules that `members` put into site-packages, one a line.
+pub fn top_level<'a>(members: impl IntoIterator<Item = &'a str>) -> String {
+    let mut tops = BTreeSet::new();
+    for name in members {
+        let top = match name.split_once('/') {
+            Some((folder, _)) => folder,
+            None => name.strip_suffix(".py").unwrap_or(""),
+        };
+        let is_identifier = !top.starts_with(|first: char| first.is_ascii_digit())
+            && top
+                .chars()
+                .all(|character| character.is_alphanumeric() || character == '_');
+        if is_identifier && !top.is_empty() {
+            tops.insert(top);
+        }
+    }
+    tops.into_iter().map(|top| format!("{top}\n")).collect()
+}
+
+/// Checks every name, that none comes twice, and that none is a file here and a folder there.
+pub(crate) fn check_tree<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
+    let mut files = BTreeSet::new();
+    for name in names {
+        names::check_member_name(name)?;
+        if !files.insert(name) {
+            return Err(Error::DuplicateMember {
+                name: name.to_owned(),
+            });
+        }
+    }
+    for name in &files {
+        for (end, _) in name.match_indices('/') {
+            if files.contains(&name[..end]) {
+                let reason = "it is also the folder of another member";
+                return Err(Error::MemberName {
+                    name: name[..end].to_owned(),
+                    reason,
+                });
+            }
+        }
+    }
+    Ok(())
+}

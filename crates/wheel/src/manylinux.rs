@@ -1,0 +1,284 @@
+//! Input: which symbol versions of which libraries the files of a distribution need. Output: the lowest manylinux
+//! policy that promises them all (PEP 600), and which file and version keep it from being lower.
+//!
+//! The policies are `data/manylinux.toml`. A file's needs are plain data, so that this works on anything that can
+//! read ELF's version needs. Only versions needed *from a library on the policy list* count: a bundled zlib under
+//! another name brings its own ZLIB versions along.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+use crate::Error;
+
+/// What one file asks of the dynamic loader.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileNeeds {
+    /// The file, as the reasons shall name it.
+    pub file: String,
+    /// Every needed library (DT_NEEDED), with the symbol versions needed from it (.gnu.version_r); often none.
+    pub libraries: Vec<LibraryNeeds>,
+}
+
+/// The versions that a file needs from one library.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LibraryNeeds {
+    /// SONAME, `libc.so.6`.
+    pub library: String,
+    /// Version names, `GLIBC_2.17`.
+    pub versions: Vec<String>,
+}
+
+/// One manylinux policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// The glibc the systems of this policy have at least.
+    pub glibc: Release,
+    /// The name before PEP 600, `manylinux2014`.
+    pub alias: Option<String>,
+    /// Name of a version set → the newest version promised, `GLIBCXX` → 3.4.19.
+    newest: BTreeMap<String, Release>,
+    /// Versions without a number that are promised, `CXXABI_TM_1`.
+    named: BTreeSet<String>,
+}
+
+/// A dotted number, compared number by number.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Release(Vec<u32>);
+
+impl Release {
+    fn parse(text: &str) -> Option<Release> {
+        text.split('.')
+            .map(|part| part.parse().ok())
+            .collect::<Option<Vec<u32>>>()
+            .map(Release)
+    }
+}
+
+impl TryFrom<String> for Release {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Release, String> {
+        Release::parse(&text).ok_or_else(|| format!("`{text}` is not a dotted number"))
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts: Vec<String> = self.0.iter().map(u32::to_string).collect();
+        formatter.write_str(&parts.join("."))
+    }
+}
+
+/// The policies of one machine type, oldest system first.
+#[derive(Debug, Clone)]
+pub struct Policies {
+    machine: String,
+    /// Library → the oldest glibc whose policy lists it.
+    libraries: BTreeMap<String, Release>,
+    policies: Vec<Policy>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    machine: String,
+    libraries: BTreeMap<String, Release>,
+    policy: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    glibc: Release,
+    alias: Option<String>,
+    newest: BTreeMap<String, Release>,
+    #[serde(default)]
+    named: BTreeSet<String>,
+}
+
+/// Why the floor is not lower.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reason {
+    /// The file that needs the version.
+    pub file: String,
+    /// The library it needs it from.
+    pub library: String,
+    /// The version, `GLIBC_2.36`, or the library's own name when the library itself is what the policy must list.
+    pub version: String,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.version == self.library {
+            write!(formatter, "{} needs {}", self.file, self.library)
+        } else {
+            write!(
+                formatter,
+                "{} needs {} from {}",
+                self.file, self.version, self.library
+            )
+        }
+    }
+}
+
+/// The lowest honest policy of a set of files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Floor {
+    /// The policy; `None` when no policy promises what is needed, which leaves `linux_MACHINE`.
+    pub policy: Option<Policy>,
+    /// Platform tag: `manylinux_2_36_x86_64`, or `linux_x86_64` without a policy.
+    pub tag: String,
+    /// Every need that keeps the floor from being lower, sorted.
+    pub reasons: Vec<Reason>,
+    /// Needed libraries that no system promises, and who needs them: they must come from this distribution or from
+    /// one it requires. They do not raise the floor.
+    pub outside: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Policies {
+    /// Reads a table in the form of `data/manylinux.toml`.
+    pub fn parse(text: &str) -> Result<Policies, Error> {
+        let table: Table = toml::from_str(text).map_err(|source| Error::PolicyTable {
+            source: Box::new(source),
+        })?;
+        let mut policies: Vec<Policy> = table
+            .policy
+            .into_iter()
+            .map(|row| Policy {
+                glibc: row.glibc,
+                alias: row.alias,
+                newest: row.newest,
+                named: row.named,
+            })
+            .collect();
+        policies.sort_by(|one, other| one.glibc.cmp(&other.glibc));
+        Ok(Policies {
+            machine: table.machine,
+            libraries: table.libraries,
+            policies,
+        })
+    }
+
+    /// The table that is built in: x86_64.
+    pub fn built_in() -> &'static Policies {
+        static TABLE: OnceLock<Policies> = OnceLock::new();
+        TABLE.get_or_init(|| {
+            Policies::parse(include_str!("../../../data/manylinux.toml"))
+                .expect("a test parses the embedded table")
+        })
+    }
+
+    /// Whether every system of some policy provides the library.
+    pub fn provides(&self, library: &str) -> bool {
+        self.libraries.contains_key(library)
+    }
+
+    /// The policies, oldest system first.
+    pub fn policies(&self) -> &[Policy] {
+        &self.policies
+    }
+
+    /// Platform tags of a policy: the one of PEP 600 and, where there is one, the older name.
+    pub fn tags(&self, policy: &Policy) -> Vec<String> {
+        let mut tags = vec![self.tag(policy)];
+        tags.extend(
+            policy
+                .alias
+                .as_ref()
+                .map(|alias| format!("{alias}_{}", self.machine)),
+        );
+        tags
+    }
+
+    fn tag(&self, policy: &Policy) -> String {
+        format!(
+            "manylinux_{}_{}",
+            policy.glibc.to_string().replace('.', "_"),
+            self.machine
+        )
+    }
+
+    /// The lowest policy that promises every version the files need from system libraries.
+    pub fn floor(&self, files: &[FileNeeds]) -> Floor {
+        let mut outside: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        // What is needed, by the index of the lowest policy that has it; the number of policies when none has.
+        let mut needs: BTreeMap<usize, BTreeSet<Reason>> = BTreeMap::new();
+        for file in files {
+            for needed in &file.libraries {
+                let Some(since) = self.libraries.get(&needed.library) else {
+                    outside
+                        .entry(needed.library.clone())
+                        .or_default()
+                        .insert(file.file.clone());
+                    continue;
+                };
+                let reason = |version: &str| Reason {
+                    file: file.file.clone(),
+                    library: needed.library.clone(),
+                    version: version.to_owned(),
+                };
+                let listed = self
+                    .policies
+                    .iter()
+                    .position(|policy| policy.glibc >= *since);
+                needs
+                    .entry(listed.unwrap_or(self.policies.len()))
+                    .or_default()
+                    .insert(reason(&needed.library));
+                for version in &needed.versions {
+                    let promised = self
+                        .policies
+                        .iter()
+                        .position(|policy| policy.promises(version));
+                    needs
+                        .entry(promised.unwrap_or(self.policies.len()))
+                        .or_default()
+                        .insert(reason(version));
+                }
+            }
+        }
+        let (lowest, reasons) = needs.pop_last().unwrap_or_default();
+        let policy = self.policies.get(lowest).cloned();
+        let tag = policy.as_ref().map_or_else(
+            || format!("linux_{}", self.machine),
+            |policy| self.tag(policy),
+        );
+        // The oldest policy needs no excuse.
+        let reasons = if lowest == 0 {
+            Vec::new()
+        } else {
+            reasons.into_iter().collect()
+        };
+        Floor {
+            policy,
+            tag,
+            reasons,
+            outside,
+        }
+    }
+}
+
+impl Policy {
+    /// Whether systems of this policy have the symbol version.
+    pub fn promises(&self, version: &str) -> bool {
+        if self.named.contains(version) {
+            return true;
+        }
+        let Some((set, number)) = version.split_once('_') else {
+            return false;
+        };
+        match (self.newest.get(set), Release::parse(number)) {
+            (Some(newest), Some(number)) => number <= *newest,
+            _ => false,
+        }
+    }
+}
+
+/// [`Policies::floor`] of the built-in table.
+pub fn floor(files: &[FileNeeds]) -> Floor {
+    Policies::built_in().floor(files)
+}

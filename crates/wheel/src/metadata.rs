@@ -1,0 +1,166 @@
+//! Input: what a distribution says about itself. Output: the text of METADATA and PKG-INFO, core metadata 2.4
+//! (PEP 566, 621, 639, 643, 685), in a fixed order of fields.
+
+use std::fmt::Write as _;
+
+use crate::{Error, names};
+
+/// Fields of core metadata 2.4 except Name, Version and License-File, which the writer knows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Metadata {
+    /// One line about the distribution.
+    pub summary: Option<String>,
+    /// Comma separated words.
+    pub keywords: Option<String>,
+    /// Author's name.
+    pub author: Option<String>,
+    /// Author's address, `Name <mail>` allowed.
+    pub author_email: Option<String>,
+    /// SPDX expression (PEP 639).
+    pub license_expression: Option<String>,
+    /// Trove classifiers, kept in this order.
+    pub classifiers: Vec<String>,
+    /// Label and address (PEP 753), kept in this order.
+    pub project_urls: Vec<(String, String)>,
+    /// Version specifiers, `>=3.10`.
+    pub requires_python: Option<String>,
+    /// Requirements with their markers (PEP 508), kept in this order.
+    pub requires_dist: Vec<String>,
+    /// Names of extras, normalised (PEP 685), kept in this order.
+    pub provides_extra: Vec<String>,
+    /// Fields that a build of the sdist may change (PEP 643). One line for each: uv takes several on one line, or
+    /// lower-cased names, for static metadata.
+    pub dynamic: Vec<String>,
+    /// Long text.
+    pub description: Option<Description>,
+}
+
+/// The long text and its type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// MIME type: `text/markdown`, `text/x-rst`, `text/plain`.
+    pub content_type: String,
+    /// The text itself.
+    pub text: String,
+}
+
+impl Metadata {
+    /// The text of METADATA or PKG-INFO. `license_files` are paths below `dist-info/licenses/`, or below the root of
+    /// an sdist. Errors name the field whose value does not fit on its line.
+    pub fn text(
+        &self,
+        name: &str,
+        version: &str,
+        license_files: &[String],
+    ) -> Result<String, Error> {
+        names::check_name(name)?;
+        names::check_version(version)?;
+        let mut out = String::new();
+        let mut field = |name: &str, value: &str| -> Result<(), Error> {
+            check_value(name, value)?;
+            let _ = writeln!(out, "{name}: {value}");
+            Ok(())
+        };
+        field("Metadata-Version", "2.4")?;
+        field("Name", name)?;
+        field("Version", version)?;
+        for value in &self.dynamic {
+            field("Dynamic", value)?;
+        }
+        let optional = [
+            ("Summary", &self.summary),
+            ("Keywords", &self.keywords),
+            ("Author", &self.author),
+            ("Author-email", &self.author_email),
+            ("License-Expression", &self.license_expression),
+        ];
+        for (name, value) in optional {
+            if let Some(value) = value {
+                field(name, value)?;
+            }
+        }
+        for value in license_files {
+            field("License-File", value)?;
+        }
+        for value in &self.classifiers {
+            field("Classifier", value)?;
+        }
+        for (label, address) in &self.project_urls {
+            check_label(label)?;
+            field("Project-URL", &format!("{label}, {address}"))?;
+        }
+        if let Some(value) = &self.requires_python {
+            field("Requires-Python", value)?;
+        }
+        for value in &self.requires_dist {
+            field("Requires-Dist", value)?;
+        }
+        for value in &self.provides_extra {
+            check_extra(value)?;
+            field("Provides-Extra", value)?;
+        }
+        if let Some(description) = &self.description {
+            field("Description-Content-Type", &description.content_type)?;
+            out.push('\n');
+            out.push_str(&description.text);
+            if !description.text.ends_with('\n') {
+                out.push('\n');
+            }
+        }
+        Ok(out)
+    }
+}
+
+fn check_value(field: &str, value: &str) -> Result<(), Error> {
+    let reason = if value.is_empty() {
+        "it is empty"
+    } else if value.chars().any(char::is_control) {
+        "it contains a line break or another control character"
+    } else if value.trim() != value {
+        "it begins or ends with white space"
+    } else if matches!(field, "Dynamic") && !is_dynamic_name(value) {
+        "it is not one field name in its usual spelling, or a field that cannot be dynamic"
+    } else {
+        return Ok(());
+    };
+    Err(Error::Metadata {
+        field: field.to_owned(),
+        value: value.to_owned(),
+        reason,
+    })
+}
+
+fn is_dynamic_name(value: &str) -> bool {
+    value.starts_with(|first: char| first.is_ascii_uppercase())
+        && value
+            .chars()
+            .all(|character| character.is_ascii_alphabetic() || character == '-')
+        && !matches!(value, "Name" | "Version" | "Metadata-Version")
+}
+
+fn check_label(label: &str) -> Result<(), Error> {
+    let reason = if label.chars().count() > 32 {
+        "a label has at most 32 characters"
+    } else if label.contains(',') || label.is_empty() {
+        "a label is not empty and has no comma"
+    } else {
+        return Ok(());
+    };
+    Err(Error::Metadata {
+        field: "Project-URL".to_owned(),
+        value: label.to_owned(),
+        reason,
+    })
+}
+
+fn check_extra(extra: &str) -> Result<(), Error> {
+    if names::check_name(extra).is_ok() && names::canonical_name(extra) == extra {
+        return Ok(());
+    }
+    let reason = "an extra is lower case, with `-` between its words (PEP 685)";
+    Err(Error::Metadata {
+        field: "Provides-Extra".to_owned(),
+        value: extra.to_owned(),
+        reason,
+    })
+}

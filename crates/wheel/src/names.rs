@@ -1,0 +1,329 @@
+//! Input: names, versions and tags as people write them. Output: the forms that file names and metadata need
+//! (PEP 427 and its later edits, PEP 440, PEP 503, PEP 625), and checks of the names of members.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Error;
+
+/// The name in its canonical form: lower case, runs of `-`, `_` and `.` as one `-` (PEP 503).
+pub fn canonical_name(name: &str) -> String {
+    let mut canonical = String::with_capacity(name.len());
+    for character in name.chars() {
+        if matches!(character, '-' | '_' | '.') {
+            if !canonical.ends_with('-') {
+                canonical.push('-');
+            }
+        } else {
+            canonical.extend(character.to_lowercase());
+        }
+    }
+    canonical
+}
+
+/// The name as the first part of a file name: canonical, with `_` (PEP 427, PEP 625).
+pub fn file_name_part(name: &str) -> String {
+    canonical_name(name).replace('-', "_")
+}
+
+/// Checks a distribution name: ASCII letters, digits, `-`, `_`, `.`, beginning and ending with a letter or digit
+/// (core metadata, Name).
+pub fn check_name(name: &str) -> Result<(), Error> {
+    let good = !name.is_empty()
+        && name.chars().all(|character| {
+            character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.')
+        })
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name.ends_with(|last: char| last.is_ascii_alphanumeric());
+    if good {
+        return Ok(());
+    }
+    Err(Error::Name {
+        what: "distribution name",
+        value: name.to_owned(),
+        reason: "letters, digits, `-`, `_` and `.`, the first and last a letter or digit"
+            .to_owned(),
+    })
+}
+
+/// Checks that a version is written in the canonical form of PEP 440, as file names and pins need it.
+pub fn check_version(version: &str) -> Result<(), Error> {
+    let fail = |reason: String| Error::Name {
+        what: "version",
+        value: version.to_owned(),
+        reason,
+    };
+    let parsed = pep440_rs::Version::from_str(version).map_err(|error| fail(error.to_string()))?;
+    let canonical = parsed.to_string();
+    if canonical == version {
+        Ok(())
+    } else {
+        Err(fail(format!("its canonical form is `{canonical}`")))
+    }
+}
+
+/// A compatibility tag, `python-abi-platform` (PEP 425).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag {
+    /// Interpreter and version: `py3`, `cp311`.
+    pub python: String,
+    /// ABI: `none`, `abi3`, `cp311`.
+    pub abi: String,
+    /// Platform: `any`, `manylinux_2_28_x86_64`, `win_amd64`.
+    pub platform: String,
+}
+
+impl Tag {
+    /// `py3-none-PLATFORM`: no compiled Python module, but files for one platform.
+    pub fn platform(platform: &str) -> Tag {
+        Tag {
+            python: "py3".to_owned(),
+            abi: "none".to_owned(),
+            platform: platform.to_owned(),
+        }
+    }
+
+    /// `py3-none-any`.
+    pub fn any() -> Tag {
+        Tag::platform("any")
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}-{}-{}", self.python, self.abi, self.platform)
+    }
+}
+
+impl FromStr for Tag {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Tag, Error> {
+        let parts: Vec<&str> = text.split('-').collect();
+        let [python, abi, platform] = parts[..] else {
+            let reason = "a tag is python-abi-platform".to_owned();
+            return Err(Error::Name {
+                what: "tag",
+                value: text.to_owned(),
+                reason,
+            });
+        };
+        for part in [python, abi, platform] {
+            check_tag_part(part, text)?;
+        }
+        Ok(Tag {
+            python: python.to_owned(),
+            abi: abi.to_owned(),
+            platform: platform.to_owned(),
+        })
+    }
+}
+
+fn check_tag_part(part: &str, whole: &str) -> Result<(), Error> {
+    if !part.is_empty()
+        && part
+            .chars()
+            .all(|character| character.is_ascii_alphanumeric() || character == '_')
+    {
+        return Ok(());
+    }
+    let reason = format!("`{part}` should be letters, digits and `_`");
+    Err(Error::Name {
+        what: "tag",
+        value: whole.to_owned(),
+        reason,
+    })
+}
+
+/// The parts of a wheel's file name: `name-version(-build)?-python-abi-platform.whl` (PEP 427).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WheelName {
+    /// Name as it is in the file name, `_` for `-`.
+    pub distribution: String,
+    /// Version, with `-` as `_`; canonical PEP 440 has neither.
+    pub version: String,
+    /// Build tag, which begins with a digit.
+    pub build: Option<String>,
+    /// Interpreters of the compressed tag set, in the order of the file name.
+    pub pythons: Vec<String>,
+    /// ABIs of the compressed tag set.
+    pub abis: Vec<String>,
+    /// Platforms of the compressed tag set.
+    pub platforms: Vec<String>,
+}
+
+impl WheelName {
+    /// The file name of a wheel with these tags, compressed and sorted. Errors when the name or version cannot be in
+    /// a file name, there is no tag, or the tags are no full product and thus cannot be said in one file name.
+    pub fn new(name: &str, version: &str, tags: &[Tag]) -> Result<WheelName, Error> {
+        check_name(name)?;
+        check_version(version)?;
+        let part = |select: fn(&Tag) -> &String| -> Vec<String> {
+            tags.iter()
+                .map(select)
+                .cloned()
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect()
+        };
+        let wheel = WheelName {
+            distribution: file_name_part(name),
+            version: version.to_owned(),
+            build: None,
+            pythons: part(|tag| &tag.python),
+            abis: part(|tag| &tag.abi),
+            platforms: part(|tag| &tag.platform),
+        };
+        for tag in tags {
+            for part in [&tag.python, &tag.abi, &tag.platform] {
+                check_tag_part(part, &tag.to_string())?;
+            }
+        }
+        if tags.is_empty() || wheel.tags() != tags.iter().cloned().collect() {
+            let value = tags
+                .iter()
+                .map(Tag::to_string)
+                .collect::<Vec<_>>()
+                .join(" ");
+            let reason =
+                "a file name needs every combination of its interpreters, ABIs and platforms"
+                    .to_owned();
+            return Err(Error::Name {
+                what: "set of tags",
+                value,
+                reason,
+            });
+        }
+        Ok(wheel)
+    }
+
+    /// Every tag of the compressed set.
+    pub fn tags(&self) -> BTreeSet<Tag> {
+        let mut tags = BTreeSet::new();
+        for python in &self.pythons {
+            for abi in &self.abis {
+                for platform in &self.platforms {
+                    tags.insert(Tag {
+                        python: python.clone(),
+                        abi: abi.clone(),
+                        platform: platform.clone(),
+                    });
+                }
+            }
+        }
+        tags
+    }
+
+    /// `name-version`, the stem of the `.dist-info` and `.data` folders.
+    pub fn stem(&self) -> String {
+        format!("{}-{}", self.distribution, self.version)
+    }
+}
+
+impl fmt::Display for WheelName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}-{}", self.distribution, self.version)?;
+        if let Some(build) = &self.build {
+            write!(formatter, "-{build}")?;
+        }
+        let (pythons, abis, platforms) = (
+            self.pythons.join("."),
+            self.abis.join("."),
+            self.platforms.join("."),
+        );
+        write!(formatter, "-{pythons}-{abis}-{platforms}.whl")
+    }
+}
+
+impl FromStr for WheelName {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<WheelName, Error> {
+        let fail = |reason: &str| Error::Name {
+            what: "wheel file name",
+            value: text.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let stem = text
+            .strip_suffix(".whl")
+            .ok_or_else(|| fail("it does not end in `.whl`"))?;
+        let parts: Vec<&str> = stem.split('-').collect();
+        let (distribution, version, build, tags) = match parts[..] {
+            [distribution, version, python, abi, platform] => {
+                (distribution, version, None, [python, abi, platform])
+            }
+            [distribution, version, build, python, abi, platform] => {
+                (distribution, version, Some(build), [python, abi, platform])
+            }
+            _ => return Err(fail("five or six parts separated by `-` are expected")),
+        };
+        check_name(distribution).map_err(|_| fail("the first part is not a distribution name"))?;
+        if pep440_rs::Version::from_str(&version.replace('_', "-")).is_err() {
+            return Err(fail("the second part is not a version"));
+        }
+        if let Some(build) = build
+            && !build.starts_with(|first: char| first.is_ascii_digit())
+        {
+            return Err(fail("the build tag does not begin with a digit"));
+        }
+        let mut sets = Vec::with_capacity(3);
+        for set in tags {
+            let parts: Vec<String> = set.split('.').map(str::to_owned).collect();
+            for part in &parts {
+                check_tag_part(part, text)?;
+            }
+            sets.push(parts);
+        }
+        let [pythons, abis, platforms] =
+            <[Vec<String>; 3]>::try_from(sets).map_err(|_| fail("three tags are needed"))?;
+        Ok(WheelName {
+            distribution: distribution.to_owned(),
+            version: version.to_owned(),
+            build: build.map(str::to_owned),
+            pythons,
+            abis,
+            platforms,
+        })
+    }
+}
+
+/// Checks that a member's name is a relative path that stays inside the folder it is unpacked to, on any system.
+pub fn check_member_name(name: &str) -> Result<(), Error> {
+    let reason = if name.is_empty() {
+        "it is empty"
+    } else if name.starts_with('/') {
+        "it is absolute"
+    } else if name.contains('\\') {
+        "it contains a backslash, which Windows takes for a separator"
+    } else if name.chars().any(|character| character.is_control()) {
+        "it contains a control character"
+    } else if name.len() > usize::from(u16::MAX) {
+        "it is longer than 65535 bytes"
+    } else if name.as_bytes().get(1) == Some(&b':') && name.as_bytes()[0].is_ascii_alphabetic() {
+        "it begins with a drive letter"
+    } else if name.split('/').any(|part| part == "..") {
+        "it contains `..`"
+    } else if name.split('/').any(|part| part.is_empty() || part == ".") {
+        "it contains an empty part or `.`"
+    } else {
+        return Ok(());
+    };
+    Err(Error::MemberName {
+        name: name.to_owned(),
+        reason,
+    })
+}
+
+/// Groups of names that become one file where case does not count (Windows, macOS), sorted.
+pub fn case_collisions<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Vec<&'a str>> {
+    let mut groups: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for name in names {
+        groups.entry(name.to_lowercase()).or_default().insert(name);
+    }
+    groups
+        .into_values()
+        .filter(|group| group.len() > 1)
+        .map(|group| group.into_iter().collect())
+        .collect()
+}

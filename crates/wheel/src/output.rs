@@ -1,0 +1,163 @@
+//! Input: bytes in order, and now and then a correction of earlier ones. Output: a complete file with its SHA-256,
+//! or nothing at all.
+
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+use tempfile::NamedTempFile;
+
+use crate::{Error, Written};
+
+/// Bytes that are collected before they are written.
+const BUFFER: usize = 1 << 20;
+
+/// A file that comes into being under a temporary name beside its final one. Dropping it removes it.
+pub(crate) struct Output {
+    path: PathBuf,
+    file: NamedTempFile,
+    /// Bytes that are not written yet; they follow `written`.
+    buffer: Vec<u8>,
+    written: u64,
+    /// Hash of the first `hashed` bytes, which will not change any more.
+    hash: Sha256,
+    hashed: u64,
+    /// Whether what is written may still be corrected and thus not be hashed.
+    open: bool,
+}
+
+impl Output {
+    /// Begins the file `path`, whose folder must exist.
+    pub(crate) fn create(path: &Path) -> Result<Output, Error> {
+        let directory = path.parent().unwrap_or(Path::new("."));
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".rocwheel-").suffix(".partial");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            // Readable for everybody the umask lets, like any other output; tempfile's own default is 0600.
+            builder.permissions(std::fs::Permissions::from_mode(0o666));
+        }
+        let file = builder
+            .tempfile_in(directory)
+            .map_err(|source| Error::Create {
+                directory: directory.to_owned(),
+                source,
+            })?;
+        Ok(Output {
+            path: path.to_owned(),
+            file,
+            buffer: Vec::with_capacity(BUFFER),
+            written: 0,
+            hash: Sha256::new(),
+            hashed: 0,
+            open: false,
+        })
+    }
+
+    /// The final name.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes so far.
+    pub(crate) fn position(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// From here on bytes may be corrected, until [`Output::settle`].
+    pub(crate) fn open(&mut self) -> io::Result<()> {
+        self.flush()?;
+        self.open = true;
+        Ok(())
+    }
+
+    /// Everything so far is as it will stay. Hashes what was written since [`Output::open`], which the page cache
+    /// still holds.
+    pub(crate) fn settle(&mut self) -> io::Result<()> {
+        self.flush()?;
+        self.open = false;
+        let mut window = vec![0; BUFFER.min((self.written - self.hashed) as usize)];
+        let file = self.file.as_file_mut();
+        file.seek(SeekFrom::Start(self.hashed))?;
+        while self.hashed < self.written {
+            let length = (self.written - self.hashed).min(BUFFER as u64) as usize;
+            file.read_exact(&mut window[..length])?;
+            self.hash.update(&window[..length]);
+            self.hashed += length as u64;
+        }
+        Ok(())
+    }
+
+    /// Replaces bytes that were written at `position`, which is not before the last [`Output::open`].
+    pub(crate) fn correct(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        self.flush()?;
+        let file = self.file.as_file_mut();
+        file.seek(SeekFrom::Start(position))?;
+        file.write_all(bytes)?;
+        file.seek(SeekFrom::Start(self.written))?;
+        Ok(())
+    }
+
+    /// Moves the file to its name.
+    pub(crate) fn finish(mut self, files: u64, raw: u64) -> Result<Written, Error> {
+        self.settle().map_err(|source| Error::Write {
+            path: self.path.clone(),
+            member: None,
+            source,
+        })?;
+        self.file
+            .persist(&self.path)
+            .map_err(|error| Error::Persist {
+                path: self.path.clone(),
+                source: error.error,
+            })?;
+        let sha256 = self
+            .hash
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        Ok(Written {
+            path: self.path,
+            files,
+            raw,
+            compressed: self.written,
+            sha256,
+        })
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.buffer.len() + bytes.len() > BUFFER {
+            self.flush()?;
+        }
+        if bytes.len() >= BUFFER {
+            self.put(bytes)?;
+        } else {
+            self.buffer.extend_from_slice(bytes);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let result = self.put(&buffer);
+        buffer.clear();
+        self.buffer = buffer;
+        result
+    }
+}
+
+impl Output {
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.as_file_mut().write_all(bytes)?;
+        self.written += bytes.len() as u64;
+        if !self.open {
+            self.hash.update(bytes);
+            self.hashed = self.written;
+        }
+        Ok(())
+    }
+}
