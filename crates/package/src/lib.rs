@@ -1,1 +1,4 @@
 //! package
+
+pub mod stub;
+pub mod version;

@@ -1,0 +1,207 @@
+//! Input: what kind of release is built, from which base version, when and of which commit. Output: the version of
+//! its wheels, Debian packages and RPM packages, and for any two versions which one pip installs and why.
+//!
+//! | release type | wheel | deb | rpm |
+//! | --- | --- | --- | --- |
+//! | release | `X.Y.Z` | `X.Y.Z` | `X.Y.Z` |
+//! | prerelease | `X.Y.ZrcN` | `X.Y.Z~preN` | `X.Y.Z~rcN` |
+//! | nightly | `X.Y.ZaDATE` | `X.Y.Z~DATE` | `X.Y.Z~DATE` |
+//! | nightly-bkc | `X.Y.ZaBASE+bkc.DATE` | `X.Y.Z~BASE.bkc.DATE` | the same |
+//! | ci, dev, dev-bkc | `X.Y.Z.dev0+SHA` | `X.Y.Z~devDATE` | `X.Y.Z~DATEgSHA8` |
+//! | custom suffix | base and suffix as they are | | |
+//!
+//! A build that is repeated on the same day (or of the same commit) is `.postN` of the first one. Where the wheel's
+//! version has a local part, `.post.N` goes to its end: in front of it, a repeated BKC build would sort above the
+//! builds of every later day, and a repeated dev build above the release itself. The dot before N makes it a number:
+//! as text, `post9` is above `post10`.
+
+mod compare;
+mod error;
+mod file;
+
+use pep440_rs::Version;
+
+pub use compare::{Comparison, compare};
+pub use error::Error;
+pub use file::{Date, VersionFile};
+
+/// What a build is made for; the names are those of the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReleaseType {
+    /// A stable release.
+    Release,
+    /// A release candidate.
+    Prerelease,
+    /// The build of a day.
+    Nightly,
+    /// The build of a day of an older "best known configuration".
+    NightlyBkc,
+    /// A build of continuous integration.
+    Ci,
+    /// A developer's build.
+    Dev,
+    /// A developer's build of a "best known configuration".
+    DevBkc,
+}
+
+impl ReleaseType {
+    /// Every type, in the order of the documentation.
+    pub const ALL: [Self; 7] =
+        [Self::Release, Self::Prerelease, Self::Nightly, Self::NightlyBkc, Self::Ci, Self::Dev, Self::DevBkc];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Prerelease => "prerelease",
+            Self::Nightly => "nightly",
+            Self::NightlyBkc => "nightly-bkc",
+            Self::Ci => "ci",
+            Self::Dev => "dev",
+            Self::DevBkc => "dev-bkc",
+        }
+    }
+
+    /// Whether the version holds the commit: without one it cannot be made.
+    pub fn needs_commit(self) -> bool {
+        matches!(self, Self::Ci | Self::Dev | Self::DevBkc)
+    }
+
+    /// Whether the base date of `version.json` must be set.
+    pub fn needs_base_date(self) -> bool {
+        matches!(self, Self::NightlyBkc | Self::DevBkc)
+    }
+}
+
+/// How the version is made from the base version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Form {
+    /// By the table of release types.
+    Type(ReleaseType),
+    /// Base and suffix, the same text for wheel, deb and rpm.
+    Suffix(String),
+}
+
+/// Everything a version is made from.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// `X.Y.Z`.
+    pub base: String,
+    /// How it is extended.
+    pub form: Form,
+    /// The number of the release candidate; exactly for [`ReleaseType::Prerelease`].
+    pub prerelease: Option<u32>,
+    /// The day of the "best known configuration", from `version.json`.
+    pub base_date: Option<Date>,
+    /// The day of the build.
+    pub date: Date,
+    /// The commit in hexadecimal.
+    pub commit: Option<String>,
+    /// 0 for the first build of the day, N for its N-th repetition.
+    pub rerun: u32,
+}
+
+/// The same version in the languages of the three package managers.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Versions {
+    /// PEP 440, canonical.
+    pub wheel: String,
+    /// Debian policy 5.6.12.
+    pub deb: String,
+    /// RPM, without release.
+    pub rpm: String,
+}
+
+impl Request {
+    /// Makes the versions.
+    ///
+    /// # Errors
+    /// A part that the form needs is missing or malformed, a part is given that the form does not use, or the wheel's
+    /// version would be rewritten by installers because it is not canonical.
+    pub fn versions(&self) -> Result<Versions, Error> {
+        file::check_base(&self.base)?;
+        let mut versions = match &self.form {
+            Form::Suffix(suffix) => self.with_suffix(suffix)?,
+            Form::Type(release_type) => self.with_type(*release_type)?,
+        };
+        if self.rerun > 0 {
+            let dot = if versions.wheel.contains('+') { "." } else { "" };
+            versions.wheel = format!("{}.post{dot}{}", versions.wheel, self.rerun);
+            versions.deb = format!("{}.post{}", versions.deb, self.rerun);
+            versions.rpm = format!("{}.post{}", versions.rpm, self.rerun);
+        }
+        check_canonical(&versions.wheel)?;
+        Ok(versions)
+    }
+
+    fn with_suffix(&self, suffix: &str) -> Result<Versions, Error> {
+        if self.prerelease.is_some() {
+            return Err(Error::Unused { option: "--prerelease-version", form: "a custom suffix".to_owned() });
+        }
+        if self.rerun > 0 {
+            return Err(Error::Unused { option: "--rerun", form: "a custom suffix".to_owned() });
+        }
+        let version = format!("{}{suffix}", self.base);
+        Ok(Versions { wheel: version.clone(), deb: version.clone(), rpm: version })
+    }
+
+    fn with_type(&self, release_type: ReleaseType) -> Result<Versions, Error> {
+        let (base, date) = (&self.base, self.date);
+        if release_type != ReleaseType::Prerelease && self.prerelease.is_some() {
+            let form = format!("release type `{}`", release_type.name());
+            return Err(Error::Unused { option: "--prerelease-version", form });
+        }
+        if release_type.needs_base_date() && self.base_date.is_none() {
+            return Err(Error::BaseDateMissing { release_type: release_type.name() });
+        }
+        Ok(match release_type {
+            ReleaseType::Release => Versions { wheel: base.clone(), deb: base.clone(), rpm: base.clone() },
+            ReleaseType::Prerelease => {
+                let number = self.prerelease.ok_or(Error::PrereleaseMissing)?;
+                Versions {
+                    wheel: format!("{base}rc{number}"),
+                    deb: format!("{base}~pre{number}"),
+                    rpm: format!("{base}~rc{number}"),
+                }
+            }
+            ReleaseType::Nightly => {
+                let system = format!("{base}~{date}");
+                Versions { wheel: format!("{base}a{date}"), deb: system.clone(), rpm: system }
+            }
+            ReleaseType::NightlyBkc => {
+                let base_date = self.base_date.ok_or(Error::BaseDateMissing { release_type: release_type.name() })?;
+                let system = format!("{base}~{base_date}.bkc.{date}");
+                Versions { wheel: format!("{base}a{base_date}+bkc.{date}"), deb: system.clone(), rpm: system }
+            }
+            ReleaseType::Ci | ReleaseType::Dev | ReleaseType::DevBkc => {
+                let commit =
+                    self.commit.as_deref().ok_or(Error::CommitMissing { release_type: release_type.name() })?;
+                let commit = checked_commit(commit)?;
+                Versions {
+                    wheel: format!("{base}.dev0+{commit}"),
+                    deb: format!("{base}~dev{date}"),
+                    rpm: format!("{base}~{date}g{}", commit.get(..8).unwrap_or(&commit)),
+                }
+            }
+        })
+    }
+}
+
+/// The commit in lower case: the local part of a version knows no other (PEP 440, "Local version identifiers").
+fn checked_commit(commit: &str) -> Result<String, Error> {
+    let is_hexadecimal = commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !is_hexadecimal || !(7..=64).contains(&commit.len()) {
+        return Err(Error::Commit { value: commit.to_owned() });
+    }
+    Ok(commit.to_ascii_lowercase())
+}
+
+/// PEP 440 reads `+0123456` as the number 123456, so pip would look for another file name than the one that exists.
+fn check_canonical(version: &str) -> Result<(), Error> {
+    let parsed: Version = version.parse().map_err(|_| Error::NotPep440 { value: version.to_owned() })?;
+    let canonical = parsed.to_string();
+    if canonical == version { Ok(()) } else { Err(Error::NotCanonical { value: version.to_owned(), canonical }) }
+}
+
+#[cfg(test)]
+mod tests;
