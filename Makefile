@@ -1,0 +1,26 @@
+# Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs the rest.
+.PHONY: demo setup lint test test-real bench clean
+
+demo:
+	scripts/demo
+
+setup:
+	scripts/setup
+
+lint: setup
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- --deny warnings
+	shellcheck --external-sources scripts/* .ci/run tests/acceptance/*.bash
+	.venv/bin/ruff check tests
+
+test: setup
+	scripts/run-tests
+
+test-real: setup
+	scripts/run-tests real
+
+bench: setup
+	scripts/run-benchmark
+
+clean:
+	rm -rf .demo .venv target

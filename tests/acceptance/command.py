@@ -1,0 +1,70 @@
+"""Runs the built binary and other programs; a failure shows what the program said."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+NOBODY = 65534
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    stdout: str
+    stderr: str
+
+
+def run(*command: object, expect: int = 0, environment: dict[str, str] | None = None, **options) -> Result:
+    """Runs a program to its end, with `environment` laid over our own, and insists on its exit code."""
+    arguments = [os.fspath(part) if isinstance(part, os.PathLike) else str(part) for part in command]
+    finished = subprocess.run(
+        arguments,
+        env={**os.environ, **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        **options,
+    )
+    if finished.returncode != expect:
+        said = f"{finished.stdout[-8000:]}\n--- stderr\n{finished.stderr[-8000:]}"
+        raise AssertionError(f"exit code {finished.returncode}, expected {expect}: {shlex.join(arguments)}\n{said}")
+    return Result(finished.returncode, finished.stdout, finished.stderr)
+
+
+def own_suite() -> str:
+    """The code name of this machine's Debian release."""
+    lines = Path("/etc/os-release").read_text().splitlines()
+    return next(line.partition("=")[2].strip('"') for line in lines if line.startswith("VERSION_CODENAME="))
+
+
+def unprivileged() -> list[str]:
+    """The words before a command that make it run as a user without rights; none where we are such a user."""
+    if os.geteuid() != 0:
+        return []
+    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"]
+
+
+@dataclass(frozen=True)
+class Rocwheel:
+    binary: Path
+
+    def run(self, *arguments: object, **options) -> Result:
+        return run(self.binary, *arguments, **options)
+
+    def start(self, *arguments: object, **options) -> subprocess.Popen[str]:
+        """Starts the program and returns at once, for tests that interrupt it or run two at a time."""
+        command = [self.binary, *map(str, arguments)]
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+        )
+
+    def import_debs(self, debs: list[Path], output: Path, *arguments: object, **options) -> Result:
+        return self.run("artifact", "import", "--deb", *debs, "--output", output, *arguments, **options)
+
+    def package(self, artifacts: Path, output: Path, *arguments: object, **options) -> Result:
+        return self.run("package", "--artifacts", artifacts, "--output", output, *arguments, **options)

@@ -1,0 +1,81 @@
+"""Acceptance tests: the built binary on real ROCm packages of this machine's own Debian release.
+
+`--set runtime` (the default) takes the HIP runtime and rocRAND; `--set all` takes everything that scripts/fetch-rocm knows.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import synthetic
+from command import Rocwheel, own_suite
+from environment import Environment
+from packages import PackageSet, fetch_debs, make_package_set
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--set", choices=("runtime", "all"), default="runtime", help="which real packages are used")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The trixie set is 600 MB of packages: it belongs to the long run only."""
+    return True if collection_path.name == "trixie" and config.getoption("--set") == "runtime" else None
+
+
+@pytest.fixture(scope="session")
+def rocwheel() -> Rocwheel:
+    binary = Path(os.environ.get("ROCWHEEL_BINARY", REPOSITORY / "target/debug/rocwheel"))
+    assert binary.is_file(), f"{binary} is not built: run `cargo build`, or name the binary in ROCWHEEL_BINARY"
+    return Rocwheel(binary.resolve())
+
+
+@pytest.fixture(scope="session")
+def debs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The real packages, fetched through the machine's own apt or taken from the cache."""
+    return fetch_debs(own_suite(), tmp_path_factory.mktemp("debs"), request.config.getoption("--set"))
+
+
+@pytest.fixture(scope="session")
+def package_set(rocwheel: Rocwheel, debs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> PackageSet:
+    """The real packages, imported and packaged once for all tests that only read the result."""
+    return make_package_set(rocwheel, debs, tmp_path_factory.mktemp("set"))
+
+
+@pytest.fixture(scope="session", params=["pip", "uv"])
+def environment(
+    request: pytest.FixtureRequest, package_set: PackageSet, tmp_path_factory: pytest.TempPathFactory
+) -> Environment:
+    """A fresh environment with the set installed by pip or by uv, from the local directory alone."""
+    fresh = Environment.create(tmp_path_factory.mktemp(request.param) / "venv", request.param)
+    fresh.install(package_set.dist, "rocm[libraries,devel]", *package_set.device_packages)
+    return fresh
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> synthetic.Compiled:
+    return synthetic.Compiled.make(tmp_path_factory.mktemp("compiled"))
+
+
+@pytest.fixture
+def artifacts(compiled: synthetic.Compiled, tmp_path: Path) -> Path:
+    """A small set of artifacts in TheRock's layout, made by code, that packages in well under a second."""
+    return synthetic.write_artifacts(tmp_path / "artifacts", compiled)
+
+
+@pytest.fixture
+def public(rocwheel: Rocwheel) -> Path:
+    """A directory that any user of the machine can enter, with the binary in it."""
+    directory = Path(tempfile.mkdtemp(prefix="rocwheel-test-"))
+    directory.chmod(0o777)
+    shutil.copy(rocwheel.binary, directory / "rocwheel")
+    yield directory
+    subprocess.run(["chmod", "-R", "u+rwX", directory], check=True)
+    shutil.rmtree(directory)

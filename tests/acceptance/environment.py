@@ -1,0 +1,73 @@
+"""A fresh virtual environment that pip or uv installs into from a local directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from command import Result, run
+from trees import files
+
+TOOLS = Path(sys.prefix) / "bin"
+
+
+@dataclass(frozen=True)
+class Environment:
+    prefix: Path
+    installer: str
+    before: frozenset[str]
+
+    @staticmethod
+    def create(prefix: Path, installer: str, interpreter: str | None = None) -> Environment:
+        """`installer` is pip or uv; the interpreter is the one that runs the tests unless another is named."""
+        interpreter = interpreter or os.path.realpath(sys.executable)
+        if installer == "pip":
+            run(interpreter, "-m", "venv", prefix)
+        else:
+            run(TOOLS / "uv", "venv", "--quiet", "--no-cache", "--python", interpreter, prefix)
+        return Environment(prefix, installer, frozenset(files(prefix)))
+
+    @property
+    def python(self) -> Path:
+        return self.prefix / "bin/python"
+
+    @property
+    def site(self) -> Path:
+        (site,) = self.prefix.glob("lib/python3.*/site-packages")
+        return site
+
+    def install(self, dist: Path, *requirements: str) -> Result:
+        """Installs from `dist` alone: no index, and no wheel that an earlier build left in a cache."""
+        source = ["--no-index", "--find-links", dist]
+        if self.installer == "pip":
+            return run(self.python, "-m", "pip", "install", "--no-cache-dir", *source, *requirements)
+        return run(TOOLS / "uv", "pip", "install", "--no-cache", "--python", self.python, *source, *requirements)
+
+    def installed(self) -> dict[str, str]:
+        """Names and versions of what is installed of our set."""
+        listed = run(TOOLS / "uv", "pip", "list", "--quiet", "--python", self.python, "--format", "json").stdout
+        return {one["name"]: one["version"] for one in json.loads(listed) if one["name"].startswith("rocm")}
+
+    def check(self) -> Result:
+        if self.installer == "pip":
+            return run(self.python, "-m", "pip", "check")
+        return run(TOOLS / "uv", "pip", "check", "--python", self.python)
+
+    def uninstall(self, *names: str) -> Result:
+        if self.installer == "pip":
+            return run(self.python, "-m", "pip", "uninstall", "--yes", *names)
+        return run(TOOLS / "uv", "pip", "uninstall", "--python", self.python, *names)
+
+    def left_over(self) -> set[str]:
+        """Files that were not there when the environment was new."""
+        return files(self.prefix) - self.before
+
+    def run(self, *command: object, **options) -> Result:
+        """Runs a program of the environment as an activated shell would find it."""
+        path = f"{self.prefix / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        environment = {"PATH": path, "VIRTUAL_ENV": str(self.prefix), **options.pop("environment", {})}
+        first, *rest = command
+        return run(self.prefix / "bin" / str(first), *rest, environment=environment, **options)

@@ -1,0 +1,318 @@
+"""Bad input: a clear error that names the file, a non-zero exit, nothing half-written, inputs untouched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import synthetic
+from command import Result, Rocwheel, run, unprivileged
+from packages import PackageSet
+from synthetic import BASE, Member, file_member, hard_link_member, link_member, write_artifact, write_deb
+from trees import files, snapshot
+
+FAILED = 1
+USAGE = 2
+
+
+def assert_clear(result: Result, *named: object) -> None:
+    """The message is an error of ours that names what is wrong, not a crash."""
+    assert "error: " in result.stderr, result.stderr
+    for word in ("panicked", "RUST_BACKTRACE", "Traceback"):
+        assert word not in result.stderr, result.stderr
+    for name in named:
+        assert str(name) in result.stderr, f"{name} is not named:\n{result.stderr}"
+
+
+def assert_nothing_left(output: Path) -> None:
+    assert files(output) == set(), f"left behind: {sorted(files(output))}"
+
+
+def refuse_package(rocwheel: Rocwheel, artifacts: Path, *named: object, arguments: tuple[object, ...] = ()) -> Result:
+    """`rocwheel package` refuses these artifacts, names the culprit, writes nothing and touches nothing."""
+    before = snapshot(artifacts)
+    output = artifacts.parent / "output"
+    result = rocwheel.package(artifacts, output, *arguments, expect=FAILED)
+    assert_clear(result, *named)
+    assert_nothing_left(output)
+    assert snapshot(artifacts) == before, "the input was changed"
+    return result
+
+
+def refuse_import(rocwheel: Rocwheel, deb: Path, *named: object) -> Result:
+    """`rocwheel artifact import` refuses this package, names it, writes nothing and touches nothing."""
+    before = snapshot(deb.parent)
+    output = deb.parent.parent / "imported"
+    result = rocwheel.import_debs([deb], output, expect=FAILED)
+    assert_clear(result, deb.name, *named)
+    assert_nothing_left(output)
+    assert snapshot(deb.parent) == before, "the input was changed"
+    return result
+
+
+# -- artifacts ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["blas_lib", "blas_lib_gfx942_more", "_lib_generic", "blas__generic"])
+def test_malformed_artifact_names(rocwheel: Rocwheel, artifacts: Path, name: str) -> None:
+    """A directory with a manifest is meant as an artifact: dropping it silently loses its files."""
+    write_artifact(artifacts, name, "stage", {"lib/data.txt": "x\n"})
+    refuse_package(rocwheel, artifacts, name)
+
+
+def test_missing_base_artifact(rocwheel: Rocwheel, artifacts: Path) -> None:
+    shutil.rmtree(artifacts / "base_lib_generic")
+    refuse_package(rocwheel, artifacts, "therock_manifest.json")
+
+
+def test_missing_artifact_manifest(rocwheel: Rocwheel, artifacts: Path) -> None:
+    (artifacts / "blas_lib_generic/artifact_manifest.txt").unlink()
+    refuse_package(rocwheel, artifacts, "blas_lib_generic")
+
+
+@pytest.mark.parametrize("line", ["../outside", "/etc", "stage/../../outside"])
+def test_artifact_manifest_that_points_outside(rocwheel: Rocwheel, artifacts: Path, line: str) -> None:
+    (artifacts / "blas_lib_generic/artifact_manifest.txt").write_text(f"{line}\n")
+    refuse_package(rocwheel, artifacts, "blas_lib_generic", line)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"rocm_package_version": 7}', '{"rocm_package_version": "seven"}'])
+def test_manifest_that_is_none(rocwheel: Rocwheel, artifacts: Path, text: str) -> None:
+    (artifacts / "base_lib_generic" / BASE / "share/therock/therock_manifest.json").write_text(text)
+    refuse_package(rocwheel, artifacts, "therock_manifest.json")
+
+
+def test_manifest_that_promises_a_target_that_is_not_there(rocwheel: Rocwheel, artifacts: Path) -> None:
+    shutil.rmtree(artifacts / "blas_lib_gfx942")
+    refuse_package(rocwheel, artifacts, "gfx942", arguments=("--targets", "gfx942,gfx1100"))
+
+
+def test_link_out_of_the_artifact(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("not yours\n")
+    (artifacts / "blas_lib_generic/math-libs/BLAS/rocBLAS/stage/lib/leak.txt").symlink_to(secret)
+    refuse_package(rocwheel, artifacts, "leak.txt")
+
+
+def test_one_path_in_two_artifacts(rocwheel: Rocwheel, artifacts: Path) -> None:
+    for name in ("rand_lib_generic", "fft_lib_generic"):
+        write_artifact(artifacts, name, "math-libs/stage", {"lib/shared.txt": name})
+    refuse_package(rocwheel, artifacts, "lib/shared.txt", "rand_lib_generic", "fft_lib_generic")
+
+
+def test_damaged_library(rocwheel: Rocwheel, artifacts: Path) -> None:
+    library = artifacts / "blas_lib_generic/math-libs/BLAS/rocBLAS/stage/lib/librocblas.so.5.1"
+    library.write_bytes(library.read_bytes()[:4000])
+    refuse_package(rocwheel, artifacts, "librocblas.so")
+
+
+def test_library_that_needs_something_missing(rocwheel: Rocwheel, artifacts: Path) -> None:
+    shutil.rmtree(artifacts / "core-hip_lib_generic")
+    shutil.rmtree(artifacts / "core-hip_dev_generic")
+    refuse_package(rocwheel, artifacts, "libamdhip64.so.7", "librocblas.so")
+
+
+@pytest.mark.parametrize("suffix", ["tar.zst", "tar.xz"])
+def test_truncated_archive(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path, suffix: str) -> None:
+    archives = tmp_path / "archives"
+    archives.mkdir()
+    for artifact in sorted(artifacts.iterdir()):
+        members = ["artifact_manifest.txt", *sorted(entry.name for entry in artifact.iterdir() if entry.is_dir())]
+        option = "--zstd" if suffix == "tar.zst" else "--xz"
+        run(
+            "tar",
+            "--create",
+            option,
+            "--file",
+            archives / f"{artifact.name}.{suffix}",
+            "--directory",
+            artifact,
+            *members,
+        )
+    rocwheel.package(archives, tmp_path / "whole")
+    rocwheel.package(artifacts, tmp_path / "exploded")
+    assert snapshot(tmp_path / "whole/dist") == snapshot(tmp_path / "exploded/dist")
+
+    culprit = archives / f"blas_lib_generic.{suffix}"
+    culprit.write_bytes(culprit.read_bytes()[:-200])
+    refuse_package(rocwheel, archives, culprit.name)
+
+
+def test_archive_that_is_not_what_its_checksum_says(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path) -> None:
+    archives = tmp_path / "archives"
+    archives.mkdir()
+    for artifact in sorted(artifacts.iterdir()):
+        run("tar", "--create", "--zstd", "--file", archives / f"{artifact.name}.tar.zst", "--directory", artifact,
+            "artifact_manifest.txt", *[entry.name for entry in artifact.iterdir() if entry.is_dir()])  # fmt: skip
+    (archives / "blas_lib_generic.tar.zst.sha256sum").write_text("0" * 64 + "\n")
+    refuse_package(rocwheel, archives, "blas_lib_generic.tar.zst")
+
+
+def test_unreadable_file(public: Path, compiled: synthetic.Compiled) -> None:
+    artifacts = synthetic.write_artifacts(public / "artifacts", compiled)
+    for path in artifacts.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | 0o005 if path.is_dir() else path.stat().st_mode | 0o004)
+    culprit = artifacts / "blas_lib_gfx942/math-libs/BLAS/rocBLAS/stage/lib/rocblas/library/TensileLibrary_gfx942.dat"
+    culprit.chmod(0)
+    command = [*unprivileged(), public / "rocwheel", "package", "--artifacts", artifacts, "--output", public / "output"]
+    result = run(*command, expect=FAILED)
+    assert_clear(result, culprit.name, "Permission denied")
+    assert_nothing_left(public / "output")
+
+
+def test_artifacts_that_are_not_there(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    result = rocwheel.package(tmp_path / "nowhere", tmp_path / "output", expect=FAILED)
+    assert_clear(result, tmp_path / "nowhere")
+    assert_nothing_left(tmp_path / "output")
+
+
+def test_no_artifacts_at_all(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    refuse_package(rocwheel, tmp_path / "empty", tmp_path / "empty")
+
+
+# -- packages -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Path:
+    directory = tmp_path / "inbox"
+    directory.mkdir()
+    return directory
+
+
+@pytest.mark.parametrize("kept", [0, 4, 8, 60, 132, 200, 1000, -1000, -1])
+def test_truncated_package(rocwheel: Rocwheel, debs: list[Path], inbox: Path, kept: int) -> None:
+    """A real package cut off at its start, in a header, in the control part, in the data and just before its end."""
+    whole = next(deb for deb in debs if deb.name.startswith("rocminfo_"))
+    cut = inbox / whole.name
+    cut.write_bytes(whole.read_bytes()[:kept])
+    refuse_import(rocwheel, cut)
+
+
+def test_not_a_package(rocwheel: Rocwheel, inbox: Path) -> None:
+    (inbox / "letter.deb").write_text("Dear packager,\n" * 100)
+    refuse_import(rocwheel, inbox / "letter.deb")
+
+
+def test_package_that_is_not_there(rocwheel: Rocwheel, inbox: Path, tmp_path: Path) -> None:
+    result = rocwheel.import_debs([inbox / "absent.deb"], tmp_path / "imported", expect=FAILED)
+    assert_clear(result, "absent.deb")
+    assert_nothing_left(tmp_path / "imported")
+
+
+@pytest.mark.parametrize(
+    ("members", "named"),
+    [
+        ([file_member("./../../escaped.txt")], "escaped.txt"),
+        ([file_member("/escaped.txt")], "escaped.txt"),
+        ([file_member("./usr/lib/../../../escaped.txt")], "escaped.txt"),
+        ([link_member("./usr/lib/out.so", "../../../../escaped.so")], "out.so"),
+        ([link_member("./usr/share/door", "/tmp"), file_member("./usr/share/door/escaped.txt")], "door"),
+        ([hard_link_member("./usr/lib/hard", "../../../../etc/passwd")], "hard"),
+        ([hard_link_member("./usr/lib/hard", "./usr/lib/absent")], "hard"),
+    ],
+    ids=["parent", "absolute", "parent inside", "link out", "through a link", "hard link out", "hard link to nothing"],
+)
+def test_member_that_leaves_the_tree(rocwheel: Rocwheel, inbox: Path, members: list[Member], named: str) -> None:
+    harmless = file_member("./usr/lib/x86_64-linux-gnu/libamdhip64.txt")
+    deb = write_deb(inbox / "libamdhip64-5_5.2.3-8_amd64.deb", [harmless, *members])
+    refuse_import(rocwheel, deb, named)
+    for escaped in (inbox.parent / "escaped.txt", Path("/escaped.txt"), Path("/tmp/escaped.txt")):
+        assert not escaped.exists()
+
+
+def test_the_same_package_twice(rocwheel: Rocwheel, inbox: Path, tmp_path: Path) -> None:
+    """Two versions of one package have the same paths: an error with both owners."""
+    first = write_deb(inbox / "libamdhip64-5_1_amd64.deb", [file_member("./usr/share/doc/a/x.txt", b"1")], version="1")
+    second = write_deb(inbox / "libamdhip64-5_2_amd64.deb", [file_member("./usr/share/doc/a/x.txt", b"2")], version="2")
+    result = rocwheel.import_debs([first, second], tmp_path / "imported", expect=FAILED)
+    assert_clear(result, first.name, second.name)
+    assert_nothing_left(tmp_path / "imported")
+
+
+def test_library_that_no_package_holds(rocwheel: Rocwheel, debs: list[Path], tmp_path: Path) -> None:
+    """Without libelf the HSA runtime cannot load: the error says so, and what to add."""
+    without = [deb for deb in debs if not deb.name.startswith("libelf1")]
+    result = rocwheel.import_debs(without, tmp_path / "imported", expect=FAILED)
+    assert_clear(result, "libelf.so.1", "libhsa-runtime64", "libelf1")
+    assert_nothing_left(tmp_path / "imported")
+
+
+# -- outputs ------------------------------------------------------------------------------------------------------------
+
+
+def test_output_that_is_not_ours(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path) -> None:
+    output = tmp_path / "thesis"
+    (output / "dist").mkdir(parents=True)
+    (output / "dist/chapter-1.txt").write_text("years of work\n")
+    before = snapshot(output)
+    assert_clear(rocwheel.package(artifacts, output, expect=FAILED), output)
+    assert snapshot(output) == before
+
+
+def test_import_output_that_is_not_ours(rocwheel: Rocwheel, debs: list[Path], tmp_path: Path) -> None:
+    output = tmp_path / "thesis"
+    output.mkdir()
+    (output / "chapter-1.txt").write_text("years of work\n")
+    before = snapshot(output)
+    assert_clear(rocwheel.import_debs(debs, output, expect=FAILED), output)
+    assert snapshot(output) == before
+
+
+def test_output_that_is_a_file(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x\n")
+    assert_clear(rocwheel.package(artifacts, tmp_path / "file", expect=FAILED), tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "x\n"
+
+
+def test_read_only_output(public: Path, compiled: synthetic.Compiled) -> None:
+    synthetic.write_artifacts(public / "artifacts", compiled)
+    run("chmod", "-R", "a+rX", public / "artifacts")
+    (public / "closed").mkdir(mode=0o555)
+    inputs_and_output = ["--artifacts", public / "artifacts", "--output", public / "closed/output"]
+    command = [*unprivileged(), public / "rocwheel", "package", *inputs_and_output]
+    assert_clear(run(*command, expect=FAILED), "closed", "Permission denied")
+
+
+def test_full_disk(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) -> None:
+    """A file system of 8 MiB, in a mount namespace of its own: the error names the file, and no part of a wheel stays."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    script = (
+        'mount -t tmpfs -o size=8m tmpfs "$1" || exit 99\n'
+        '"$2" package --artifacts "$3" --output "$1/output"; code=$?\n'
+        'find "$1" -type f -printf "left %P %s\\n"\n'
+        "exit $code\n"
+    )
+    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+    result = run(
+        *namespace, "bash", "-c", script, "full-disk", disk, rocwheel.binary, package_set.artifacts, expect=FAILED
+    )
+    assert_clear(result, disk, "No space left on device")
+    wheels = [line for line in result.stdout.splitlines() if line.startswith("left ") and ".whl" in line]
+    assert all(line.split()[1].endswith(".whl") for line in wheels), f"temporary files are left: {wheels}"
+
+
+# -- usage --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["package"],
+        ["package", "--artifacts"],
+        ["package", "--artifacts", "a", "--output", "b", "--shape", "round"],
+        ["package", "--artifacts", "a", "--output", "b", "--jobs", "many"],
+        ["artifact", "import", "--output", "b"],
+        ["frobnicate"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage(rocwheel: Rocwheel, tmp_path: Path, arguments: list[str]) -> None:
+    assert_clear(rocwheel.run(*arguments, expect=USAGE, cwd=tmp_path))
+    assert_nothing_left(tmp_path)

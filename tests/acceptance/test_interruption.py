@@ -1,0 +1,117 @@
+"""Runs that are cut short, or meet each other: no partial file, and the next run goes on."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from command import Rocwheel, run
+from packages import PackageSet, record_problems
+from trees import differences, files, snapshot
+
+INTERRUPTED = 130
+TEMPORARY = 4
+
+
+def wait_until_writing(process: subprocess.Popen[str], output: Path, bytes_wanted: int) -> None:
+    """Returns when a running program has that many bytes below a directory."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        assert process.poll() is None, f"it ended before it was interrupted: {process.communicate()}"
+        written = 0
+        for name in files(output):
+            try:
+                written += (output / name).stat().st_size
+            except FileNotFoundError:
+                continue
+        if written >= bytes_wanted:
+            return
+        time.sleep(0.02)
+    raise AssertionError("nothing was written in two minutes")
+
+
+def assert_only_whole_packages(output: Path) -> None:
+    for path in sorted(output.rglob("*")):
+        if path.is_file() and path.suffix == ".whl":
+            assert record_problems(path) == [], path
+    odd = [name for name in files(output) if "tmp" in name.lower() or "partial" in name.lower()]
+    assert odd == [], f"temporary files are left: {odd}"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "terminate"])
+def test_packaging_interrupted(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path, number: int) -> None:
+    output = tmp_path / "output"
+    process = rocwheel.start("package", "--artifacts", package_set.artifacts, "--output", output)
+    wait_until_writing(process, output, 1 << 20)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == INTERRUPTED, stderr
+    assert "panicked" not in stderr
+    assert_only_whole_packages(output)
+    rocwheel.package(package_set.artifacts, output)
+    assert differences(snapshot(package_set.dist), snapshot(output / "dist")) == []
+
+
+def test_import_interrupted(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) -> None:
+    output = tmp_path / "artifacts"
+    process = rocwheel.start("artifact", "import", "--deb", *package_set.debs, "--output", output)
+    wait_until_writing(process, tmp_path, 1 << 20)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == INTERRUPTED, stderr
+    assert files(tmp_path) == set(), "half an import is left"
+    rocwheel.import_debs(package_set.debs, output)
+    assert differences(snapshot(package_set.artifacts), snapshot(output)) == []
+
+
+def test_killed_run_is_mended_by_the_next(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) -> None:
+    """SIGKILL gives no chance to clean up: the next run must not mistake what it left for a finished wheel."""
+    output = tmp_path / "output"
+    process = rocwheel.start("package", "--artifacts", package_set.artifacts, "--output", output)
+    wait_until_writing(process, output, 4 << 20)
+    process.kill()
+    process.communicate(timeout=60)
+    rocwheel.package(package_set.artifacts, output)
+    assert differences(snapshot(package_set.dist), snapshot(output / "dist")) == []
+
+
+def test_two_runs_into_one_output(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    first = rocwheel.start("package", "--artifacts", package_set.artifacts, "--output", output)
+    wait_until_writing(first, output, 1 << 20)
+    second = rocwheel.package(package_set.artifacts, output, expect=TEMPORARY)
+    assert str(output) in second.stderr, second.stderr
+    _, stderr = first.communicate(timeout=600)
+    assert first.returncode == 0, stderr
+    assert differences(snapshot(package_set.dist), snapshot(output / "dist")) == []
+
+
+@pytest.mark.parametrize("arguments", ["--help", "package --help", "artifact import --help"])
+def test_reader_that_stops_reading(rocwheel: Rocwheel, arguments: str) -> None:
+    script = f'set -o pipefail; "$1" {arguments} | head -n 1 >/dev/null; echo "${{PIPESTATUS[0]}}"'
+    result = run("bash", "-c", script, "pipe", rocwheel.binary)
+    assert "panicked" not in result.stderr and "Broken pipe" not in result.stderr, result.stderr
+    assert result.stdout.strip() in ("0", "141"), result.stdout
+
+
+def test_plan_into_a_closed_pipe(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) -> None:
+    """The plan of a real set is longer than a pipe holds."""
+    script = (
+        '"$1" package --artifacts "$2" --output "$3" --dry-run --json | head -c 1 >/dev/null; echo "${PIPESTATUS[0]}"'
+    )
+    result = run("bash", "-c", script, "pipe", rocwheel.binary, package_set.artifacts, tmp_path / "output")
+    assert "panicked" not in result.stderr, result.stderr
+    assert result.stdout.strip() in ("0", "141"), result.stdout
+    assert files(tmp_path) == set()
+
+
+def test_inputs_are_never_changed(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) -> None:
+    """Content, modes and links of artifacts and packages, before and after."""
+    debs, artifacts = package_set.debs[0].parent, package_set.artifacts
+    before = (snapshot(debs), snapshot(artifacts))
+    rocwheel.package(artifacts, tmp_path / "output", "--compression", "none")
+    assert (snapshot(debs), snapshot(artifacts)) == before
