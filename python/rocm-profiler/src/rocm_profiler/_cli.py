@@ -1,0 +1,37 @@
+"""Starts the profilers, which `_contents.json` lists; see `rocm_sdk_core._cli`.
+
+They start the program to be profiled with a library loaded into it, and they have Python parts: both are found
+through variables, which this sets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from . import _dist_info
+
+SITE = Path(__file__).resolve().parent.parent
+
+
+def __getattr__(function: str) -> Callable[[], NoReturn]:
+    from rocm_sdk_core._cli import tool_function
+
+    return tool_function(Path(__file__).parent, _dist_info, function, _environment)
+
+
+def _environment(variables: dict[str, str]) -> dict[str, str]:
+    profiler = SITE / _dist_info.ALL_PACKAGES["profiler"].get_py_package_name()
+    core = SITE / _dist_info.ALL_PACKAGES["core"].get_py_package_name()
+    changed = dict(variables)
+    _prepend(changed, "LD_LIBRARY_PATH", [profiler / "lib", core / "lib" / "rocm_sysdeps" / "lib"])
+    _prepend(changed, "PYTHONPATH", [profiler / "libexec" / "rocprofiler-compute"])
+    return changed
+
+
+def _prepend(variables: dict[str, str], name: str, directories: list[Path]) -> None:
+    # An empty part would stand for the working directory.
+    before = [variables[name]] if variables.get(name) else []
+    variables[name] = os.pathsep.join([str(directory) for directory in directories] + before)

@@ -1,0 +1,166 @@
+"""Find, load and prepare the ROCm that is installed as Python packages.
+
+    import rocm_sdk
+    rocm_sdk.initialize_process(preload_shortnames=["amdhip64", "hiprtc"], check_version="6.4.*")
+
+A framework calls `initialize_process` before it loads its own extension modules: their references to ROCm libraries
+are then met by the ones of this environment.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import warnings
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from . import _contents, _devices, _dist_info
+
+__version__: str = _dist_info.__version__
+
+__all__ = ["__version__", "find_libraries", "initialize_process", "preload_libraries"]
+
+PRELOAD_VARIABLE = "ROCM_SDK_PRELOAD_LIBRARIES"
+
+_ALL_CDLLS: dict[str, ctypes.CDLL] = {}
+_devices_were_checked = False
+
+
+def find_libraries(*shortnames: str) -> list[Path]:
+    """The files of libraries named by short name (`amdhip64`; the names are `_dist_info.ALL_LIBRARIES`).
+
+    The answer is in the order of the arguments, one path for each, except that a library is left out if it does not
+    exist on this platform, or is optional and this distribution does not have it. So only a call without such names
+    may be unpacked by position. Where several files match (`libx.so`, `libx.so.1`, `libx.so.1.2`) the shortest name
+    is taken, then the first in the alphabet: packages hold each library once, under its SONAME.
+
+    Raises ModuleNotFoundError for an unknown name and for a package that is not installed (the message says what to
+    install), and FileNotFoundError if the distribution does not have the library.
+    """
+    paths: list[Path] = []
+    for shortname in shortnames:
+        path = _find_library(shortname)
+        if path is not None:
+            paths.append(path)
+    return paths
+
+
+def _find_library(shortname: str) -> Path | None:
+    library = _dist_info.ALL_LIBRARIES.get(shortname)
+    if library is None:
+        raise ModuleNotFoundError(f"Unknown rocm library '{shortname}'")
+    if not library.pattern:
+        return None
+    family = _contents.installed_family(library.package)
+    if library.package.is_target_specific and family is None:
+        raise ModuleNotFoundError(f"{library.package.dist_package_template} is available for no GPU target")
+    if library.optional and not library.package.has_py_package(family):
+        return None
+    module = library.package.get_py_package(family)
+    assert module.__file__ is not None  # get_py_package refuses a package without files
+    directory = Path(module.__file__).parent
+    found = sorted((directory / library.relpath).glob(library.pattern), key=lambda path: (len(path.name), path.name))
+    if found:
+        return found[0]
+    name = library.package.get_dist_package_name(family)
+    if _is_listed(library, family):
+        raise FileNotFoundError(
+            f"`{library.relpath}/{library.pattern}` is missing from `{directory}`, although {name} has it. "
+            f"Repair it with: pip install --force-reinstall --no-deps '{name}=={__version__}'"
+        )
+    if library.optional:
+        return None
+    raise FileNotFoundError(
+        f"The library '{shortname}' is not in this distribution: {name} {__version__} in `{directory}` "
+        f"has no `{library.relpath}/{library.pattern}`"
+    )
+
+
+def _is_listed(library: _dist_info.LibraryEntry, family: str | None) -> bool:
+    pure = _contents.site_directory() / library.package.get_pure_py_package_name(family)
+    pattern = f"{library.relpath}/{library.pattern}"
+    listed = _contents.read_contents(pure).get("libraries", [])
+    return any(fnmatchcase(item["path"], pattern) for item in listed)
+
+
+def preload_libraries(*shortnames: str, rtld_global: bool = True) -> None:
+    """Loads libraries by short name into this process, each once. The errors are those of `find_libraries`.
+
+    With `rtld_global` their symbols are there for every library that is loaded later.
+    """
+    mode = ctypes.RTLD_GLOBAL if rtld_global else ctypes.RTLD_LOCAL
+    for shortname in shortnames:
+        if shortname in _ALL_CDLLS:
+            continue
+        for path in find_libraries(shortname):
+            _ALL_CDLLS[shortname] = ctypes.CDLL(str(path), mode=mode)
+
+
+def initialize_process(
+    *,
+    preload_shortnames: Sequence[str] = (),
+    rtld_global: bool = True,
+    env_override: bool = True,
+    check_version: str | re.Pattern[str] | None = None,
+    fail_on_version_mismatch: bool = False,
+    **kwargs: object,
+) -> None:
+    """Prepares this process for a program that was compiled against ROCm.
+
+    Loads `preload_shortnames`, then, if `env_override`, what `ROCM_SDK_PRELOAD_LIBRARIES` names (separated by `,` or
+    `;`). `check_version` is the version the program was compiled against: a string in which `*` stands for anything,
+    or a compiled expression that must match from the start; another version is a UserWarning, or a RuntimeError with
+    `fail_on_version_mismatch`. Once in a process it warns if the GPU that is there has no kernels installed. Other
+    keyword arguments are ignored: they are for later versions.
+    """
+    preload_libraries(*preload_shortnames, rtld_global=rtld_global)
+    if env_override:
+        _preload_from_environment(rtld_global)
+    if check_version is not None:
+        _check_version(check_version, fail_on_version_mismatch)
+    _warn_about_devices_once()
+
+
+def _preload_from_environment(rtld_global: bool) -> None:
+    value = os.environ.get(PRELOAD_VARIABLE, "")
+    shortnames = [name.strip() for name in re.split("[,;]", value) if name.strip()]
+    try:
+        preload_libraries(*shortnames, rtld_global=rtld_global)
+    except (OSError, ImportError) as error:
+        raise RuntimeError(f"Cannot preload the libraries that {PRELOAD_VARIABLE}={value} asks for: {error}") from error
+
+
+def _check_version(expected: str | re.Pattern[str], fail: bool) -> None:
+    if isinstance(expected, str):
+        pattern = ".*".join(re.escape(part) for part in expected.split("*"))
+        matches = re.fullmatch(pattern, __version__) is not None
+        shown = expected
+    else:
+        matches = expected.match(__version__) is not None
+        shown = expected.pattern
+    if matches:
+        return
+    message = (
+        f"The program was compiled against a ROCm version matching '{shown}', "
+        f"but the installed ROCm is {__version__}. Install the one it needs with: pip install 'rocm==<version>'"
+    )
+    if fail:
+        raise RuntimeError(message)
+    warnings.warn(message, UserWarning, stacklevel=3)
+
+
+def _warn_about_devices_once() -> None:
+    global _devices_were_checked
+    if _devices_were_checked:
+        return
+    _devices_were_checked = True
+    try:
+        complaint = _devices.complaint()
+    except (OSError, ValueError):
+        # This is advice: whatever is wrong with the installation, `rocm-sdk test` says it.
+        return
+    if complaint is not None:
+        warnings.warn(complaint, UserWarning, stacklevel=3)

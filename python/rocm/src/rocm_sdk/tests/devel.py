@@ -1,0 +1,32 @@
+"""Is the devel tree complete, and are its links the files they stand for?"""
+
+from __future__ import annotations
+
+from .. import _devel, _dist_info
+from ._report import Report
+
+
+def check_devel(report: Report) -> None:
+    """Expands the tree if it is not, and looks for links that lead nowhere."""
+    report.section("devel")
+    if "devel" not in _dist_info.ALL_PACKAGES:
+        return
+    try:
+        root = _devel.get_devel_root()
+    except ModuleNotFoundError:
+        report.skip("rocm-sdk-devel", "is not installed")
+        return
+    except _devel.DevelError as error:
+        report.fail("rocm-sdk-devel", str(error))
+        return
+    report.ok("rocm-sdk-devel", f"expanded to {root}")
+    broken = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_symlink() and not path.exists())
+    if broken:
+        report.fail("links", f"{len(broken)} lead nowhere, the first is {broken[0]}. Mend them with: rocm-sdk init")
+    pending = _devel._read_links(root / _devel.PENDING_LINKS)
+    if pending:
+        report.note(f"{len(pending)} links wait for packages that are not installed, the first is {pending[0][0]}")
+    if (root / "lib" / "cmake").is_dir():
+        report.ok("lib/cmake", f"{sum(1 for _ in (root / 'lib' / 'cmake').iterdir())} packages")
+    else:
+        report.note("there is no lib/cmake: CMake will find nothing in it")

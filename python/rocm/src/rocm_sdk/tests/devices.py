@@ -1,0 +1,30 @@
+"""Do the GPUs of this machine have their kernels?"""
+
+from __future__ import annotations
+
+from .. import _devices, _dist_info
+from ._report import Report
+
+
+def check_devices(report: Report) -> None:
+    """A failure if no GPU has its kernels; of several, those without are only noted."""
+    report.section("GPUs")
+    try:
+        gpus = _devices.examine()
+    except (ImportError, OSError, ValueError) as error:
+        report.fail("GPUs", str(error))
+        return
+    if not gpus:
+        if _dist_info.discover_gpu_targets():
+            report.skip("GPUs", "no libraries are installed, so no kernels are needed")
+        else:
+            report.skip("GPUs", f"no AMD GPU found in {_dist_info.KFD_TOPOLOGY}")
+        return
+    served = any(gpu.problem is None for gpu in gpus)
+    for gpu in gpus:
+        if gpu.problem is None:
+            report.ok(gpu.target, "its kernels are installed")
+        elif served:
+            report.note(gpu.advice)
+        else:
+            report.fail(gpu.target, gpu.advice)

@@ -1,0 +1,101 @@
+"""Does every library load, by itself, and only with libraries of the environment?"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from .. import _contents, _dist_info, find_libraries
+from ._policy import Policy
+from ._report import Report
+
+LOADER = Path(__file__).with_name("_load.py")
+TIMEOUT_SECONDS = 300
+
+# A verdict: the problem, or None, and a detail to show.
+Verdict = tuple["str | None", str]
+
+
+def check_libraries(report: Report, site: Path) -> None:
+    """Loads each library of each package in a process of its own, several at a time."""
+    report.section("libraries")
+    policy = Policy(site)
+    jobs: list[tuple[str, Callable[[], Verdict]]] = []
+    for package in _contents.installed_packages():
+        for library in package.libraries:
+            what = f"{package.distribution} {library.path}"
+            if library.load:
+                path = package.platform_directory / library.path
+                jobs.append((what, lambda path=path: load(path, policy)))  # type: ignore[misc]
+            else:
+                report.skip(what, library.reason or "cannot be loaded by itself")
+    with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
+        verdicts = pool.map(lambda job: job[1](), jobs)
+        for (what, _), (problem, detail) in zip(jobs, verdicts):
+            if problem is None:
+                report.ok(what, detail)
+            else:
+                report.fail(what, problem)
+
+
+def load(path: Path, policy: Policy) -> Verdict:
+    """Loads one library in a new process, and looks where everything came from that it brought in."""
+    if not path.is_file():
+        return "the file is missing", ""
+    try:
+        process = subprocess.run(
+            [sys.executable, "-I", "-S", str(LOADER), str(path)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=TIMEOUT_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return f"loading it took more than {TIMEOUT_SECONDS} s", ""
+    if process.returncode != 0:
+        errors = process.stderr.decode(errors="replace").strip()
+        return f"loading it ended the process {_how(process.returncode)}" + (f"\n{errors}" if errors else ""), ""
+    answer = json.loads(process.stdout.rsplit(b"\n", 1)[-1].decode("utf-8", "surrogateescape"))
+    if answer["error"] is not None:
+        return str(answer["error"]), ""
+    outsiders = policy.outsiders(answer["loaded"])
+    if outsiders:
+        return f"loads from outside the environment: {', '.join(outsiders)}", ""
+    return None, f"{len(answer['loaded'])} objects" if answer["loaded"] else ""
+
+
+def _how(status: int) -> str:
+    if status >= 0:
+        return f"with status {status}"
+    try:
+        return f"by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"by signal {-status}"
+
+
+def check_short_names(report: Report) -> None:
+    """`find_libraries` finds every library that frameworks ask for by name and that is in the packages."""
+    report.section("library names")
+    listed = {package.logical_name: package.libraries for package in _contents.installed_packages()}
+    found, absent = [], []
+    for name, entry in _dist_info.ALL_LIBRARIES.items():
+        pattern = f"{entry.relpath}/{entry.pattern}"
+        libraries = listed.get(entry.package_name, [])
+        if not any(fnmatchcase(library.path, pattern) for library in libraries):
+            absent.append(name)
+            continue
+        try:
+            found += [name for _ in find_libraries(name)]
+        except (ImportError, OSError) as error:
+            report.fail(name, str(error))
+    if found:
+        report.ok("rocm_sdk.find_libraries", f"finds {len(found)}: {', '.join(found)}")
+    if absent:
+        report.note(f"not in the installed packages: {', '.join(absent)}")

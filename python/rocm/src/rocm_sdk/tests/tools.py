@@ -1,0 +1,119 @@
+"""Does every program start, with libraries of the environment, and say what it should?"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from .. import _contents, _dist_info
+from ._policy import Policy
+from ._report import Report
+
+TIMEOUT_SECONDS = 120
+PT_INTERP = 3
+
+
+def check_tools(report: Report, site: Path) -> None:
+    """Runs each tool of each package as its probe says."""
+    report.section("tools")
+    packages = _contents.installed_packages()
+    ours = {tool.name for package in packages for tool in package.tools}
+    has_gpu = bool(_dist_info.discover_gpu_targets())
+    policy = Policy(site)
+    for package in packages:
+        for tool in package.tools:
+            probe = tool.probe
+            if probe is None:
+                report.skip(tool.name, "it has no probe")
+                continue
+            if probe.needs_gpu and not has_gpu:
+                report.skip(tool.name, f"needs a GPU, and none is in {_dist_info.KFD_TOPOLOGY}")
+                continue
+            missing = [name for name in probe.needs if not _is_there(name, ours, packages)]
+            if missing:
+                report.skip(tool.name, f"needs {', '.join(missing)}, neither installed here nor on PATH")
+                continue
+            problem = _run(package, tool, probe) or _outsiders(package.platform_directory / tool.path, policy)
+            if problem is None:
+                report.ok(tool.name, " ".join([tool.path, *probe.arguments]))
+            else:
+                report.fail(tool.name, problem)
+
+
+def _is_there(name: str, ours: set[str], packages: list[_contents.Package]) -> bool:
+    if name in ours or shutil.which(name, path=_search_path()) is not None:
+        return True
+    folders = (Path("bin"), Path("lib", "llvm", "bin"))
+    return any((package.platform_directory / folder / name).exists() for package in packages for folder in folders)
+
+
+def _search_path() -> str:
+    return os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
+
+
+def _run(package: _contents.Package, tool: _contents.Tool, probe: _contents.Probe) -> str | None:
+    """Runs the tool by the function its console script calls; the answer is what is wrong, or None."""
+    code = f"import sys; from {package.pure_name}._cli import {tool.function} as run; sys.exit(run())"
+    try:
+        process = subprocess.run(
+            [sys.executable, "-c", code, *probe.arguments],
+            env={**os.environ, "PATH": _search_path()},
+            cwd=package.site,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=TIMEOUT_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return f"gave no answer within {TIMEOUT_SECONDS} s"
+    output = process.stdout.decode(errors="replace")
+    shown = "\n".join(output.strip().splitlines()[-8:])
+    if process.returncode not in probe.exit_codes:
+        expected = " or ".join(str(status) for status in probe.exit_codes)
+        return f"ended with status {process.returncode}, not {expected}" + (f"\n{shown}" if shown else "")
+    if probe.expect not in output:
+        return f"did not say '{probe.expect}'" + (f"\n{shown}" if shown else "")
+    return None
+
+
+def _outsiders(path: Path, policy: Policy) -> str | None:
+    """What a dynamic executable would load from outside the environment, as its own dynamic loader sees it."""
+    loader = program_interpreter(path)
+    if loader is None or not os.access(loader, os.X_OK):
+        return None
+    listing = subprocess.run([loader, "--list", str(path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    paths = []
+    for line in listing.stdout.decode(errors="replace").splitlines():
+        name, arrow, rest = line.strip().partition(" => ")
+        if arrow and rest.startswith("not found"):
+            return f"needs {name}, which is not found"
+        if arrow:
+            paths.append(rest.rsplit(" (", 1)[0])
+    outsiders = policy.outsiders(paths)
+    return f"loads from outside the environment: {', '.join(outsiders)}" if outsiders else None
+
+
+def program_interpreter(path: Path) -> str | None:
+    """The dynamic loader a 64-bit little-endian ELF executable asks for; None for anything else."""
+    try:
+        with open(path, "rb") as file:
+            header = file.read(64)
+            if header[:6] != b"\x7fELF\x02\x01" or len(header) < 64:
+                return None
+            (offset,) = struct.unpack_from("<Q", header, 32)
+            size, count = struct.unpack_from("<HH", header, 54)
+            for index in range(count):
+                file.seek(offset + index * size)
+                segment = file.read(56)
+                if len(segment) == 56 and struct.unpack_from("<I", segment)[0] == PT_INTERP:
+                    start, _, _, length = struct.unpack_from("<QQQQ", segment, 8)
+                    file.seek(start)
+                    return file.read(min(length, 4096)).rstrip(b"\0").decode(errors="replace")
+    except OSError:
+        return None
+    return None
