@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
 use report::{Reporter, Unit};
 use serde::Serialize;
 
-use crate::archive::Compression;
+use crate::archive::{self, Compression};
 use crate::component::Component;
 use crate::error::Error;
 use crate::name::{self, ArtifactName};
@@ -112,11 +113,7 @@ pub struct Owner {
 
 impl std::fmt::Display for Owner {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            formatter,
-            "`{}` (basedir `{}`)",
-            self.artifact, self.basedir
-        )
+        write!(formatter, "`{}` (basedir `{}`)", self.artifact, self.basedir)
     }
 }
 
@@ -155,17 +152,10 @@ pub(crate) fn survey(directory: &Path) -> Result<Survey, Error> {
     paths.sort_by(|left, right| left.0.cmp(&right.0));
     let mut found: BTreeMap<ArtifactName, Vec<Place>> = BTreeMap::new();
     for (path, file_type) in paths {
-        let file_name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match classify(&path, &file_name, file_type) {
             Class::Artifact(name, place) => found.entry(name).or_default().push(place),
-            Class::Ignored(reason) => survey.ignored.push(Ignored {
-                path,
-                reason: reason.to_owned(),
-            }),
+            Class::Ignored(reason) => survey.ignored.push(Ignored { path, reason: reason.to_owned() }),
             Class::Malformed(name) => survey.problems.push(Error::MalformedName { name, path }),
         }
     }
@@ -175,10 +165,7 @@ pub(crate) fn survey(directory: &Path) -> Result<Survey, Error> {
         for place in places {
             if matches!(used, Place::Directory(_)) {
                 let reason = "the directory of the same name is used".to_owned();
-                survey.ignored.push(Ignored {
-                    path: place.path().to_owned(),
-                    reason,
-                });
+                survey.ignored.push(Ignored { path: place.path().to_owned(), reason });
             } else {
                 survey.problems.push(Error::DuplicateArtifact {
                     artifact: name.to_string(),
@@ -189,10 +176,27 @@ pub(crate) fn survey(directory: &Path) -> Result<Survey, Error> {
         }
         survey.places.push((name, used));
     }
-    survey
-        .ignored
-        .sort_by(|left, right| left.path.cmp(&right.path));
+    survey.ignored.sort_by(|left, right| left.path.cmp(&right.path));
     Ok(survey)
+}
+
+/// Reads every place; the results are in the same order. Archives are hashed and unpacked first, on all threads.
+pub(crate) fn read_places(
+    places: &[(ArtifactName, Place)],
+    scratch: &Path,
+    reporter: &dyn Reporter,
+) -> Vec<Result<Artifact, Error>> {
+    let roots = archive::provide(places, scratch, reporter);
+    reporter.begin("Reading artifacts", Some(places.len() as u64), Unit::Items);
+    let read = places.par_iter().zip(roots).map(|((name, _), root)| {
+        let (root, form) = root?;
+        let artifact = Artifact::read(name.clone(), root, form, reporter);
+        reporter.advance(1);
+        artifact
+    });
+    let artifacts = read.collect();
+    reporter.end();
+    artifacts
 }
 
 enum Class {
@@ -222,15 +226,8 @@ fn classify(path: &Path, file_name: &str, file_type: std::fs::FileType) -> Class
     if let Some((name, compression)) = ArtifactName::parse_archive(file_name) {
         return Class::Artifact(name, Place::Archive(path.to_owned(), compression));
     }
-    match (
-        Compression::split(file_name),
-        Path::new(file_name)
-            .extension()
-            .and_then(|end| end.to_str()),
-    ) {
-        (Some((stem, _)), _) if name::looks_like_artifact(stem) => {
-            Class::Malformed(stem.to_owned())
-        }
+    match (Compression::split(file_name), Path::new(file_name).extension().and_then(|end| end.to_str())) {
+        (Some((stem, _)), _) if name::looks_like_artifact(stem) => Class::Malformed(stem.to_owned()),
         (_, Some("sha256sum")) => Class::Ignored("the sidecar of an archive"),
         (_, Some("fprint")) => Class::Ignored("a build fingerprint"),
         _ => Class::Ignored("a file that is no artifact archive"),
@@ -250,24 +247,9 @@ impl Catalog {
         if let Some(problem) = survey.problems.into_iter().next() {
             return Err(problem);
         }
-        let mut catalog = Self {
-            artifacts: Vec::new(),
-            ignored: survey.ignored,
-        };
-        let total = survey.places.len() as u64;
-        reporter.begin("Reading artifacts", Some(total), Unit::Items);
-        for (name, place) in survey.places {
-            catalog
-                .artifacts
-                .push(Artifact::open(name, &place, scratch, reporter)?);
-            reporter.advance(1);
-        }
-        reporter.end();
-        for artifact in catalog
-            .artifacts
-            .iter()
-            .filter(|artifact| artifact.name.known_component().is_none())
-        {
+        let artifacts = read_places(&survey.places, scratch, reporter).into_iter().collect::<Result<_, _>>()?;
+        let catalog = Self { artifacts, ignored: survey.ignored };
+        for artifact in catalog.artifacts.iter().filter(|artifact| artifact.name.known_component().is_none()) {
             let known = Component::CHAIN.map(Component::name).join(", ");
             let component = &artifact.name.component;
             reporter.warn(&format!(
@@ -282,24 +264,16 @@ impl Catalog {
     pub fn get(&self, name: &str, component: &str, target_family: &str) -> Option<&Artifact> {
         let matches = |artifact: &&Artifact| {
             let found = &artifact.name;
-            (
-                found.name.as_str(),
-                found.component.as_str(),
-                found.target_family.as_str(),
-            ) == (name, component, target_family)
+            (found.name.as_str(), found.component.as_str(), found.target_family.as_str())
+                == (name, component, target_family)
         };
         self.artifacts.iter().find(matches)
     }
 
     /// The target families of all artifacts that hold at least one basedir, without `generic`, in numeric order.
     pub fn target_families(&self) -> Vec<String> {
-        let specific = self
-            .artifacts
-            .iter()
-            .filter(|artifact| !artifact.name.is_generic() && artifact.holds_basedir());
-        let mut families: Vec<String> = specific
-            .map(|artifact| artifact.name.target_family.clone())
-            .collect();
+        let specific = self.artifacts.iter().filter(|artifact| !artifact.name.is_generic() && artifact.holds_basedir());
+        let mut families: Vec<String> = specific.map(|artifact| artifact.name.target_family.clone()).collect();
         targets::sort(&mut families);
         families
     }
@@ -314,61 +288,39 @@ impl Catalog {
         }
         all.sort_unstable();
         let mut collisions = Vec::new();
-        for group in all
-            .chunk_by(|left, right| left.0 == right.0)
-            .filter(|group| group.len() > 1)
-        {
+        for group in all.chunk_by(|left, right| left.0 == right.0).filter(|group| group.len() > 1) {
             let entry = |place: &(&str, usize, usize)| &self.artifacts[place.1].entries[place.2];
-            if group
-                .iter()
-                .all(|place| entry(place).kind == EntryKind::Directory)
-            {
+            if group.iter().all(|place| entry(place).kind == EntryKind::Directory) {
                 continue;
             }
-            let owners = group
-                .iter()
-                .map(|place| self.artifacts[place.1].owner(entry(place)))
-                .collect();
-            collisions.push(Collision {
-                path: group[0].0.to_owned(),
-                owners,
-            });
+            let owners = group.iter().map(|place| self.artifacts[place.1].owner(entry(place))).collect();
+            collisions.push(Collision { path: group[0].0.to_owned(), owners });
         }
         collisions
     }
 }
 
 impl Artifact {
-    fn open(
-        name: ArtifactName,
-        place: &Place,
-        scratch: &Path,
-        reporter: &dyn Reporter,
-    ) -> Result<Self, Error> {
-        let (root, form) = match place {
-            Place::Directory(path) => (path.clone(), Form::Directory),
-            Place::Archive(path, _) => {
-                // Archives follow with `archive::unpack`.
-                return Err(Error::NotAnArtifact {
-                    path: scratch.join(path),
-                });
-            }
+    /// Reads an artifact directory.
+    ///
+    /// # Errors
+    /// Whatever is wrong with it; the name is not looked at.
+    pub fn open(name: ArtifactName, directory: &Path, reporter: &dyn Reporter) -> Result<Self, Error> {
+        Self::read(name, directory.to_owned(), Form::Directory, reporter)
+    }
+
+    pub(crate) fn read(name: ArtifactName, root: PathBuf, form: Form, reporter: &dyn Reporter) -> Result<Self, Error> {
+        let shown = match &form {
+            Form::Directory => &root,
+            Form::Archive { path, .. } => path,
         };
-        let scan = scan::scan(&root, &name, place.path(), reporter)?.strict()?;
-        Ok(Self {
-            name,
-            root,
-            form,
-            basedirs: scan.basedirs,
-            entries: scan.entries,
-        })
+        let scan = scan::scan(&root, &name, shown, reporter)?.strict()?;
+        Ok(Self { name, root, form, basedirs: scan.basedirs, entries: scan.entries })
     }
 
     /// Where an entry of this artifact lies on disk.
     pub fn path(&self, entry: &Entry) -> PathBuf {
-        self.root
-            .join(&self.basedirs[entry.basedir])
-            .join(&entry.path)
+        self.root.join(&self.basedirs[entry.basedir]).join(&entry.path)
     }
 
     /// The directory of a basedir on disk.
@@ -379,19 +331,12 @@ impl Artifact {
     /// Who provides an entry of this artifact.
     pub fn owner(&self, entry: &Entry) -> Owner {
         let basedir = self.basedirs[entry.basedir].clone();
-        Owner {
-            artifact: self.name.clone(),
-            basedir,
-            file: self.path(entry),
-        }
+        Owner { artifact: self.name.clone(), basedir, file: self.path(entry) }
     }
 
     /// The paths of the entries in the flattened tree, without repetitions.
     pub fn paths(&self) -> BTreeSet<&str> {
-        self.entries
-            .iter()
-            .map(|entry| entry.path.as_str())
-            .collect()
+        self.entries.iter().map(|entry| entry.path.as_str()).collect()
     }
 
     /// Number of files and links, and the bytes of the files.
@@ -408,7 +353,6 @@ impl Artifact {
     }
 
     fn holds_basedir(&self) -> bool {
-        !self.entries.is_empty()
-            || (0..self.basedirs.len()).any(|basedir| self.basedir_path(basedir).is_dir())
+        !self.entries.is_empty() || (0..self.basedirs.len()).any(|basedir| self.basedir_path(basedir).is_dir())
     }
 }

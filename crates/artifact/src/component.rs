@@ -17,7 +17,7 @@ pub enum Component {
     Run,
     /// Separate debug files.
     Dbg,
-    /// Headers, static libraries, CMake and pkg-config files.
+    /// Headers, static libraries, `CMake` and pkg-config files.
     Dev,
     /// Documentation.
     Doc,
@@ -27,20 +27,11 @@ pub enum Component {
 
 impl Component {
     /// All components in processing order.
-    pub const CHAIN: [Self; 6] = [
-        Self::Lib,
-        Self::Run,
-        Self::Dbg,
-        Self::Dev,
-        Self::Doc,
-        Self::Test,
-    ];
+    pub const CHAIN: [Self; 6] = [Self::Lib, Self::Run, Self::Dbg, Self::Dev, Self::Doc, Self::Test];
 
     /// The component of that name (lower case, as in artifact names).
     pub fn parse(name: &str) -> Option<Self> {
-        Self::CHAIN
-            .into_iter()
-            .find(|component| component.name() == name)
+        Self::CHAIN.into_iter().find(|component| component.name() == name)
     }
 
     /// The name as it stands in artifact names.
@@ -57,31 +48,18 @@ impl Component {
 
     /// The component whose claimed files this one does not see again.
     pub fn extends(self) -> Option<Self> {
-        let place = Self::CHAIN
-            .iter()
-            .position(|component| *component == self)?;
+        let place = Self::CHAIN.iter().position(|component| *component == self)?;
         place.checked_sub(1).map(|before| Self::CHAIN[before])
     }
 
     /// The default include patterns. Empty for the two components that take everything.
     pub const fn default_includes(self) -> &'static [&'static str] {
         match self {
-            Self::Lib => &[
-                "**/*.dll",
-                "**/*.dylib",
-                "**/*.dylib.*",
-                "**/*.so",
-                "**/*.so.*",
-            ],
+            Self::Lib => &["**/*.dll", "**/*.dylib", "**/*.dylib.*", "**/*.so", "**/*.so.*"],
             Self::Dbg => &[".build-id/**/*.debug"],
-            Self::Dev => &[
-                "**/*.a",
-                "**/*.lib",
-                "**/cmake/**",
-                "**/include/**",
-                "**/share/modulefiles/**",
-                "**/pkgconfig/**",
-            ],
+            Self::Dev => {
+                &["**/*.a", "**/*.lib", "**/cmake/**", "**/include/**", "**/share/modulefiles/**", "**/pkgconfig/**"]
+            }
             Self::Doc => &["**/share/doc/**"],
             Self::Run | Self::Test => &[],
         }
@@ -95,26 +73,15 @@ impl Component {
     /// The patterns that are included whatever else is said: the kernel archives of this component of the artifact
     /// called `artifact`.
     pub fn forced_includes(self, artifact: &str) -> [String; 2] {
-        [
-            format!(".kpack/{artifact}_{self}.kpm"),
-            format!(".kpack/{artifact}_{self}_*.kpack"),
-        ]
+        [format!(".kpack/{artifact}_{self}.kpm"), format!(".kpack/{artifact}_{self}_*.kpack")]
     }
 
     /// What belongs to this component of the artifact called `artifact` when its descriptor says nothing else.
     pub fn predicate(self, artifact: &str) -> Predicate {
         Predicate {
-            includes: self
-                .default_includes()
-                .iter()
-                .map(|glob| Pattern::new(glob))
-                .collect(),
+            includes: self.default_includes().iter().map(|glob| Pattern::new(glob)).collect(),
             excludes: Vec::new(),
-            forced: self
-                .forced_includes(artifact)
-                .iter()
-                .map(|glob| Pattern::new(glob))
-                .collect(),
+            forced: self.forced_includes(artifact).iter().map(|glob| Pattern::new(glob)).collect(),
         }
     }
 }
@@ -148,10 +115,7 @@ mod tests {
         assert!(claims(Component::Lib, "lib/librocblas.so.4.1"));
         assert!(claims(Component::Lib, "x.so"));
         assert!(!claims(Component::Lib, "lib/rocblas/library/a.co"));
-        assert!(claims(
-            Component::Lib,
-            ".kpack/blas_lib_gfx942:xnack+.kpack"
-        ));
+        assert!(claims(Component::Lib, ".kpack/blas_lib_gfx942:xnack+.kpack"));
         assert!(claims(Component::Lib, ".kpack/blas_lib.kpm"));
         assert!(!claims(Component::Lib, ".kpack/fft_lib_gfx942.kpack"));
         assert!(claims(Component::Dev, "lib/cmake"));

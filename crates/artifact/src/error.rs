@@ -17,9 +17,7 @@ pub enum Error {
     Interrupted,
 
     /// A directory or archive that was meant as an artifact has a name that does not parse.
-    #[error(
-        "`{path}` is not named like an artifact: `{name}` does not have exactly three fields separated by `_`"
-    )]
+    #[error("`{path}` is not named like an artifact: `{name}` does not have exactly three fields separated by `_`")]
     MalformedName {
         /// The name without archive suffixes.
         name: String,
@@ -43,9 +41,7 @@ pub enum Error {
         line: String,
     },
     /// Two lines of `artifact_manifest.txt` claim the same files.
-    #[error(
-        "artifact_manifest.txt of `{path}` lists `{inner}` inside `{outer}`, so its files have two places"
-    )]
+    #[error("artifact_manifest.txt of `{path}` lists `{inner}` inside `{outer}`, so its files have two places")]
     NestedBasedirs {
         /// The directory or archive.
         path: PathBuf,
@@ -162,6 +158,16 @@ pub enum Error {
         /// The sidecar.
         path: PathBuf,
     },
+    /// A compression level that the format does not have.
+    #[error("there is no compression level {level}: levels go from {least} to {most}")]
+    UnknownLevel {
+        /// What was asked for.
+        level: u32,
+        /// The lowest.
+        least: u32,
+        /// The highest.
+        most: u32,
+    },
     /// Writing an archive failed.
     #[error("could not write the archive `{path}`")]
     WriteArchive {
@@ -192,9 +198,7 @@ pub enum Error {
     },
 
     /// `therock_manifest.json` is not where it has to be.
-    #[error(
-        "there is no therock_manifest.json: artifact `base_lib_generic` does not hold `{path}`"
-    )]
+    #[error("there is no therock_manifest.json: artifact `base_lib_generic` does not hold `{path}`")]
     ManifestNotFound {
         /// The fixed path below the directory of artifacts.
         path: PathBuf,
@@ -233,30 +237,22 @@ impl Hint for Error {
             Self::MissingManifest { .. } => {
                 "write one basedir per line into it, for example `stage`, or move the directory away if it is no artifact"
             }
-            Self::OutsideBasedirs { .. } => {
-                "add their basedir to artifact_manifest.txt, or remove the files"
-            }
+            Self::OutsideBasedirs { .. } => "add their basedir to artifact_manifest.txt, or remove the files",
             Self::UnsafeBasedir { .. } | Self::NestedBasedirs { .. } => {
                 "correct artifact_manifest.txt: one relative directory per line, none inside another"
             }
             Self::DuplicateArtifact { .. } => "keep one of the two and move the other away",
-            Self::Conflict { .. } => {
-                "leave one of the two artifacts out, or remove the file from one of them"
-            }
+            Self::Conflict { .. } => "leave one of the two artifacts out, or remove the file from one of them",
             Self::DamagedArchive { .. } | Self::DigestMismatch { .. } => {
                 "fetch the archive again; it is incomplete or was changed after its digest was taken"
             }
             Self::ManifestNotFirst { .. } => "write the archive with `rocwheel artifact archive`",
-            Self::MalformedSidecar { .. } => {
-                "remove the sidecar, or write it again with `sha256sum`"
-            }
+            Self::MalformedSidecar { .. } => "remove the sidecar, or write it again with `sha256sum`",
             Self::OutputNotOurs { .. } => "choose an empty directory, or remove this one",
             Self::ManifestNotFound { .. } => {
                 "fetch the artifact `base_lib_generic`, which every ROCm build makes, or use `rocwheel artifact import`"
             }
-            Self::LinkLeavesTree { .. } => {
-                "make the link relative to a file of the same artifact, or remove it"
-            }
+            Self::LinkLeavesTree { .. } => "make the link relative to a file of the same artifact, or remove it",
             Self::NoArtifacts { .. } => {
                 "an artifact is called {name}_{component}_{target} and holds artifact_manifest.txt"
             }
@@ -275,7 +271,7 @@ impl Hint for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Interrupted => Exit::Interrupted,
-            Self::UnknownFamily { .. } | Self::UnknownArchive { .. } => Exit::Usage,
+            Self::UnknownFamily { .. } | Self::UnknownArchive { .. } | Self::UnknownLevel { .. } => Exit::Usage,
             _ => Exit::Failed,
         }
     }
@@ -286,9 +282,7 @@ fn storage_hint(source: &io::Error) -> Option<String> {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             Some("make room on the disk and run it again".into())
         }
-        io::ErrorKind::PermissionDenied => {
-            Some("check the permissions of the path and of its directory".into())
-        }
+        io::ErrorKind::PermissionDenied => Some("check the permissions of the path and of its directory".into()),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Input: ROCm build outputs – TheRock's artifact directories and archives. Output: a [`Catalog`] of artifacts, and
+//! Input: `ROCm` build outputs – `TheRock`'s artifact directories and archives. Output: a [`Catalog`] of artifacts, and
 //! from it archives, flattened trees, listings and findings.
 //!
 //! An artifact is a directory `{name}_{component}_{target_family}` with an `artifact_manifest.txt` that lists its

@@ -1,5 +1,5 @@
 //! Input: `share/therock/therock_manifest.json` and `dist_info.json` of the artifact `base_lib_generic`. Output: which
-//! ROCm this is, how it was built and for which GPU targets.
+//! `ROCm` this is, how it was built and for which GPU targets.
 
 use std::path::{Path, PathBuf};
 
@@ -79,23 +79,18 @@ impl Manifest {
     /// [`Error::ManifestNotFound`] when `base_lib_generic` is missing or does not hold it.
     pub fn find(catalog: &Catalog) -> Result<Self, Error> {
         let path = locate(catalog, MANIFEST_FILE).ok_or_else(|| Error::ManifestNotFound {
-            path: [BASE_ARTIFACT, MANIFEST_DIRECTORY, MANIFEST_FILE]
-                .iter()
-                .collect(),
+            path: [BASE_ARTIFACT, MANIFEST_DIRECTORY, MANIFEST_FILE].iter().collect(),
         })?;
         Self::read(&path)
     }
 
     /// Whether a boolean build flag is set; absent means no.
     pub fn flag(&self, name: &str) -> bool {
-        self.flags
-            .as_ref()
-            .and_then(|flags| flags.get(name))
-            .is_some_and(|value| match value {
-                Value::Bool(set) => *set,
-                Value::Number(number) => number.as_i64() != Some(0),
-                _ => false,
-            })
+        self.flags.as_ref().and_then(|flags| flags.get(name)).is_some_and(|value| match value {
+            Value::Bool(set) => *set,
+            Value::Number(number) => number.as_i64() != Some(0),
+            _ => false,
+        })
     }
 
     /// Whether device code was split from the host libraries (flag `KPACK_SPLIT_ARTIFACTS`).
@@ -127,18 +122,12 @@ impl DistInfo {
 
     /// Reads the file of the build a catalog comes from; `None` when it has none.
     pub fn find(catalog: &Catalog) -> Result<Option<Self>, Error> {
-        locate(catalog, DIST_INFO_FILE)
-            .map(|path| Self::read(&path))
-            .transpose()
+        locate(catalog, DIST_INFO_FILE).map(|path| Self::read(&path)).transpose()
     }
 
     /// The GPU targets in the order of the file.
     pub fn targets(&self) -> Vec<&str> {
-        self.dist_amdgpu_targets
-            .split([';', ','])
-            .map(str::trim)
-            .filter(|target| !target.is_empty())
-            .collect()
+        self.dist_amdgpu_targets.split([';', ',']).map(str::trim).filter(|target| !target.is_empty()).collect()
     }
 
     /// The file's text: two spaces of indentation and a final newline.
@@ -148,25 +137,18 @@ impl DistInfo {
 }
 
 fn locate(catalog: &Catalog, file: &str) -> Option<PathBuf> {
-    let artifact = catalog
-        .artifacts
-        .iter()
-        .find(|artifact| artifact.name.to_string() == BASE_ARTIFACT)?;
+    let artifact = catalog.artifacts.iter().find(|artifact| artifact.name.to_string() == BASE_ARTIFACT)?;
     let path = artifact.root.join(MANIFEST_DIRECTORY).join(file);
     path.is_file().then_some(path)
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
     let text = fs_err::read(path)?;
-    serde_json::from_slice(&text).map_err(|source| Error::MalformedJson {
-        path: path.to_owned(),
-        source,
-    })
+    serde_json::from_slice(&text).map_err(|source| Error::MalformedJson { path: path.to_owned(), source })
 }
 
 fn to_json<T: Serialize>(value: &T) -> String {
-    let mut text =
-        serde_json::to_string_pretty(value).expect("plain data with text keys always serialises");
+    let mut text = serde_json::to_string_pretty(value).expect("plain data with text keys always serialises");
     text.push('\n');
     text
 }
@@ -210,20 +192,15 @@ mod tests {
 
     #[test]
     fn only_the_version_is_required() {
-        let manifest: Manifest =
-            serde_json::from_str(r#"{"rocm_package_version": "6.4.0"}"#).unwrap();
+        let manifest: Manifest = serde_json::from_str(r#"{"rocm_package_version": "6.4.0"}"#).unwrap();
         assert!(!manifest.is_split());
         assert!(serde_json::from_str::<Manifest>("{}").is_err());
     }
 
     #[test]
     fn targets_of_dist_info() {
-        let info: DistInfo =
-            serde_json::from_str(r#"{"dist_amdgpu_targets": "gfx942;gfx1100;", "k": 1}"#).unwrap();
+        let info: DistInfo = serde_json::from_str(r#"{"dist_amdgpu_targets": "gfx942;gfx1100;", "k": 1}"#).unwrap();
         assert_eq!(info.targets(), ["gfx942", "gfx1100"]);
-        assert_eq!(
-            info.to_json(),
-            "{\n  \"dist_amdgpu_targets\": \"gfx942;gfx1100;\",\n  \"k\": 1\n}\n"
-        );
+        assert_eq!(info.to_json(), "{\n  \"dist_amdgpu_targets\": \"gfx942;gfx1100;\",\n  \"k\": 1\n}\n");
     }
 }

@@ -34,14 +34,8 @@ impl ArtifactName {
         let mut fields = text.split('_');
         let (name, component, target_family) = (fields.next()?, fields.next()?, fields.next()?);
         let complete = fields.next().is_none()
-            && [name, component, target_family]
-                .iter()
-                .all(|field| !field.is_empty() && !field.contains(['/', '\0']));
-        complete.then(|| Self {
-            name: name.into(),
-            component: component.into(),
-            target_family: target_family.into(),
-        })
+            && [name, component, target_family].iter().all(|field| !field.is_empty() && !field.contains(['/', '\0']));
+        complete.then(|| Self { name: name.into(), component: component.into(), target_family: target_family.into() })
     }
 
     /// Parses the file name of an archive: an artifact name with `.tar.zst` or `.tar.xz` appended.
@@ -73,11 +67,7 @@ impl ArtifactName {
 
 impl fmt::Display for ArtifactName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "{}_{}_{}",
-            self.name, self.component, self.target_family
-        )
+        write!(formatter, "{}_{}_{}", self.name, self.component, self.target_family)
     }
 }
 
@@ -85,10 +75,7 @@ impl FromStr for ArtifactName {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        Self::parse(text).ok_or_else(|| Error::MalformedName {
-            name: text.to_owned(),
-            path: text.into(),
-        })
+        Self::parse(text).ok_or_else(|| Error::MalformedName { name: text.to_owned(), path: text.into() })
     }
 }
 
@@ -101,17 +88,14 @@ impl Serialize for ArtifactName {
 impl<'de> Deserialize<'de> for ArtifactName {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::parse(&text)
-            .ok_or_else(|| serde::de::Error::custom(format!("`{text}` is not an artifact name")))
+        Self::parse(&text).ok_or_else(|| serde::de::Error::custom(format!("`{text}` is not an artifact name")))
     }
 }
 
 /// Whether a name that does not parse was most likely meant to be an artifact: one of its `_`-separated fields is a
 /// component. Such names are reported instead of being passed over.
 pub(crate) fn looks_like_artifact(stem: &str) -> bool {
-    stem.split('_')
-        .skip(1)
-        .any(|field| Component::parse(field).is_some())
+    stem.split('_').skip(1).any(|field| Component::parse(field).is_some())
 }
 
 #[cfg(test)]
@@ -122,10 +106,7 @@ mod tests {
     #[test]
     fn three_fields_parse() {
         let name = ArtifactName::parse("core-hip_lib_generic").unwrap();
-        assert_eq!(
-            (name.name.as_str(), name.component.as_str()),
-            ("core-hip", "lib")
-        );
+        assert_eq!((name.name.as_str(), name.component.as_str()), ("core-hip", "lib"));
         assert!(name.is_generic());
         let name = ArtifactName::parse("a.b+c:d_lib_gfx942:xnack+").unwrap();
         assert_eq!(name.name, "a.b+c:d");
@@ -135,33 +116,22 @@ mod tests {
 
     #[test]
     fn anything_else_is_not_an_artifact() {
-        for text in [
-            "", "a", "a_b", "a_b_c_d", "__", "a__c", "_b_c", "a_b_", "a_b_c/d", "a/x_b_c",
-        ] {
+        for text in ["", "a", "a_b", "a_b_c_d", "__", "a__c", "_b_c", "a_b_", "a_b_c/d", "a/x_b_c"] {
             assert_eq!(ArtifactName::parse(text), None, "{text}");
         }
-        for text in [
-            "a_b_c_d.tar.xz",
-            "a_b_c.tar.gz",
-            "a_b_c.sha256sum",
-            "a_b_c.tar.xz.sha256sum",
-            "a_b_.tar.xz",
-            "a_b_c",
-        ] {
+        for text in
+            ["a_b_c_d.tar.xz", "a_b_c.tar.gz", "a_b_c.sha256sum", "a_b_c.tar.xz.sha256sum", "a_b_.tar.xz", "a_b_c"]
+        {
             assert_eq!(ArtifactName::parse_archive(text), None, "{text}");
         }
     }
 
     #[test]
     fn archive_names_carry_the_compression() {
-        let (name, compression) =
-            ArtifactName::parse_archive("blas_lib_gfx942:xnack+.tar.zst").unwrap();
+        let (name, compression) = ArtifactName::parse_archive("blas_lib_gfx942:xnack+.tar.zst").unwrap();
         assert_eq!(compression, Compression::Zstd);
         assert_eq!(name.target_family, "gfx942:xnack+");
-        assert_eq!(
-            name.archive_name(Compression::Xz),
-            "blas_lib_gfx942:xnack+.tar.xz"
-        );
+        assert_eq!(name.archive_name(Compression::Xz), "blas_lib_gfx942:xnack+.tar.xz");
     }
 
     #[test]

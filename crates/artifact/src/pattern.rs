@@ -1,6 +1,6 @@
 //! Input: a glob and a relative path with `/`. Output: whether the path matches.
 //!
-//! The dialect is that of TheRock's descriptors, which differs from every common one. A glob is matched against the
+//! The dialect is that of `TheRock`'s descriptors, which differs from every common one. A glob is matched against the
 //! whole path, case counts, dotfiles are nothing special and there are no character classes:
 //!
 //! * `/**/` inside is `/`, then any number of directories; a leading `**/` is any number of directories;
@@ -49,11 +49,7 @@ impl Pattern {
                 parts.push(Part::Directories);
                 piece = rest;
             }
-            let below = if inner {
-                None
-            } else {
-                piece.strip_suffix("/**")
-            };
+            let below = if inner { None } else { piece.strip_suffix("/**") };
             for byte in below.unwrap_or(piece).bytes() {
                 match byte {
                     b'*' | b'?' if parts.last() == Some(&Part::Segment) => {}
@@ -72,10 +68,7 @@ impl Pattern {
             }
             start = false;
         }
-        Self {
-            glob: glob.to_owned(),
-            parts,
-        }
+        Self { glob: glob.to_owned(), parts }
     }
 
     /// The glob as it was written.
@@ -157,10 +150,7 @@ pub struct Predicate {
 
 impl Predicate {
     /// A predicate from globs, without forced patterns.
-    pub fn new<'a>(
-        includes: impl IntoIterator<Item = &'a str>,
-        excludes: impl IntoIterator<Item = &'a str>,
-    ) -> Self {
+    pub fn new<'a>(includes: impl IntoIterator<Item = &'a str>, excludes: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
             includes: includes.into_iter().map(Pattern::new).collect(),
             excludes: excludes.into_iter().map(Pattern::new).collect(),
@@ -171,8 +161,7 @@ impl Predicate {
     /// Whether `path` is taken.
     pub fn matches(&self, path: &str) -> bool {
         let any = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(path));
-        any(&self.forced)
-            || ((self.includes.is_empty() || any(&self.includes)) && !any(&self.excludes))
+        any(&self.forced) || ((self.includes.is_empty() || any(&self.includes)) && !any(&self.excludes))
     }
 }
 
@@ -231,11 +220,7 @@ mod tests {
             ("/**", "/a", true),
         ] {
             assert_eq!(Pattern::new(glob).matches(path), expected, "{glob} {path}");
-            assert_eq!(
-                reference(glob).is_match(path),
-                expected,
-                "reference: {glob} {path}"
-            );
+            assert_eq!(reference(glob).is_match(path), expected, "reference: {glob} {path}");
         }
     }
 

@@ -14,7 +14,7 @@ use crate::links::{self, Links};
 use crate::name::ArtifactName;
 
 /// The file in the root of an artifact that lists its basedirs.
-pub const MANIFEST: &str = "artifact_manifest.txt";
+pub(crate) const MANIFEST: &str = "artifact_manifest.txt";
 
 /// What an artifact directory holds.
 #[derive(Debug, Default)]
@@ -30,11 +30,7 @@ pub(crate) struct Scan {
 impl Scan {
     /// The scan, if nothing is wrong with the artifact; its first problem otherwise.
     pub(crate) fn strict(mut self) -> Result<Self, Error> {
-        if self.problems.is_empty() {
-            Ok(self)
-        } else {
-            Err(self.problems.swap_remove(0))
-        }
+        if self.problems.is_empty() { Ok(self) } else { Err(self.problems.swap_remove(0)) }
     }
 }
 
@@ -46,10 +42,7 @@ pub(crate) fn parse_manifest(text: &str, shown: &Path) -> (Vec<String>, Vec<Erro
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let basedir = line.trim_end_matches('/');
         if !is_plain_path(basedir) {
-            problems.push(Error::UnsafeBasedir {
-                path: shown.to_owned(),
-                line: line.to_owned(),
-            });
+            problems.push(Error::UnsafeBasedir { path: shown.to_owned(), line: line.to_owned() });
         } else if !basedirs.iter().any(|seen| seen == basedir) {
             basedirs.push(basedir.to_owned());
         }
@@ -74,8 +67,7 @@ pub(crate) fn is_plain_path(path: &str) -> bool {
 }
 
 fn is_inside(path: &str, directory: &str) -> bool {
-    path.strip_prefix(directory)
-        .is_some_and(|rest| rest.starts_with('/'))
+    path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// Splits a path relative to an artifact into the index of its basedir and the path below it.
@@ -85,20 +77,13 @@ pub(crate) struct Basedirs<'a> {
 
 impl<'a> Basedirs<'a> {
     pub(crate) fn new(basedirs: &'a [String]) -> Self {
-        Self {
-            by_name: basedirs
-                .iter()
-                .enumerate()
-                .map(|(index, name)| (name.as_str(), index))
-                .collect(),
-        }
+        Self { by_name: basedirs.iter().enumerate().map(|(index, name)| (name.as_str(), index)).collect() }
     }
 
     /// `None` when no basedir holds the path; a basedir itself is not inside.
     pub(crate) fn split<'p>(&self, path: &'p str) -> Option<(usize, &'p str)> {
         let cuts = path.match_indices('/').map(|(at, _)| at);
-        cuts.into_iter()
-            .find_map(|at| Some((*self.by_name.get(&path[..at])?, &path[at + 1..])))
+        cuts.into_iter().find_map(|at| Some((*self.by_name.get(&path[..at])?, &path[at + 1..])))
     }
 }
 
@@ -107,28 +92,16 @@ impl<'a> Basedirs<'a> {
 ///
 /// # Errors
 /// Only what makes going on pointless: files that cannot be read, a missing manifest, an interruption.
-pub(crate) fn scan(
-    root: &Path,
-    name: &ArtifactName,
-    shown: &Path,
-    reporter: &dyn Reporter,
-) -> Result<Scan, Error> {
+pub(crate) fn scan(root: &Path, name: &ArtifactName, shown: &Path, reporter: &dyn Reporter) -> Result<Scan, Error> {
     let text = match fs_err::read(root.join(MANIFEST)) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(Error::MissingManifest {
-                artifact: name.to_string(),
-                path: shown.to_owned(),
-            });
+            return Err(Error::MissingManifest { artifact: name.to_string(), path: shown.to_owned() });
         }
         Err(error) => return Err(error.into()),
     };
     let (basedirs, problems) = parse_manifest(&text, shown);
-    let mut scan = Scan {
-        basedirs,
-        entries: Vec::new(),
-        problems,
-    };
+    let mut scan = Scan { basedirs, entries: Vec::new(), problems };
     let mut outside: Vec<String> = Vec::new();
     let lookup = Basedirs::new(&scan.basedirs);
     for found in WalkDir::new(root).min_depth(1).follow_links(false) {
@@ -138,9 +111,7 @@ pub(crate) fn scan(
         let found = found.map_err(io::Error::from)?;
         let relative = found.path().strip_prefix(root).unwrap_or(found.path());
         let Some(relative) = relative.to_str() else {
-            scan.problems.push(Error::NotUnicode {
-                path: shown.join(relative),
-            });
+            scan.problems.push(Error::NotUnicode { path: shown.join(relative) });
             continue;
         };
         if relative == MANIFEST {
@@ -149,34 +120,21 @@ pub(crate) fn scan(
         let kind = match kind_of(&found)? {
             Ok(kind) => kind,
             Err(what) => {
-                scan.problems.push(Error::UnsupportedFile {
-                    path: shown.join(relative),
-                    what,
-                });
+                scan.problems.push(Error::UnsupportedFile { path: shown.join(relative), what });
                 continue;
             }
         };
         match lookup.split(relative) {
-            Some((basedir, path)) => scan.entries.push(Entry {
-                basedir,
-                path: path.to_owned(),
-                kind,
-            }),
+            Some((basedir, path)) => scan.entries.push(Entry { basedir, path: path.to_owned(), kind }),
             None if kind == EntryKind::Directory => {}
             None => outside.push(relative.to_owned()),
         }
     }
-    scan.entries
-        .sort_by(|left, right| (left.basedir, &left.path).cmp(&(right.basedir, &right.path)));
+    scan.entries.sort_by(|left, right| (left.basedir, &left.path).cmp(&(right.basedir, &right.path)));
     outside.sort();
     if let Some(first) = outside.first() {
         let (count, first) = (outside.len(), first.clone());
-        let problem = Error::OutsideBasedirs {
-            artifact: name.to_string(),
-            path: shown.to_owned(),
-            count,
-            first,
-        };
+        let problem = Error::OutsideBasedirs { artifact: name.to_string(), path: shown.to_owned(), count, first };
         scan.problems.push(problem);
     }
     let leaving = leaving_links(&scan.basedirs, &scan.entries, shown);
@@ -189,10 +147,7 @@ pub(crate) fn leaving_links(basedirs: &[String], entries: &[Entry], shown: &Path
     let mut by_basedir: BTreeMap<usize, Links> = BTreeMap::new();
     for entry in entries {
         if let EntryKind::Symlink { target } = &entry.kind {
-            by_basedir
-                .entry(entry.basedir)
-                .or_default()
-                .insert(&entry.path, target);
+            by_basedir.entry(entry.basedir).or_default().insert(&entry.path, target);
         }
     }
     let mut problems = Vec::new();
@@ -221,17 +176,12 @@ fn kind_of(found: &walkdir::DirEntry) -> Result<Result<EntryKind, &'static str>,
         let Some(target) = target.to_str() else {
             return Ok(Err("link whose text is not UTF-8"));
         };
-        return Ok(Ok(EntryKind::Symlink {
-            target: target.to_owned(),
-        }));
+        return Ok(Ok(EntryKind::Symlink { target: target.to_owned() }));
     }
     if file_type.is_file() {
         let metadata = fs_err::symlink_metadata(found.path())?;
         let executable = metadata.permissions().mode() & 0o111 != 0;
-        return Ok(Ok(EntryKind::File {
-            size: metadata.size(),
-            executable,
-        }));
+        return Ok(Ok(EntryKind::File { size: metadata.size(), executable }));
     }
     Ok(Err(if file_type.is_fifo() {
         "named pipe"
@@ -256,15 +206,10 @@ mod tests {
         assert!(problems.is_empty());
         for line in ["/abs", "..", "a/../b", "a//b", ".", "./a", "a/."] {
             let (basedirs, problems) = parse_manifest(line, shown);
-            assert!(
-                basedirs.is_empty() && matches!(problems[0], Error::UnsafeBasedir { .. }),
-                "{line}"
-            );
+            assert!(basedirs.is_empty() && matches!(problems[0], Error::UnsafeBasedir { .. }), "{line}");
         }
         let (_, problems) = parse_manifest("a\na-b\na/b\n", shown);
-        assert!(
-            matches!(&problems[0], Error::NestedBasedirs { outer, inner, .. } if outer == "a" && inner == "a/b")
-        );
+        assert!(matches!(&problems[0], Error::NestedBasedirs { outer, inner, .. } if outer == "a" && inner == "a/b"));
     }
 
     #[test]

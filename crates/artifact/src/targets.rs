@@ -23,15 +23,10 @@ pub fn compare(left: &str, right: &str) -> Ordering {
 
 fn key(target: &str) -> (bool, u32, u32) {
     let parsed = base_target(target).strip_prefix("gfx").and_then(|digits| {
-        let split = digits
-            .len()
-            .checked_sub(2)
-            .filter(|split| *split > 0 && digits.is_ascii())?;
+        let split = digits.len().checked_sub(2).filter(|split| *split > 0 && digits.is_ascii())?;
         let (major, rest) = digits.split_at(split);
         let all_digits = major.bytes().all(|byte| byte.is_ascii_digit())
-            && rest
-                .bytes()
-                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+            && rest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let numbers = all_digits.then(|| (major.parse(), u32::from_str_radix(rest, 16)));
         numbers.and_then(|(major, rest)| Some((major.ok()?, rest.ok()?)))
     });
@@ -76,21 +71,14 @@ impl TargetTable {
     }
 
     fn parse(text: &str) -> Result<Self, Error> {
-        let file: File =
-            toml::from_str(text).map_err(|source| Error::MalformedTargets(Box::new(source)))?;
-        Ok(Self {
-            targets: file.target,
-        })
+        let file: File = toml::from_str(text).map_err(|source| Error::MalformedTargets(Box::new(source)))?;
+        Ok(Self { targets: file.target })
     }
 
     /// The table with the entries of a user's file: targets of the same name are replaced, others come last.
     pub fn with_override(mut self, text: &str) -> Result<Self, Error> {
         for target in Self::parse(text)?.targets {
-            match self
-                .targets
-                .iter_mut()
-                .find(|known| known.name == target.name)
-            {
+            match self.targets.iter_mut().find(|known| known.name == target.name) {
                 Some(known) => *known = target,
                 None => self.targets.push(target),
             }
@@ -121,27 +109,14 @@ impl TargetTable {
 
     /// All names [`TargetTable::expand`] knows, sorted: the targets and their groups.
     pub fn family_names(&self) -> BTreeSet<&str> {
-        let groups = self
-            .targets
-            .iter()
-            .flat_map(|target| target.families.iter().map(String::as_str));
-        self.targets
-            .iter()
-            .map(|target| target.name.as_str())
-            .chain(groups)
-            .collect()
+        let groups = self.targets.iter().flat_map(|target| target.families.iter().map(String::as_str));
+        self.targets.iter().map(|target| target.name.as_str()).chain(groups).collect()
     }
 
     /// The targets of one family in the order of the table; empty when it is unknown.
     pub fn members(&self, family: &str) -> Vec<&str> {
-        let belongs = |target: &&Target| {
-            target.name == family || target.families.iter().any(|name| name == family)
-        };
-        self.targets
-            .iter()
-            .filter(belongs)
-            .map(|target| target.name.as_str())
-            .collect()
+        let belongs = |target: &&Target| target.name == family || target.families.iter().any(|name| name == family);
+        self.targets.iter().filter(belongs).map(|target| target.name.as_str()).collect()
     }
 
     /// Expands a list of targets and families, separated by `;` or `,`, to targets. The order is that of the list,
@@ -159,17 +134,11 @@ impl TargetTable {
     /// [`Error::UnknownFamily`] for a name that is neither in the table nor in `also`.
     pub fn expand_with(&self, list: &str, also: &[String]) -> Result<Vec<String>, Error> {
         let mut expanded: Vec<String> = Vec::new();
-        for name in list
-            .split([';', ','])
-            .map(str::trim)
-            .filter(|name| !name.is_empty())
-        {
+        for name in list.split([';', ',']).map(str::trim).filter(|name| !name.is_empty()) {
             let members = self.members(name);
             let members = if !members.is_empty() {
                 members
-            } else if also.iter().any(|target| target == name)
-                || (name.contains(':') && self.is_known(name))
-            {
+            } else if also.iter().any(|target| target == name) || (name.contains(':') && self.is_known(name)) {
                 vec![name]
             } else {
                 return Err(self.unknown(name));
@@ -194,11 +163,7 @@ impl TargetTable {
             .map(|(_, known)| known.to_owned());
         let mut known: Vec<String> = names.into_iter().map(str::to_owned).collect();
         sort(&mut known);
-        Error::UnknownFamily {
-            name: name.to_owned(),
-            nearest,
-            known,
-        }
+        Error::UnknownFamily { name: name.to_owned(), nearest, known }
     }
 }
 
@@ -227,30 +192,18 @@ mod tests {
         let table = TargetTable::embedded();
         assert_eq!(table.targets().len(), 28);
         assert_eq!(table.family_names().len(), 53);
-        assert_eq!(
-            table.members("dcgpu-all"),
-            ["gfx908", "gfx90a", "gfx942", "gfx950", "gfx1250"]
-        );
+        assert_eq!(table.members("dcgpu-all"), ["gfx908", "gfx90a", "gfx942", "gfx950", "gfx1250"]);
         assert_eq!(
             table.members("dgpu-all"),
             [
-                "gfx900", "gfx906", "gfx1010", "gfx1011", "gfx1012", "gfx1030", "gfx1031",
-                "gfx1032", "gfx1034", "gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201"
+                "gfx900", "gfx906", "gfx1010", "gfx1011", "gfx1012", "gfx1030", "gfx1031", "gfx1032", "gfx1034",
+                "gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201"
             ]
         );
         assert_eq!(table.members("igpu-all").len(), 9);
-        assert_eq!(
-            table.members("gfx103X-dgpu"),
-            ["gfx1030", "gfx1031", "gfx1032", "gfx1034"]
-        );
-        assert_eq!(
-            table.members("gfx103X-igpu"),
-            ["gfx1033", "gfx1035", "gfx1036"]
-        );
-        assert_eq!(
-            table.members("gfx110X-dgpu"),
-            ["gfx1100", "gfx1101", "gfx1102"]
-        );
+        assert_eq!(table.members("gfx103X-dgpu"), ["gfx1030", "gfx1031", "gfx1032", "gfx1034"]);
+        assert_eq!(table.members("gfx103X-igpu"), ["gfx1033", "gfx1035", "gfx1036"]);
+        assert_eq!(table.members("gfx110X-dgpu"), ["gfx1100", "gfx1101", "gfx1102"]);
         assert_eq!(table.members("gfx110X-igpu"), ["gfx1103"]);
         assert!(table.members("gfx90X-dcgpu").is_empty());
         assert_eq!(table.product("gfx942:xnack+"), Some("MI300A/MI300X CDNA"));
@@ -260,32 +213,19 @@ mod tests {
     #[test]
     fn lists_keep_their_order() {
         let table = TargetTable::embedded();
-        let expanded = table
-            .expand(" gfx1201 ;gfx94X-dcgpu, gfx120X-all;;gfx942:xnack+")
-            .unwrap();
+        let expanded = table.expand(" gfx1201 ;gfx94X-dcgpu, gfx120X-all;;gfx942:xnack+").unwrap();
         assert_eq!(expanded, ["gfx1201", "gfx942", "gfx1200", "gfx942:xnack+"]);
         assert_eq!(table.expand(" ; ").unwrap(), Vec::<String>::new());
-        assert_eq!(
-            table.expand_with("gfx803", &["gfx803".into()]).unwrap(),
-            ["gfx803"]
-        );
+        assert_eq!(table.expand_with("gfx803", &["gfx803".into()]).unwrap(), ["gfx803"]);
     }
 
     #[test]
     fn unknown_names_get_a_hint() {
         let table = TargetTable::embedded();
         let error = table.expand("gfx942;gfx94x-dcgpu").unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "unknown GPU target or family `gfx94x-dcgpu`"
-        );
+        assert_eq!(error.to_string(), "unknown GPU target or family `gfx94x-dcgpu`");
         let hint = error.hint().unwrap();
-        assert!(
-            hint.starts_with(
-                "did you mean `gfx94X-dcgpu`? Known are: gfx900, gfx906, gfx908, gfx90a"
-            ),
-            "{hint}"
-        );
+        assert!(hint.starts_with("did you mean `gfx94X-dcgpu`? Known are: gfx900, gfx906, gfx908, gfx90a"), "{hint}");
         let hint = table.expand("radeon").unwrap_err().hint().unwrap();
         assert!(hint.starts_with("known are: "), "{hint}");
         assert!(table.expand("gfx803:xnack+").is_err());
@@ -336,9 +276,7 @@ mod tests {
         assert_eq!(table.product("gfx942"), Some("Mine"));
         assert_eq!(table.members("dgpu-all").last(), Some(&"gfx1300"));
         assert!(table.expand("gfx94X-dcgpu").is_err());
-        let error = TargetTable::embedded()
-            .with_override("[[target]]\nnom = 1\n")
-            .unwrap_err();
+        let error = TargetTable::embedded().with_override("[[target]]\nnom = 1\n").unwrap_err();
         assert!(matches!(error, Error::MalformedTargets(_)));
     }
 

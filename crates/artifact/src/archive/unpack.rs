@@ -1,0 +1,183 @@
+//! Input: an archive. Output: the artifact directory it was made from.
+
+use std::collections::HashSet;
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use report::{Reporter, Unit};
+
+use super::read::{self, Content, Member, MemberKind, Summary};
+use super::sidecar::verify_digest;
+use crate::catalog::{Form, Place};
+use crate::error::Error;
+use crate::name::ArtifactName;
+
+/// Written into a directory of the scratch space when everything else in it is there.
+const COMPLETE: &str = "complete";
+/// Where the artifact lies beside it.
+const TREE: &str = "tree";
+
+/// Unpacks an archive into `destination`, which must not exist; nothing is left there after an error. Permission bits
+/// are kept, the owner can always read and write, owners and times are not restored. Advances the reporter's stage by
+/// the compressed bytes read.
+///
+/// # Errors
+/// A damaged archive, and every member that must not be unpacked: see [`Error::UnsafeMember`].
+pub fn unpack(archive: &Path, destination: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
+    fs_err::create_dir(destination)?;
+    let unpacked = unpack_into(archive, destination, reporter);
+    if unpacked.is_err() {
+        fs_err::remove_dir_all(destination)?;
+    }
+    unpacked.map(|_| ())
+}
+
+fn unpack_into(archive: &Path, destination: &Path, reporter: &dyn Reporter) -> Result<Summary, Error> {
+    let mut made: HashSet<PathBuf> = HashSet::new();
+    let mut buffer = vec![0; 1 << 18];
+    read::for_each_member(archive, reporter, &mut |member: &Member, content: Content| {
+        let path = destination.join(&member.path);
+        if let Some(parent) = path.parent() {
+            make_directories(parent, destination, &mut made)?;
+        }
+        match &member.kind {
+            MemberKind::Directory => {
+                make_directories(&path, destination, &mut made)?;
+                set_mode(&path, member.mode | 0o700)?;
+            }
+            MemberKind::Symlink { target } => fs_err::os::unix::fs::symlink(target, &path)?,
+            MemberKind::HardLink { first } => fs_err::hard_link(destination.join(first), &path)?,
+            MemberKind::File => {
+                let mut file = fs_err::OpenOptions::new().write(true).create_new(true).open(&path)?;
+                loop {
+                    let read = content.read(&mut buffer).map_err(|source| {
+                        if reporter.interrupted() {
+                            Error::Interrupted
+                        } else {
+                            Error::DamagedArchive { path: archive.to_owned(), source }
+                        }
+                    })?;
+                    if read == 0 {
+                        break;
+                    }
+                    file.write_all(&buffer[..read])?;
+                }
+                set_mode(&path, member.mode | 0o600)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Makes a directory and its parents with the same mode whatever the umask.
+fn make_directories(path: &Path, destination: &Path, made: &mut HashSet<PathBuf>) -> io::Result<()> {
+    if path == destination || made.contains(path) {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        make_directories(parent, destination, made)?;
+    }
+    fs_err::create_dir(path)?;
+    set_mode(path, 0o755)?;
+    made.insert(path.to_owned());
+    Ok(())
+}
+
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))
+}
+
+/// The artifact directory of an archive with that digest below `scratch`, unpacked there if it is not yet. `label`
+/// makes the place recognisable. Any number of processes may ask for the same one.
+fn cached(
+    archive: &Path,
+    label: &str,
+    digest: &str,
+    scratch: &Path,
+    reporter: &dyn Reporter,
+) -> Result<PathBuf, Error> {
+    let place = place(scratch, label, digest);
+    if is_complete(&place) {
+        return Ok(place.join(TREE));
+    }
+    fs_err::create_dir_all(scratch)?;
+    let temporary = tempfile::Builder::new().prefix(".unpack-").tempdir_in(scratch)?;
+    unpack(archive, &temporary.path().join(TREE), reporter)?;
+    fs_err::write(temporary.path().join(COMPLETE), format!("{digest}\n"))?;
+    if place.exists() && !is_complete(&place) {
+        fs_err::remove_dir_all(&place)?;
+    }
+    match fs_err::rename(temporary.path(), &place) {
+        // Another process was faster; what it unpacked is the same.
+        Err(_) if is_complete(&place) => {}
+        renamed => renamed?,
+    }
+    Ok(place.join(TREE))
+}
+
+/// The directory of every artifact, in the same order: archives are compared with their sidecars and unpacked below
+/// `scratch`, on all threads.
+pub(crate) fn provide(
+    places: &[(ArtifactName, Place)],
+    scratch: &Path,
+    reporter: &dyn Reporter,
+) -> Vec<Result<(PathBuf, Form), Error>> {
+    let archives: Vec<(&ArtifactName, &Path)> = places
+        .iter()
+        .filter_map(|(name, place)| match place {
+            Place::Archive(path, _) => Some((name, path.as_path())),
+            Place::Directory(_) => None,
+        })
+        .collect();
+    let unpacked = if archives.is_empty() { Vec::new() } else { provide_archives(&archives, scratch, reporter) };
+    let mut unpacked = unpacked.into_iter();
+    places
+        .iter()
+        .map(|(_, place)| match place {
+            Place::Directory(path) => Ok((path.clone(), Form::Directory)),
+            Place::Archive(..) => unpacked.next().unwrap_or(Err(Error::Interrupted)),
+        })
+        .collect()
+}
+
+fn provide_archives(
+    archives: &[(&ArtifactName, &Path)],
+    scratch: &Path,
+    reporter: &dyn Reporter,
+) -> Vec<Result<(PathBuf, Form), Error>> {
+    let size = |path: &Path| fs_err::metadata(path).map_or(0, |metadata| metadata.len());
+    let total = archives.iter().map(|(_, path)| size(path)).sum();
+    reporter.begin("Checking archives", Some(total), Unit::Bytes);
+    let digests: Vec<_> = archives.par_iter().map(|(_, path)| verify_digest(path, reporter)).collect();
+    reporter.end();
+
+    let missing = archives.iter().zip(&digests).filter_map(|((name, path), digest)| {
+        let place = place(scratch, &name.to_string(), digest.as_ref().ok()?);
+        (!is_complete(&place)).then(|| size(path))
+    });
+    let missing: Vec<u64> = missing.collect();
+    if !missing.is_empty() {
+        reporter.begin("Unpacking archives", Some(missing.iter().sum()), Unit::Bytes);
+    }
+    let work: Vec<_> = archives.iter().zip(digests).collect();
+    let unpacked = work.into_par_iter().map(|((name, path), digest)| {
+        let digest = digest?;
+        let root = cached(path, &name.to_string(), &digest, scratch, reporter)?;
+        Ok((root, Form::Archive { path: path.to_path_buf(), digest }))
+    });
+    let unpacked = unpacked.collect();
+    if !missing.is_empty() {
+        reporter.end();
+    }
+    unpacked
+}
+
+fn place(scratch: &Path, label: &str, digest: &str) -> PathBuf {
+    scratch.join(format!("{label}-{}", &digest[..32.min(digest.len())]))
+}
+
+fn is_complete(place: &Path) -> bool {
+    place.join(COMPLETE).is_file()
+}

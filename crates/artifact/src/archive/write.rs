@@ -1,0 +1,258 @@
+//! Input: an artifact directory. Output: its archive and the archive's sidecar, the same bytes for the same files
+//! whatever the number of threads, the umask, the time zone or the order of the directory.
+
+use std::collections::HashMap;
+use std::io::{self, Read as _, Write};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use report::{Reporter, Unit};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use tar::EntryType;
+
+use super::Compression;
+use super::encoder::Encoder;
+use super::sidecar::{hexadecimal, sidecar_line, sidecar_path};
+use super::tarball::{Head, Tarball};
+use crate::catalog::{Artifact, EntryKind};
+use crate::error::Error;
+use crate::name::ArtifactName;
+use crate::scan::MANIFEST;
+
+/// How archives are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct WriteOptions {
+    /// The format, and with it the end of the name.
+    pub compression: Compression,
+    /// One of [`Compression::levels`].
+    pub level: u32,
+    /// The time of every member, in seconds since 1970.
+    pub epoch: u64,
+    /// How many threads compress. The bytes do not depend on it.
+    pub threads: usize,
+}
+
+/// What will be written.
+#[derive(Debug, Clone, Serialize)]
+pub struct ArchivePlan {
+    /// The options.
+    pub options: WriteOptions,
+    /// In the order of the names.
+    pub archives: Vec<PlannedArchive>,
+}
+
+/// One archive to be written.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlannedArchive {
+    /// The artifact.
+    pub artifact: ArtifactName,
+    /// Its directory.
+    pub source: PathBuf,
+    /// The archive.
+    pub path: PathBuf,
+    /// Files and links.
+    pub files: u64,
+    /// Bytes of all files.
+    pub bytes: u64,
+    #[serde(skip)]
+    contents: Artifact,
+}
+
+/// One archive that has been written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Written {
+    /// The artifact.
+    pub artifact: ArtifactName,
+    /// The archive.
+    pub path: PathBuf,
+    /// Its sidecar.
+    pub sidecar: PathBuf,
+    /// SHA-256 in lower-case hexadecimal.
+    pub digest: String,
+    /// Files and links in it.
+    pub files: u64,
+    /// Bytes of all files, each hard link counted once.
+    pub raw: u64,
+    /// Bytes of the archive.
+    pub compressed: u64,
+}
+
+/// Reads the artifact directories and says what [`write`] will make of them below `output`: one archive each.
+///
+/// # Errors
+/// Whatever is wrong with an artifact; a name given twice; a level the format does not have.
+pub fn plan(
+    directories: &[PathBuf],
+    output: &Path,
+    options: WriteOptions,
+    reporter: &dyn Reporter,
+) -> Result<ArchivePlan, Error> {
+    let levels = options.compression.levels();
+    if !levels.contains(&options.level) {
+        return Err(Error::UnknownLevel { level: options.level, least: *levels.start(), most: *levels.end() });
+    }
+    let mut archives: Vec<PlannedArchive> = Vec::new();
+    for directory in directories {
+        let name = directory.file_name().unwrap_or_default().to_string_lossy();
+        let Some(name) = ArtifactName::parse(&name) else {
+            return Err(Error::MalformedName { name: name.into_owned(), path: directory.clone() });
+        };
+        if let Some(other) = archives.iter().find(|archive| archive.artifact == name) {
+            let (first, second) = (other.source.clone(), directory.clone());
+            return Err(Error::DuplicateArtifact { artifact: name.to_string(), first, second });
+        }
+        let contents = Artifact::open(name.clone(), directory, reporter)?;
+        let (files, bytes) = contents.size();
+        let path = output.join(name.archive_name(options.compression));
+        archives.push(PlannedArchive { artifact: name, source: directory.clone(), path, files, bytes, contents });
+    }
+    archives.sort_by(|left, right| left.artifact.cmp(&right.artifact));
+    Ok(ArchivePlan { options, archives })
+}
+
+/// Writes the planned archives and their sidecars. Each appears complete or not at all; an older one of the same name
+/// is replaced.
+pub fn write(plan: &ArchivePlan, reporter: &dyn Reporter) -> Result<Vec<Written>, Error> {
+    let total = plan.archives.iter().map(|archive| archive.bytes).sum();
+    reporter.begin("Writing archives", Some(total), Unit::Bytes);
+    let written = plan.archives.iter().map(|archive| write_one(archive, plan.options, reporter)).collect();
+    reporter.end();
+    written
+}
+
+fn write_one(planned: &PlannedArchive, options: WriteOptions, reporter: &dyn Reporter) -> Result<Written, Error> {
+    let directory = planned.path.parent().unwrap_or(Path::new("."));
+    fs_err::create_dir_all(directory)?;
+    let failed = |source: io::Error| {
+        if reporter.interrupted() {
+            Error::Interrupted
+        } else {
+            Error::WriteArchive { path: planned.path.clone(), source }
+        }
+    };
+    let mut temporary = new_file(directory).map_err(failed)?;
+    let counting = Counting { output: temporary.as_file_mut(), hash: Sha256::new(), bytes: 0 };
+    let encoder = Encoder::new(counting, options.compression, options.level, options.threads).map_err(failed)?;
+    let mut tarball = Tarball::new(encoder, options.epoch);
+    let raw = write_members(&planned.contents, &mut tarball, reporter).map_err(failed)?;
+    let counted = tarball.finish().and_then(Encoder::finish).map_err(failed)?;
+    let (digest, compressed) = (hexadecimal(&counted.hash.finalize()), counted.bytes);
+
+    let sidecar = sidecar_path(&planned.path);
+    let mut temporary_sidecar = new_file(directory).map_err(failed)?;
+    let file_name = planned.path.file_name().unwrap_or_default().to_string_lossy();
+    temporary_sidecar.write_all(sidecar_line(&digest, &file_name).as_bytes()).map_err(failed)?;
+    if reporter.interrupted() {
+        return Err(Error::Interrupted);
+    }
+    // An older sidecar must not stand beside the new archive, should the next step be the last one.
+    match fs_err::remove_file(&sidecar) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    temporary.persist(&planned.path).map_err(|error| failed(error.error))?;
+    temporary_sidecar.persist(&sidecar).map_err(|error| failed(error.error))?;
+    let (artifact, path, files) = (planned.artifact.clone(), planned.path.clone(), planned.files);
+    Ok(Written { artifact, path, sidecar, digest, files, raw, compressed })
+}
+
+/// A temporary file that gets the mode of an ordinary one, whatever the umask.
+fn new_file(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let file = tempfile::Builder::new().prefix(".rocwheel-").tempfile_in(directory)?;
+    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    Ok(file)
+}
+
+/// Writes the manifest, then everything else by basedir and path. Files that share an inode become hard links to the
+/// first of them in that order. Returns the bytes of all file contents.
+fn write_members<W: Write>(artifact: &Artifact, tarball: &mut Tarball<W>, reporter: &dyn Reporter) -> io::Result<u64> {
+    let manifest = fs_err::read(artifact.root.join(MANIFEST))?;
+    let size = manifest.len() as u64;
+    tarball.head(MANIFEST, Head { kind: EntryType::Regular, mode: 0o644, size, link: "" })?;
+    tarball.write_all(&manifest)?;
+    tarball.pad(size)?;
+
+    let mut first_names: HashMap<(u64, u64), String> = HashMap::new();
+    let mut raw = 0;
+    for entry in &artifact.entries {
+        if reporter.interrupted() {
+            return Err(io::Error::other("interrupted"));
+        }
+        let name = format!("{}/{}", artifact.basedirs[entry.basedir], entry.path);
+        match &entry.kind {
+            EntryKind::Directory => {
+                let head = Head { kind: EntryType::Directory, mode: 0o755, size: 0, link: "" };
+                tarball.head(&format!("{name}/"), head)?;
+            }
+            EntryKind::Symlink { target } => {
+                tarball.head(&name, Head { kind: EntryType::Symlink, mode: 0o777, size: 0, link: target })?;
+            }
+            EntryKind::File { size, executable } => {
+                let path = artifact.path(entry);
+                let metadata = fs_err::symlink_metadata(&path)?;
+                let mode = if *executable { 0o755 } else { 0o644 };
+                if metadata.nlink() > 1 {
+                    let inode = (metadata.dev(), metadata.ino());
+                    if let Some(first) = first_names.get(&inode) {
+                        tarball.head(&name, Head { kind: EntryType::Link, mode, size: 0, link: first })?;
+                        reporter.advance(*size);
+                        continue;
+                    }
+                    first_names.insert(inode, name.clone());
+                }
+                tarball.head(&name, Head { kind: EntryType::Regular, mode, size: *size, link: "" })?;
+                write_content(&path, *size, tarball, reporter)?;
+                raw += size;
+            }
+        }
+    }
+    Ok(raw)
+}
+
+fn write_content<W: Write>(
+    path: &Path,
+    size: u64,
+    tarball: &mut Tarball<W>,
+    reporter: &dyn Reporter,
+) -> io::Result<()> {
+    let mut file = fs_err::File::open(path)?;
+    let mut buffer = vec![0; size.clamp(1, 1 << 20) as usize];
+    let mut left = size;
+    loop {
+        if reporter.interrupted() {
+            return Err(io::Error::other("interrupted"));
+        }
+        let read = file.read(&mut buffer)?;
+        if read as u64 > left || (read == 0 && left > 0) {
+            return Err(io::Error::other(format!("`{}` changed its size while it was read", path.display())));
+        }
+        if read == 0 {
+            return tarball.pad(size);
+        }
+        tarball.write_all(&buffer[..read])?;
+        left -= read as u64;
+        reporter.advance(read as u64);
+    }
+}
+
+/// Hashes and counts what goes through.
+struct Counting<W> {
+    output: W,
+    hash: Sha256,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counting<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.output.write(bytes)?;
+        self.hash.update(&bytes[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}
