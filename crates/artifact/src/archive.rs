@@ -11,7 +11,7 @@ pub use sidecar::{digest, sidecar_path, verify_digest};
 pub use unpack::unpack;
 pub use write::{ArchivePlan, PlannedArchive, WriteOptions, Written, plan, write};
 
-pub(crate) use read::{Summary, for_each_member};
+pub(crate) use read::for_each_member;
 pub(crate) use sidecar::read_sidecar;
 pub(crate) use unpack::provide;
 

@@ -247,6 +247,9 @@ impl Catalog {
         if let Some(problem) = survey.problems.into_iter().next() {
             return Err(problem);
         }
+        if survey.places.is_empty() {
+            return Err(Error::NoArtifacts { path: directory.to_owned() });
+        }
         let artifacts = read_places(&survey.places, scratch, reporter).into_iter().collect::<Result<_, _>>()?;
         let catalog = Self { artifacts, ignored: survey.ignored };
         for artifact in catalog.artifacts.iter().filter(|artifact| artifact.name.known_component().is_none()) {

@@ -12,6 +12,15 @@ pub enum Error {
     /// Reading or writing a file failed; the message of the source names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
+    /// A directory tree could not be walked.
+    #[error("could not read `{path}`")]
+    Walk {
+        /// Where it failed.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,
@@ -184,6 +193,14 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
+    /// An output that would change or remove an input.
+    #[error("the output `{output}` and the input `{input}` lie inside one another")]
+    OutputOverlapsInput {
+        /// The output.
+        output: PathBuf,
+        /// The input.
+        input: PathBuf,
+    },
     /// The input is neither an artifact directory nor an archive.
     #[error("`{path}` is neither an artifact directory nor an artifact archive")]
     NotAnArtifact {
@@ -230,7 +247,9 @@ pub enum Error {
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::Io(source) | Self::WriteArchive { source, .. } => return storage_hint(source),
+            Self::Io(source) | Self::WriteArchive { source, .. } | Self::Walk { source, .. } => {
+                return storage_hint(source);
+            }
             Self::MalformedName { .. } => {
                 "rename it to {name}_{component}_{target}, for example `core-hip_lib_generic`; fields cannot hold `_`"
             }
@@ -249,6 +268,7 @@ impl Hint for Error {
             Self::ManifestNotFirst { .. } => "write the archive with `rocwheel artifact archive`",
             Self::MalformedSidecar { .. } => "remove the sidecar, or write it again with `sha256sum`",
             Self::OutputNotOurs { .. } => "choose an empty directory, or remove this one",
+            Self::OutputOverlapsInput { .. } => "choose an output beside the artifacts",
             Self::ManifestNotFound { .. } => {
                 "fetch the artifact `base_lib_generic`, which every ROCm build makes, or use `rocwheel artifact import`"
             }

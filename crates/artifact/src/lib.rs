@@ -7,13 +7,17 @@
 pub mod archive;
 pub mod catalog;
 pub mod component;
+mod contents;
 pub mod error;
+pub mod flatten;
 mod links;
+pub mod list;
 pub mod manifest;
 pub mod name;
 pub mod pattern;
 mod scan;
 pub mod targets;
+pub mod verify;
 
 pub use catalog::{Artifact, Catalog, Collision, Entry, EntryKind, Form, Ignored, Owner};
 pub use component::Component;

@@ -108,7 +108,11 @@ pub(crate) fn scan(root: &Path, name: &ArtifactName, shown: &Path, reporter: &dy
         if reporter.interrupted() {
             return Err(Error::Interrupted);
         }
-        let found = found.map_err(io::Error::from)?;
+        let found = found.map_err(|error| {
+            let path = error.path().unwrap_or(root).to_owned();
+            let source = error.into_io_error().unwrap_or_else(|| io::Error::other("links in a circle"));
+            Error::Walk { path, source }
+        })?;
         let relative = found.path().strip_prefix(root).unwrap_or(found.path());
         let Some(relative) = relative.to_str() else {
             scan.problems.push(Error::NotUnicode { path: shown.join(relative) });

@@ -44,17 +44,9 @@ pub(crate) enum MemberKind {
 /// What a member's bytes are read from; its errors are errors of the archive.
 pub(crate) type Content<'a> = &'a mut dyn Read;
 
-/// What an archive holds besides its members.
-#[derive(Debug)]
-pub(crate) struct Summary {
-    /// As the manifest lists them.
-    pub(crate) basedirs: Vec<String>,
-    /// Everything below the basedirs, sorted by basedir and path; hard links are files.
-    pub(crate) entries: Vec<Entry>,
-}
-
 /// Reads a whole archive and hands every member to `take`: the manifest first, parents made by the archive before what
-/// is in them. Advances the reporter's stage by the compressed bytes read.
+/// is in them. Returns everything below the basedirs, sorted by basedir and path, hard links as files. Advances the
+/// reporter's stage by the compressed bytes read.
 ///
 /// # Errors
 /// A damaged or truncated archive, a manifest that is not the first member, and every member that must not be
@@ -64,7 +56,7 @@ pub(crate) fn for_each_member(
     archive: &Path,
     reporter: &dyn Reporter,
     take: &mut dyn FnMut(&Member, Content) -> Result<(), Error>,
-) -> Result<Summary, Error> {
+) -> Result<Vec<Entry>, Error> {
     let compression = Compression::of(archive)?;
     let file = Watched { file: fs_err::File::open(archive)?, reporter };
     let failed = |source: io::Error| {
@@ -204,7 +196,7 @@ impl Checker {
         Ok(())
     }
 
-    fn finish(self, archive: &Path) -> Result<Summary, Error> {
+    fn finish(self, archive: &Path) -> Result<Vec<Entry>, Error> {
         let Self { basedirs, seen } = self;
         let lookup = Basedirs::new(&basedirs);
         let split = |(path, kind): (String, EntryKind)| {
@@ -213,7 +205,7 @@ impl Checker {
         let mut entries: Vec<Entry> = seen.into_iter().filter_map(split).collect();
         entries.sort_by(|left, right| (left.basedir, &left.path).cmp(&(right.basedir, &right.path)));
         let mut problems = scan::leaving_links(&basedirs, &entries, archive);
-        if problems.is_empty() { Ok(Summary { basedirs, entries }) } else { Err(problems.swap_remove(0)) }
+        if problems.is_empty() { Ok(entries) } else { Err(problems.swap_remove(0)) }
     }
 }
 

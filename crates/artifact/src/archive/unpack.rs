@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use report::{Reporter, Unit};
 
-use super::read::{self, Content, Member, MemberKind, Summary};
+use super::read::{self, Content, Member, MemberKind};
 use super::sidecar::verify_digest;
 use crate::catalog::{Form, Place};
 use crate::error::Error;
@@ -31,10 +31,10 @@ pub fn unpack(archive: &Path, destination: &Path, reporter: &dyn Reporter) -> Re
     if unpacked.is_err() {
         fs_err::remove_dir_all(destination)?;
     }
-    unpacked.map(|_| ())
+    unpacked
 }
 
-fn unpack_into(archive: &Path, destination: &Path, reporter: &dyn Reporter) -> Result<Summary, Error> {
+fn unpack_into(archive: &Path, destination: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
     let mut made: HashSet<PathBuf> = HashSet::new();
     let mut buffer = vec![0; 1 << 18];
     read::for_each_member(archive, reporter, &mut |member: &Member, content: Content| {
@@ -68,7 +68,8 @@ fn unpack_into(archive: &Path, destination: &Path, reporter: &dyn Reporter) -> R
             }
         }
         Ok(())
-    })
+    })?;
+    Ok(())
 }
 
 /// Makes a directory and its parents with the same mode whatever the umask.

@@ -1,0 +1,322 @@
+//! Input: artifact directories and archives. Output: one installable tree, the union of all their basedirs.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use report::{Reporter, Unit};
+use rustix::fs::{CWD, RenameFlags};
+use serde::Serialize;
+
+use crate::archive::Compression;
+use crate::catalog::{self, Artifact, Catalog, EntryKind, Form, Place};
+use crate::contents;
+use crate::error::Error;
+use crate::links::{self, Links};
+use crate::name::ArtifactName;
+use crate::scan::MANIFEST;
+
+/// The file in the root of a flattened tree that says what made it; only a directory with it is replaced unasked.
+pub const MARKER: &str = ".rocwheel-tree";
+
+/// What may be replaced at the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// An empty directory, or a tree this program made.
+    OnlyOurs,
+    /// Whatever is there.
+    Anything,
+}
+
+/// How far to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Run {
+    /// Make the tree.
+    Execute,
+    /// Do all checks and count, but leave the output alone.
+    DryRun,
+}
+
+/// What a flattened tree holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Flattened {
+    /// The tree.
+    pub path: PathBuf,
+    /// The artifacts in it, sorted.
+    pub artifacts: Vec<ArtifactName>,
+    /// Regular files; every name of a hard link counts.
+    pub files: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Symbolic links.
+    pub links: u64,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Paths that several artifacts provide with the same contents.
+    pub identical: u64,
+    /// Pairs of paths that differ only by case, which some file systems cannot tell apart.
+    pub same_but_for_case: Vec<(String, String)>,
+}
+
+/// Makes one tree of artifact directories and archives, with permission bits, symbolic links as they are, and hard
+/// links between files that were hard links. It is made beside `output` and moved there when it is complete; a tree
+/// that was there stays as it was until then.
+///
+/// # Errors
+/// One path with two contents, a defect of an artifact, an output that holds something else or overlaps an input.
+pub fn flatten(
+    inputs: &[PathBuf],
+    output: &Path,
+    existing: Existing,
+    run: Run,
+    reporter: &dyn Reporter,
+) -> Result<Flattened, Error> {
+    let places = places(inputs)?;
+    let output = check_output(output, existing, inputs)?;
+    let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs_err::create_dir_all(parent)?;
+    let work = tempfile::Builder::new().prefix(".rocwheel-flatten-").tempdir_in(parent)?;
+    let unpacked = work.path().join("unpacked");
+    let artifacts = catalog::read_places(&places, &unpacked, reporter).into_iter().collect::<Result<_, _>>()?;
+    let catalog = Catalog { artifacts, ignored: Vec::new() };
+    let (mut different, equal) = contents::conflicts(&catalog, reporter)?;
+    if !different.is_empty() {
+        let conflict = different.swap_remove(0);
+        let [first, second, ..] = conflict.owners.as_slice() else { unreachable!("a collision has two owners") };
+        return Err(Error::Conflict { path: conflict.path, first: first.to_string(), second: second.to_string() });
+    }
+    let tree = Tree::merge(&catalog);
+    tree.check_links(&output)?;
+    let flattened = tree.describe(&output, &catalog, equal.len() as u64);
+    for (first, second) in &flattened.same_but_for_case {
+        reporter.warn(&format!("`{first}` and `{second}` differ only by case: not every file system can hold both"));
+    }
+    if run == Run::Execute {
+        let made = work.path().join("tree");
+        tree.write(&made, &flattened, reporter)?;
+        if reporter.interrupted() {
+            return Err(Error::Interrupted);
+        }
+        replace(&made, &output, work.path())?;
+    }
+    if let Err(error) = work.close() {
+        reporter.warn(&format!("could not remove a temporary directory: {error}"));
+    }
+    Ok(flattened)
+}
+
+/// The inputs by artifact name.
+fn places(inputs: &[PathBuf]) -> Result<Vec<(ArtifactName, Place)>, Error> {
+    let mut places: BTreeMap<ArtifactName, Place> = BTreeMap::new();
+    for path in inputs {
+        let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_directory = fs_err::metadata(path)?.is_dir();
+        let (stem, place) = if is_directory {
+            if !path.join(MANIFEST).is_file() && ArtifactName::parse(&file_name).is_none() {
+                return Err(Error::NotAnArtifact { path: path.clone() });
+            }
+            (file_name.as_str(), Place::Directory(path.clone()))
+        } else {
+            let compression = Compression::of(path)?;
+            (
+                file_name.strip_suffix(compression.suffix()).unwrap_or(&file_name),
+                Place::Archive(path.clone(), compression),
+            )
+        };
+        let Some(name) = ArtifactName::parse(stem) else {
+            return Err(Error::MalformedName { name: stem.to_owned(), path: path.clone() });
+        };
+        if let Some(other) = places.insert(name.clone(), place) {
+            let (artifact, first, second) = (name.to_string(), other.path().to_owned(), path.clone());
+            return Err(Error::DuplicateArtifact { artifact, first, second });
+        }
+    }
+    Ok(places.into_iter().collect())
+}
+
+/// The output with links resolved, if it may be written.
+fn check_output(output: &Path, existing: Existing, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
+    let not_ours = || Error::OutputNotOurs { path: output.to_owned() };
+    let real = match fs_err::canonicalize(output) {
+        Ok(real) => real,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            fs_err::create_dir_all(parent)?;
+            fs_err::canonicalize(parent)?.join(output.file_name().ok_or_else(not_ours)?)
+        }
+        Err(error) => return Err(error.into()),
+    };
+    for input in inputs {
+        let input = fs_err::canonicalize(input)?;
+        if real.starts_with(&input) || input.starts_with(&real) {
+            return Err(Error::OutputOverlapsInput { output: real, input });
+        }
+    }
+    if existing == Existing::Anything || !real.exists() {
+        return Ok(real);
+    }
+    let ours = real.is_dir() && (real.join(MARKER).is_file() || fs_err::read_dir(&real)?.next().is_none());
+    if ours { Ok(real) } else { Err(not_ours()) }
+}
+
+/// Moves the new tree to the output. An older one goes the other way in the same step, so that there is always one.
+fn replace(made: &Path, output: &Path, work: &Path) -> Result<(), Error> {
+    if fs_err::symlink_metadata(output).is_err() {
+        return Ok(fs_err::rename(made, output)?);
+    }
+    if rustix::fs::renameat_with(CWD, made, CWD, output, RenameFlags::EXCHANGE).is_ok() {
+        return Ok(());
+    }
+    // Not every file system can exchange two names.
+    let old = work.join("old");
+    fs_err::rename(output, &old)?;
+    if let Err(error) = fs_err::rename(made, output) {
+        fs_err::rename(&old, output)?;
+        return Err(error.into());
+    }
+    Ok(())
+}
+
+/// The union of all basedirs: each path once, with the artifact that provides it first.
+struct Tree<'a> {
+    places: BTreeMap<&'a str, (&'a Artifact, &'a catalog::Entry)>,
+}
+
+/// A regular file to be put into the tree.
+struct Transfer<'a> {
+    path: &'a str,
+    source: PathBuf,
+    mode: u32,
+    size: u64,
+    /// Whether the source is ours and can be moved.
+    temporary: bool,
+}
+
+impl<'a> Tree<'a> {
+    fn merge(catalog: &'a Catalog) -> Self {
+        let mut places = BTreeMap::new();
+        for artifact in &catalog.artifacts {
+            for entry in &artifact.entries {
+                places.entry(entry.path.as_str()).or_insert((artifact, entry));
+            }
+        }
+        Self { places }
+    }
+
+    /// Links were checked within their artifacts; a link of one may lead through a link of another.
+    fn check_links(&self, output: &Path) -> Result<(), Error> {
+        let links: Links = self
+            .places
+            .iter()
+            .filter_map(|(path, (_, entry))| match &entry.kind {
+                EntryKind::Symlink { target } => Some((*path, target.as_str())),
+                _ => None,
+            })
+            .collect();
+        match links.iter().find(|(path, target)| links::leaves_tree(path, target, &links)) {
+            None => Ok(()),
+            Some((path, target)) => Err(Error::LinkLeavesTree {
+                path: output.to_owned(),
+                link: (*path).to_owned(),
+                target: (*target).to_owned(),
+            }),
+        }
+    }
+
+    fn describe(&self, output: &Path, catalog: &Catalog, identical: u64) -> Flattened {
+        let mut flattened = Flattened {
+            path: output.to_owned(),
+            artifacts: catalog.artifacts.iter().map(|artifact| artifact.name.clone()).collect(),
+            files: 0,
+            directories: 0,
+            links: 0,
+            bytes: 0,
+            identical,
+            same_but_for_case: Vec::new(),
+        };
+        let mut folded: HashMap<String, &str> = HashMap::new();
+        for (path, (_, entry)) in &self.places {
+            match entry.kind {
+                EntryKind::File { size, .. } => {
+                    flattened.files += 1;
+                    flattened.bytes += size;
+                }
+                EntryKind::Directory => flattened.directories += 1,
+                EntryKind::Symlink { .. } => flattened.links += 1,
+            }
+            if let Some(other) = folded.insert(path.to_lowercase(), path) {
+                flattened.same_but_for_case.push((other.to_owned(), (*path).to_owned()));
+            }
+        }
+        flattened
+    }
+
+    fn write(&self, tree: &Path, flattened: &Flattened, reporter: &dyn Reporter) -> Result<(), Error> {
+        fs_err::create_dir(tree)?;
+        set_mode(tree, 0o755)?;
+        let mut files: Vec<Transfer> = Vec::new();
+        let mut hard_links: Vec<(&str, &str)> = Vec::new();
+        let mut first_names: HashMap<(u64, u64), &str> = HashMap::new();
+        // Parents come before what is in them: a path sorts after its own beginning.
+        for (path, (artifact, entry)) in &self.places {
+            let source = artifact.path(entry);
+            match &entry.kind {
+                EntryKind::Directory => {
+                    let mode = fs_err::symlink_metadata(&source)?.permissions().mode();
+                    fs_err::create_dir(tree.join(path))?;
+                    set_mode(&tree.join(path), mode & 0o777 | 0o700)?;
+                }
+                EntryKind::Symlink { target } => fs_err::os::unix::fs::symlink(target, tree.join(path))?,
+                EntryKind::File { size, .. } => {
+                    let metadata = fs_err::symlink_metadata(&source)?;
+                    let temporary = matches!(artifact.form, Form::Archive { .. });
+                    if metadata.nlink() > 1 {
+                        let inode = (metadata.dev(), metadata.ino());
+                        if let Some(first) = first_names.get(&inode) {
+                            hard_links.push((first, path));
+                            continue;
+                        }
+                        first_names.insert(inode, path);
+                    }
+                    let mode = metadata.permissions().mode() & 0o777 | 0o600;
+                    files.push(Transfer { path, source, mode, size: *size, temporary });
+                }
+            }
+        }
+        reporter.begin("Flattening", Some(flattened.bytes), Unit::Bytes);
+        let transferred = files.par_iter().try_for_each(|file| file.transfer(tree, reporter));
+        reporter.end();
+        transferred?;
+        for (first, path) in hard_links {
+            fs_err::hard_link(tree.join(first), tree.join(path))?;
+        }
+        let names: Vec<String> = flattened.artifacts.iter().map(ToString::to_string).collect();
+        let marker = tree.join(MARKER);
+        fs_err::write(&marker, format!("Made by rocwheel artifact flatten from:\n{}\n", names.join("\n")))?;
+        set_mode(&marker, 0o644)?;
+        Ok(())
+    }
+}
+
+impl Transfer<'_> {
+    fn transfer(&self, tree: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
+        if reporter.interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let destination = tree.join(self.path);
+        if self.temporary {
+            fs_err::rename(&self.source, &destination)?;
+        } else {
+            fs_err::copy(&self.source, &destination)?;
+        }
+        set_mode(&destination, self.mode)?;
+        reporter.advance(self.size);
+        Ok(())
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))
+}

@@ -1,0 +1,184 @@
+//! Input: a directory of artifacts. Output: one line for each artifact, for people and for machines.
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use report::{Reporter, Unit};
+use serde::Serialize;
+
+use crate::archive;
+use crate::catalog::{self, EntryKind, Ignored, Place};
+use crate::error::Error;
+use crate::name::ArtifactName;
+use crate::scan;
+
+/// What a directory of artifacts holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Listing {
+    /// Sorted by name.
+    pub artifacts: Vec<Listed>,
+    /// What lies there and is no artifact, sorted by path.
+    pub ignored: Vec<Ignored>,
+    /// Names that were meant as artifacts, and archives that are there twice.
+    pub problems: Vec<String>,
+}
+
+/// One artifact.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// Its full name.
+    pub artifact: ArtifactName,
+    /// The first field of the name.
+    pub name: String,
+    /// The second field.
+    pub component: String,
+    /// The third field.
+    pub target_family: String,
+    /// How it is stored.
+    pub form: ListedForm,
+    /// Where.
+    pub path: PathBuf,
+    /// Files and links.
+    pub files: u64,
+    /// Bytes of all files, unpacked.
+    pub bytes: u64,
+    /// Whether the archive is what its sidecar says.
+    pub digest: DigestState,
+    /// What is wrong with it: the numbers are then those of the part that could be read.
+    pub problem: Option<String>,
+}
+
+/// How an artifact is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ListedForm {
+    /// As a directory.
+    Directory,
+    /// As an archive compressed with zstd.
+    Zstd,
+    /// As an archive compressed with xz.
+    Xz,
+}
+
+/// What the sidecar says about an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DigestState {
+    /// Directories have none.
+    NotAnArchive,
+    /// There is no sidecar.
+    NoSidecar,
+    /// The archive has the digest of the sidecar.
+    Verified,
+    /// It has another one.
+    Mismatch,
+    /// The sidecar or the archive cannot be read.
+    Unreadable,
+}
+
+impl DigestState {
+    /// A word for a table.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotAnArchive => "-",
+            Self::NoSidecar => "no sidecar",
+            Self::Verified => "verified",
+            Self::Mismatch => "mismatch",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+/// Lists a directory of artifacts. Archives are read to their end but not unpacked. A defect of one artifact is in its
+/// line and does not stop the listing.
+///
+/// # Errors
+/// A directory that cannot be read, and an interruption.
+pub fn list(directory: &Path, reporter: &dyn Reporter) -> Result<Listing, Error> {
+    let survey = catalog::survey(directory)?;
+    let total = survey.places.len() as u64;
+    reporter.begin("Listing artifacts", Some(total), Unit::Items);
+    let lines: Vec<Result<Listed, Error>> = survey
+        .places
+        .par_iter()
+        .map(|(name, place)| {
+            let listed = list_one(name, place, &Quiet(reporter));
+            reporter.advance(1);
+            listed
+        })
+        .collect();
+    reporter.end();
+    Ok(Listing {
+        artifacts: lines.into_iter().collect::<Result<_, _>>()?,
+        ignored: survey.ignored,
+        problems: survey.problems.iter().map(ToString::to_string).collect(),
+    })
+}
+
+fn list_one(name: &ArtifactName, place: &Place, reporter: &dyn Reporter) -> Result<Listed, Error> {
+    let (form, digest, entries, problem) = match place {
+        Place::Directory(path) => {
+            let (entries, problem) = match scan::scan(path, name, path, reporter) {
+                Ok(scan) => (scan.entries, scan.problems.first().map(ToString::to_string)),
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                Err(error) => (Vec::new(), Some(error.to_string())),
+            };
+            (ListedForm::Directory, DigestState::NotAnArchive, entries, problem)
+        }
+        Place::Archive(path, compression) => {
+            let form = match compression {
+                archive::Compression::Zstd => ListedForm::Zstd,
+                archive::Compression::Xz => ListedForm::Xz,
+            };
+            let (digest, wrong) = digest_state(path, reporter)?;
+            match archive::for_each_member(path, reporter, &mut |_, _| Ok(())) {
+                Ok(entries) => (form, digest, entries, wrong),
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                Err(error) => (form, digest, Vec::new(), Some(wrong.unwrap_or_else(|| error.to_string()))),
+            }
+        }
+    };
+    let size = |entry: &catalog::Entry| if let EntryKind::File { size, .. } = entry.kind { size } else { 0 };
+    Ok(Listed {
+        artifact: name.clone(),
+        name: name.name.clone(),
+        component: name.component.clone(),
+        target_family: name.target_family.clone(),
+        form,
+        path: place.path().to_owned(),
+        files: entries.iter().filter(|entry| entry.kind != EntryKind::Directory).count() as u64,
+        bytes: entries.iter().map(size).sum(),
+        digest,
+        problem,
+    })
+}
+
+/// The state of an archive's digest, with a message when it is not what it should be.
+fn digest_state(path: &Path, reporter: &dyn Reporter) -> Result<(DigestState, Option<String>), Error> {
+    match archive::read_sidecar(path) {
+        Ok(None) => return Ok((DigestState::NoSidecar, None)),
+        Ok(Some(_)) => {}
+        Err(error) => return Ok((DigestState::Unreadable, Some(error.to_string()))),
+    }
+    match archive::verify_digest(path, reporter) {
+        Ok(_) => Ok((DigestState::Verified, None)),
+        Err(Error::Interrupted) => Err(Error::Interrupted),
+        Err(error @ Error::DigestMismatch { .. }) => Ok((DigestState::Mismatch, Some(error.to_string()))),
+        Err(error) => Ok((DigestState::Unreadable, Some(error.to_string()))),
+    }
+}
+
+/// Passes interruption and warnings on, but not the bytes, where the stage counts artifacts.
+struct Quiet<'a>(&'a dyn Reporter);
+
+impl Reporter for Quiet<'_> {
+    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
+    fn advance(&self, _amount: u64) {}
+    fn end(&self) {}
+    fn warn(&self, message: &str) {
+        self.0.warn(message);
+    }
+    fn interrupted(&self) -> bool {
+        self.0.interrupted()
+    }
+}

@@ -1,0 +1,256 @@
+//! Input: a directory of artifacts. Output: everything that is wrong or odd about them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use report::Reporter;
+use serde::Serialize;
+
+use crate::archive;
+use crate::catalog::{self, Artifact, Catalog, Collision, EntryKind, Form, Place};
+use crate::component::Component;
+use crate::contents;
+use crate::error::Error;
+use crate::manifest::{DistInfo, Manifest};
+use crate::name::ArtifactName;
+use crate::pattern::{Pattern, Predicate};
+use crate::scan;
+use crate::targets::TargetTable;
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Other commands will refuse these artifacts.
+    Error,
+    /// Most likely a mistake, but nothing stops at it.
+    Warning,
+    /// Good to know.
+    Note,
+}
+
+/// One thing that was found.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The artifact's name, or that of the file when it has none.
+    pub artifact: String,
+    /// The path it is about, if it is about one: in the flattened tree.
+    pub path: Option<String>,
+    /// What it is.
+    pub message: String,
+}
+
+/// The result of verifying a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// How many artifacts there are.
+    pub artifacts: u64,
+    /// How many files and links they hold.
+    pub files: u64,
+    /// Sorted by severity, artifact and path.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// How many findings have that severity.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.findings.iter().filter(|finding| finding.severity == severity).count()
+    }
+
+    /// Whether anything is wrong enough to fail.
+    pub fn has_errors(&self) -> bool {
+        self.count(Severity::Error) > 0
+    }
+}
+
+/// Checks every artifact of a directory: names, manifests, sidecars, links that leave the tree, paths provided twice,
+/// files that belong to another component, empty artifacts, unknown targets. Archives are unpacked below `scratch`.
+///
+/// # Errors
+/// Only what prevents the check: a directory or scratch space that cannot be used, and an interruption. Everything that
+/// is wrong with an artifact is a finding.
+pub fn verify(
+    directory: &Path,
+    scratch: &Path,
+    targets: &TargetTable,
+    reporter: &dyn Reporter,
+) -> Result<Report, Error> {
+    let survey = catalog::survey(directory)?;
+    let mut findings = Findings::default();
+    for problem in &survey.problems {
+        let path = match problem {
+            Error::MalformedName { path, .. } | Error::DuplicateArtifact { second: path, .. } => path.as_path(),
+            _ => directory,
+        };
+        findings.add(
+            Severity::Error,
+            &path.file_name().unwrap_or_default().to_string_lossy(),
+            None,
+            problem.to_string(),
+        );
+    }
+    if survey.places.is_empty() {
+        let message = Error::NoArtifacts { path: directory.to_owned() }.to_string();
+        findings.add(Severity::Error, "", None, message);
+    }
+    let catalog = read(&survey.places, scratch, &mut findings, reporter)?;
+    for artifact in &catalog.artifacts {
+        check_artifact(artifact, targets, &mut findings);
+    }
+    check_collisions(&catalog, &mut findings, reporter)?;
+    if let Err(error) = Manifest::find(&catalog) {
+        let severity =
+            if matches!(error, Error::ManifestNotFound { .. }) { Severity::Warning } else { Severity::Error };
+        findings.add(severity, crate::manifest::BASE_ARTIFACT, None, with_source(&error));
+    }
+    if let Err(error) = DistInfo::find(&catalog) {
+        findings.add(Severity::Error, crate::manifest::BASE_ARTIFACT, None, with_source(&error));
+    }
+    let mut list = findings.list;
+    list.sort();
+    Ok(Report {
+        artifacts: survey.places.len() as u64,
+        files: catalog.artifacts.iter().map(|artifact| artifact.size().0).sum(),
+        findings: list,
+    })
+}
+
+#[derive(Default)]
+struct Findings {
+    list: Vec<Finding>,
+}
+
+impl Findings {
+    fn add(&mut self, severity: Severity, artifact: &str, path: Option<&str>, message: String) {
+        let (artifact, path) = (artifact.to_owned(), path.map(str::to_owned));
+        self.list.push(Finding { severity, artifact, path, message });
+    }
+}
+
+fn with_source(error: &Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+/// Reads what can be read; what cannot is a finding.
+fn read(
+    places: &[(ArtifactName, Place)],
+    scratch: &Path,
+    findings: &mut Findings,
+    reporter: &dyn Reporter,
+) -> Result<Catalog, Error> {
+    let mut catalog = Catalog::default();
+    let roots = archive::provide(places, scratch, reporter);
+    for ((name, place), root) in places.iter().zip(roots) {
+        let label = name.to_string();
+        if let Place::Archive(path, _) = place
+            && archive::read_sidecar(path).is_ok_and(|digest| digest.is_none())
+        {
+            findings.add(Severity::Note, &label, None, "the archive has no sidecar to check it against".into());
+        }
+        let read = root.and_then(|(root, form)| Ok((scan::scan(&root, name, place.path(), reporter)?, root, form)));
+        match read {
+            Ok((scan, root, form)) => {
+                for problem in &scan.problems {
+                    findings.add(Severity::Error, &label, problem_path(problem), problem.to_string());
+                }
+                let (basedirs, entries) = (scan.basedirs, scan.entries);
+                catalog.artifacts.push(Artifact { name: name.clone(), root, form, basedirs, entries });
+            }
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) => findings.add(Severity::Error, &label, problem_path(&error), with_source(&error)),
+        }
+    }
+    Ok(catalog)
+}
+
+fn problem_path(problem: &Error) -> Option<&str> {
+    match problem {
+        Error::LinkLeavesTree { link: path, .. }
+        | Error::OutsideBasedirs { first: path, .. }
+        | Error::UnsafeMember { member: path, .. } => Some(path),
+        _ => None,
+    }
+}
+
+fn check_artifact(artifact: &Artifact, targets: &TargetTable, findings: &mut Findings) {
+    let label = artifact.name.to_string();
+    let family = &artifact.name.target_family;
+    if !artifact.name.is_generic() && targets.members(family).is_empty() && !targets.is_known(family) {
+        let message = format!("`{family}` is no GPU target or family of the table; it is kept as it is");
+        findings.add(Severity::Note, &label, None, message);
+    }
+    if artifact.size().0 == 0 {
+        let message = match &artifact.form {
+            Form::Directory => "the artifact holds no file",
+            Form::Archive { .. } => "the archive holds no file",
+        };
+        findings.add(Severity::Note, &label, None, message.into());
+    }
+    if let Some(component) = artifact.name.known_component() {
+        check_component(artifact, component, findings);
+    } else {
+        let known = Component::CHAIN.map(Component::name).join(", ");
+        let message = format!("`{}` is no component; they are {known}", artifact.name.component);
+        findings.add(Severity::Warning, &label, None, message);
+    }
+}
+
+/// Files are grouped by the component they should be in, so that a thousand of them make one finding.
+fn check_component(artifact: &Artifact, component: Component, findings: &mut Findings) {
+    let name = &artifact.name.name;
+    let forced = component.forced_includes(name).map(|glob| Pattern::new(&glob));
+    let claims: Vec<(Component, Predicate)> = Component::CHAIN
+        .into_iter()
+        .filter(|other| !other.takes_everything())
+        .map(|other| (other, other.predicate(name)))
+        .collect();
+    let mut groups: BTreeMap<Option<Component>, (u64, &str)> = BTreeMap::new();
+    for entry in artifact.entries.iter().filter(|entry| entry.kind != EntryKind::Directory) {
+        if forced.iter().any(|pattern| pattern.matches(&entry.path)) {
+            continue;
+        }
+        // The first component of the chain that claims a file gets it; later ones never see it.
+        let owner = claims.iter().find(|(_, predicate)| predicate.matches(&entry.path)).map(|(owner, _)| *owner);
+        let in_place = match owner {
+            Some(owner) => owner == component || (component.takes_everything() && component < owner),
+            None => component.takes_everything(),
+        };
+        if !in_place {
+            groups.entry(owner).or_insert((0, &entry.path)).0 += 1;
+        }
+    }
+    for (owner, (count, first)) in groups {
+        let (severity, message) = if let Some(owner) = owner {
+            (Severity::Warning, format!("{count} files have names of the component `{owner}`, first `{first}`"))
+        } else {
+            let text =
+                format!("{count} files match no default pattern of the component `{component}`, first `{first}`");
+            (Severity::Note, text)
+        };
+        findings.add(severity, &artifact.name.to_string(), Some(first), message);
+    }
+}
+
+fn check_collisions(catalog: &Catalog, findings: &mut Findings, reporter: &dyn Reporter) -> Result<(), Error> {
+    let (different, equal) = contents::conflicts(catalog, reporter)?;
+    let owners = |collision: &Collision| {
+        let owners: Vec<String> = collision.owners.iter().map(ToString::to_string).collect();
+        owners.join(" and by ")
+    };
+    for collision in different {
+        let message = format!("provided with different contents by {}", owners(&collision));
+        let artifact = collision.owners[0].artifact.to_string();
+        findings.add(Severity::Error, &artifact, Some(&collision.path), message);
+    }
+    for collision in equal {
+        let message = format!("provided with the same contents by {}", owners(&collision));
+        let artifact = collision.owners[0].artifact.to_string();
+        findings.add(Severity::Note, &artifact, Some(&collision.path), message);
+    }
+    Ok(())
+}
