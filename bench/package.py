@@ -1,0 +1,202 @@
+"""Times `rocwheel artifact import` and `rocwheel package` on a whole Debian release's ROCm, beside what no program can beat.
+
+In: the built binary, the built floor program, a folder of .deb files. Out: a table on stdout and the same as JSON in a file.
+Every figure is the median of several runs with the files in the page cache; peak RSS is the kernel's ru_maxrss, which counts
+mapped pages. The floor is measured in the same run: for the import, the packages unpacked by dpkg-deb on all cores; for the
+packages, one read of all artifact bytes, one deflate on all cores and one write, one after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+# libdeflate's level that `--compression default` uses.
+LEVEL = 6
+
+MEGABYTE = 1e6
+
+
+@dataclass
+class Measured:
+    """One run, or the median of several: seconds, and bytes."""
+
+    wall: float
+    user: float
+    system: float
+    peak: int
+
+
+def measure(*command: object, **options: object) -> Measured:
+    """Runs a program to its end; what it started and waited for counts too."""
+    begin = time.monotonic()
+    with subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL, **options) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"error: exit code {process.returncode}: {' '.join(map(str, command))}")
+    return Measured(time.monotonic() - begin, usage.ru_utime, usage.ru_stime, usage.ru_maxrss * 1024)
+
+
+def median(runs: list[Measured]) -> Measured:
+    columns = zip(*(asdict(run).values() for run in runs), strict=True)
+    return Measured(*map(statistics.median, columns))
+
+
+def size(root: Path, pattern: str = "*") -> int:
+    """Bytes of the files below a directory, links not followed."""
+    return sum(path.lstat().st_size for path in root.rglob(pattern) if path.is_file() and not path.is_symlink())
+
+
+class Benchmark:
+    def __init__(self, settings: argparse.Namespace) -> None:
+        self.settings = settings
+        self.work = Path(settings.work)
+        self.debs = sorted(Path(settings.debs).glob("*.deb"))
+        self.artifacts = self.work / "artifacts"
+        self.output = self.work / "packages"
+        self.results: dict[str, dict] = {}
+        if not self.debs:
+            sys.exit(f"error: no .deb files in {settings.debs}")
+
+    def rocwheel(self, *arguments: object) -> Measured:
+        return measure(self.settings.rocwheel, "--quiet", "--no-progress", *arguments, stdout=subprocess.DEVNULL)
+
+    def package(self) -> Measured:
+        return self.rocwheel("package", "--artifacts", self.artifacts, "--output", self.output, "--shape", "split")
+
+    def show(self, name: str, figures: Measured, read: int = 0, **more: object) -> None:
+        """Prints one row; `read` is how many bytes of input the time stands for."""
+        self.results[name] = {**asdict(figures), "read": read, **more}
+        speed = f"{read / MEGABYTE / figures.wall:8.0f}" if read else f"{'':8}"
+        ratio = f"{more['ratio']:6.2f}" if "ratio" in more else ""
+        print(
+            f"{name:<34}{figures.wall:9.2f}{figures.user:9.2f}{figures.system:9.2f}"
+            f"{figures.peak / MEGABYTE:9.0f} {speed}  {ratio}",
+            flush=True,
+        )
+
+    def run(self) -> None:
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.work.mkdir(parents=True)
+        packed = sum(deb.stat().st_size for deb in self.debs)
+        print(f"{'':34}{'wall s':>9}{'user s':>9}{'sys s':>9}{'peak MB':>9} {'MB/s in':>8}  {'x floor':>6}")
+
+        floor = self.unpack_floor()
+        self.show("floor: dpkg-deb on all cores", floor, packed)
+        runs = []
+        for _ in range(self.settings.runs):
+            shutil.rmtree(self.artifacts, ignore_errors=True)
+            runs.append(self.rocwheel("artifact", "import", "--deb", *self.debs, "--output", self.artifacts))
+        imported = median(runs)
+        self.show("rocwheel artifact import", imported, packed, ratio=imported.wall / floor.wall)
+
+        raw = size(self.artifacts)
+        floor = self.deflate_floor()
+        runs = []
+        for _ in range(self.settings.runs):
+            shutil.rmtree(self.output, ignore_errors=True)
+            runs.append(self.package())
+        made = median(runs)
+        wheels = size(self.output / "dist", "*.whl")
+        self.show("rocwheel package, from nothing", made, raw, ratio=made.wall / floor.wall, wheels=wheels)
+
+        self.show("rocwheel package, nothing changed", median([self.package() for _ in range(self.settings.runs)]))
+        self.show("rocwheel package, one GPU changed", self.changed())
+        print(f"{len(self.debs)} packages, {packed / MEGABYTE:.0f} MB; artifacts {raw / MEGABYTE:.0f} MB; "
+              f"wheels {wheels / MEGABYTE:.1f} MB in {len(list((self.output / 'dist').glob('*.whl')))} files")  # fmt: skip
+        if self.settings.peer:
+            self.peer()
+        self.settings.json.write_text(json.dumps(self.results, indent=2) + "\n")
+
+    def unpack_floor(self) -> Measured:
+        """Every package unpacked to one file by dpkg-deb, the largest first, as many at a time as there are cores."""
+        scratch = self.work / "unpacked"
+        scratch.mkdir()
+
+        def unpack(deb: Path) -> Measured:
+            with open(scratch / deb.name, "wb") as output:
+                return measure("dpkg-deb", "--fsys-tarfile", deb, stdout=output)
+
+        begin = time.monotonic()
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            runs = list(pool.map(unpack, sorted(self.debs, key=lambda deb: -deb.stat().st_size)))
+        wall = time.monotonic() - begin
+        shutil.rmtree(scratch)
+        return Measured(
+            wall, sum(run.user for run in runs), sum(run.system for run in runs), max(run.peak for run in runs)
+        )
+
+    def deflate_floor(self) -> Measured:
+        """The three steps of the floor program, each in its row, and their sum."""
+        command = [self.settings.floor, LEVEL, self.work / "scratch", self.artifacts]
+        runs = [
+            json.loads(subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout)
+            for _ in range(self.settings.runs)
+        ]
+        total = 0.0
+        for name in ("read", "deflate", "write"):
+            seconds = statistics.median(run[name] for run in runs)
+            total += seconds
+            amount = runs[0]["output" if name == "write" else "input"]
+            self.show(f"floor: one {name}", Measured(seconds, 0, 0, 0), amount)
+        floor = Measured(total, 0, 0, 0)
+        self.show("floor: their sum", floor, runs[0]["input"], output=runs[0]["output"])
+        return floor
+
+    def changed(self) -> Measured:
+        """One more byte in one GPU's kernels, and back again."""
+        kernel = max(
+            (path for path in self.artifacts.glob("*_lib_gfx*/**/*") if path.is_file() and not path.is_symlink()),
+            key=lambda path: (path.stat().st_size, path),
+        )
+        content = kernel.read_bytes()
+        runs = []
+        for _ in range(self.settings.runs):
+            kernel.write_bytes(content + b"\0")
+            runs.append(self.package())
+            kernel.write_bytes(content)
+            self.package()
+        return median(runs)
+
+    def peer(self) -> None:
+        """Today's tool on the same artifacts: a checkout of TheRock, with its Python requirements in $PYTHON."""
+        python = os.environ.get("PYTHON", "python3")
+        script = Path(self.settings.peer) / "build_tools/build_python_packages.py"
+        if not script.is_file():
+            sys.exit(f"error: {script} is not there: PEER names a checkout of TheRock")
+        destination = self.work / "peer"
+        shutil.rmtree(destination, ignore_errors=True)
+        with open(self.work / "peer.log", "wb") as log:
+            figures = measure(
+                python, script, "--artifact-dir", self.artifacts, "--dest-dir", destination, "--version", "0.1.0",
+                stdout=log, stderr=log,
+            )  # fmt: skip
+        wheels = size(destination / "dist", "*.whl")
+        self.show("build_python_packages.py", figures, size(self.artifacts), wheels=wheels)
+        print(f"its wheels: {wheels / MEGABYTE:.1f} MB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rocwheel", required=True, help="the built binary")
+    parser.add_argument("--floor", required=True, help="the built floor program")
+    parser.add_argument("--debs", required=True, help="a folder of .deb files")
+    parser.add_argument("--work", required=True, help="a folder for results, emptied first")
+    parser.add_argument("--json", required=True, type=Path, help="where to write the figures")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each, of which the median counts")
+    parser.add_argument("--peer", help="a checkout of TheRock to run beside it")
+    Benchmark(parser.parse_args()).run()
+
+
+if __name__ == "__main__":
+    main()
