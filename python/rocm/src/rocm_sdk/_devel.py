@@ -102,13 +102,23 @@ def _explained(error: OSError, site: Path) -> DevelError:
     return DevelError(f"Cannot expand rocm-sdk-devel into `{site}`: {error}")
 
 
+def _repair() -> str:
+    version = _dist_info.__version__
+    return f"Repair it with: pip install --force-reinstall --no-deps 'rocm-sdk-devel=={version}'"
+
+
 def _expand(pure: Path, devel_dir: Path, say: Callable[[str], None]) -> None:
     record = _record_of(pure.parent, "rocm_sdk_devel")
     archive = next((pure / name for name in TAR_NAMES if (pure / name).exists()), None)
     if archive is None:
         raise DevelError(
-            f"Cannot expand rocm-sdk-devel: neither `_devel.tar` nor the expanded tree is in `{pure}`. "
-            f"Repair it with: pip install --force-reinstall --no-deps 'rocm-sdk-devel=={_dist_info.__version__}'"
+            f"Cannot expand rocm-sdk-devel: neither `_devel.tar` nor the expanded tree is in `{pure}`. {_repair()}"
+        )
+    # A tar file that was cut off between two members would look complete.
+    size = record.size_of(f"{pure.name}/{archive.name}")
+    if size is not None and size != archive.stat().st_size:
+        raise DevelError(
+            f"Cannot expand `{archive}`: it has {archive.stat().st_size} bytes instead of {size}. {_repair()}"
         )
     say(f"Expanding '{archive}'")
     tree = _Tree(devel_dir, record)
@@ -155,10 +165,7 @@ class _Tree:
                     else:
                         raise DevelError(f"Cannot expand `{archive}`: `{member.name}` is neither file nor link")
         except (tarfile.TarError, EOFError) as error:
-            raise DevelError(
-                f"Cannot expand `{archive}`: {error}. Repair it with: "
-                f"pip install --force-reinstall --no-deps 'rocm-sdk-devel=={_dist_info.__version__}'"
-            ) from error
+            raise DevelError(f"Cannot expand `{archive}`: {error}. {_repair()}") from error
         return links
 
     def clear(self, links: Iterable[Link]) -> None:

@@ -340,7 +340,10 @@ def _is_offered(package: PackageEntry) -> bool:
 
 
 def build_per_target_extras() -> dict[str, list[str]]:
-    """The extras `<logical>-<target>` and `<logical>-all`, where there is more than one target to choose from."""
+    """The extras `<logical>-<target>` and `<logical>-all`, where there is more than one target to choose from.
+
+    Names of extras are lower case (PEP 685): `libraries-gfx110x-all` brings `rocm-sdk-libraries-gfx110X-all`.
+    """
     targets = get_available_base_targets()
     if len(targets) < 2:
         return {}
@@ -352,7 +355,7 @@ def build_per_target_extras() -> dict[str, list[str]]:
         for target in targets:
             marker = get_target_family_platform_marker(target)
             requirement = package.get_dist_package_require(target) + (f"; {marker}" if marker else "")
-            extras[f"{package.logical_name}-{target}"] = [requirement]
+            extras[f"{package.logical_name}-{target.lower()}"] = [requirement]
             everything.append(requirement)
         extras[f"{package.logical_name}-all"] = everything
     return extras

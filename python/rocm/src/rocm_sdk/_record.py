@@ -21,12 +21,18 @@ class Record:
     def __init__(self, path: Path):
         self.path = path
         text = path.read_text(encoding="utf-8")
-        self._listed = {row[0] for row in csv.reader(io.StringIO(text)) if row}
+        rows = [row for row in csv.reader(io.StringIO(text)) if row]
+        self._listed = {row[0] for row in rows}
+        self._sizes = {row[0]: int(row[2]) for row in rows if len(row) > 2 and row[2].isdigit()}
         self._needs_newline = not text.endswith("\n") and bool(text)
         self._is_own_file = path.stat().st_nlink == 1
 
     def __contains__(self, name: str) -> bool:
         return name in self._listed
+
+    def size_of(self, name: str) -> int | None:
+        """The size a file was installed with; None if RECORD does not tell."""
+        return self._sizes.get(name)
 
     def add(self, names: Iterable[str]) -> None:
         """Adds the names (relative to site-packages, `/`) that are not listed yet, without hash and size."""
