@@ -14,13 +14,14 @@ def check_devel(report: Report) -> None:
     try:
         root = _devel.get_devel_root()
     except ModuleNotFoundError:
-        report.skip("rocm-sdk-devel", "is not installed")
+        report.skip("devel tree", "rocm-sdk-devel is not installed")
         return
     except _devel.DevelError as error:
         report.fail("rocm-sdk-devel", str(error))
         return
     report.ok("rocm-sdk-devel", f"expanded to {root}")
-    broken = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_symlink() and not path.exists())
+    links = (path for path in root.rglob("*") if path.is_symlink())
+    broken = sorted(path.relative_to(root).as_posix() for path in links if not path.exists())
     if broken:
         report.fail("links", f"{len(broken)} lead nowhere, the first is {broken[0]}. Mend them with: rocm-sdk init")
     pending = _devel._read_links(root / _devel.PENDING_LINKS)
