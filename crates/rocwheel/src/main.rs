@@ -1,1 +1,52 @@
-fn main() {}
+//! The program: arguments → settings → command → exit code. Everything ROCm, ELF or wheel is in the libraries; here
+//! are the command line, the environment, the terminal and the words.
+
+mod arguments;
+mod commands;
+mod environment;
+mod failure;
+mod interrupt;
+mod misplaced;
+mod printer;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+use report::Exit;
+
+use crate::arguments::Arguments;
+use crate::printer::Printer;
+
+fn main() -> ExitCode {
+    printer::choose_color(arguments::color_of(std::env::args_os()));
+    failure::install_panic_hook();
+    let exit = failure::guard(|| match parse() {
+        Ok(arguments) => run(arguments),
+        Err(exit) => exit,
+    });
+    ExitCode::from(exit as u8)
+}
+
+/// Reads the command line; what is wrong with it, and `--help`, is printed here.
+fn parse() -> Result<Arguments, Exit> {
+    let command = Arguments::command();
+    command.try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| {
+        if let Some(misplaced) = misplaced::explain(&error) {
+            failure::print(&misplaced.into());
+            return Exit::Usage;
+        }
+        // --help and --version come as errors too, and go to stdout. A closed pipe is no reason to complain.
+        let _ = error.print();
+        if error.use_stderr() { Exit::Usage } else { Exit::Done }
+    })
+}
+
+fn run(arguments: Arguments) -> Exit {
+    let printer = Printer::new(&arguments.global);
+    let answer = environment::prepare(&arguments.global)
+        .and_then(|()| interrupt::install(printer.progress()))
+        .and_then(|()| commands::dispatch(arguments, &printer));
+    printer.finish();
+    answer.unwrap_or_else(|error| failure::print(&error))
+}

@@ -1,0 +1,144 @@
+//! The command line as clap reads it. What each command makes of its arguments is in `commands/`.
+
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::commands::rocm_version;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    a check failed or the input is bad
+  2    wrong usage
+  3    done, with something missing that was allowed to be missing
+  4    temporary trouble (a lock, the network): try again
+  70   a defect of rocwheel itself
+  130  interrupted
+
+Environment:
+  SOURCE_DATE_EPOCH  time stamp of everything that is written, in seconds since 1970 (default: 1980-01-01)
+  NO_COLOR           no colour on the terminal";
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// Turns AMD ROCm builds into Python packages that install and load anywhere.
+#[derive(Debug, Parser)]
+#[command(name = "rocwheel", version, styles = STYLES, max_term_width = 120, after_long_help = EXIT_CODES)]
+#[command(disable_help_subcommand = true)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: GlobalArguments,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct GlobalArguments {
+    /// Print the result as JSON on stdout
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Neither progress nor notes; warnings and errors stay
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Say more: once for what each stage took, twice also for the settings
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// When to use colour
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
+    /// Threads to work with [default: the cores this process may use]
+    #[arg(short, long, global = true, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// No progress bars and lines
+    #[arg(long, global = true)]
+    pub(crate) no_progress: bool,
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless `NO_COLOR` is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    RocmVersion(rocm_version::Arguments),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write the manual pages
+    Man {
+        /// Directory to write them to
+        directory: PathBuf,
+    },
+}
+
+/// The value of `--color` before clap has read the arguments: its own errors are to obey it as well.
+pub(crate) fn color_of(arguments: impl Iterator<Item = OsString>) -> Color {
+    let mut arguments = arguments.skip(1).filter_map(|argument| argument.into_string().ok());
+    while let Some(argument) = arguments.next() {
+        let value = match argument.as_str() {
+            "--color" => arguments.next(),
+            "--" => break,
+            text => text.strip_prefix("--color=").map(str::to_owned),
+        };
+        if let Some(color) = value.and_then(|value| Color::from_str(&value, false).ok()) {
+            return color;
+        }
+    }
+    Color::Auto
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_argument_is_explained() {
+        fn check(command: &clap::Command) {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for argument in
+                command.get_arguments().filter(|argument| !["help", "version"].contains(&argument.get_id().as_str()))
+            {
+                assert!(argument.get_help().is_some(), "{} {}", command.get_name(), argument.get_id());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Arguments::command());
+    }
+
+    #[test]
+    fn color_is_known_before_parsing() {
+        let color = |arguments: &[&str]| color_of(arguments.iter().map(OsString::from));
+        assert_eq!(color(&["rocwheel", "--color", "never", "package"]), Color::Never);
+        assert_eq!(color(&["rocwheel", "package", "--color=always"]), Color::Always);
+        assert_eq!(color(&["rocwheel", "--color=purple"]), Color::Auto);
+        assert_eq!(color(&["rocwheel", "--", "--color=always"]), Color::Auto);
+        assert_eq!(color(&["rocwheel", "--color"]), Color::Auto);
+    }
+}

@@ -1,0 +1,16 @@
+//! `rocwheel completions SHELL`: what the shell needs to know to complete the command line.
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+use report::Exit;
+
+use crate::arguments::Arguments;
+use crate::printer::Printer;
+
+/// Prints the script.
+pub(crate) fn command(shell: Shell, printer: &Printer) -> anyhow::Result<Exit> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "rocwheel", &mut script);
+    printer.raw(&script)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,31 @@
+//! `rocwheel man DIRECTORY`: a manual page for the program and one for each command, the same bytes every time.
+
+use std::path::Path;
+
+use anyhow::Context;
+use clap::CommandFactory;
+use clap_mangen::Man;
+use report::Exit;
+
+use crate::arguments::Arguments;
+use crate::printer::Printer;
+
+/// Writes the pages and prints their paths.
+pub(crate) fn command(directory: &Path, printer: &Printer) -> anyhow::Result<Exit> {
+    fs_err::create_dir_all(directory).context("cannot make the directory of the manual pages")?;
+    let mut program = Arguments::command();
+    program.build();
+    write(&program, directory, printer)?;
+    Ok(Exit::Done)
+}
+
+fn write(command: &clap::Command, directory: &Path, printer: &Printer) -> anyhow::Result<()> {
+    // No date: the page depends on the command line only.
+    let manual = Man::new(command.clone()).manual("rocwheel");
+    let path = directory.join(manual.get_filename());
+    let mut page = Vec::new();
+    manual.render(&mut page).context("cannot make a manual page")?;
+    fs_err::write(&path, page).context("cannot write a manual page")?;
+    printer.line(path.display().to_string())?;
+    command.get_subcommands().try_for_each(|inner| write(inner, directory, printer))
+}

@@ -1,0 +1,86 @@
+//! Everything that is read from the environment, the working directory and the clock; nothing else reads them.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::Context;
+
+use crate::arguments::GlobalArguments;
+use crate::failure::Usage;
+
+/// 1980-01-01, the oldest day that a ZIP file knows.
+const EPOCH: u64 = 315_532_800;
+
+/// Sets up what is one for the whole process: the thread pool.
+pub(crate) fn prepare(global: &GlobalArguments) -> anyhow::Result<()> {
+    // available_parallelism knows affinity and cgroup quotas; rayon's own default does not know the latter everywhere.
+    let threads = global.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, Into::into);
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|index| format!("worker {index}"))
+        .build_global()
+        .with_context(|| format!("cannot start {threads} threads"))
+}
+
+/// Time stamp of everything that is written, in seconds since 1970 (<https://reproducible-builds.org/specs/source-date-epoch/>).
+pub(crate) fn epoch() -> anyhow::Result<u64> {
+    match std::env::var_os("SOURCE_DATE_EPOCH") {
+        None => Ok(EPOCH),
+        Some(text) if text.is_empty() => Ok(EPOCH),
+        Some(text) => parse_epoch(&text.to_string_lossy()).map_err(Into::into),
+    }
+}
+
+fn parse_epoch(text: &str) -> Result<u64, Usage> {
+    // 2107 is the last year of ZIP's date format.
+    const LAST: u64 = 4_354_819_199;
+    match text.parse::<u64>() {
+        Ok(seconds) if text.bytes().all(|byte| byte.is_ascii_digit()) && seconds <= LAST => Ok(seconds),
+        _ => Err(Usage::new(format!(
+            "SOURCE_DATE_EPOCH is `{text}`, which is not a number of seconds up to the year 2107"
+        ))
+        .hint("unset it, or set it to what `git log -1 --format=%ct` prints")),
+    }
+}
+
+/// Today's date on this machine's clock, in its time zone.
+pub(crate) fn today() -> jiff::civil::Date {
+    jiff::Zoned::now().date()
+}
+
+/// The file that collects a GitHub step's outputs, when the program runs in one.
+pub(crate) fn github_output() -> Option<PathBuf> {
+    std::env::var_os("GITHUB_OUTPUT").filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// Whether a panic is to show where it came from.
+pub(crate) fn wants_backtrace() -> bool {
+    std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0")
+}
+
+/// The commit that is built: `GITHUB_SHA`, else what git says about the working directory.
+pub(crate) fn commit() -> Option<String> {
+    if let Ok(commit) = std::env::var("GITHUB_SHA")
+        && !commit.is_empty()
+    {
+        return Some(commit);
+    }
+    let output =
+        Command::new("git").args(["rev-parse", "HEAD"]).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let commit = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (output.status.success() && !commit.is_empty()).then_some(commit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_epoch_is_a_plain_number() {
+        assert_eq!(parse_epoch("0").unwrap(), 0);
+        assert_eq!(parse_epoch("1755820800").unwrap(), 1_755_820_800);
+        for wrong in ["+1", "-1", "1.5", "tomorrow", " 1", "4354819200", "99999999999999999999"] {
+            assert!(parse_epoch(wrong).unwrap_err().to_string().contains(wrong), "{wrong}");
+        }
+    }
+}

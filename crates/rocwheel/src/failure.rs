@@ -1,0 +1,150 @@
+//! Input: an error of any library. Output: what the user reads about it on stderr, and the exit code.
+
+use std::borrow::Cow;
+use std::panic::{self, AssertUnwindSafe};
+
+use clap::builder::styling::{AnsiColor, Style};
+use report::{Exit, Hint};
+
+use crate::environment;
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const CAUSE: Style = AnsiColor::Red.on_default();
+const HINT: Style = AnsiColor::Cyan.on_default();
+
+/// Wrong usage that clap cannot see.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Usage {
+    message: Cow<'static, str>,
+    hint: Option<Cow<'static, str>>,
+}
+
+impl Usage {
+    pub(crate) fn new(message: impl Into<Cow<'static, str>>) -> Self {
+        Self { message: message.into(), hint: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl Hint for Usage {
+    fn hint(&self) -> Option<String> {
+        self.hint.as_deref().map(str::to_owned)
+    }
+
+    fn exit(&self) -> Exit {
+        Exit::Usage
+    }
+}
+
+/// An error of one of the libraries as what it is besides an error.
+fn as_hint<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a dyn Hint> {
+    macro_rules! known {
+        ($($kind:ty),* $(,)?) => {
+            $(if let Some(error) = error.downcast_ref::<$kind>() {
+                return Some(error);
+            })*
+        };
+    }
+    known!(Usage, artifact::Error, package::Error, package::version::Error, package::stub::Error, wheel::Error);
+    None
+}
+
+/// Prints error, causes and hint, and says which exit code they amount to.
+pub(crate) fn print(error: &anyhow::Error) -> Exit {
+    let exit = error.chain().find_map(as_hint).map_or(Exit::Failed, Hint::exit);
+    anstream::eprint!("{}", text(error, exit));
+    exit
+}
+
+fn text(error: &anyhow::Error, exit: Exit) -> String {
+    if exit == Exit::Interrupted {
+        return format!("{ERROR}interrupted{ERROR:#}\n");
+    }
+    let mut text = String::new();
+    for (depth, cause) in error.chain().enumerate() {
+        let (style, label) = if depth == 0 { (ERROR, "error") } else { (CAUSE, "  cause") };
+        text.push_str(&format!("{style}{label}:{style:#} {cause}\n"));
+    }
+    if let Some(hint) = error.chain().filter_map(as_hint).find_map(Hint::hint) {
+        text.push_str(&format!("{HINT}hint:{HINT:#} {hint}\n"));
+    }
+    text
+}
+
+/// A panic is a defect of this program: it says so instead of showing a backtrace nobody asked for.
+pub(crate) fn install_panic_hook() {
+    let standard = panic::take_hook();
+    panic::set_hook(Box::new(move |information| {
+        anstream::eprint!("{}", panic_text(&information.to_string()));
+        if environment::wants_backtrace() {
+            standard(information);
+        }
+    }));
+}
+
+fn panic_text(what: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        "{ERROR}error:{ERROR:#} this is a defect of rocwheel {version}, not of your input\n\
+         {CAUSE}  cause:{CAUSE:#} {}\n\
+         {HINT}hint:{HINT:#} please report it with the command line and these lines; RUST_BACKTRACE=1 shows more\n",
+        what.replace('\n', " ")
+    )
+}
+
+/// Runs the program and turns a panic into its exit code.
+pub(crate) fn guard(program: impl FnOnce() -> Exit) -> Exit {
+    panic::catch_unwind(AssertUnwindSafe(program)).unwrap_or(Exit::Bug)
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    fn plain(text: &str) -> String {
+        anstream::adapter::strip_str(text).to_string()
+    }
+
+    #[test]
+    fn causes_stand_below_and_the_hint_comes_last() {
+        let source = serde_json::from_str::<u32>("]").unwrap_err();
+        let error = package::version::Error::VersionFile { path: "version.json".to_owned(), source };
+        let error = anyhow::Error::new(error).context("cannot work out the version");
+        assert_eq!(
+            plain(&text(&error, Exit::Usage)),
+            "error: cannot work out the version\n  cause: cannot understand `version.json`\n  \
+             cause: expected value at line 1 column 1\nhint: the file holds {\"rocm-version\": \"X.Y.Z\"} and optionally \
+             {\"release-metadata\": {\"base-date\": \"YYYYMMDD\"}}\n"
+        );
+    }
+
+    #[test]
+    fn the_exit_code_is_that_of_the_first_error_which_knows_one() {
+        let exit = |error: &anyhow::Error| error.chain().find_map(as_hint).map_or(Exit::Failed, Hint::exit);
+        let wrong: anyhow::Error = Usage::new("wrong").into();
+        assert_eq!(exit(&wrong), Exit::Usage);
+        assert_eq!(exit(&Err::<(), _>(artifact::Error::Interrupted).context("outer").unwrap_err()), Exit::Interrupted);
+        assert_eq!(exit(&anyhow::anyhow!("unknown")), Exit::Failed);
+    }
+
+    #[test]
+    fn an_interrupted_run_is_said_in_one_word() {
+        assert_eq!(plain(&text(&artifact::Error::Interrupted.into(), Exit::Interrupted)), "interrupted\n");
+    }
+
+    #[test]
+    fn a_panic_is_exit_code_70_and_asks_for_a_report() {
+        assert_eq!(guard(|| panic!("expected by this test")), Exit::Bug);
+        assert_eq!(guard(|| Exit::Partial), Exit::Partial);
+        let text = plain(&panic_text("panicked at src/x.rs:1:2:\nindex out of bounds"));
+        assert!(text.contains("cause: panicked at src/x.rs:1:2: index out of bounds\n"), "{text}");
+        assert!(text.contains("please report it"), "{text}");
+    }
+}

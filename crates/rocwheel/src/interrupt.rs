@@ -1,0 +1,20 @@
+//! Ctrl-C, SIGTERM and SIGHUP: the first one asks the work to stop, which removes its temporary files on the way out;
+//! the second one does not wait for that.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use report::Exit;
+
+use crate::progress::Progress;
+
+/// Watches for signals from here on.
+pub(crate) fn install(progress: Arc<Progress>) -> anyhow::Result<()> {
+    ctrlc::set_handler(move || {
+        if progress.interrupt() {
+            std::process::exit(Exit::Interrupted as i32);
+        }
+        progress.say("stopping; once more stops at once and may leave temporary files");
+    })
+    .context("cannot watch for Ctrl-C")
+}

@@ -1,0 +1,232 @@
+//! Where words go: results to stdout, everything else to stderr, neither into a progress bar.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use clap::builder::styling::{AnsiColor, Style};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use report::Reporter;
+use serde::Serialize;
+
+use crate::arguments::{Color, GlobalArguments};
+use crate::progress::{Display, Progress};
+
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+
+/// Version of the JSON documents on stdout.
+const SCHEMA: u32 = 1;
+
+/// What a command prints its result as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// For machines (`--json`).
+    Json,
+}
+
+/// How much is said on stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Talk {
+    /// Warnings and errors.
+    Quiet,
+    /// Notes as well.
+    Normal,
+    /// What each stage took.
+    Verbose,
+    /// The settings as well.
+    Debug,
+}
+
+/// Prints for all commands.
+pub(crate) struct Printer {
+    format: Format,
+    talk: Talk,
+    progress: Arc<Progress>,
+    stdout_closed: AtomicBool,
+}
+
+/// A column's name and how its cells stand.
+pub(crate) type Column = (&'static str, CellAlignment);
+
+#[derive(Serialize)]
+struct Document<'a, T: Serialize> {
+    schema: u32,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+/// Sets the colour for everything that is printed from here on.
+pub(crate) fn choose_color(color: Color) {
+    match color {
+        Color::Auto => anstream::ColorChoice::Auto,
+        Color::Always => anstream::ColorChoice::Always,
+        Color::Never => anstream::ColorChoice::Never,
+    }
+    .write_global();
+}
+
+impl Printer {
+    pub(crate) fn new(global: &GlobalArguments) -> Self {
+        let talk = match (global.quiet, global.verbose) {
+            (true, _) => Talk::Quiet,
+            (false, 0) => Talk::Normal,
+            (false, 1) => Talk::Verbose,
+            (false, _) => Talk::Debug,
+        };
+        let display = if global.no_progress || global.quiet {
+            Display::Nothing
+        } else if io::stderr().is_terminal() {
+            Display::Bar
+        } else {
+            Display::Lines
+        };
+        let format = if global.json { Format::Json } else { Format::Text };
+        Self { format, talk, progress: Progress::start(display, talk), stdout_closed: AtomicBool::new(false) }
+    }
+
+    /// Whether people or machines read the result.
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Where the libraries report to.
+    pub(crate) fn reporter(&self) -> &dyn Reporter {
+        &*self.progress
+    }
+
+    /// What draws the bar and knows of Ctrl-C.
+    pub(crate) fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    /// A line of the result, for people.
+    pub(crate) fn line(&self, text: impl AsRef<str>) -> anyhow::Result<()> {
+        self.write(&format!("{}\n", text.as_ref()))
+    }
+
+    /// The result, for machines: `body` with the schema's version.
+    pub(crate) fn json(&self, body: &impl Serialize) -> anyhow::Result<()> {
+        let text = serde_json::to_string_pretty(&Document { schema: SCHEMA, body }).context("cannot write JSON")?;
+        self.write(&format!("{text}\n"))
+    }
+
+    /// Rows under a header. On a terminal it is fitted to the width; elsewhere a row is one line, whatever its length.
+    pub(crate) fn table(&self, columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>) -> anyhow::Result<()> {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header(columns.iter().map(|(name, _)| *name));
+        table.add_rows(rows);
+        let arrangement =
+            if io::stdout().is_terminal() { ContentArrangement::Dynamic } else { ContentArrangement::Disabled };
+        table.set_content_arrangement(arrangement);
+        for (index, (_, alignment)) in columns.iter().enumerate() {
+            if let Some(column) = table.column_mut(index) {
+                column.set_cell_alignment(*alignment);
+                column.set_padding((0, 2));
+            }
+        }
+        let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+        self.line(lines.join("\n"))
+    }
+
+    /// Bytes of the result as they are: a completion script.
+    pub(crate) fn raw(&self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.write(&String::from_utf8_lossy(bytes))
+    }
+
+    /// Something to know that is not the result.
+    pub(crate) fn note(&self, text: impl AsRef<str>) {
+        if self.talk >= Talk::Normal {
+            self.progress.say(text.as_ref());
+        }
+    }
+
+    /// Something to worry about; never silenced.
+    pub(crate) fn warn(&self, text: impl AsRef<str>) {
+        self.progress.say(&warning(text.as_ref()));
+    }
+
+    /// The settings a command works with, for `-vv`.
+    pub(crate) fn settings(&self, settings: &impl std::fmt::Debug) {
+        if self.talk >= Talk::Debug {
+            self.progress.say(&format!("{settings:#?}"));
+        }
+    }
+
+    /// Takes the progress bar off the terminal; to be called before the program ends.
+    pub(crate) fn finish(&self) {
+        self.progress.stop();
+    }
+
+    /// A reader who has seen enough (`| head`) is not an error: the command goes on and keeps its exit code.
+    fn write(&self, text: &str) -> anyhow::Result<()> {
+        if self.stdout_closed.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let answer = self.progress.suspended(|| {
+            let mut stdout = anstream::stdout().lock();
+            stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
+        });
+        match answer {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.stdout_closed.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            answer => answer.context("cannot write to stdout"),
+        }
+    }
+}
+
+pub(crate) fn warning(text: &str) -> String {
+    format!("{WARNING}warning:{WARNING:#} {text}")
+}
+
+/// Bytes as people read them, in decimal units.
+pub(crate) fn bytes(amount: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if amount < 1000 {
+        return format!("{amount} B");
+    }
+    let mut unit = 0;
+    let mut value = amount as f64 / 1000.0;
+    while value >= 999.95 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// A number with its noun.
+pub(crate) fn count(amount: u64, one: &str, many: &str) -> String {
+    format!("{amount} {}", if amount == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_written_in_decimal_units() {
+        let cases = [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.0 kB"),
+            (999_949, "999.9 kB"),
+            (999_950, "1.0 MB"),
+            (1_310_000_000, "1.3 GB"),
+            (u64::MAX, "18446.7 PB"),
+        ];
+        for (amount, text) in cases {
+            assert_eq!(bytes(amount), text);
+        }
+    }
+
+    #[test]
+    fn nouns_follow_their_number() {
+        assert_eq!(count(1, "file", "files"), "1 file");
+        assert_eq!(count(0, "file", "files"), "0 files");
+    }
+}

@@ -1,0 +1,288 @@
+//! Input: what the libraries report while they work. Output: a bar on a terminal, elsewhere a line every ten seconds,
+//! and nothing about what takes less than a second.
+//!
+//! The libraries' threads only count; one thread of its own looks at the counters ten times a second and draws. The
+//! bar is text that is cut at the terminal's width, so a narrow window shows less instead of garbage.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use report::{Reporter, Unit};
+
+use crate::printer::{self, Talk};
+
+const TICK: Duration = Duration::from_millis(100);
+/// Stages that take less are not worth a word.
+const PATIENCE: Duration = Duration::from_secs(1);
+const LINE_EVERY: Duration = Duration::from_secs(10);
+const BAR_WIDTH: usize = 24;
+
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Display {
+    /// A bar on the terminal's last line.
+    Bar,
+    /// Lines, for logs.
+    Lines,
+    /// Not at all.
+    Nothing,
+}
+
+/// Follows the stages of one command.
+pub(crate) struct Progress {
+    display: Display,
+    talk: Talk,
+    interrupted: AtomicBool,
+    done: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Stages within stages; the last one is shown.
+    stages: Vec<Stage>,
+    bar: Option<ProgressBar>,
+    last_line: Option<Instant>,
+    stopped: bool,
+}
+
+struct Stage {
+    name: String,
+    total: Option<u64>,
+    unit: Unit,
+    begun: Instant,
+    /// What the stage around it had counted when this one began.
+    outer_done: u64,
+}
+
+impl Progress {
+    /// Starts to follow, and to draw unless nothing is to be drawn.
+    pub(crate) fn start(display: Display, talk: Talk) -> Arc<Self> {
+        let progress = Arc::new(Self {
+            display,
+            talk,
+            interrupted: AtomicBool::default(),
+            done: AtomicU64::new(0),
+            state: Mutex::default(),
+        });
+        if display != Display::Nothing {
+            let drawn = Arc::clone(&progress);
+            thread::spawn(move || {
+                while drawn.draw(Instant::now()) {
+                    thread::sleep(TICK);
+                }
+            });
+        }
+        progress
+    }
+
+    /// Asks the work to stop; answers whether it had been asked before.
+    pub(crate) fn interrupt(&self) -> bool {
+        self.interrupted.swap(true, Ordering::SeqCst)
+    }
+
+    /// Ends the drawing and clears the bar.
+    pub(crate) fn stop(&self) {
+        let mut state = lock(&self.state);
+        state.stopped = true;
+        if let Some(bar) = state.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// A line on stderr, above the bar.
+    pub(crate) fn say(&self, text: &str) {
+        self.suspended(|| anstream::eprintln!("{text}"));
+    }
+
+    /// Runs `print` while the bar is off the terminal.
+    pub(crate) fn suspended<T>(&self, print: impl FnOnce() -> T) -> T {
+        let state = lock(&self.state);
+        match &state.bar {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
+    }
+
+    /// One look at the counters; false when there will be no more to draw.
+    fn draw(&self, now: Instant) -> bool {
+        let mut state = lock(&self.state);
+        if state.stopped {
+            return false;
+        }
+        let Some(stage) = state.stages.last().filter(|stage| now.duration_since(stage.begun) >= PATIENCE) else {
+            // Between two long stages the bar stays where it is for a moment rather than flicker.
+            return true;
+        };
+        let text = stage.text(self.done.load(Ordering::Relaxed), now);
+        match self.display {
+            Display::Bar => {
+                let bar = state.bar.get_or_insert_with(new_bar);
+                bar.set_message(text);
+                bar.tick();
+            }
+            Display::Lines => {
+                let last = state.last_line.map_or(stage.begun, |last| last.max(stage.begun));
+                if now.duration_since(last) >= LINE_EVERY {
+                    state.last_line = Some(now);
+                    anstream::eprintln!("{text}");
+                }
+            }
+            Display::Nothing => {}
+        }
+        true
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic of another thread ends the program anyway; its message should still get out.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn new_bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    // wide_msg cuts the text at the terminal's width, also when that changes.
+    if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+impl Stage {
+    /// The most telling first, since the end may be cut off.
+    fn text(&self, done: u64, now: Instant) -> String {
+        let amount = |number| match self.unit {
+            Unit::Bytes => printer::bytes(number),
+            Unit::Items => number.to_string(),
+        };
+        let elapsed = now.duration_since(self.begun);
+        let mut text = self.name.clone();
+        match self.total.filter(|total| *total > 0) {
+            Some(total) => {
+                let done = done.min(total);
+                let fraction = done as f64 / total as f64;
+                let percent = (fraction * 100.0) as u64;
+                let filled = (fraction * BAR_WIDTH as f64) as usize;
+                let (full, empty) = ("#".repeat(filled), ".".repeat(BAR_WIDTH - filled));
+                let _ = write!(text, " {percent:>3} % [{full}{empty}] {} of {}", amount(done), amount(total));
+                // An estimate from less than a twentieth would only jump.
+                if fraction > 0.05 && fraction < 1.0 {
+                    let left = elapsed.mul_f64((1.0 - fraction) / fraction);
+                    let _ = write!(text, ", {} left", duration(left));
+                }
+            }
+            None if done > 0 => {
+                let _ = write!(text, " {}, {}", amount(done), duration(elapsed));
+            }
+            None => {
+                let _ = write!(text, " {}", duration(elapsed));
+            }
+        }
+        text
+    }
+}
+
+/// Whole seconds, and minutes where there are any.
+fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    if seconds < 60 { format!("{seconds} s") } else { format!("{} min {:02} s", seconds / 60, seconds % 60) }
+}
+
+impl Reporter for Progress {
+    fn begin(&self, stage: &str, total: Option<u64>, unit: Unit) {
+        let mut state = lock(&self.state);
+        let outer_done = self.done.swap(0, Ordering::Relaxed);
+        state.stages.push(Stage { name: stage.to_owned(), total, unit, begun: Instant::now(), outer_done });
+    }
+
+    fn advance(&self, amount: u64) {
+        self.done.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        let mut state = lock(&self.state);
+        let Some(stage) = state.stages.pop() else { return };
+        self.done.store(stage.outer_done, Ordering::Relaxed);
+        if state.stages.is_empty()
+            && let Some(bar) = state.bar.take()
+        {
+            bar.finish_and_clear();
+        }
+        drop(state);
+        if self.talk >= Talk::Verbose {
+            self.say(&format!("{}: {:.2} s", stage.name, stage.begun.elapsed().as_secs_f64()));
+        }
+    }
+
+    fn warn(&self, message: &str) {
+        self.say(&printer::warning(message));
+    }
+
+    fn interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stage(total: Option<u64>, unit: Unit) -> Stage {
+        Stage { name: "Reading".to_owned(), total, unit, begun: Instant::now(), outer_done: 0 }
+    }
+
+    #[test]
+    fn a_stage_says_how_far_it_is() {
+        let bytes = stage(Some(4_000_000), Unit::Bytes);
+        let later = bytes.begun + Duration::from_secs(30);
+        assert_eq!(
+            bytes.text(1_000_000, later),
+            "Reading  25 % [######..................] 1.0 MB of 4.0 MB, 1 min 30 s left"
+        );
+        assert_eq!(bytes.text(0, later), "Reading   0 % [........................] 0 B of 4.0 MB");
+        assert_eq!(bytes.text(9_000_000, later), "Reading 100 % [########################] 4.0 MB of 4.0 MB");
+        let unknown = stage(None, Unit::Items);
+        let later = unknown.begun + Duration::from_secs(3);
+        assert_eq!(unknown.text(0, later), "Reading 3 s");
+        assert_eq!(unknown.text(12, later), "Reading 12, 3 s");
+        assert_eq!(stage(Some(0), Unit::Items).text(0, Instant::now()), "Reading 0 s");
+    }
+
+    #[test]
+    fn the_outer_stage_goes_on_where_it_was() {
+        let progress = Progress::start(Display::Nothing, Talk::Quiet);
+        progress.begin("outer", Some(10), Unit::Items);
+        progress.advance(4);
+        progress.begin("inner", Some(100), Unit::Bytes);
+        progress.advance(50);
+        assert_eq!(progress.done.load(Ordering::Relaxed), 50);
+        progress.end();
+        assert_eq!(progress.done.load(Ordering::Relaxed), 4);
+        progress.end();
+        progress.end();
+        assert!(lock(&progress.state).stages.is_empty());
+    }
+
+    #[test]
+    fn short_stages_are_not_mentioned_and_long_ones_every_ten_seconds() {
+        let progress = Progress::start(Display::Nothing, Talk::Quiet);
+        let lines = Progress { display: Display::Lines, ..Arc::try_unwrap(progress).ok().unwrap() };
+        lines.begin("work", Some(2), Unit::Items);
+        let begun = lock(&lines.state).stages[0].begun;
+        let said = |seconds: f64| {
+            assert!(lines.draw(begun + Duration::from_secs_f64(seconds)));
+            lock(&lines.state).last_line.map(|line| line.duration_since(begun).as_secs())
+        };
+        assert_eq!(said(0.9), None);
+        assert_eq!(said(9.9), None);
+        assert_eq!(said(10.0), Some(10));
+        assert_eq!(said(19.9), Some(10));
+        assert_eq!(said(20.1), Some(20));
+        lines.stop();
+        assert!(!lines.draw(begun));
+    }
+}
