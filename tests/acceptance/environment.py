@@ -63,7 +63,8 @@ class Environment:
 
     def left_over(self) -> set[str]:
         """Files that were not there when the environment was new."""
-        return files(self.prefix) - self.before
+        # `.lock` is uv's own.
+        return files(self.prefix) - self.before - {".lock"}
 
     def run(self, *command: object, **options) -> Result:
         """Runs a program of the environment as an activated shell would find it."""

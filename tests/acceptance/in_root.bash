@@ -13,7 +13,8 @@ if ldconfig -p | grep -E 'hsa-runtime|amdhip|hsakmt' >&2; then
     exit 1
 fi
 
-held() { find "$venv" ! -type d | sort; }
+# .lock is uv's own.
+held() { find "$venv" ! -type d ! -path "$venv/.lock" | sort; }
 
 python3 --version
 if [ "$installer" = pip ]; then

@@ -64,31 +64,35 @@ def main() -> int:
     site = Path(sysconfig.get_path("purelib")).resolve()
     prefix = Path(sys.prefix).resolve()
     report = {"loaded": 0, "skipped": {}, "unlisted": [], "failed": {}, "outside": {}}
-    for contents in sorted(site.glob("rocm*/_contents.json")):
-        held = json.loads(contents.read_text())
-        package = site / held["platform_package"]
-        listed = {entry["path"]: entry for entry in held["libraries"]}
-        present = (path for path in package.rglob("*.so*") if is_shared_library(path))
-        for path in present:
-            if str(path.relative_to(package)) not in listed:
+    packages = {site / held["platform_package"]: held["libraries"] for held in contents(site)}
+    listed = {package / entry["path"]: entry for package, entries in packages.items() for entry in entries}
+    # The devel tree holds other packages' libraries as hard links.
+    inodes = {path.stat().st_ino for path in listed if path.exists()}
+    for package in sorted(packages):
+        for path in sorted(filter(is_shared_library, package.rglob("*.so*"))):
+            if path.stat().st_ino not in inodes:
                 report["unlisted"].append(str(path.relative_to(site)))
-        for relative, entry in sorted(listed.items()):
-            path = package / relative
-            name = str(path.relative_to(site))
-            if not entry["load"]:
-                report["skipped"][name] = entry["reason"]
-                continue
-            objects, message = load(path)
-            if message is not None:
-                report["failed"][name] = message
-                continue
-            report["loaded"] += 1
-            outside = [one for one in objects if not Path(one).resolve().is_relative_to(prefix) and not is_system(one)]
-            if outside:
-                report["outside"][name] = outside
+    for path, entry in sorted(listed.items()):
+        name = str(path.relative_to(site))
+        if not entry["load"]:
+            report["skipped"][name] = entry["reason"]
+            continue
+        objects, message = load(path)
+        if message is not None:
+            report["failed"][name] = message
+            continue
+        report["loaded"] += 1
+        outside = [one for one in objects if not Path(one).resolve().is_relative_to(prefix) and not is_system(one)]
+        if outside:
+            report["outside"][name] = outside
     json.dump(report, sys.stdout, indent=2)
     print()
     return 1 if report["failed"] or report["outside"] or report["unlisted"] else 0
+
+
+def contents(site: Path) -> list[dict]:
+    """What the installed packages say that they hold; the device packages' kernels are no libraries and say nothing."""
+    return [json.loads(path.read_text()) for path in sorted(site.glob("rocm*/_contents.json"))]
 
 
 if __name__ == "__main__":
