@@ -60,9 +60,7 @@ def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: S
     return name
 
 
-def build_wheel(
-    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
-) -> str:
+def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
     """PEP 517: builds the wheel for this machine; the answer is its file name."""
     information = load_dist_info()
     family = resolve_family(information)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from fixtures import (
     VERSION,
     Wheel,
@@ -43,7 +44,9 @@ def binaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-Wl,--disable-new-dtags,-rpath,$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib",
     )
     (core / "bin").mkdir()
-    source = '#include <stdio.h>\nint main(int n, char **a) { printf("ROCk %s %s\\n", a[0], n > 1 ? a[1] : ""); return 1; }'
+    source = (
+        '#include <stdio.h>\nint main(int n, char **a) { printf("ROCk %s %s\\n", a[0], n > 1 ? a[1] : ""); return 1; }'
+    )
     run(["cc", "-x", "c", "-", "-o", core / "bin" / "rocminfo"], input=source)
     script = core / "bin" / "hipconfig"
     script.write_text('#!/bin/sh\necho "HIP version: 6.4 from $0"\n')
@@ -94,7 +97,9 @@ def make_wheels(binaries, version, lines):  # type: ignore[no-untyped-def]
     core.files["rocm_sdk_core/_contents.json"] = contents("rocm-sdk-core", "_rocm_sdk_core", names[:2], tools)
 
     requires_core = [f"rocm-sdk-core=={version}"]
-    libraries = Wheel("rocm-sdk-libraries", version, pure_files("rocm_sdk_libraries", lines("libraries")), requires=requires_core)
+    libraries = Wheel(
+        "rocm-sdk-libraries", version, pure_files("rocm_sdk_libraries", lines("libraries")), requires=requires_core
+    )
     blas = "lib/librocblas.so.4"
     libraries.files["_rocm_sdk_libraries/__init__.py"] = b""
     libraries.files[f"_rocm_sdk_libraries/{blas}"] = binaries / "_rocm_sdk_libraries" / blas

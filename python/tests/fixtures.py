@@ -232,7 +232,10 @@ class Environment:
 
     def uninstall(self, *names: str) -> None:
         if self.installer == "pip":
-            run([sys.executable, "-m", "pip", "--python", self.python, "uninstall", "-q", "-y", *names], env=self.variables())
+            run(
+                [sys.executable, "-m", "pip", "--python", self.python, "uninstall", "-q", "-y", *names],
+                env=self.variables(),
+            )
         else:
             run([UV, "pip", "uninstall", "-q", "--python", self.python, *names], env=self.variables())
 
@@ -253,5 +256,6 @@ class Environment:
         return sorted(
             str(path.relative_to(self.directory))
             for path in found
-            if (path.is_symlink() or path.is_file()) and not (path.parent == self.python.parent and path.name.startswith(bare))
+            if (path.is_symlink() or path.is_file())
+            and not (path.parent == self.python.parent and path.name.startswith(bare))
         )

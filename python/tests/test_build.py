@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 from fixtures import SELECTOR, clean_environment, make_topology, run, selector_tree, tail
 
 GOLDEN = Path(__file__).parent / "golden"

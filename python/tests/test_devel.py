@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
 from conftest import DEVEL_MEMBERS, device_wheel
 from fixtures import PYTHON_FOLDER, TEMPLATE, VERSION, Wheel, clean_environment, devel_tar, pure_files, tail
 
@@ -124,7 +125,11 @@ def test_links_to_files_are_the_files(site: Site, devel: ModuleType) -> None:
 
 
 def test_the_order_in_the_tar_means_nothing(tmp_path: Path) -> None:
-    orders: list[Callable[[list[object]], list[object]]] = [list, lambda m: list(reversed(m)), lambda m: sorted(m, key=lambda e: e[0])]  # type: ignore[index]
+    orders: list[Callable[[list[object]], list[object]]] = [
+        list,
+        lambda m: list(reversed(m)),
+        lambda m: sorted(m, key=lambda e: e[0]),
+    ]  # type: ignore[index]
     results = []
     for index, order in enumerate(orders):
         site = Site(tmp_path / str(index))
@@ -160,7 +165,10 @@ def test_four_at_a_time(site: Site) -> None:
     processes = [site.start_init() for _ in range(4)]
     for process in processes:
         output, errors = process.communicate(timeout=120)
-        assert (process.returncode, errors.replace(f"rocm-sdk: Expanding '{site.directory}/rocm_sdk_devel/_devel.tar'\n", "")) == (0, "")
+        assert (
+            process.returncode,
+            errors.replace(f"rocm-sdk: Expanding '{site.directory}/rocm_sdk_devel/_devel.tar'\n", ""),
+        ) == (0, "")
         assert output.startswith("Devel contents expanded")
     assert len(site.record()) == len(set(site.record()))
     assert len(site.snapshot()) == 4000 + len(DEVEL_MEMBERS) - 1
@@ -258,7 +266,9 @@ def test_nothing_is_written_through_links_or_outside(site: Site, devel: ModuleTy
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_text("secret")
-    site.unpack_devel([("out", str(outside)), ("up", "../../outside"), ("out/file.h", b"new"), ("f", "../../outside/secret")])
+    site.unpack_devel(
+        [("out", str(outside)), ("up", "../../outside"), ("out/file.h", b"new"), ("f", "../../outside/secret")]
+    )
     root = devel.get_devel_root()
     assert [path.name for path in outside.iterdir()] == ["secret"]
     assert (root / "out" / "file.h").read_bytes() == b"new"
@@ -285,7 +295,10 @@ def test_errors_say_what_to_do(site: Site, devel: ModuleType, monkeypatch: pytes
     packed = site.directory / "rocm_sdk_devel" / "_devel.tar"
     whole = packed.read_bytes()
     packed.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(devel.DevelError, match=r"bytes instead of \d+\. Repair it with: pip install --force-reinstall --no-deps 'rocm-sdk-devel==6.4.0'"):
+    with pytest.raises(
+        devel.DevelError,
+        match=r"bytes instead of \d+\. Repair it with: pip install --force-reinstall --no-deps 'rocm-sdk-devel==6.4.0'",
+    ):
         devel.get_devel_root()
     packed.write_bytes(whole)
     with monkeypatch.context() as context:
@@ -306,7 +319,9 @@ def raising(error: Exception) -> Callable[[object], None]:
     return raise_it
 
 
-def test_a_record_that_shares_its_file_with_a_cache_is_copied_first(site: Site, devel: ModuleType, tmp_path: Path) -> None:
+def test_a_record_that_shares_its_file_with_a_cache_is_copied_first(
+    site: Site, devel: ModuleType, tmp_path: Path
+) -> None:
     site.unpack_devel()
     record = site.directory / f"rocm_sdk_devel-{VERSION}.dist-info" / "RECORD"
     cached = tmp_path / "cached-RECORD"
@@ -317,7 +332,9 @@ def test_a_record_that_shares_its_file_with_a_cache_is_copied_first(site: Site, 
     assert len(site.record()) > before.count(b"\n")
 
 
-def test_a_read_only_tree_that_is_expanded_is_used(site: Site, devel: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_tree_that_is_expanded_is_used(
+    site: Site, devel: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site.unpack_libraries()
     site.unpack(device_wheel("gfx942"))
     site.unpack_devel()

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
 from fixtures import TEMPLATE, make_topology, tail
 
 
@@ -73,7 +74,9 @@ def test_variable_then_gpu_then_default(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_variable_that_cannot_be_met_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROCM_SDK_TARGET_FAMILY", "gfx94X-dcgpu")
-    expected = r"Requested ROCM_SDK_TARGET_FAMILY=gfx94X-dcgpu is not available in the distribution \(available: gfx942\)"
+    expected = (
+        r"Requested ROCM_SDK_TARGET_FAMILY=gfx94X-dcgpu is not available in the distribution \(available: gfx942\)"
+    )
     with pytest.raises(ValueError, match=expected):
         load(tail("gfx942")).determine_target_family()
     # Where there is nothing to choose from the variable means nothing.
@@ -84,7 +87,7 @@ def test_offload_arch_is_asked_where_the_driver_does_not_tell(tmp_path: Path) ->
     module = load(tail("gfx1100", "gfx942", topology=tmp_path / "nothing"))
     script = tmp_path / "scripts" / "offload-arch"
     script.parent.mkdir()
-    script.write_text("#!/bin/sh\n[ -z \"$PYTHONPATH\" ] && echo noise && echo gfx942:sramecc+:xnack-\n")
+    script.write_text('#!/bin/sh\n[ -z "$PYTHONPATH" ] && echo noise && echo gfx942:sramecc+:xnack-\n')
     assert module.discover_current_target_family() is None, "it is not executable"
     script.chmod(0o755)
     assert module.discover_current_target_family() == "gfx942"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from conftest import make_distribution
 from fixtures import VERSION, Environment, compile_library, make_topology, run
 
@@ -63,9 +64,7 @@ def test_a_library_that_cannot_be_found_says_why(environment: Environment) -> No
     )
     assert environment.execute("import rocm_sdk; print(rocm_sdk.find_libraries('rocfft'))").stdout == "[]\n"
     (environment.site / "_rocm_sdk_core" / "lib" / "libamdhip64.so.6").unlink()
-    assert error("amdhip64").endswith(
-        "Repair it with: pip install --force-reinstall --no-deps 'rocm-sdk-core==6.4.0'"
-    )
+    assert error("amdhip64").endswith("Repair it with: pip install --force-reinstall --no-deps 'rocm-sdk-core==6.4.0'")
     # What today's packages leave behind: a folder without its package (C4, C10).
     (environment.site / "_rocm_sdk_libraries" / "__init__.py").unlink()
     assert error("hipblas") == (
@@ -90,7 +89,14 @@ print(sorted(rocm_sdk._ALL_CDLLS), open('/proc/self/maps').read().count('librocb
 
 @pytest.mark.parametrize(
     ("expected", "matches"),
-    [("'6.4.0'", True), ("'6.*'", True), ("'6'", False), ("'6x4.0'", False), ("re.compile('6[.]4')", True), ("re.compile('7')", False)],
+    [
+        ("'6.4.0'", True),
+        ("'6.*'", True),
+        ("'6'", False),
+        ("'6x4.0'", False),
+        ("re.compile('6[.]4')", True),
+        ("re.compile('7')", False),
+    ],
 )
 def test_the_version_a_program_was_compiled_against(pristine: Environment, expected: str, matches: bool) -> None:
     code = f"import re, rocm_sdk; rocm_sdk.initialize_process(check_version={expected}, fail_on_version_mismatch=True)"
@@ -193,7 +199,10 @@ def test_changed_files_are_failures(environment: Environment) -> None:
 
 def test_a_program_that_says_something_else_is_a_failure(environment: Environment) -> None:
     program = environment.site / "_rocm_sdk_core" / "bin" / "hipconfig"
-    for script, problem in (("echo no", "did not say 'HIP version:'\n          no"), ("exit 3", "ended with status 3, not 0")):
+    for script, problem in (
+        ("echo no", "did not say 'HIP version:'\n          no"),
+        ("exit 3", "ended with status 3, not 0"),
+    ):
         program.unlink()
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
@@ -220,7 +229,10 @@ def test_versions_that_disagree_are_failures(environment: Environment) -> None:
     metadata.write_text(text)
     shown = failures(environment)
     assert "FAIL  therock_manifest.json: made from ROCm 6.3.0, but the packages are 6.4.0" in shown
-    assert "FAIL  rocm-sdk-libraries 6.3.0: rocm is 6.4.0. Install its version with: pip install 'rocm-sdk-libraries==6.4.0'" in shown
+    assert (
+        "FAIL  rocm-sdk-libraries 6.3.0: rocm is 6.4.0. Install its version with: pip install 'rocm-sdk-libraries==6.4.0'"
+        in shown
+    )
 
 
 COMMAND = "pip install 'rocm-sdk-device-gfx1100==6.4.0'"

@@ -72,9 +72,7 @@ def _devel_directory(site: Path, information: ModuleType, *, expand: bool) -> Pa
     return directory if result.returncode == 0 else None
 
 
-def _run(
-    tool: dict[str, Any], program: Path, change: Callable[[Environment], Environment] | None
-) -> NoReturn:
+def _run(tool: dict[str, Any], program: Path, change: Callable[[Environment], Environment] | None) -> NoReturn:
     path = f"{program}.exe" if os.name == "nt" and not program.suffix else str(program)
     variables = dict(os.environ)
     if change is not None:

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     import tarfile
 
 # The compiler finds its configuration through the name and folder it is started by, so a hard link would not do.
-COMPILER_LINKS = frozenset(
-    {"amdclang", "amdclang++", "amdclang-cl", "amdclang-cpp", "amdflang", "amdlld", "amdllvm"}
-)
+COMPILER_LINKS = frozenset({"amdclang", "amdclang++", "amdclang-cl", "amdclang-cpp", "amdflang", "amdlld", "amdllvm"})
 TAR_NAMES = ("_devel.tar.xz", "_devel.tar")
 PENDING_LINKS = ".pending_links.json"
+# Every file that a device package has ever brought into this tree.
+DEVICE_LINKS = ".device_links.json"
 NO_HARD_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 READ_ONLY = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
@@ -292,16 +292,36 @@ def _is_same(target: Path, path: Path) -> bool:
 
 
 def _write_pending(devel_dir: Path, record: Record, pending: list[Link]) -> None:
-    path = devel_dir / PENDING_LINKS
-    if not pending:
-        path.unlink(missing_ok=True)
-        return
-    record.add([f"{devel_dir.name}/{PENDING_LINKS}"])
-    text = json.dumps([{"relpath": relpath, "target": target} for relpath, target in pending], indent=2)
-    temporary = f"{PENDING_LINKS}.tmp"
-    record.add([f"{devel_dir.name}/{temporary}"])
-    devel_dir.joinpath(temporary).write_text(text, encoding="utf-8")
-    os.replace(devel_dir / temporary, path)
+    if pending:
+        links = [{"relpath": relpath, "target": target} for relpath, target in pending]
+        _write_state(devel_dir, record, PENDING_LINKS, links)
+    else:
+        (devel_dir / PENDING_LINKS).unlink(missing_ok=True)
+
+
+def _write_state(devel_dir: Path, record: Record, name: str, document: object) -> None:
+    temporary = f"{name}.tmp"
+    record.add([f"{devel_dir.name}/{name}", f"{devel_dir.name}/{temporary}"])
+    devel_dir.joinpath(temporary).write_text(json.dumps(document, indent=2), encoding="utf-8")
+    os.replace(devel_dir / temporary, devel_dir / name)
+
+
+def rows_that_may_be_missing(devel_dir: Path) -> set[str]:
+    """The rows of RECORD whose files need not exist: what expanding used up, and the files of device packages, which
+    those take with them when they are uninstalled."""
+    rows = {f"rocm_sdk_devel/{name}" for name in TAR_NAMES}
+    for name in (PENDING_LINKS, DEVICE_LINKS):
+        rows |= {f"{devel_dir.name}/{name}", f"{devel_dir.name}/{name}.tmp"}
+    pending = [relpath for relpath, _ in _read_links(devel_dir / PENDING_LINKS)]
+    return rows | {f"{devel_dir.name}/{relpath}" for relpath in pending + _read_device_files(devel_dir)}
+
+
+def _read_device_files(devel_dir: Path) -> list[str]:
+    try:
+        return [str(relpath) for relpath in json.loads((devel_dir / DEVICE_LINKS).read_text(encoding="utf-8"))]
+    except (FileNotFoundError, ValueError):
+        # It only spares a false alarm, and the next reconciliation writes it anew.
+        return []
 
 
 def _read_links(path: Path) -> list[Link]:
@@ -373,6 +393,9 @@ def _make_device_links(device_record: Path, devel_dir: Path, links: list[tuple[s
             tree._make_directory(path.parent)
             link_or_copy(target, path)
             made += 1
+        known = set(_read_device_files(devel_dir))
+        if not known.issuperset(relpath for relpath, _ in links):
+            _write_state(devel_dir, both[-1], DEVICE_LINKS, sorted(known.union(relpath for relpath, _ in links)))
     return made
 
 

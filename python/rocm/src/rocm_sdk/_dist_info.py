@@ -401,9 +401,7 @@ ALL_LIBRARIES: dict[str, LibraryEntry] = {
         LibraryEntry("rocprofiler-sdk-roctx", "core", "librocprofiler-sdk-roctx.so*"),
         LibraryEntry("roctracer64", "core", "libroctracer64.so*"),
         LibraryEntry("rocm_sysdeps_liblzma", "core", "librocm_sysdeps_liblzma.so.*", posix_relpath=_SYSDEPS),
-        LibraryEntry(
-            "rocm-openblas", "core", "librocm-openblas.so.*", "rocm-openblas*.dll", posix_relpath=_HOST_MATH
-        ),
+        LibraryEntry("rocm-openblas", "core", "librocm-openblas.so.*", "rocm-openblas*.dll", posix_relpath=_HOST_MATH),
         LibraryEntry("amd_comgr", "core", "libamd_comgr.so*", "amd_comgr*.dll"),
         LibraryEntry("rocm_kpack", "core", "librocm_kpack.so*", "rocm_kpack*.dll"),
         LibraryEntry("rocm_smi64", "core", "librocm_smi64.so*"),

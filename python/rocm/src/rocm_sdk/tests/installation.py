@@ -15,6 +15,7 @@ from ._report import Report
 
 NAMES = re.compile(r"rocm|rocm-profiler|rocm-sdk-(core|devel|libraries.*|device.*)")
 SHOWN = 5
+MISSING = "is missing"
 
 
 def rocm_distributions(site: Path) -> dict[str, metadata.Distribution]:
@@ -92,18 +93,25 @@ def _version_in(path: Path) -> str | None:
 def check_files(report: Report, site: Path, *, verify: bool) -> None:
     """Every file that was installed is there, with its size and, to `verify`, its hash."""
     report.section("files")
+    devel = _dist_info.ALL_PACKAGES.get("devel")
+    expendable = set() if devel is None else _devel.rows_that_may_be_missing(site / devel.get_py_package_name())
     for name, distribution in rocm_distributions(site).items():
         text = distribution.read_text("RECORD")
         if text is None:
             report.skip(name, "has no RECORD: it is managed by the system")
             continue
         problems, files, size = [], 0, 0
-        for row in csv.reader(text.splitlines()):
-            problem = _problem_of(row, name, site, verify=verify)
-            if problem is None:
+        for row in filter(None, csv.reader(text.splitlines())):
+            problem = _problem_of(row, site, verify=verify)
+            if problem is MISSING:
+                is_device_file = name.startswith("rocm-sdk-device") and row[0].startswith("_rocm_sdk_devel")
+                # The devel package, with a device package's files in it, may have been uninstalled since.
+                if not (row[0].endswith(".pyc") or row[0] in expendable or is_device_file):
+                    problems.append(f"{row[0]} {MISSING}")
+            elif problem is None:
                 files += 1
                 size += int(row[2]) if row[2] else 0
-            elif problem:
+            else:
                 problems.append(problem)
         if problems:
             more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
@@ -113,16 +121,16 @@ def check_files(report: Report, site: Path, *, verify: bool) -> None:
             report.ok(name, f"{files} files, {size / 1e6:.1f} MB{', hashes agree' if verify else ''}")
 
 
-def _problem_of(row: list[str], distribution: str, site: Path, *, verify: bool) -> str | None:
-    """What is wrong with a row of RECORD: nothing (None), or nothing to speak of (empty)."""
+def _problem_of(row: list[str], site: Path, *, verify: bool) -> str | None:
+    """What is wrong with a row of RECORD; None if nothing is."""
     if len(row) != 3:
-        return f"RECORD has a row that is not one: {row}" if row else ""
+        return f"RECORD has a row that is not one: {row}"
     name, expected, size = row
     path = site / name
     try:
         status = path.stat()
     except FileNotFoundError:
-        return "" if _may_be_missing(name, distribution) else f"{name} is missing"
+        return MISSING
     except OSError as error:
         return f"{name} cannot be read: {error.strerror}"
     if size and int(size) != status.st_size:
@@ -136,10 +144,3 @@ def _problem_of(row: list[str], distribution: str, site: Path, *, verify: bool) 
         if base64.urlsafe_b64encode(found.digest()).rstrip(b"=").decode() != digest:
             return f"{name} was changed: its hash is another than the installed file's"
     return None
-
-
-def _may_be_missing(name: str, distribution: str) -> bool:
-    if name.endswith((".pyc", *_devel.TAR_NAMES, _devel.PENDING_LINKS, f"{_devel.PENDING_LINKS}.tmp")):
-        return True
-    # The devel package, with a device package's links in it, may have been uninstalled since.
-    return distribution.startswith("rocm-sdk-device") and name.startswith("_rocm_sdk_devel")
