@@ -81,15 +81,9 @@ impl FileContent {
         let path = path.into();
         let metadata = fs_err::metadata(&path)?;
         if !metadata.is_file() {
-            return Err(io::Error::other(format!(
-                "`{}` is not a regular file",
-                path.display()
-            )));
+            return Err(io::Error::other(format!("`{}` is not a regular file", path.display())));
         }
-        Ok(FileContent {
-            size: metadata.len(),
-            path,
-        })
+        Ok(FileContent { size: metadata.len(), path })
     }
 }
 
@@ -103,11 +97,7 @@ impl Content for FileContent {
         let (file, _) = fs_err::File::open(&self.path)?.into_parts();
         let actual = file.metadata()?.len();
         if actual != self.size {
-            let message = format!(
-                "`{}` has {actual} bytes now, it had {}",
-                self.path.display(),
-                self.size
-            );
+            let message = format!("`{}` has {actual} bytes now, it had {}", self.path.display(), self.size);
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         Ok(Box::new(file))
@@ -142,10 +132,7 @@ impl Concat {
                 parts.push(Part { start, content });
             }
         }
-        Concat {
-            parts: parts.into(),
-            size,
-        }
+        Concat { parts: parts.into(), size }
     }
 }
 
@@ -155,10 +142,7 @@ impl Content for Concat {
     }
 
     fn open(&self) -> io::Result<Reader> {
-        Ok(Box::new(ConcatReader {
-            parts: Arc::clone(&self.parts),
-            last: std::sync::Mutex::new(None),
-        }))
+        Ok(Box::new(ConcatReader { parts: Arc::clone(&self.parts), last: std::sync::Mutex::new(None) }))
     }
 }
 
@@ -170,22 +154,17 @@ struct ConcatReader {
 
 impl ConcatReader {
     fn part(&self, index: usize) -> io::Result<Arc<Reader>> {
-        let mut last = self
-            .last
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some((open, reader)) = &*last
             && *open == index
         {
             return Ok(Arc::clone(reader));
         }
-        let reader = self.parts[index].content.open().map_err(|error| {
-            match self.parts[index].content.origin() {
-                Some(path) if !error.to_string().contains(&*path.to_string_lossy()) => {
-                    io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
-                }
-                _ => error,
+        let reader = self.parts[index].content.open().map_err(|error| match self.parts[index].content.origin() {
+            Some(path) if !error.to_string().contains(&*path.to_string_lossy()) => {
+                io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
             }
+            _ => error,
         })?;
         let reader = Arc::new(reader);
         *last = Some((index, Arc::clone(&reader)));
@@ -196,18 +175,14 @@ impl ConcatReader {
 impl ReadAt for ConcatReader {
     fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let mut done = 0;
-        let mut index = self
-            .parts
-            .partition_point(|part| part.start <= position)
-            .saturating_sub(1);
+        let mut index = self.parts.partition_point(|part| part.start <= position).saturating_sub(1);
         while done < buffer.len() && index < self.parts.len() {
             let part = &self.parts[index];
             let offset = position + done as u64 - part.start;
             let left = part.content.size().saturating_sub(offset);
             let want = left.min((buffer.len() - done) as u64) as usize;
             if want > 0 {
-                self.part(index)?
-                    .read_exact_at(offset, &mut buffer[done..done + want])?;
+                self.part(index)?.read_exact_at(offset, &mut buffer[done..done + want])?;
                 done += want;
             }
             index += 1;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use report::Reporter;
+use report::{Reporter, Silent, Unit};
 
-use crate::archive::{Archive, Settings};
+use crate::archive::{Archive, Settings, Source};
 use crate::names::{self, Tag, WheelName};
 use crate::record::Record;
 use crate::{Content, Error, Metadata};
@@ -23,20 +23,12 @@ pub struct Member {
 impl Member {
     /// A file with mode 0644.
     pub fn new(name: impl Into<String>, content: impl Content + 'static) -> Member {
-        Member {
-            name: name.into(),
-            executable: false,
-            content: Box::new(content),
-        }
+        Member { name: name.into(), executable: false, content: Box::new(content) }
     }
 
     /// A file with mode 0755.
     pub fn executable(name: impl Into<String>, content: impl Content + 'static) -> Member {
-        Member {
-            name: name.into(),
-            executable: true,
-            content: Box::new(content),
-        }
+        Member { name: name.into(), executable: true, content: Box::new(content) }
     }
 }
 
@@ -68,20 +60,13 @@ pub struct EntryPoints {
 impl EntryPoints {
     /// Adds a console script.
     pub fn script(&mut self, name: impl Into<String>, reference: impl Into<String>) {
-        self.groups
-            .entry("console_scripts".to_owned())
-            .or_default()
-            .insert(name.into(), reference.into());
+        self.groups.entry("console_scripts".to_owned()).or_default().insert(name.into(), reference.into());
     }
 
     /// The text of entry_points.txt. Errors name the entry whose name or reference would break the file.
     pub fn text(&self) -> Result<String, Error> {
         let mut sections = Vec::new();
-        for (group, entries) in self
-            .groups
-            .iter()
-            .filter(|(_, entries)| !entries.is_empty())
-        {
+        for (group, entries) in self.groups.iter().filter(|(_, entries)| !entries.is_empty()) {
             check_line(group, group, &['[', ']'])?;
             let mut section = format!("[{group}]\n");
             for (name, reference) in entries {
@@ -105,11 +90,7 @@ fn check_line(group: &str, value: &str, forbidden: &[char]) -> Result<(), Error>
     } else {
         return Ok(());
     };
-    Err(Error::Metadata {
-        field: format!("entry point of group {group}"),
-        value: value.to_owned(),
-        reason,
-    })
+    Err(Error::Metadata { field: format!("entry point of group {group}"), value: value.to_owned(), reason })
 }
 
 /// How hard to compress. Every level but `None` gives deflate, the only method installers are sure to read.
@@ -141,10 +122,7 @@ pub const DEFAULT_EPOCH: u64 = 315_532_800;
 
 impl Default for WriteOptions {
     fn default() -> WriteOptions {
-        WriteOptions {
-            level: Level::Default,
-            epoch: DEFAULT_EPOCH,
-        }
+        WriteOptions { level: Level::Default, epoch: DEFAULT_EPOCH }
     }
 }
 
@@ -173,84 +151,57 @@ pub fn write_wheel(
     options: &WriteOptions,
     reporter: &dyn Reporter,
 ) -> Result<Written, Error> {
-    let name = WheelName::new(
-        &distribution.name,
-        &distribution.version,
-        &distribution.tags,
-    )?;
+    let name = WheelName::new(&distribution.name, &distribution.version, &distribution.tags)?;
     let generated = generated_members(distribution, &name)?;
     let info = format!("{}.dist-info/", name.stem());
     let record_name = format!("{info}RECORD");
-    let licenses: Vec<(String, &Member)> = distribution
-        .licenses
-        .iter()
-        .map(|member| (format!("{info}licenses/{}", member.name), member))
-        .collect();
-    let mut sources: Vec<crate::archive::Source<'_>> = Vec::new();
+    let licenses: Vec<(String, &Member)> =
+        distribution.licenses.iter().map(|member| (format!("{info}licenses/{}", member.name), member)).collect();
+    let mut sources: Vec<Source<'_>> = Vec::new();
     for member in distribution.members.iter().chain(&generated) {
-        sources.push(crate::archive::Source {
-            name: &member.name,
-            executable: member.executable,
-            content: &*member.content,
-        });
+        sources.push(Source { name: &member.name, executable: member.executable, content: &*member.content });
     }
     for (path, member) in &licenses {
-        sources.push(crate::archive::Source {
-            name: path,
-            executable: false,
-            content: &*member.content,
-        });
+        sources.push(Source { name: path, executable: false, content: &*member.content });
     }
     sources.sort_by_key(|source| (source.name.starts_with(&info), source.name.as_bytes()));
-    check_tree(
-        sources
-            .iter()
-            .map(|source| source.name)
-            .chain([record_name.as_str()]),
-    )?;
+    check_tree(sources.iter().map(|source| source.name).chain([record_name.as_str()]))?;
 
     let path = output.join(name.to_string());
-    let mut archive = Archive::create(
-        &path,
-        Settings {
-            level: options.level,
-            epoch: options.epoch,
-        },
-    )?;
-    let entries = archive.add(&sources, reporter)?;
+    let raw = sources.iter().map(|source| source.content.size()).sum();
+    reporter.begin(&format!("writing {name}"), Some(raw), Unit::Bytes);
+    let written = write_archive(&path, &sources, &record_name, options, reporter);
+    reporter.end();
+    written
+}
+
+fn write_archive(
+    path: &Path,
+    sources: &[Source<'_>],
+    record_name: &str,
+    options: &WriteOptions,
+    reporter: &dyn Reporter,
+) -> Result<Written, Error> {
+    let mut archive = Archive::create(path, Settings { level: options.level, epoch: options.epoch })?;
+    let entries = archive.add(sources, reporter)?;
     let mut record = Record::default();
     for (source, entry) in sources.iter().zip(&entries) {
         record.push(source.name, &entry.sha256, entry.size);
     }
-    let record = record.text(&record_name);
-    archive.add(
-        &[crate::archive::Source {
-            name: &record_name,
-            executable: false,
-            content: &record.into_bytes(),
-        }],
-        reporter,
-    )?;
+    let record = record.text(record_name);
+    // RECORD's bytes are not part of the announced progress.
+    archive.add(&[Source { name: record_name, executable: false, content: &record.into_bytes() }], &Silent)?;
     archive.finish()
 }
 
 /// METADATA, WHEEL, entry_points.txt and top_level.txt.
 fn generated_members(distribution: &Distribution, name: &WheelName) -> Result<Vec<Member>, Error> {
     let info = format!("{}.dist-info", name.stem());
-    let mut license_files: Vec<String> = distribution
-        .licenses
-        .iter()
-        .map(|member| member.name.clone())
-        .collect();
+    let mut license_files: Vec<String> = distribution.licenses.iter().map(|member| member.name.clone()).collect();
     license_files.sort();
-    let metadata =
-        distribution
-            .metadata
-            .text(&distribution.name, &distribution.version, &license_files)?;
-    let mut wheel = format!(
-        "Wheel-Version: 1.0\nGenerator: rocwheel {}\nRoot-Is-Purelib: false\n",
-        env!("CARGO_PKG_VERSION")
-    );
+    let metadata = distribution.metadata.text(&distribution.name, &distribution.version, &license_files)?;
+    let mut wheel =
+        format!("Wheel-Version: 1.0\nGenerator: rocwheel {}\nRoot-Is-Purelib: false\n", env!("CARGO_PKG_VERSION"));
     for tag in name.tags() {
         wheel.push_str(&format!("Tag: {tag}\n"));
     }
@@ -260,22 +211,11 @@ fn generated_members(distribution: &Distribution, name: &WheelName) -> Result<Ve
     ];
     let entry_points = distribution.entry_points.text()?;
     if !entry_points.is_empty() {
-        members.push(Member::new(
-            format!("{info}/entry_points.txt"),
-            entry_points.into_bytes(),
-        ));
+        members.push(Member::new(format!("{info}/entry_points.txt"), entry_points.into_bytes()));
     }
-    let top_level = top_level(
-        distribution
-            .members
-            .iter()
-            .map(|member| member.name.as_str()),
-    );
+    let top_level = top_level(distribution.members.iter().map(|member| member.name.as_str()));
     if !top_level.is_empty() {
-        members.push(Member::new(
-            format!("{info}/top_level.txt"),
-            top_level.into_bytes(),
-        ));
+        members.push(Member::new(format!("{info}/top_level.txt"), top_level.into_bytes()));
     }
     Ok(members)
 }
@@ -289,9 +229,7 @@ pub fn top_level<'a>(members: impl IntoIterator<Item = &'a str>) -> String {
             None => name.strip_suffix(".py").unwrap_or(""),
         };
         let is_identifier = !top.starts_with(|first: char| first.is_ascii_digit())
-            && top
-                .chars()
-                .all(|character| character.is_alphanumeric() || character == '_');
+            && top.chars().all(|character| character.is_alphanumeric() || character == '_');
         if is_identifier && !top.is_empty() {
             tops.insert(top);
         }
@@ -305,19 +243,14 @@ pub(crate) fn check_tree<'a>(names: impl IntoIterator<Item = &'a str>) -> Result
     for name in names {
         names::check_member_name(name)?;
         if !files.insert(name) {
-            return Err(Error::DuplicateMember {
-                name: name.to_owned(),
-            });
+            return Err(Error::DuplicateMember { name: name.to_owned() });
         }
     }
     for name in &files {
         for (end, _) in name.match_indices('/') {
             if files.contains(&name[..end]) {
                 let reason = "it is also the folder of another member";
-                return Err(Error::MemberName {
-                    name: name[..end].to_owned(),
-                    reason,
-                });
+                return Err(Error::MemberName { name: name[..end].to_owned(), reason });
             }
         }
     }

@@ -119,35 +119,23 @@ pub enum Error {
 }
 
 fn during(member: Option<&str>) -> String {
-    member
-        .map(|name| format!(" while adding member `{name}`"))
-        .unwrap_or_default()
+    member.map(|name| format!(" while adding member `{name}`")).unwrap_or_default()
 }
 
 fn from(origin: Option<&PathBuf>) -> String {
-    origin
-        .map(|path| format!(" from `{}`", path.display()))
-        .unwrap_or_default()
+    origin.map(|path| format!(" from `{}`", path.display())).unwrap_or_default()
 }
 
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         match self {
             Error::Write { source, path, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                Some(format!(
-                    "free space on the file system of `{}`, or choose another output folder",
-                    path.display()
-                ))
+                Some(format!("free space on the file system of `{}`, or choose another output folder", path.display()))
             }
-            Error::SizeChanged { .. } => Some(
-                "wait until nothing writes to the input any more, then run the command again"
-                    .to_owned(),
-            ),
-            Error::Name {
-                what: "version",
-                value,
-                ..
-            } => value
+            Error::SizeChanged { .. } => {
+                Some("wait until nothing writes to the input any more, then run the command again".to_owned())
+            }
+            Error::Name { what: "version", value, .. } => value
                 .parse::<pep440_rs::Version>()
                 .ok()
                 .map(|version| format!("write it as `{version}`, the canonical form of PEP 440")),

@@ -20,14 +20,12 @@ pub mod tar;
 
 pub use content::{Concat, Content, FileContent, Reader};
 pub use distribution::{
-    DEFAULT_EPOCH, Distribution, EntryPoints, Level, Member, WriteOptions, Written, top_level,
-    write_wheel,
+    DEFAULT_EPOCH, Distribution, EntryPoints, Level, Member, WriteOptions, Written, top_level, write_wheel,
 };
 pub use error::Error;
 pub use metadata::{Description, Metadata};
 pub use names::{
-    Tag, WheelName, canonical_name, case_collisions, check_member_name, check_name, check_version,
-    file_name_part,
+    Tag, WheelName, canonical_name, case_collisions, check_member_name, check_name, check_version, file_name_part,
 };
 pub use record::{Digest, hash_column};
 pub use sdist::{Sdist, write_sdist};

@@ -51,10 +51,7 @@ pub struct Release(Vec<u32>);
 
 impl Release {
     fn parse(text: &str) -> Option<Release> {
-        text.split('.')
-            .map(|part| part.parse().ok())
-            .collect::<Option<Vec<u32>>>()
-            .map(Release)
+        text.split('.').map(|part| part.parse().ok()).collect::<Option<Vec<u32>>>().map(Release)
     }
 }
 
@@ -116,11 +113,7 @@ impl fmt::Display for Reason {
         if self.version == self.library {
             write!(formatter, "{} needs {}", self.file, self.library)
         } else {
-            write!(
-                formatter,
-                "{} needs {} from {}",
-                self.file, self.version, self.library
-            )
+            write!(formatter, "{} needs {} from {}", self.file, self.version, self.library)
         }
     }
 }
@@ -142,33 +135,21 @@ pub struct Floor {
 impl Policies {
     /// Reads a table in the form of `data/manylinux.toml`.
     pub fn parse(text: &str) -> Result<Policies, Error> {
-        let table: Table = toml::from_str(text).map_err(|source| Error::PolicyTable {
-            source: Box::new(source),
-        })?;
+        let table: Table = toml::from_str(text).map_err(|source| Error::PolicyTable { source: Box::new(source) })?;
         let mut policies: Vec<Policy> = table
             .policy
             .into_iter()
-            .map(|row| Policy {
-                glibc: row.glibc,
-                alias: row.alias,
-                newest: row.newest,
-                named: row.named,
-            })
+            .map(|row| Policy { glibc: row.glibc, alias: row.alias, newest: row.newest, named: row.named })
             .collect();
         policies.sort_by(|one, other| one.glibc.cmp(&other.glibc));
-        Ok(Policies {
-            machine: table.machine,
-            libraries: table.libraries,
-            policies,
-        })
+        Ok(Policies { machine: table.machine, libraries: table.libraries, policies })
     }
 
     /// The table that is built in: x86_64.
     pub fn built_in() -> &'static Policies {
         static TABLE: OnceLock<Policies> = OnceLock::new();
         TABLE.get_or_init(|| {
-            Policies::parse(include_str!("../../../data/manylinux.toml"))
-                .expect("a test parses the embedded table")
+            Policies::parse(include_str!("../../../data/manylinux.toml")).expect("a test parses the embedded table")
         })
     }
 
@@ -185,21 +166,12 @@ impl Policies {
     /// Platform tags of a policy: the one of PEP 600 and, where there is one, the older name.
     pub fn tags(&self, policy: &Policy) -> Vec<String> {
         let mut tags = vec![self.tag(policy)];
-        tags.extend(
-            policy
-                .alias
-                .as_ref()
-                .map(|alias| format!("{alias}_{}", self.machine)),
-        );
+        tags.extend(policy.alias.as_ref().map(|alias| format!("{alias}_{}", self.machine)));
         tags
     }
 
     fn tag(&self, policy: &Policy) -> String {
-        format!(
-            "manylinux_{}_{}",
-            policy.glibc.to_string().replace('.', "_"),
-            self.machine
-        )
+        format!("manylinux_{}_{}", policy.glibc.to_string().replace('.', "_"), self.machine)
     }
 
     /// The lowest policy that promises every version the files need from system libraries.
@@ -210,10 +182,7 @@ impl Policies {
         for file in files {
             for needed in &file.libraries {
                 let Some(since) = self.libraries.get(&needed.library) else {
-                    outside
-                        .entry(needed.library.clone())
-                        .or_default()
-                        .insert(file.file.clone());
+                    outside.entry(needed.library.clone()).or_default().insert(file.file.clone());
                     continue;
                 };
                 let reason = |version: &str| Reason {
@@ -221,44 +190,20 @@ impl Policies {
                     library: needed.library.clone(),
                     version: version.to_owned(),
                 };
-                let listed = self
-                    .policies
-                    .iter()
-                    .position(|policy| policy.glibc >= *since);
-                needs
-                    .entry(listed.unwrap_or(self.policies.len()))
-                    .or_default()
-                    .insert(reason(&needed.library));
+                let listed = self.policies.iter().position(|policy| policy.glibc >= *since);
+                needs.entry(listed.unwrap_or(self.policies.len())).or_default().insert(reason(&needed.library));
                 for version in &needed.versions {
-                    let promised = self
-                        .policies
-                        .iter()
-                        .position(|policy| policy.promises(version));
-                    needs
-                        .entry(promised.unwrap_or(self.policies.len()))
-                        .or_default()
-                        .insert(reason(version));
+                    let promised = self.policies.iter().position(|policy| policy.promises(version));
+                    needs.entry(promised.unwrap_or(self.policies.len())).or_default().insert(reason(version));
                 }
             }
         }
         let (lowest, reasons) = needs.pop_last().unwrap_or_default();
         let policy = self.policies.get(lowest).cloned();
-        let tag = policy.as_ref().map_or_else(
-            || format!("linux_{}", self.machine),
-            |policy| self.tag(policy),
-        );
+        let tag = policy.as_ref().map_or_else(|| format!("linux_{}", self.machine), |policy| self.tag(policy));
         // The oldest policy needs no excuse.
-        let reasons = if lowest == 0 {
-            Vec::new()
-        } else {
-            reasons.into_iter().collect()
-        };
-        Floor {
-            policy,
-            tag,
-            reasons,
-            outside,
-        }
+        let reasons = if lowest == 0 { Vec::new() } else { reasons.into_iter().collect() };
+        Floor { policy, tag, reasons, outside }
     }
 }
 

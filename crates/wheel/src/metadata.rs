@@ -47,12 +47,7 @@ pub struct Description {
 impl Metadata {
     /// The text of METADATA or PKG-INFO. `license_files` are paths below `dist-info/licenses/`, or below the root of
     /// an sdist. Errors name the field whose value does not fit on its line.
-    pub fn text(
-        &self,
-        name: &str,
-        version: &str,
-        license_files: &[String],
-    ) -> Result<String, Error> {
+    pub fn text(&self, name: &str, version: &str, license_files: &[String]) -> Result<String, Error> {
         names::check_name(name)?;
         names::check_version(version)?;
         let mut out = String::new();
@@ -123,18 +118,12 @@ fn check_value(field: &str, value: &str) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    Err(Error::Metadata {
-        field: field.to_owned(),
-        value: value.to_owned(),
-        reason,
-    })
+    Err(Error::Metadata { field: field.to_owned(), value: value.to_owned(), reason })
 }
 
 fn is_dynamic_name(value: &str) -> bool {
     value.starts_with(|first: char| first.is_ascii_uppercase())
-        && value
-            .chars()
-            .all(|character| character.is_ascii_alphabetic() || character == '-')
+        && value.chars().all(|character| character.is_ascii_alphabetic() || character == '-')
         && !matches!(value, "Name" | "Version" | "Metadata-Version")
 }
 
@@ -146,11 +135,7 @@ fn check_label(label: &str) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    Err(Error::Metadata {
-        field: "Project-URL".to_owned(),
-        value: label.to_owned(),
-        reason,
-    })
+    Err(Error::Metadata { field: "Project-URL".to_owned(), value: label.to_owned(), reason })
 }
 
 fn check_extra(extra: &str) -> Result<(), Error> {
@@ -158,9 +143,5 @@ fn check_extra(extra: &str) -> Result<(), Error> {
         return Ok(());
     }
     let reason = "an extra is lower case, with `-` between its words (PEP 685)";
-    Err(Error::Metadata {
-        field: "Provides-Extra".to_owned(),
-        value: extra.to_owned(),
-        reason,
-    })
+    Err(Error::Metadata { field: "Provides-Extra".to_owned(), value: extra.to_owned(), reason })
 }

@@ -31,9 +31,7 @@ pub fn file_name_part(name: &str) -> String {
 /// (core metadata, Name).
 pub fn check_name(name: &str) -> Result<(), Error> {
     let good = !name.is_empty()
-        && name.chars().all(|character| {
-            character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.')
-        })
+        && name.chars().all(|character| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.'))
         && name.starts_with(|first: char| first.is_ascii_alphanumeric())
         && name.ends_with(|last: char| last.is_ascii_alphanumeric());
     if good {
@@ -42,25 +40,16 @@ pub fn check_name(name: &str) -> Result<(), Error> {
     Err(Error::Name {
         what: "distribution name",
         value: name.to_owned(),
-        reason: "letters, digits, `-`, `_` and `.`, the first and last a letter or digit"
-            .to_owned(),
+        reason: "letters, digits, `-`, `_` and `.`, the first and last a letter or digit".to_owned(),
     })
 }
 
 /// Checks that a version is written in the canonical form of PEP 440, as file names and pins need it.
 pub fn check_version(version: &str) -> Result<(), Error> {
-    let fail = |reason: String| Error::Name {
-        what: "version",
-        value: version.to_owned(),
-        reason,
-    };
+    let fail = |reason: String| Error::Name { what: "version", value: version.to_owned(), reason };
     let parsed = pep440_rs::Version::from_str(version).map_err(|error| fail(error.to_string()))?;
     let canonical = parsed.to_string();
-    if canonical == version {
-        Ok(())
-    } else {
-        Err(fail(format!("its canonical form is `{canonical}`")))
-    }
+    if canonical == version { Ok(()) } else { Err(fail(format!("its canonical form is `{canonical}`"))) }
 }
 
 /// A compatibility tag, `python-abi-platform` (PEP 425).
@@ -77,11 +66,7 @@ pub struct Tag {
 impl Tag {
     /// `py3-none-PLATFORM`: no compiled Python module, but files for one platform.
     pub fn platform(platform: &str) -> Tag {
-        Tag {
-            python: "py3".to_owned(),
-            abi: "none".to_owned(),
-            platform: platform.to_owned(),
-        }
+        Tag { python: "py3".to_owned(), abi: "none".to_owned(), platform: platform.to_owned() }
     }
 
     /// `py3-none-any`.
@@ -103,37 +88,21 @@ impl FromStr for Tag {
         let parts: Vec<&str> = text.split('-').collect();
         let [python, abi, platform] = parts[..] else {
             let reason = "a tag is python-abi-platform".to_owned();
-            return Err(Error::Name {
-                what: "tag",
-                value: text.to_owned(),
-                reason,
-            });
+            return Err(Error::Name { what: "tag", value: text.to_owned(), reason });
         };
         for part in [python, abi, platform] {
             check_tag_part(part, text)?;
         }
-        Ok(Tag {
-            python: python.to_owned(),
-            abi: abi.to_owned(),
-            platform: platform.to_owned(),
-        })
+        Ok(Tag { python: python.to_owned(), abi: abi.to_owned(), platform: platform.to_owned() })
     }
 }
 
 fn check_tag_part(part: &str, whole: &str) -> Result<(), Error> {
-    if !part.is_empty()
-        && part
-            .chars()
-            .all(|character| character.is_ascii_alphanumeric() || character == '_')
-    {
+    if !part.is_empty() && part.chars().all(|character| character.is_ascii_alphanumeric() || character == '_') {
         return Ok(());
     }
     let reason = format!("`{part}` should be letters, digits and `_`");
-    Err(Error::Name {
-        what: "tag",
-        value: whole.to_owned(),
-        reason,
-    })
+    Err(Error::Name { what: "tag", value: whole.to_owned(), reason })
 }
 
 /// The parts of a wheel's file name: `name-version(-build)?-python-abi-platform.whl` (PEP 427).
@@ -160,12 +129,7 @@ impl WheelName {
         check_name(name)?;
         check_version(version)?;
         let part = |select: fn(&Tag) -> &String| -> Vec<String> {
-            tags.iter()
-                .map(select)
-                .cloned()
-                .collect::<BTreeSet<_>>()
-                .into_iter()
-                .collect()
+            tags.iter().map(select).cloned().collect::<BTreeSet<_>>().into_iter().collect()
         };
         let wheel = WheelName {
             distribution: file_name_part(name),
@@ -181,19 +145,9 @@ impl WheelName {
             }
         }
         if tags.is_empty() || wheel.tags() != tags.iter().cloned().collect() {
-            let value = tags
-                .iter()
-                .map(Tag::to_string)
-                .collect::<Vec<_>>()
-                .join(" ");
-            let reason =
-                "a file name needs every combination of its interpreters, ABIs and platforms"
-                    .to_owned();
-            return Err(Error::Name {
-                what: "set of tags",
-                value,
-                reason,
-            });
+            let value = tags.iter().map(Tag::to_string).collect::<Vec<_>>().join(" ");
+            let reason = "a file name needs every combination of its interpreters, ABIs and platforms".to_owned();
+            return Err(Error::Name { what: "set of tags", value, reason });
         }
         Ok(wheel)
     }
@@ -204,11 +158,7 @@ impl WheelName {
         for python in &self.pythons {
             for abi in &self.abis {
                 for platform in &self.platforms {
-                    tags.insert(Tag {
-                        python: python.clone(),
-                        abi: abi.clone(),
-                        platform: platform.clone(),
-                    });
+                    tags.insert(Tag { python: python.clone(), abi: abi.clone(), platform: platform.clone() });
                 }
             }
         }
@@ -227,11 +177,7 @@ impl fmt::Display for WheelName {
         if let Some(build) = &self.build {
             write!(formatter, "-{build}")?;
         }
-        let (pythons, abis, platforms) = (
-            self.pythons.join("."),
-            self.abis.join("."),
-            self.platforms.join("."),
-        );
+        let (pythons, abis, platforms) = (self.pythons.join("."), self.abis.join("."), self.platforms.join("."));
         write!(formatter, "-{pythons}-{abis}-{platforms}.whl")
     }
 }
@@ -240,19 +186,12 @@ impl FromStr for WheelName {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<WheelName, Error> {
-        let fail = |reason: &str| Error::Name {
-            what: "wheel file name",
-            value: text.to_owned(),
-            reason: reason.to_owned(),
-        };
-        let stem = text
-            .strip_suffix(".whl")
-            .ok_or_else(|| fail("it does not end in `.whl`"))?;
+        let fail =
+            |reason: &str| Error::Name { what: "wheel file name", value: text.to_owned(), reason: reason.to_owned() };
+        let stem = text.strip_suffix(".whl").ok_or_else(|| fail("it does not end in `.whl`"))?;
         let parts: Vec<&str> = stem.split('-').collect();
         let (distribution, version, build, tags) = match parts[..] {
-            [distribution, version, python, abi, platform] => {
-                (distribution, version, None, [python, abi, platform])
-            }
+            [distribution, version, python, abi, platform] => (distribution, version, None, [python, abi, platform]),
             [distribution, version, build, python, abi, platform] => {
                 (distribution, version, Some(build), [python, abi, platform])
             }
@@ -296,7 +235,7 @@ pub fn check_member_name(name: &str) -> Result<(), Error> {
         "it is absolute"
     } else if name.contains('\\') {
         "it contains a backslash, which Windows takes for a separator"
-    } else if name.chars().any(|character| character.is_control()) {
+    } else if name.chars().any(char::is_control) {
         "it contains a control character"
     } else if name.len() > usize::from(u16::MAX) {
         "it is longer than 65535 bytes"
@@ -309,10 +248,7 @@ pub fn check_member_name(name: &str) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    Err(Error::MemberName {
-        name: name.to_owned(),
-        reason,
-    })
+    Err(Error::MemberName { name: name.to_owned(), reason })
 }
 
 /// Groups of names that become one file where case does not count (Windows, macOS), sorted.
@@ -321,9 +257,5 @@ pub fn case_collisions<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Vec<
     for name in names {
         groups.entry(name.to_lowercase()).or_default().insert(name);
     }
-    groups
-        .into_values()
-        .filter(|group| group.len() > 1)
-        .map(|group| group.into_iter().collect())
-        .collect()
+    groups.into_values().filter(|group| group.len() > 1).map(|group| group.into_iter().collect()).collect()
 }

@@ -4,7 +4,7 @@
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
+use ring::digest::{Context, SHA256};
 use tempfile::NamedTempFile;
 
 use crate::{Error, Written};
@@ -20,7 +20,7 @@ pub(crate) struct Output {
     buffer: Vec<u8>,
     written: u64,
     /// Hash of the first `hashed` bytes, which will not change any more.
-    hash: Sha256,
+    hash: Context,
     hashed: u64,
     /// Whether what is written may still be corrected and thus not be hashed.
     open: bool,
@@ -40,16 +40,13 @@ impl Output {
         }
         let file = builder
             .tempfile_in(directory)
-            .map_err(|source| Error::Create {
-                directory: directory.to_owned(),
-                source,
-            })?;
+            .map_err(|source| Error::Create { directory: directory.to_owned(), source })?;
         Ok(Output {
             path: path.to_owned(),
             file,
             buffer: Vec::with_capacity(BUFFER),
             written: 0,
-            hash: Sha256::new(),
+            hash: Context::new(&SHA256),
             hashed: 0,
             open: false,
         })
@@ -101,30 +98,12 @@ impl Output {
 
     /// Moves the file to its name.
     pub(crate) fn finish(mut self, files: u64, raw: u64) -> Result<Written, Error> {
-        self.settle().map_err(|source| Error::Write {
-            path: self.path.clone(),
-            member: None,
-            source,
-        })?;
+        self.settle().map_err(|source| Error::Write { path: self.path.clone(), member: None, source })?;
         self.file
             .persist(&self.path)
-            .map_err(|error| Error::Persist {
-                path: self.path.clone(),
-                source: error.error,
-            })?;
-        let sha256 = self
-            .hash
-            .finalize()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        Ok(Written {
-            path: self.path,
-            files,
-            raw,
-            compressed: self.written,
-            sha256,
-        })
+            .map_err(|error| Error::Persist { path: self.path.clone(), source: error.error })?;
+        let sha256 = self.hash.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Written { path: self.path, files, raw, compressed: self.written, sha256 })
     }
 }
 

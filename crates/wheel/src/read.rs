@@ -16,23 +16,11 @@ pub struct Wheel {
 impl Wheel {
     /// Opens the wheel at `path`, whose file name must be a wheel's.
     pub fn open(path: &Path) -> Result<Wheel, Error> {
-        let fail = |source| Error::Open {
-            path: path.to_owned(),
-            source,
-        };
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .parse()?;
+        let fail = |source| Error::Open { path: path.to_owned(), source };
+        let name = path.file_name().unwrap_or_default().to_string_lossy().parse()?;
         let file = fs_err::File::open(path).map_err(fail)?;
-        let archive =
-            zip::ZipArchive::new(io::BufReader::new(file)).map_err(|error| fail(error.into()))?;
-        Ok(Wheel {
-            path: path.to_owned(),
-            name,
-            archive,
-        })
+        let archive = zip::ZipArchive::new(io::BufReader::new(file)).map_err(|error| fail(error.into()))?;
+        Ok(Wheel { path: path.to_owned(), name, archive })
     }
 
     /// Names of all members in the order of the archive.
@@ -41,22 +29,13 @@ impl Wheel {
             .file_names()
             .map(|name| name.map(std::borrow::Cow::into_owned))
             .collect::<Result<_, _>>()
-            .map_err(|error| Error::Open {
-                path: self.path.clone(),
-                source: error.into(),
-            })
+            .map_err(|error| Error::Open { path: self.path.clone(), source: error.into() })
     }
 
     /// The bytes of one member.
     pub fn bytes(&mut self, name: &str) -> Result<Vec<u8>, Error> {
-        let fail = |source| Error::Open {
-            path: self.path.clone(),
-            source,
-        };
-        let mut member = self
-            .archive
-            .by_name(name)
-            .map_err(|error| fail(error.into()))?;
+        let fail = |source| Error::Open { path: self.path.clone(), source };
+        let mut member = self.archive.by_name(name).map_err(|error| fail(error.into()))?;
         let mut bytes = Vec::new();
         member.read_to_end(&mut bytes).map_err(fail)?;
         Ok(bytes)

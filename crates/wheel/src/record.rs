@@ -20,11 +20,7 @@ pub(crate) struct Record {
 impl Record {
     /// Adds the row of a member.
     pub(crate) fn push(&mut self, name: &str, digest: &Digest, size: u64) {
-        self.text.push_str(&format!(
-            "{},{},{size}\n",
-            quoted(name),
-            hash_column(digest)
-        ));
+        self.text.push_str(&format!("{},{},{size}\n", quoted(name), hash_column(digest)));
     }
 
     /// The whole text; RECORD itself stands in it without hash and size.

@@ -36,18 +36,10 @@ pub fn write_sdist(
     options: &WriteOptions,
     reporter: &dyn Reporter,
 ) -> Result<Written, Error> {
-    let information = sdist
-        .metadata
-        .text(&sdist.name, &sdist.version, &sdist.license_files)?
-        .into_bytes();
+    let information = sdist.metadata.text(&sdist.name, &sdist.version, &sdist.license_files)?.into_bytes();
     let stem = format!("{}-{}", names::file_name_part(&sdist.name), sdist.version);
     let mut files: Vec<(&str, bool, &dyn Content)> = vec![("PKG-INFO", false, &information)];
-    files.extend(
-        sdist
-            .members
-            .iter()
-            .map(|member| (member.name.as_str(), member.executable, &*member.content)),
-    );
+    files.extend(sdist.members.iter().map(|member| (member.name.as_str(), member.executable, &*member.content)));
     files.sort_by_key(|(name, _, _)| *name);
     check_tree(files.iter().map(|(name, _, _)| *name))?;
 
@@ -60,10 +52,7 @@ pub fn write_sdist(
         Level::Default => Compression::new(6),
         Level::Best => Compression::best(),
     };
-    let mut encoder = GzBuilder::new()
-        .mtime(0)
-        .operating_system(255)
-        .write(Output::create(&path)?, level);
+    let mut encoder = GzBuilder::new().mtime(0).operating_system(255).write(Output::create(&path)?, level);
     let mut buffer = vec![0; WINDOW];
     let builder = TarBuilder::new(options.epoch);
     for (name, executable, content) in &files {
@@ -71,27 +60,15 @@ pub fn write_sdist(
             return Err(Error::Interrupted { path });
         }
         let member = format!("{stem}/{name}");
-        let write = |source| Error::Write {
-            path: path.clone(),
-            member: Some((*name).to_owned()),
-            source,
-        };
-        encoder
-            .write_all(&builder.file_header(&member, *executable, content.size()))
-            .map_err(write)?;
+        let write = |source| Error::Write { path: path.clone(), member: Some((*name).to_owned()), source };
+        encoder.write_all(&builder.file_header(&member, *executable, content.size())).map_err(write)?;
         copy(*content, name, &mut buffer, |bytes| {
             reporter.advance(bytes.len() as u64);
             encoder.write_all(bytes).map_err(write)
         })?;
-        encoder
-            .write_all(crate::tar::padding(content.size()))
-            .map_err(write)?;
+        encoder.write_all(crate::tar::padding(content.size())).map_err(write)?;
     }
-    let write = |source| Error::Write {
-        path: path.clone(),
-        member: None,
-        source,
-    };
+    let write = |source| Error::Write { path: path.clone(), member: None, source };
     encoder.write_all(&crate::tar::END).map_err(write)?;
     let output = encoder.finish().map_err(write)?;
     reporter.end();
@@ -110,9 +87,7 @@ fn copy(
     let mut position = 0;
     while position < content.size() {
         let length = (content.size() - position).min(buffer.len() as u64) as usize;
-        reader
-            .read_exact_at(position, &mut buffer[..length])
-            .map_err(fail)?;
+        reader.read_exact_at(position, &mut buffer[..length]).map_err(fail)?;
         sink(&buffer[..length])?;
         position += length as u64;
     }

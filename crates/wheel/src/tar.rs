@@ -40,23 +40,13 @@ struct Entry<'a> {
 impl TarBuilder {
     /// An empty archive whose members all have the time stamp `epoch`, seconds since 1970.
     pub fn new(epoch: u64) -> TarBuilder {
-        TarBuilder {
-            epoch,
-            pending: Vec::new(),
-            parts: Vec::new(),
-        }
+        TarBuilder { epoch, pending: Vec::new(), parts: Vec::new() }
     }
 
     /// Adds a directory; `name` without a slash at its end.
     pub fn directory(&mut self, name: &str) {
         let name = format!("{name}/");
-        let header = self.header(&Entry {
-            name: &name,
-            kind: b'5',
-            mode: 0o755,
-            size: 0,
-            link: "",
-        });
+        let header = self.header(&Entry { name: &name, kind: b'5', mode: 0o755, size: 0, link: "" });
         self.pending.extend(header);
     }
 
@@ -72,25 +62,13 @@ impl TarBuilder {
 
     /// Adds a symbolic link with the text `target`.
     pub fn symlink(&mut self, name: &str, target: &str) {
-        let header = self.header(&Entry {
-            name,
-            kind: b'2',
-            mode: 0o777,
-            size: 0,
-            link: target,
-        });
+        let header = self.header(&Entry { name, kind: b'2', mode: 0o777, size: 0, link: target });
         self.pending.extend(header);
     }
 
     /// Adds a hard link to `target`, the name of an earlier member.
     pub fn hard_link(&mut self, name: &str, target: &str) {
-        let header = self.header(&Entry {
-            name,
-            kind: b'1',
-            mode: 0o644,
-            size: 0,
-            link: target,
-        });
+        let header = self.header(&Entry { name, kind: b'1', mode: 0o644, size: 0, link: target });
         self.pending.extend(header);
     }
 
@@ -104,13 +82,7 @@ impl TarBuilder {
     /// The header of a regular file, with what must precede it.
     pub(crate) fn file_header(&self, name: &str, executable: bool, size: u64) -> Vec<u8> {
         let mode = if executable { 0o755 } else { 0o644 };
-        self.header(&Entry {
-            name,
-            kind: b'0',
-            mode,
-            size,
-            link: "",
-        })
+        self.header(&Entry { name, kind: b'0', mode, size, link: "" })
     }
 
     fn header(&self, entry: &Entry<'_>) -> Vec<u8> {
@@ -128,13 +100,7 @@ impl TarBuilder {
         if !records.is_empty() {
             let name = "PaxHeaders/member";
             let size = records.len() as u64;
-            bytes.extend(self.ustar(&Entry {
-                name,
-                kind: b'x',
-                mode: 0o644,
-                size,
-                link: "",
-            }));
+            bytes.extend(self.ustar(&Entry { name, kind: b'x', mode: 0o644, size, link: "" }));
             bytes.extend_from_slice(records.as_bytes());
             bytes.extend_from_slice(padding(size));
         }
@@ -150,14 +116,7 @@ impl TarBuilder {
         octal(&mut block[100..108], u64::from(entry.mode));
         octal(&mut block[108..116], 0);
         octal(&mut block[116..124], 0);
-        octal(
-            &mut block[124..136],
-            if entry.size > LARGEST_SIZE {
-                0
-            } else {
-                entry.size
-            },
-        );
+        octal(&mut block[124..136], if entry.size > LARGEST_SIZE { 0 } else { entry.size });
         octal(&mut block[136..148], self.epoch.min(LARGEST_SIZE));
         block[156] = entry.kind;
         put(&mut block[157..257], entry.link.as_bytes());

@@ -46,16 +46,11 @@ impl DosTime {
         let shifted = days + 719_468;
         let era = shifted / 146_097;
         let day_of_era = shifted % 146_097;
-        let year_of_era =
-            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let shifted_month = (5 * day_of_year + 2) / 153;
         let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-        let month = if shifted_month < 10 {
-            shifted_month + 3
-        } else {
-            shifted_month - 9
-        };
+        let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
         let year = era * 400 + year_of_era + u64::from(month <= 2);
         DosTime {
             date: ((year - 1980) << 9 | month << 5 | day) as u16,
@@ -118,46 +113,20 @@ impl Header<'_> {
             Method::Stored => 0,
             Method::Deflated => 8,
         };
-        let (compressed, size) = if self.large {
-            (u32::MAX, u32::MAX)
-        } else {
-            (narrow(self.compressed), narrow(self.size))
-        };
-        bytes
-            .u16(version)
-            .u16(UTF8_FLAG)
-            .u16(method)
-            .u16(time.time)
-            .u16(time.date);
-        bytes
-            .u32(self.crc32)
-            .u32(compressed)
-            .u32(size)
-            .u16(self.name.len() as u16);
+        let (compressed, size) =
+            if self.large { (u32::MAX, u32::MAX) } else { (narrow(self.compressed), narrow(self.size)) };
+        bytes.u16(version).u16(UTF8_FLAG).u16(method).u16(time.time).u16(time.date);
+        bytes.u32(self.crc32).u32(compressed).u32(size).u16(self.name.len() as u16);
     }
 
     /// The local header. Its length depends on the name and on `large` only, so it can be written anew in place.
     pub(crate) fn local(&self, time: DosTime) -> Vec<u8> {
         let mut bytes = Bytes(Vec::with_capacity(50 + self.name.len()));
         bytes.u32(0x0403_4b50);
-        self.common(
-            &mut bytes,
-            time,
-            if self.large {
-                VERSION_ZIP64
-            } else {
-                VERSION_DEFLATE
-            },
-        );
-        bytes
-            .u16(if self.large { 20 } else { 0 })
-            .slice(self.name.as_bytes());
+        self.common(&mut bytes, time, if self.large { VERSION_ZIP64 } else { VERSION_DEFLATE });
+        bytes.u16(if self.large { 20 } else { 0 }).slice(self.name.as_bytes());
         if self.large {
-            bytes
-                .u16(ZIP64_EXTRA)
-                .u16(16)
-                .u64(self.size)
-                .u64(self.compressed);
+            bytes.u16(ZIP64_EXTRA).u16(16).u64(self.size).u64(self.compressed);
         }
         bytes.0
     }
@@ -171,33 +140,17 @@ impl Header<'_> {
         if self.offset >= u64::from(u32::MAX) {
             extra.u64(self.offset);
         }
-        let version = if extra.0.is_empty() {
-            VERSION_DEFLATE
-        } else {
-            VERSION_ZIP64
-        };
+        let version = if extra.0.is_empty() { VERSION_DEFLATE } else { VERSION_ZIP64 };
         let mut bytes = Bytes(Vec::with_capacity(80 + self.name.len()));
         bytes.u32(0x0201_4b50).u16(MADE_BY_UNIX | version);
         self.common(&mut bytes, time, version);
         let permissions = if self.executable { 0o755 } else { 0o644 };
-        bytes.u16(if extra.0.is_empty() {
-            0
-        } else {
-            extra.0.len() as u16 + 4
-        });
+        bytes.u16(if extra.0.is_empty() { 0 } else { extra.0.len() as u16 + 4 });
         // No comment, first disk, no internal attributes.
-        bytes
-            .u16(0)
-            .u16(0)
-            .u16(0)
-            .u32((REGULAR_FILE | permissions) << 16)
-            .u32(narrow(self.offset));
+        bytes.u16(0).u16(0).u16(0).u32((REGULAR_FILE | permissions) << 16).u32(narrow(self.offset));
         bytes.slice(self.name.as_bytes());
         if !extra.0.is_empty() {
-            bytes
-                .u16(ZIP64_EXTRA)
-                .u16(extra.0.len() as u16)
-                .slice(&extra.0);
+            bytes.u16(ZIP64_EXTRA).u16(extra.0.len() as u16).slice(&extra.0);
         }
         bytes.0
     }
@@ -208,13 +161,7 @@ pub(crate) fn end(entries: u64, offset: u64, size: u64) -> Vec<u8> {
     let mut bytes = Bytes(Vec::new());
     let limit = u64::from(u32::MAX);
     if entries >= u64::from(u16::MAX) || offset >= limit || size >= limit {
-        bytes
-            .u32(0x0606_4b50)
-            .u64(44)
-            .u16(MADE_BY_UNIX | VERSION_ZIP64)
-            .u16(VERSION_ZIP64)
-            .u32(0)
-            .u32(0);
+        bytes.u32(0x0606_4b50).u64(44).u16(MADE_BY_UNIX | VERSION_ZIP64).u16(VERSION_ZIP64).u32(0).u32(0);
         bytes.u64(entries).u64(entries).u64(size).u64(offset);
         bytes.u32(0x0706_4b50).u32(0).u64(offset + size).u32(1);
     }

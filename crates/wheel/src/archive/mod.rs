@@ -1,17 +1,27 @@
 //! Input: named contents in the order they are to have. Output: a ZIP file, and the SHA-256 of every member.
 
+mod blocks;
+mod chunks;
+mod deflate;
 mod format;
+mod pipeline;
 
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 
-use report::{Reporter, Unit};
-use sha2::Digest as _;
+use rayon::prelude::*;
+use report::Reporter;
 
 use crate::output::Output;
 use crate::record::Digest;
 use crate::{Content, Error, Level, Written};
+use chunks::{Done, Large, Packed, Part, Unit, Workshop};
+use deflate::CHUNK;
 use format::{DosTime, Header, Method};
+
+/// The most small members that one unit of work has.
+const MEMBERS_A_UNIT: usize = 256;
 
 /// A member to be.
 pub(crate) struct Source<'a> {
@@ -40,94 +50,129 @@ pub(crate) struct Archive {
     central: Vec<u8>,
     entries: u64,
     raw: u64,
+    large: Growing,
+}
+
+/// The large member that is being written.
+#[derive(Default)]
+struct Growing {
+    offset: u64,
+    crc32: crc32fast::Hasher,
+    size: u64,
+    compressed: u64,
 }
 
 impl Archive {
     pub(crate) fn create(path: &Path, settings: Settings) -> Result<Archive, Error> {
-        Ok(Archive {
-            output: Output::create(path)?,
-            settings,
-            central: Vec::new(),
-            entries: 0,
-            raw: 0,
-        })
+        let output = Output::create(path)?;
+        Ok(Archive { output, settings, central: Vec::new(), entries: 0, raw: 0, large: Growing::default() })
     }
 
     /// Adds the members in the order given.
-    pub(crate) fn add(
-        &mut self,
-        sources: &[Source<'_>],
-        reporter: &dyn Reporter,
-    ) -> Result<Vec<Entry>, Error> {
-        let total = sources.iter().map(|source| source.content.size()).sum();
-        let name = self
-            .output
-            .path()
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        reporter.begin(&format!("writing {name}"), Some(total), Unit::Bytes);
+    pub(crate) fn add(&mut self, sources: &[Source<'_>], reporter: &dyn Reporter) -> Result<Vec<Entry>, Error> {
+        let workshop = Workshop::new(self.settings.level);
+        let units = units(&workshop, sources)?;
         let mut entries = Vec::with_capacity(sources.len());
-        let time = DosTime::from_epoch(self.settings.epoch);
-        for source in sources {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted {
-                    path: self.output.path().to_owned(),
-                });
-            }
-            let size = source.content.size();
-            let mut data = vec![0; size as usize];
-            let reader = source
-                .content
-                .open()
-                .map_err(|error| read_error(source.name, source.content, error))?;
-            reader
-                .read_exact_at(0, &mut data)
-                .map_err(|error| read_error(source.name, source.content, error))?;
-            let sha256: Digest = sha2::Sha256::digest(&data).into();
-            let crc32 = crc32fast::hash(&data);
-            let mut method = Method::Stored;
-            if self.settings.level != Level::None {
-                let mut compressor =
-                    libdeflater::Compressor::new(libdeflater::CompressionLvl::default());
-                let mut packed = vec![0; data.len()];
-                if let Ok(length) = compressor.deflate_compress(&data, &mut packed)
-                    && length < data.len()
-                {
-                    packed.truncate(length);
-                    data = packed;
-                    method = Method::Deflated;
+        pipeline::ordered(
+            units.into_iter(),
+            |unit| chunks::run(&workshop, sources, unit),
+            |done| {
+                if reporter.interrupted() {
+                    return Err(Error::Interrupted { path: self.output.path().to_owned() });
                 }
-            }
-            let header = Header {
-                name: source.name,
-                executable: source.executable,
-                method,
-                crc32,
-                size,
-                compressed: data.len() as u64,
-                offset: self.output.position(),
-                large: format::needs_large(size),
-            };
-            self.write(&header.local(time), source.name)?;
-            self.write(&data, source.name)?;
-            self.central.extend(header.central(time));
-            self.entries += 1;
-            self.raw += size;
-            reporter.advance(size);
-            entries.push(Entry { sha256, size });
-        }
-        reporter.end();
+                match done {
+                    Done::Small(members) => {
+                        for packed in members {
+                            let source = &sources[packed.index];
+                            self.write_small(source, &packed).map_err(|error| self.write_error(source.name, error))?;
+                            entries.push(Entry { sha256: packed.sha256, size: source.content.size() });
+                            reporter.advance(source.content.size());
+                        }
+                    }
+                    Done::Chunk(large, part) => {
+                        let source = &sources[large.index];
+                        reporter.advance(part.size);
+                        let is_last = part.number + 1 == Large::chunks(source.content.size());
+                        self.write_part(source, large.method, &part)
+                            .and_then(|()| if is_last { self.close_large(source, large.method) } else { Ok(()) })
+                            .map_err(|error| self.write_error(source.name, error))?;
+                        part.give_back(&workshop);
+                        if is_last {
+                            entries.push(Entry { sha256: large.digest(&workshop), size: source.content.size() });
+                        }
+                    }
+                }
+                Ok(())
+            },
+        )?;
         Ok(entries)
     }
 
-    fn write(&mut self, bytes: &[u8], member: &str) -> Result<(), Error> {
-        self.output.write_all(bytes).map_err(|source| Error::Write {
-            path: self.output.path().to_owned(),
-            member: Some(member.to_owned()),
-            source,
-        })
+    fn write_small(&mut self, source: &Source<'_>, packed: &Packed) -> io::Result<()> {
+        let header = Header {
+            name: source.name,
+            executable: source.executable,
+            method: packed.method,
+            crc32: packed.crc32,
+            size: source.content.size(),
+            compressed: packed.data.len() as u64,
+            offset: self.output.position(),
+            large: false,
+        };
+        self.output.write_all(&header.local(self.time()))?;
+        self.output.write_all(&packed.data)?;
+        self.enter(&header);
+        Ok(())
+    }
+
+    /// Writes a chunk; before the first one, a header without sizes to hold the place.
+    fn write_part(&mut self, source: &Source<'_>, method: Method, part: &Part) -> io::Result<()> {
+        if part.number == 0 {
+            self.output.open()?;
+            self.large = Growing { offset: self.output.position(), ..Growing::default() };
+            let place = self.large_header(source, method);
+            self.output.write_all(&place.local(self.time()))?;
+        }
+        self.large.crc32.combine(&part.crc32);
+        self.large.size += part.size;
+        self.large.compressed += part.len() as u64;
+        self.output.write_all(part)
+    }
+
+    /// Puts the sizes into the header.
+    fn close_large(&mut self, source: &Source<'_>, method: Method) -> io::Result<()> {
+        let header = self.large_header(source, method);
+        self.output.correct(header.offset, &header.local(self.time()))?;
+        self.output.settle()?;
+        self.enter(&header);
+        Ok(())
+    }
+
+    fn large_header<'a>(&self, source: &Source<'a>, method: Method) -> Header<'a> {
+        Header {
+            name: source.name,
+            executable: source.executable,
+            method,
+            crc32: self.large.crc32.clone().finalize(),
+            size: self.large.size,
+            compressed: self.large.compressed,
+            offset: self.large.offset,
+            large: format::needs_large(source.content.size()),
+        }
+    }
+
+    fn time(&self) -> DosTime {
+        DosTime::from_epoch(self.settings.epoch)
+    }
+
+    fn enter(&mut self, header: &Header<'_>) {
+        self.central.extend(header.central(self.time()));
+        self.entries += 1;
+        self.raw += header.size;
+    }
+
+    fn write_error(&self, member: &str, source: io::Error) -> Error {
+        Error::Write { path: self.output.path().to_owned(), member: Some(member.to_owned()), source }
     }
 
     /// Writes the central directory and moves the file to its name.
@@ -138,13 +183,43 @@ impl Archive {
         self.output
             .write_all(&self.central)
             .and_then(|()| self.output.write_all(&end))
-            .map_err(|source| Error::Write {
-                path,
-                member: None,
-                source,
-            })?;
+            .map_err(|source| Error::Write { path, member: None, source })?;
         self.output.finish(self.entries, self.raw)
     }
+}
+
+/// Cuts the work: large members into chunks, small ones gathered until they fill one.
+fn units<'a>(workshop: &Workshop, sources: &'a [Source<'a>]) -> Result<Vec<Unit<'a>>, Error> {
+    let methods: Vec<Option<Method>> = sources
+        .par_iter()
+        .map(|source| {
+            let is_large = source.content.size() > CHUNK as u64;
+            let shrinks = is_large.then(|| chunks::shrinks(workshop, source)).transpose()?;
+            Ok(shrinks.map(|shrinks| if shrinks { Method::Deflated } else { Method::Stored }))
+        })
+        .collect::<Result<_, Error>>()?;
+    let mut units = Vec::new();
+    let mut begin = 0;
+    let mut bytes = 0;
+    for (index, method) in methods.into_iter().enumerate() {
+        let size = sources[index].content.size();
+        bytes += size;
+        if begin < index && (method.is_some() || bytes > CHUNK as u64 || index - begin == MEMBERS_A_UNIT) {
+            units.push(Unit::Small(begin..index));
+            begin = index;
+            bytes = size;
+        }
+        if let Some(method) = method {
+            let large = Arc::new(Large::new(index, &sources[index], method));
+            units.extend((0..Large::chunks(size)).map(|number| Unit::Chunk(Arc::clone(&large), number)));
+            begin = index + 1;
+            bytes = 0;
+        }
+    }
+    if begin < sources.len() {
+        units.push(Unit::Small(begin..sources.len()));
+    }
+    Ok(units)
 }
 
 /// The error for a content that could not be read.
@@ -152,15 +227,9 @@ pub(crate) fn read_error(member: &str, content: &dyn Content, source: io::Error)
     let member = member.to_owned();
     let origin = content.origin().map(Path::to_owned);
     match source.kind() {
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => Error::SizeChanged {
-            member,
-            origin,
-            expected: content.size(),
-        },
-        _ => Error::Read {
-            member,
-            origin,
-            source,
-        },
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => {
+            Error::SizeChanged { member, origin, expected: content.size() }
+        }
+        _ => Error::Read { member, origin, source },
     }
 }

@@ -1,0 +1,316 @@
+//! Input: one unit of work, a run of small members or one chunk of a large one. Output: its bytes as the archive has
+//! them, with checksums. Each byte is read once: hash, checksum and compression take it from the same window.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::{Deref, Range};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use libdeflater::Compressor;
+use ring::digest::{Context, SHA256};
+
+use super::deflate::{self, CHUNK, Place};
+use super::format::Method;
+use super::{Source, read_error};
+use crate::record::Digest;
+use crate::{Error, Level, Reader};
+
+/// Buffers and compressors that are used again: a fresh 4 MiB buffer costs a thousand page faults.
+pub(super) struct Workshop {
+    level: Level,
+    buffers: Mutex<Vec<Vec<u8>>>,
+    compressors: Mutex<Vec<Compressor>>,
+}
+
+impl Workshop {
+    pub(super) fn new(level: Level) -> Workshop {
+        Workshop { level, buffers: Mutex::default(), compressors: Mutex::default() }
+    }
+
+    fn buffer(&self) -> Vec<u8> {
+        lock(&self.buffers).pop().unwrap_or_default()
+    }
+
+    pub(super) fn give_back(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        lock(&self.buffers).push(buffer);
+    }
+
+    fn with_compressor<T>(&self, use_it: impl FnOnce(&mut Compressor) -> T) -> Option<T> {
+        let pooled = lock(&self.compressors).pop();
+        let mut compressor = pooled.or_else(|| deflate::compressor(self.level))?;
+        let result = use_it(&mut compressor);
+        lock(&self.compressors).push(compressor);
+        Some(result)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing is left half-done under these locks, so a panic elsewhere does not spoil what they guard.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One unit of work.
+pub(super) enum Unit<'a> {
+    /// Members that fit one chunk together, by index.
+    Small(Range<usize>),
+    /// A chunk of a member.
+    Chunk(Arc<Large<'a>>, usize),
+}
+
+/// What a unit became.
+pub(super) enum Done<'a> {
+    Small(Vec<Packed>),
+    Chunk(Arc<Large<'a>>, Part),
+}
+
+/// A small member, ready to be written.
+pub(super) struct Packed {
+    pub(super) index: usize,
+    pub(super) method: Method,
+    pub(super) crc32: u32,
+    pub(super) sha256: Digest,
+    pub(super) data: Vec<u8>,
+}
+
+/// A chunk of a large member, ready to be written.
+pub(super) struct Part {
+    /// Which chunk it is.
+    pub(super) number: usize,
+    pub(super) crc32: crc32fast::Hasher,
+    pub(super) size: u64,
+    data: PartData,
+}
+
+enum PartData {
+    Deflated(Vec<u8>),
+    Window(Arc<Vec<u8>>),
+}
+
+impl Deref for Part {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.data {
+            PartData::Deflated(bytes) => bytes,
+            PartData::Window(bytes) => bytes,
+        }
+    }
+}
+
+impl Part {
+    pub(super) fn give_back(self, workshop: &Workshop) {
+        match self.data {
+            PartData::Deflated(bytes) => workshop.give_back(bytes),
+            PartData::Window(bytes) => workshop.take_back(bytes),
+        }
+    }
+}
+
+impl Workshop {
+    /// Takes the window back when nobody else holds it any more.
+    fn take_back(&self, window: Arc<Vec<u8>>) {
+        if let Some(buffer) = Arc::into_inner(window) {
+            self.give_back(buffer);
+        }
+    }
+}
+
+/// A member of more than one chunk. Its chunks are compressed in any order; the hash follows in the right one.
+pub(super) struct Large<'a> {
+    pub(super) index: usize,
+    pub(super) method: Method,
+    source: &'a Source<'a>,
+    reader: OnceLock<Reader>,
+    opening: Mutex<()>,
+    hash: Mutex<Hash>,
+    /// Windows that were read and are not hashed yet.
+    waiting: Mutex<BTreeMap<usize, Arc<Vec<u8>>>>,
+}
+
+struct Hash {
+    context: Context,
+    next: usize,
+}
+
+impl<'a> Large<'a> {
+    pub(super) fn new(index: usize, source: &'a Source<'a>, method: Method) -> Large<'a> {
+        Large {
+            index,
+            method,
+            source,
+            reader: OnceLock::new(),
+            opening: Mutex::default(),
+            hash: Mutex::new(Hash { context: Context::new(&SHA256), next: 0 }),
+            waiting: Mutex::default(),
+        }
+    }
+
+    pub(super) fn chunks(size: u64) -> usize {
+        size.div_ceil(CHUNK as u64) as usize
+    }
+
+    fn reader(&self) -> io::Result<&Reader> {
+        let _guard = lock(&self.opening);
+        if let Some(reader) = self.reader.get() {
+            return Ok(reader);
+        }
+        let reader = self.source.content.open()?;
+        Ok(self.reader.get_or_init(|| reader))
+    }
+
+    /// Leaves a window to be hashed, and hashes all that are next, unless another thread is at it.
+    fn hash(&self, workshop: &Workshop, number: usize, window: Arc<Vec<u8>>) {
+        lock(&self.waiting).insert(number, window);
+        loop {
+            let Ok(mut hash) = self.hash.try_lock() else { return };
+            self.hash_waiting(workshop, &mut hash);
+            let next = hash.next;
+            drop(hash);
+            // A window that came after the last look, while the hash was still locked, would lie there for ever.
+            if !lock(&self.waiting).contains_key(&next) {
+                return;
+            }
+        }
+    }
+
+    fn hash_waiting(&self, workshop: &Workshop, hash: &mut Hash) {
+        loop {
+            let Some(window) = lock(&self.waiting).remove(&hash.next) else { return };
+            hash.context.update(&window);
+            hash.next += 1;
+            workshop.take_back(window);
+        }
+    }
+
+    /// The hash of the member; every chunk has been worked on.
+    pub(super) fn digest(&self, workshop: &Workshop) -> Digest {
+        let mut hash = lock(&self.hash);
+        self.hash_waiting(workshop, &mut hash);
+        digest(hash.context.clone())
+    }
+}
+
+fn digest(context: Context) -> Digest {
+    let mut bytes = Digest::default();
+    bytes.copy_from_slice(context.finish().as_ref());
+    bytes
+}
+
+/// Works on one unit.
+pub(super) fn run<'a>(workshop: &Workshop, sources: &'a [Source<'a>], unit: Unit<'a>) -> Result<Done<'a>, Error> {
+    match unit {
+        Unit::Small(range) => {
+            range.map(|index| small(workshop, &sources[index], index)).collect::<Result<_, _>>().map(Done::Small)
+        }
+        Unit::Chunk(large, number) => {
+            let part = chunk(workshop, &large, number)?;
+            Ok(Done::Chunk(large, part))
+        }
+    }
+}
+
+fn small(workshop: &Workshop, source: &Source<'_>, index: usize) -> Result<Packed, Error> {
+    let size = source.content.size();
+    let mut window = workshop.buffer();
+    window.resize(size as usize, 0);
+    let reader = source.content.open().map_err(|error| read_error(source.name, source.content, error))?;
+    read(&reader, source, 0, &mut window)?;
+    drop(reader);
+    let mut context = Context::new(&SHA256);
+    context.update(&window);
+    let crc32 = crc32fast::hash(&window);
+    let mut output = workshop.buffer();
+    let deflated = if is_packed(source.name) {
+        None
+    } else {
+        output.resize(window.len(), 0);
+        workshop.with_compressor(|compressor| compressor.deflate_compress(&window, &mut output).ok()).flatten()
+    };
+    // Copies, so that the members of a unit that wait to be written hold no more memory than their bytes need.
+    let (method, data) = match deflated {
+        Some(length) if length < window.len() => (Method::Deflated, output[..length].to_vec()),
+        _ => (Method::Stored, window.as_slice().to_vec()),
+    };
+    workshop.give_back(window);
+    workshop.give_back(output);
+    Ok(Packed { index, method, crc32, sha256: digest(context), data })
+}
+
+fn chunk(workshop: &Workshop, large: &Large<'_>, number: usize) -> Result<Part, Error> {
+    let source = large.source;
+    let size = source.content.size();
+    let start = number as u64 * CHUNK as u64;
+    let length = (size - start).min(CHUNK as u64) as usize;
+    let mut window = workshop.buffer();
+    window.resize(length, 0);
+    let reader = large.reader().map_err(|error| read_error(source.name, source.content, error))?;
+    read(reader, source, start, &mut window)?;
+    let mut crc32 = crc32fast::Hasher::new();
+    crc32.update(&window);
+    let window = Arc::new(window);
+    large.hash(workshop, number, Arc::clone(&window));
+    let size_of_part = length as u64;
+    let mut output = workshop.buffer();
+    let deflated = (large.method == Method::Deflated).then(|| {
+        let place = if start + length as u64 == size { Place::Last } else { Place::Inner };
+        workshop.with_compressor(|compressor| deflate::part(compressor, &window, place, &mut output))
+    });
+    let data = if deflated.flatten().is_some() {
+        workshop.take_back(window);
+        PartData::Deflated(output)
+    } else {
+        workshop.give_back(output);
+        PartData::Window(window)
+    };
+    Ok(Part { number, crc32, size: size_of_part, data })
+}
+
+/// Reads a window; behind the last one nothing must follow.
+fn read(reader: &Reader, source: &Source<'_>, start: u64, window: &mut [u8]) -> Result<(), Error> {
+    let fail = |error| read_error(source.name, source.content, error);
+    reader.read_exact_at(start, window).map_err(fail)?;
+    let end = start + window.len() as u64;
+    if end == source.content.size() {
+        match reader.read_at(end, &mut [0]) {
+            Ok(0) => {}
+            Ok(_) => return Err(fail(io::Error::new(io::ErrorKind::InvalidData, "more bytes than announced"))),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+            Err(error) => return Err(fail(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Suffixes of files that a compressor has been at already.
+const PACKED: [&str; 11] = [".kpack", ".xz", ".zst", ".gz", ".tgz", ".bz2", ".zip", ".whl", ".png", ".jpg", ".lz4"];
+
+/// Whether the name says that deflate would find nothing.
+pub(super) fn is_packed(name: &str) -> bool {
+    PACKED.iter().any(|suffix| name.ends_with(suffix))
+}
+
+/// Windows of a member that are tried before the whole of it, and their size.
+const PROBES: u64 = 16;
+const PROBE: usize = 16 << 10;
+
+/// Whether a large member is worth compressing: its name does not say that it is compressed, and not all of the
+/// windows that are tried, spread evenly, stay as large as they are. Reads 256 KiB.
+pub(super) fn shrinks(workshop: &Workshop, source: &Source<'_>) -> Result<bool, Error> {
+    if workshop.level == Level::None || is_packed(source.name) {
+        return Ok(false);
+    }
+    let fail = |error| read_error(source.name, source.content, error);
+    let reader = source.content.open().map_err(fail)?;
+    let step = source.content.size() / PROBES;
+    let (mut window, mut output) = (vec![0; PROBE], vec![0; PROBE]);
+    for probe in 0..PROBES {
+        reader.read_exact_at(probe * step, &mut window).map_err(fail)?;
+        let length = workshop.with_compressor(|compressor| compressor.deflate_compress(&window, &mut output).ok());
+        // Noise loses a little to its code tables now and then; 2 % less is no noise.
+        if matches!(length, Some(Some(length)) if length < PROBE - PROBE / 50) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
