@@ -1,1 +1,27 @@
-//! elf
+//! Input: a random-access file ([`positioned_io::ReadAt`]) and an [`Edit`]. Output: what its headers say ([`Elf`])
+//! and how to change them ([`Patch`]: bytes laid over the original and appended to it).
+//!
+//! Nothing here loads a file: reading costs some kilobytes whatever the size, and an edited file is a [`Patched`] view
+//! of the original until somebody copies it.
+
+mod edit;
+mod emit;
+mod error;
+mod file;
+mod image;
+mod note;
+mod patch;
+mod pe;
+mod read;
+mod rewrite;
+mod room;
+mod symbols;
+mod version;
+
+pub use edit::{Edit, NeededEdit, SearchPath, SearchPathTag};
+pub use error::Error;
+pub use file::edit_file;
+pub use image::Segment;
+pub use patch::{Outcome, Patch, Patched};
+pub use pe::is_pe;
+pub use read::{Elf, Kind, Section, VersionNeed};

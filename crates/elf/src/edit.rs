@@ -1,0 +1,372 @@
+//! Input: an [`Edit`], what should be different, and a random-access file. Output: a [`Patch`].
+//!
+//! The edit is first worked out on names ([`Wanted`]: the dynamic section as it should be); where the bytes go is
+//! decided in `rewrite`. At the end the patched file is read back, and a difference is an error.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use object::elf;
+use positioned_io::ReadAt;
+
+use crate::image::{DynamicEntry, Image, Source, StringTable};
+use crate::read::{Kind, kind};
+use crate::version::{self, NeedRecord};
+use crate::{Elf, Error, Outcome, Patch, Patched, rewrite};
+
+/// What to change in an executable or shared library. All of it is done in one pass.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Edit {
+    /// The search path for needed libraries; `None` leaves both tags alone.
+    pub search_path: Option<SearchPath>,
+    /// How the search path is written; the other tag is removed.
+    pub search_path_tag: SearchPathTag,
+    /// The new DT_SONAME. The name inside the base version definition stays, as nothing reads it.
+    pub soname: Option<String>,
+    /// Changes to DT_NEEDED, applied one after the other.
+    pub needed: Vec<NeededEdit>,
+}
+
+/// A change of the search path. Entries may hold several paths joined with `:`; repeated and empty ones are dropped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SearchPath {
+    /// Exactly these entries; none removes the search path.
+    Set(Vec<String>),
+    /// The entries the loader honours today, then these. With no entries it only converts between the two tags.
+    Add(Vec<String>),
+}
+
+/// The tag that holds the search path.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SearchPathTag {
+    /// DT_RPATH: before `LD_LIBRARY_PATH`, and valid for the libraries' own needs too.
+    #[default]
+    Rpath,
+    /// DT_RUNPATH: after `LD_LIBRARY_PATH`, for this file's needs only.
+    Runpath,
+}
+
+/// A change of DT_NEEDED.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NeededEdit {
+    /// Behind the others; nothing when it is there already.
+    Add(String),
+    /// With the versions needed of it: its symbols are then taken from any library, in any version. Nothing when it
+    /// is not there.
+    Remove(String),
+    /// In the same place, and in the versions needed (`.gnu.version_r`), where glibc insists on it.
+    Replace {
+        /// The name as it is now; nothing happens when it is not there.
+        from: String,
+        /// The new name. When that is needed already, the two become one.
+        to: String,
+    },
+}
+
+impl Edit {
+    /// Works out which bytes of the file change. The file is neither loaded nor written.
+    ///
+    /// Static programs and edits that change nothing give an empty patch; [`Patch::outcome`] tells which.
+    ///
+    /// # Errors
+    /// [`Error::NotElf`], [`Error::Machine`], [`Error::NotLinked`] for what is not edited, [`Error::Text`] for names
+    /// that cannot be stored, and those of [`Elf::read`].
+    pub fn plan(&self, reader: &dyn ReadAt) -> Result<Patch, Error> {
+        self.check()?;
+        let source = Source { reader };
+        let image = Image::read(source)?.ok_or(Error::NotElf)?;
+        let before = Elf::from_image(&image, source)?;
+        let size = source.size()?;
+        match kind(&image, before.interpreter.is_some(), before.soname.is_some()) {
+            Kind::Executable | Kind::SharedLibrary => {}
+            Kind::StaticExecutable => return Ok(Patch::empty(size, Outcome::NotDynamic)),
+            Kind::DebugOnly => return Err(Error::NotLinked { kind: "a separate debug file" }),
+            Kind::Relocatable => return Err(Error::NotLinked { kind: "an object file" }),
+            Kind::Other => return Err(Error::NotLinked { kind: "a core dump or an unknown kind of ELF file" }),
+        }
+        check_machine(&image)?;
+        if image.dynamic.is_none() {
+            return Err(Error::malformed("program header table", "a dynamic executable or library without PT_DYNAMIC"));
+        }
+        let current = Current::read(&image, source)?;
+        let wanted = self.wanted(&current);
+        if wanted.changes_nothing(&current) {
+            return Ok(Patch::empty(size, Outcome::Unchanged));
+        }
+        let patch = rewrite::rewrite(image, source, size, &current, &wanted)?;
+        let after = Elf::read(&Patched::new(reader, patch.clone()))?.ok_or(Error::NotElf)?;
+        wanted.check(&before, &after)?;
+        Ok(patch)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let paths = self.search_path.iter().flat_map(|path| match path {
+            SearchPath::Set(entries) | SearchPath::Add(entries) => entries,
+        });
+        let needed = self.needed.iter().flat_map(|edit| match edit {
+            NeededEdit::Add(name) | NeededEdit::Remove(name) => vec![name],
+            NeededEdit::Replace { from, to } => vec![from, to],
+        });
+        let names: Vec<&String> = needed.chain(&self.soname).collect();
+        let refuse = |text: &str, why| Err(Error::Text { text: text.to_owned(), why });
+        if let Some(text) = paths.chain(names.iter().copied()).find(|text| text.contains('\0')) {
+            return refuse(text, "it holds a zero byte, which ends names there");
+        }
+        if names.iter().any(|name| name.is_empty()) {
+            return refuse("", "a library's name cannot be empty");
+        }
+        Ok(())
+    }
+
+    fn wanted(&self, current: &Current) -> Wanted {
+        let mut wanted =
+            Wanted { entries: current.entries.clone(), renamed: BTreeMap::new(), removed: BTreeSet::new() };
+        if let Some(path) = &self.search_path {
+            wanted.set_search_path(path, self.search_path_tag);
+        }
+        if let Some(soname) = &self.soname {
+            wanted.set_text(elf::DT_SONAME, soname.as_bytes());
+        }
+        for edit in &self.needed {
+            match edit {
+                NeededEdit::Add(name) => wanted.add_needed(name.as_bytes()),
+                NeededEdit::Remove(name) => wanted.remove_needed(name.as_bytes()),
+                NeededEdit::Replace { from, to } => wanted.replace_needed(from.as_bytes(), to.as_bytes()),
+            }
+        }
+        wanted.close_versions(current);
+        wanted
+    }
+}
+
+fn check_machine(image: &Image) -> Result<(), Error> {
+    let machine = elf::Machine(image.machine);
+    let is_little = matches!(image.endian, object::Endianness::Little);
+    if machine == elf::EM_X86_64 && image.is_64 && is_little {
+        return Ok(());
+    }
+    let name = match machine {
+        elf::EM_X86_64 => "x86-64 in 32-bit or big-endian form",
+        elf::EM_AMDGPU => "AMD GPU code",
+        elf::EM_AARCH64 => "AArch64",
+        elf::EM_386 => "32-bit x86",
+        elf::EM_RISCV => "RISC-V",
+        elf::EM_PPC64 => "PowerPC 64",
+        elf::EM_S390 => "S/390",
+        elf::EM_ARM => "32-bit ARM",
+        _ => "not one of the common ones",
+    };
+    Err(Error::Machine { machine: machine.0, name })
+}
+
+/// The value of a dynamic entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// A number or address, as it is.
+    Number(u64),
+    /// A name.
+    Text(Vec<u8>),
+}
+
+/// A dynamic entry with its name, where it has one that edits are about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) tag: elf::DynamicTag,
+    pub(crate) value: Value,
+}
+
+/// The dynamic section by names, and the chain of needed versions.
+#[derive(Debug)]
+pub(crate) struct Current {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) needs: Vec<(Vec<u8>, NeedRecord)>,
+    pub(crate) strings: StringTable,
+    /// Names known to be in the string table, so that they need not be added again.
+    pub(crate) known: BTreeMap<Vec<u8>, u64>,
+}
+
+impl Current {
+    fn read(image: &Image, source: Source<'_>) -> Result<Self, Error> {
+        let missing = || Error::malformed("dynamic section", "it names no string table");
+        let strings = image.dynamic_strings()?.ok_or_else(missing)?;
+        let mut known = BTreeMap::new();
+        let mut text = |index: u64| -> Result<Vec<u8>, Error> {
+            let bytes = version::name(source, Some(strings), index)?;
+            known.entry(bytes.clone()).or_insert(index);
+            Ok(bytes)
+        };
+        let entries = image.dynamic.iter().flat_map(|dynamic| &dynamic.entries);
+        let entries = entries
+            .map(|&DynamicEntry { tag, value }| {
+                let tag = elf::DynamicTag(tag);
+                let is_name = [elf::DT_NEEDED, elf::DT_SONAME, elf::DT_RPATH, elf::DT_RUNPATH].contains(&tag);
+                Ok(Entry { tag, value: if is_name { Value::Text(text(value)?) } else { Value::Number(value) } })
+            })
+            .collect::<Result<_, Error>>()?;
+        let needs = version::needs(image, source)?
+            .into_iter()
+            .map(|record| Ok((text(record.library)?, record)))
+            .collect::<Result<_, Error>>()?;
+        Ok(Self { entries, needs, strings, known })
+    }
+}
+
+/// What the file should say.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) entries: Vec<Entry>,
+    /// Libraries renamed in the chain of needed versions: from the name in the file to the new one.
+    pub(crate) renamed: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Libraries that leave the chain of needed versions, by their name in the file.
+    pub(crate) removed: BTreeSet<Vec<u8>>,
+}
+
+impl Wanted {
+    fn changes_nothing(&self, current: &Current) -> bool {
+        let touched = |library: &Vec<u8>| self.renamed.contains_key(library) || self.removed.contains(library);
+        self.entries == current.entries && !current.needs.iter().any(|(library, _)| touched(library))
+    }
+
+    fn text(&self, tag: elf::DynamicTag) -> Option<&[u8]> {
+        self.entries.iter().find_map(|entry| match &entry.value {
+            Value::Text(text) if entry.tag == tag => Some(text.as_slice()),
+            _ => None,
+        })
+    }
+
+    fn set_text(&mut self, tag: elf::DynamicTag, text: &[u8]) {
+        let value = Value::Text(text.to_vec());
+        match self.entries.iter_mut().find(|entry| entry.tag == tag) {
+            Some(entry) => entry.value = value,
+            None => self.entries.push(Entry { tag, value }),
+        }
+    }
+
+    fn set_search_path(&mut self, path: &SearchPath, tag: SearchPathTag) {
+        let old = self.text(elf::DT_RUNPATH).or(self.text(elf::DT_RPATH)).unwrap_or_default().to_vec();
+        let (old, entries) = match path {
+            SearchPath::Set(entries) => (Vec::new(), entries),
+            SearchPath::Add(entries) => (old, entries),
+        };
+        let mut seen = BTreeSet::new();
+        let mut kept = Vec::new();
+        let added = entries.iter().flat_map(|entry| entry.as_bytes().split(|&byte| byte == b':'));
+        for entry in old.split(|&byte| byte == b':').chain(added) {
+            if !entry.is_empty() && seen.insert(entry) {
+                kept.push(entry);
+            }
+        }
+        let joined = kept.join(&b':');
+        let tag = match tag {
+            SearchPathTag::Rpath => elf::DT_RPATH,
+            SearchPathTag::Runpath => elf::DT_RUNPATH,
+        };
+        let is_path = |entry: &Entry| entry.tag == elf::DT_RPATH || entry.tag == elf::DT_RUNPATH;
+        let place = self.entries.iter().position(is_path).unwrap_or(self.entries.len());
+        self.entries.retain(|entry| !is_path(entry));
+        if !joined.is_empty() {
+            self.entries.insert(place, Entry { tag, value: Value::Text(joined) });
+        }
+    }
+
+    fn is_needed(entry: &Entry, name: &[u8]) -> bool {
+        entry.tag == elf::DT_NEEDED && matches!(&entry.value, Value::Text(text) if text == name)
+    }
+
+    fn add_needed(&mut self, name: &[u8]) {
+        if self.entries.iter().any(|entry| Self::is_needed(entry, name)) {
+            return;
+        }
+        let place = self.entries.iter().rposition(|entry| entry.tag == elf::DT_NEEDED).map_or(0, |last| last + 1);
+        self.entries.insert(place, Entry { tag: elf::DT_NEEDED, value: Value::Text(name.to_vec()) });
+    }
+
+    fn remove_needed(&mut self, name: &[u8]) {
+        let before = self.entries.len();
+        self.entries.retain(|entry| !Self::is_needed(entry, name));
+        if self.entries.len() == before {
+            return;
+        }
+        self.removed.insert(name.to_vec());
+        let renamed_to_it: Vec<_> =
+            self.renamed.iter().filter(|(_, to)| *to == name).map(|(from, _)| from.clone()).collect();
+        for from in renamed_to_it {
+            self.renamed.remove(&from);
+            self.removed.insert(from);
+        }
+    }
+
+    fn replace_needed(&mut self, from: &[u8], to: &[u8]) {
+        if from == to || !self.entries.iter().any(|entry| Self::is_needed(entry, from)) {
+            return;
+        }
+        let mut present = self.entries.iter().any(|entry| Self::is_needed(entry, to));
+        self.entries.retain_mut(|entry| {
+            if !Self::is_needed(entry, from) {
+                return true;
+            }
+            entry.value = Value::Text(to.to_vec());
+            !std::mem::replace(&mut present, true)
+        });
+        for target in self.renamed.values_mut().filter(|target| *target == from) {
+            *target = to.to_vec();
+        }
+        self.renamed.entry(from.to_vec()).or_insert_with(|| to.to_vec());
+    }
+
+    /// Keeps the tags of the chain of needed versions in step with what leaves it, and drops what does not concern it.
+    fn close_versions(&mut self, current: &Current) {
+        let in_chain = |library: &Vec<u8>| current.needs.iter().any(|(name, _)| name == library);
+        // A library removed and then added again is needed under its name: its versions stay.
+        let entries = &self.entries;
+        self.removed
+            .retain(|library| in_chain(library) && !entries.iter().any(|entry| Self::is_needed(entry, library)));
+        self.renamed.retain(|library, _| in_chain(library));
+        let kept = current.needs.iter().filter(|(library, _)| !self.removed.contains(library)).count();
+        if kept == current.needs.len() {
+            return;
+        }
+        if kept == 0 {
+            self.entries.retain(|entry| entry.tag != elf::DT_VERNEED && entry.tag != elf::DT_VERNEEDNUM);
+        }
+        for entry in self.entries.iter_mut().filter(|entry| entry.tag == elf::DT_VERNEEDNUM) {
+            entry.value = Value::Number(kept as u64);
+        }
+    }
+
+    /// Compares the file read back with what was wanted, and everything else with what it was.
+    fn check(&self, before: &Elf, after: &Elf) -> Result<(), Error> {
+        let lossy = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+        let texts = |tag| {
+            let texts = self.entries.iter().filter_map(move |entry| match &entry.value {
+                Value::Text(text) if entry.tag == tag => Some(lossy(text)),
+                _ => None,
+            });
+            texts.collect::<Vec<_>>()
+        };
+        let same = |what, found: String, wanted: String| {
+            if found == wanted { Ok(()) } else { Err(Error::ReadBack { what, found, wanted }) }
+        };
+        let shown = |text: &Option<String>| text.clone().unwrap_or_default();
+        let first = |tag| texts(tag).first().cloned().unwrap_or_default();
+        same("DT_RPATH", shown(&after.rpath), first(elf::DT_RPATH))?;
+        same("DT_RUNPATH", shown(&after.runpath), first(elf::DT_RUNPATH))?;
+        same("DT_SONAME", shown(&after.soname), first(elf::DT_SONAME))?;
+        same("DT_NEEDED", after.needed.join(" "), texts(elf::DT_NEEDED).join(" "))?;
+        let needs: Vec<_> = before
+            .version_needs
+            .iter()
+            .filter(|need| !self.removed.contains(need.library.as_bytes()))
+            .map(|need| {
+                let renamed = self.renamed.get(need.library.as_bytes()).map(|to| lossy(to));
+                (renamed.unwrap_or_else(|| need.library.clone()), need.versions.clone())
+            })
+            .collect();
+        let found: Vec<_> =
+            after.version_needs.iter().map(|need| (need.library.clone(), need.versions.clone())).collect();
+        same("the table of needed versions", format!("{found:?}"), format!("{needs:?}"))?;
+        same("the versions defined", after.version_definitions.join(" "), before.version_definitions.join(" "))?;
+        same("PT_INTERP", shown(&after.interpreter), shown(&before.interpreter))?;
+        same("the build ID", format!("{:?}", after.build_id), format!("{:?}", before.build_id))?;
+        same("the kind of file", format!("{:?}", after.kind), format!("{:?}", before.kind))
+    }
+}

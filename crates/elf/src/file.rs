@@ -1,0 +1,47 @@
+//! Input: the path of an ELF file and an [`Edit`]. Output: the edited file in its place.
+
+use std::io;
+use std::path::Path;
+
+use fs_err::File;
+
+use crate::{Edit, Error, Outcome};
+
+/// Edits a file: a copy beside it is edited and moved into its place, so that the file is either as before or edited
+/// whole, and other hard links keep the original. Mode bits are kept; a symbolic link is followed and stays. When
+/// nothing changes ([`Outcome::Unchanged`], [`Outcome::NotDynamic`]) nothing is written.
+///
+/// Where the file system can share blocks between files the copy costs nothing; elsewhere it is as large as the file.
+/// [`crate::Patch::apply`] edits a file in place for those who made it themselves.
+///
+/// # Errors
+/// [`Error::File`] with the path; its source is what [`Edit::plan`] or the operating system said. The file is untouched.
+pub fn edit_file(path: &Path, edit: &Edit) -> Result<Outcome, Error> {
+    let read = |source: io::Error| Error::file("read", path, source);
+    let change = |source: io::Error| Error::file("edit", path, source);
+    let path = &fs_err::canonicalize(path).map_err(read)?;
+    let original = File::open(path).map_err(read)?;
+    let patch = edit.plan(original.file()).map_err(|source| Error::file("edit", path, source))?;
+    if patch.outcome != Outcome::Changed {
+        return Ok(patch.outcome);
+    }
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let mut copy = tempfile::Builder::new().prefix(".rocwheel-").tempfile_in(folder).map_err(change)?;
+    copy_content(original.file(), copy.as_file_mut()).map_err(change)?;
+    patch.apply(copy.as_file_mut()).map_err(change)?;
+    let permissions = original.metadata().map_err(read)?.permissions();
+    fs_err::set_permissions(copy.path(), permissions).map_err(change)?;
+    copy.persist(path).map_err(|error| change(error.error))?;
+    Ok(Outcome::Changed)
+}
+
+/// Shares the blocks where the file system can, and copies otherwise.
+fn copy_content<F: rustix::fd::AsFd + io::Read, G: rustix::fd::AsFd + io::Write>(
+    mut from: F,
+    to: &mut G,
+) -> io::Result<()> {
+    if rustix::fs::ioctl_ficlone(to.as_fd(), from.as_fd()).is_ok() {
+        return Ok(());
+    }
+    io::copy(&mut from, to).map(drop)
+}

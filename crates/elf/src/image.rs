@@ -1,0 +1,490 @@
+//! Input: a random-access file. Output: an [`Image`], its headers as plain 64-bit numbers, whatever the class and
+//! byte order of the file.
+//!
+//! Only headers are read, each through one bounded read: a 1.3 GB library costs some tens of kilobytes.
+
+use std::io;
+
+use object::elf;
+use object::endian::Endianness;
+use object::pod::{self, Pod};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionHeader as RawSectionHeader};
+use positioned_io::ReadAt;
+
+use crate::Error;
+
+/// No table of headers or section names is larger than this in any sane file (a million section headers).
+const TABLE_LIMIT: u64 = 64 << 20;
+/// Strings are read in windows of this many bytes.
+const STRING_WINDOW: u64 = 256;
+/// The longest string read: RPATHs of a few kilobytes exist, C++ symbol names are never read.
+const STRING_LIMIT: u64 = 1 << 20;
+
+/// A program header ("segment"): which part of the file the loader maps where, or where it finds something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// `p_type`, a `PT_*` constant.
+    pub kind: u32,
+    /// `p_flags`: 1 execute, 2 write, 4 read.
+    pub flags: u32,
+    /// File offset in bytes.
+    pub offset: u64,
+    /// Virtual address.
+    pub address: u64,
+    /// Physical address, which Linux ignores.
+    pub physical: u64,
+    /// Bytes in the file.
+    pub file_size: u64,
+    /// Bytes in memory; those behind `file_size` are zero.
+    pub memory_size: u64,
+    /// Alignment in bytes.
+    pub align: u64,
+}
+
+impl Segment {
+    pub(crate) fn is_load(&self) -> bool {
+        self.kind == elf::PT_LOAD.0
+    }
+
+    pub(crate) fn file_end(&self) -> u64 {
+        self.offset.saturating_add(self.file_size)
+    }
+
+    pub(crate) fn memory_end(&self) -> u64 {
+        self.address.saturating_add(self.memory_size)
+    }
+
+    /// Whether the file bytes `offset..offset + length` lie in this segment.
+    pub(crate) fn holds_offset(&self, offset: u64, length: u64) -> bool {
+        offset >= self.offset && offset.checked_add(length).is_some_and(|end| end <= self.file_end())
+    }
+}
+
+/// A section header as it is in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SectionHeader {
+    pub(crate) name: u32,
+    pub(crate) kind: u32,
+    pub(crate) flags: u64,
+    pub(crate) address: u64,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+    pub(crate) link: u32,
+    pub(crate) info: u32,
+    pub(crate) align: u64,
+}
+
+impl SectionHeader {
+    pub(crate) fn is_allocated(&self) -> bool {
+        self.flags & u64::from(elf::SHF_ALLOC.0) != 0
+    }
+
+    /// Bytes the section occupies in the file.
+    pub(crate) fn file_size(&self) -> u64 {
+        if self.kind == elf::SHT_NOBITS.0 { 0 } else { self.size }
+    }
+}
+
+/// An entry of the dynamic section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DynamicEntry {
+    pub(crate) tag: i64,
+    pub(crate) value: u64,
+}
+
+/// The dynamic section.
+#[derive(Debug, Clone)]
+pub(crate) struct Dynamic {
+    pub(crate) offset: u64,
+    pub(crate) address: u64,
+    /// Entries before the first `DT_NULL`.
+    pub(crate) entries: Vec<DynamicEntry>,
+    /// How many entries, the closing `DT_NULL` included, can be written without touching anything else.
+    pub(crate) capacity: usize,
+}
+
+impl Dynamic {
+    pub(crate) fn value(&self, tag: elf::DynamicTag) -> Option<u64> {
+        self.entries.iter().find(|entry| entry.tag == tag.0).map(|entry| entry.value)
+    }
+}
+
+/// Where a string table lies in the file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StringTable {
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+}
+
+/// A file with bounded reads and errors that name the structure.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) reader: &'a dyn ReadAt,
+}
+
+impl Source<'_> {
+    fn fill(&self, offset: u64, buffer: &mut [u8], what: &'static str) -> Result<(), Error> {
+        let length = buffer.len() as u64;
+        let truncated = Error::Truncated { what, offset, length };
+        if offset.checked_add(length).is_none_or(|end| end > i64::MAX as u64) {
+            return Err(truncated);
+        }
+        self.reader.read_exact_at(offset, buffer).map_err(|source| match source.kind() {
+            io::ErrorKind::UnexpectedEof => truncated,
+            _ => Error::Read { what, source },
+        })
+    }
+
+    /// `length` bytes at `offset`, at most `limit`. What the file cannot hold is refused before memory is taken for it.
+    pub(crate) fn bytes_up_to(
+        &self,
+        offset: u64,
+        length: u64,
+        limit: u64,
+        what: &'static str,
+    ) -> Result<Vec<u8>, Error> {
+        if length > limit {
+            return Err(Error::TooLarge { what, length, limit });
+        }
+        if length == 0 {
+            return Ok(Vec::new());
+        }
+        let last = offset.checked_add(length - 1).ok_or(Error::Truncated { what, offset, length })?;
+        if length > 4096 {
+            self.fill(last, &mut [0], what).map_err(|error| match error {
+                Error::Truncated { .. } => Error::Truncated { what, offset, length },
+                other => other,
+            })?;
+        }
+        let mut buffer = vec![0; length as usize];
+        self.fill(offset, &mut buffer, what)?;
+        Ok(buffer)
+    }
+
+    pub(crate) fn bytes(&self, offset: u64, length: u64, what: &'static str) -> Result<Vec<u8>, Error> {
+        self.bytes_up_to(offset, length, TABLE_LIMIT, what)
+    }
+
+    /// The zero-terminated string at `index` of `table`.
+    pub(crate) fn string(&self, table: StringTable, index: u64, what: &'static str) -> Result<Vec<u8>, Error> {
+        let mut text = Vec::new();
+        let mut position = index;
+        loop {
+            if position >= table.size {
+                return Err(Error::malformed(what, format!("string {index:#x} is not inside the string table")));
+            }
+            let length = STRING_WINDOW.min(table.size - position);
+            let offset = table.offset.saturating_add(position);
+            let window = self.bytes(offset, length, what)?;
+            if let Some(end) = window.iter().position(|&byte| byte == 0) {
+                text.extend_from_slice(&window[..end]);
+                return Ok(text);
+            }
+            text.extend_from_slice(&window);
+            position += length;
+            if text.len() as u64 > STRING_LIMIT {
+                return Err(Error::TooLarge { what, length: text.len() as u64, limit: STRING_LIMIT });
+            }
+        }
+    }
+
+    /// The size of the file in bytes, found by probing (some 60 reads of one byte): `ReadAt` does not tell it.
+    pub(crate) fn size(&self) -> Result<u64, Error> {
+        let exists = |offset: u64| match self.fill(offset, &mut [0], "end") {
+            Ok(()) => Ok(true),
+            Err(Error::Truncated { .. }) => Ok(false),
+            Err(other) => Err(other),
+        };
+        let mut high = 1 << 20;
+        while high < 1 << 62 && exists(high)? {
+            high *= 2;
+        }
+        let mut low = 0;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if exists(middle)? {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+}
+
+/// Casts the head of `bytes`; the structures have no alignment (feature `unaligned`), so only the length can be wrong.
+pub(crate) fn cast<T: Pod>(bytes: &[u8], what: &'static str) -> Result<T, Error> {
+    match pod::from_bytes::<T>(bytes) {
+        Ok((value, _)) => Ok(*value),
+        Err(()) => Err(Error::malformed(what, format!("{} bytes are too few", bytes.len()))),
+    }
+}
+
+fn cast_all<T: Pod>(bytes: &[u8], what: &'static str) -> Result<Vec<T>, Error> {
+    let (values, _) = pod::slice_from_bytes::<T>(bytes, bytes.len() / size_of::<T>())
+        .map_err(|()| Error::malformed(what, "its size is wrong"))?;
+    Ok(values.to_vec())
+}
+
+/// The headers of an ELF file.
+#[derive(Debug, Clone)]
+pub(crate) struct Image {
+    pub(crate) endian: Endianness,
+    pub(crate) is_64: bool,
+    pub(crate) file_type: u16,
+    pub(crate) machine: u16,
+    pub(crate) program_header_offset: u64,
+    pub(crate) section_header_offset: u64,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) sections: Vec<SectionHeader>,
+    /// The names of the sections, one blob.
+    pub(crate) section_names: Vec<u8>,
+    pub(crate) dynamic: Option<Dynamic>,
+}
+
+impl Image {
+    /// Reads the headers; `None` when the file does not begin with an ELF identification.
+    pub(crate) fn read(source: Source<'_>) -> Result<Option<Self>, Error> {
+        let mut ident = [0; 16];
+        let found = read_some(source, &mut ident)?;
+        if found < 4 || ident[..4] != elf::ELFMAG {
+            return Ok(None);
+        }
+        if found < ident.len() {
+            return Err(Error::Truncated { what: "identification", offset: 0, length: ident.len() as u64 });
+        }
+        let endian = match ident[5] {
+            1 => Endianness::Little,
+            2 => Endianness::Big,
+            other => return Err(Error::malformed("identification", format!("byte order {other} does not exist"))),
+        };
+        match ident[4] {
+            1 => Self::read_class::<elf::FileHeader32<Endianness>>(source, endian),
+            2 => Self::read_class::<elf::FileHeader64<Endianness>>(source, endian),
+            other => Err(Error::malformed("identification", format!("class {other} does not exist"))),
+        }
+        .map(Some)
+    }
+
+    fn read_class<H: FileHeader<Endian = Endianness>>(source: Source<'_>, endian: Endianness) -> Result<Self, Error> {
+        let header: H = cast(&source.bytes(0, size_of::<H>() as u64, "file header")?, "file header")?;
+        let mut image = Self {
+            endian,
+            is_64: header.is_type_64(),
+            file_type: header.e_type(endian).0,
+            machine: header.e_machine(endian).0,
+            program_header_offset: header.e_phoff(endian).into(),
+            section_header_offset: header.e_shoff(endian).into(),
+            segments: Vec::new(),
+            sections: Vec::new(),
+            section_names: Vec::new(),
+            dynamic: None,
+        };
+        let (segment_count, name_index) = image.read_sections(source, &header)?;
+        image.read_segments(source, &header, segment_count)?;
+        image.read_section_names(source, name_index)?;
+        image.dynamic = image.read_dynamic::<H>(source)?;
+        Ok(image)
+    }
+
+    /// Returns the number of program headers and the index of the section of names, which section 0 may override.
+    fn read_sections<H: FileHeader<Endian = Endianness>>(
+        &mut self,
+        source: Source<'_>,
+        header: &H,
+    ) -> Result<(u64, usize), Error> {
+        const WHAT: &str = "section header table";
+        let (endian, offset) = (self.endian, self.section_header_offset);
+        let mut count = u64::from(header.e_shnum(endian));
+        let mut segments = u64::from(header.e_phnum(endian));
+        let mut names = u32::from(header.e_shstrndx(endian).0);
+        let size = size_of::<H::SectionHeader>() as u64;
+        if offset == 0 {
+            return Ok((segments, 0));
+        }
+        if count == 0 || segments == u64::from(elf::PN_XNUM) || names == u32::from(elf::SHN_XINDEX.0) {
+            let first: H::SectionHeader = cast(&source.bytes(offset, size, WHAT)?, WHAT)?;
+            if count == 0 {
+                count = first.sh_size(endian).into();
+            }
+            if segments == u64::from(elf::PN_XNUM) {
+                segments = first.sh_info(endian).into();
+            }
+            if names == u32::from(elf::SHN_XINDEX.0) {
+                names = first.sh_link(endian);
+            }
+        }
+        if count == 0 {
+            return Ok((segments, 0));
+        }
+        if u64::from(header.e_shentsize(endian)) != size {
+            return Err(Error::malformed(
+                WHAT,
+                format!("entries of {} bytes instead of {size}", header.e_shentsize(endian)),
+            ));
+        }
+        let bytes = source.bytes(offset, count.saturating_mul(size), WHAT)?;
+        self.sections = cast_all::<H::SectionHeader>(&bytes, WHAT)?
+            .iter()
+            .map(|raw| SectionHeader {
+                name: raw.sh_name(endian),
+                kind: raw.sh_type(endian).0,
+                flags: raw.sh_flags(endian).0,
+                address: raw.sh_addr(endian).into(),
+                offset: raw.sh_offset(endian).into(),
+                size: raw.sh_size(endian).into(),
+                link: raw.sh_link(endian),
+                info: raw.sh_info(endian),
+                align: raw.sh_addralign(endian).into(),
+            })
+            .collect();
+        Ok((segments, names as usize))
+    }
+
+    fn read_segments<H: FileHeader<Endian = Endianness>>(
+        &mut self,
+        source: Source<'_>,
+        header: &H,
+        count: u64,
+    ) -> Result<(), Error> {
+        const WHAT: &str = "program header table";
+        let endian = self.endian;
+        let size = size_of::<H::ProgramHeader>() as u64;
+        if count == 0 {
+            return Ok(());
+        }
+        if u64::from(header.e_phentsize(endian)) != size {
+            return Err(Error::malformed(
+                WHAT,
+                format!("entries of {} bytes instead of {size}", header.e_phentsize(endian)),
+            ));
+        }
+        let bytes = source.bytes(self.program_header_offset, count.saturating_mul(size), WHAT)?;
+        self.segments = cast_all::<H::ProgramHeader>(&bytes, WHAT)?
+            .iter()
+            .map(|raw| Segment {
+                kind: raw.p_type(endian).0,
+                flags: raw.p_flags(endian).0,
+                offset: raw.p_offset(endian).into(),
+                address: raw.p_vaddr(endian).into(),
+                physical: raw.p_paddr(endian).into(),
+                file_size: raw.p_filesz(endian).into(),
+                memory_size: raw.p_memsz(endian).into(),
+                align: raw.p_align(endian).into(),
+            })
+            .collect();
+        Ok(())
+    }
+
+    fn read_section_names(&mut self, source: Source<'_>, index: usize) -> Result<(), Error> {
+        if index == 0 || self.sections.is_empty() {
+            return Ok(());
+        }
+        let Some(section) = self.sections.get(index) else {
+            return Err(Error::malformed(
+                "file header",
+                format!("the section of names is number {index}, which does not exist"),
+            ));
+        };
+        self.section_names = source.bytes(section.offset, section.file_size(), "table of section names")?;
+        Ok(())
+    }
+
+    fn read_dynamic<H: FileHeader<Endian = Endianness>>(&self, source: Source<'_>) -> Result<Option<Dynamic>, Error> {
+        const WHAT: &str = "dynamic section";
+        let Some(segment) = self.segments.iter().find(|segment| segment.kind == elf::PT_DYNAMIC.0) else {
+            return Ok(None);
+        };
+        if segment.file_size == 0 || self.has_no_content() {
+            return Ok(None);
+        }
+        // The loader reads it in memory, by address; the header's file offset is for tools. They agree in sound files.
+        let offset = self.offset_of(segment.address).unwrap_or(segment.offset);
+        let bytes = source.bytes(offset, segment.file_size, WHAT)?;
+        let all: Vec<DynamicEntry> = cast_all::<H::Dyn>(&bytes, WHAT)?
+            .iter()
+            .map(|raw| DynamicEntry { tag: raw.tag(self.endian).0, value: raw.val(self.endian) })
+            .collect();
+        let is_end = |entry: &DynamicEntry| entry.tag == elf::DT_NULL.0;
+        let count = all.iter().position(is_end).unwrap_or(all.len());
+        let spare = all[count..].iter().take_while(|entry| is_end(entry)).count();
+        let entries = all[..count].to_vec();
+        Ok(Some(Dynamic { offset, address: segment.address, entries, capacity: count + spare }))
+    }
+
+    /// True for separate debug files (`objcopy --only-keep-debug`): headers without the content they describe.
+    pub(crate) fn has_no_content(&self) -> bool {
+        let mut code = self
+            .sections
+            .iter()
+            .filter(|section| section.is_allocated() && section.flags & u64::from(elf::SHF_EXECINSTR.0) != 0)
+            .peekable();
+        let without_code = code.peek().is_some() && code.all(|section| section.kind == elf::SHT_NOBITS.0);
+        without_code
+            || self.sections.iter().any(|section| {
+                section.kind == elf::SHT_NOBITS.0 && section.is_allocated() && self.section_name(section) == b".dynamic"
+            })
+    }
+
+    pub(crate) fn section_name(&self, section: &SectionHeader) -> &[u8] {
+        let tail = self.section_names.get(section.name as usize..).unwrap_or_default();
+        tail.split(|&byte| byte == 0).next().unwrap_or_default()
+    }
+
+    /// The file offset that is mapped at `address`.
+    pub(crate) fn offset_of(&self, address: u64) -> Option<u64> {
+        self.segments
+            .iter()
+            .filter(|segment| segment.is_load())
+            .find(|segment| address >= segment.address && address - segment.address < segment.file_size)
+            .and_then(|segment| segment.offset.checked_add(address - segment.address))
+    }
+
+    /// How many file bytes are mapped from `address` on, up to the end of its segment.
+    pub(crate) fn mapped_after(&self, address: u64) -> u64 {
+        self.segments
+            .iter()
+            .filter(|segment| segment.is_load())
+            .find(|segment| address >= segment.address && address - segment.address < segment.file_size)
+            .map_or(0, |segment| segment.file_size - (address - segment.address))
+    }
+
+    pub(crate) fn segment(&self, kind: elf::ProgramType) -> Option<&Segment> {
+        self.segments.iter().find(|segment| segment.kind == kind.0)
+    }
+
+    /// The string table of the dynamic section (DT_STRTAB and DT_STRSZ).
+    pub(crate) fn dynamic_strings(&self) -> Result<Option<StringTable>, Error> {
+        const WHAT: &str = "dynamic string table";
+        let Some(dynamic) = &self.dynamic else { return Ok(None) };
+        let (Some(address), Some(size)) = (dynamic.value(elf::DT_STRTAB), dynamic.value(elf::DT_STRSZ)) else {
+            return Ok(None);
+        };
+        let offset = self
+            .offset_of(address)
+            .ok_or_else(|| Error::malformed(WHAT, format!("no segment maps its address {address:#x}")))?;
+        if size > self.mapped_after(address) {
+            return Err(Error::malformed(WHAT, format!("its {size} bytes do not fit into its segment")));
+        }
+        Ok(Some(StringTable { offset, size }))
+    }
+
+    /// The size of a symbol in bytes.
+    pub(crate) fn symbol_size(&self) -> u64 {
+        if self.is_64 { size_of::<elf::Sym64<Endianness>>() as u64 } else { size_of::<elf::Sym32<Endianness>>() as u64 }
+    }
+}
+
+/// Reads as much of `buffer` as the file has; a file of three bytes is no ELF file rather than a broken one.
+fn read_some(source: Source<'_>, buffer: &mut [u8]) -> Result<usize, Error> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match source.reader.read_at(filled as u64, &mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(source) => return Err(Error::Read { what: "identification", source }),
+        }
+    }
+    Ok(filled)
+}

@@ -1,0 +1,220 @@
+//! Input: an original file and the bytes to lay over it or append to it ([`Patch`]). Output: [`Patched`], the edited
+//! file as a random-access view. Nothing of the original is copied.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use positioned_io::{ReadAt, Size, WriteAt};
+
+/// What an edit came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The file changes.
+    Changed,
+    /// The file already is as the edit wants it.
+    Unchanged,
+    /// A static program: it has no dynamic section, so there is nothing to edit.
+    NotDynamic,
+}
+
+/// An edit of one file, ready to be applied: which bytes differ, and what is appended. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Patch {
+    /// Size of the original in bytes.
+    pub original_size: u64,
+    /// Size of the edited file in bytes.
+    pub size: u64,
+    /// What the edit came to; for all but [`Outcome::Changed`] the patch is empty.
+    pub outcome: Outcome,
+    /// Sorted by offset, without overlaps. What no extent covers is the original's, or zero behind its end.
+    extents: Arc<[Extent]>,
+}
+
+#[derive(Debug, Clone)]
+struct Extent {
+    offset: u64,
+    length: u64,
+    content: Content,
+}
+
+#[derive(Debug, Clone)]
+enum Content {
+    Bytes(Vec<u8>),
+    /// A copy of the original's bytes at this offset.
+    Original(u64),
+    Zero,
+}
+
+impl Extent {
+    fn end(&self) -> u64 {
+        self.offset + self.length
+    }
+
+    /// The part of the extent from `start` to `end`, both inside it.
+    fn part(&self, start: u64, end: u64) -> Self {
+        let skip = start - self.offset;
+        let content = match &self.content {
+            Content::Bytes(bytes) => Content::Bytes(bytes[skip as usize..(end - self.offset) as usize].to_vec()),
+            Content::Original(from) => Content::Original(from + skip),
+            Content::Zero => Content::Zero,
+        };
+        Self { offset: start, length: end - start, content }
+    }
+}
+
+impl Patch {
+    /// A patch that changes nothing.
+    pub(crate) fn empty(original_size: u64, outcome: Outcome) -> Self {
+        Self { original_size, size: original_size, outcome, extents: Arc::new([]) }
+    }
+
+    /// Whether applying it changes the file.
+    pub fn is_empty(&self) -> bool {
+        self.extents.is_empty() && self.size == self.original_size
+    }
+
+    /// Applies the patch to the very file it was planned for: new bytes first, then those laid over, from the end to
+    /// the front, so that the ELF header comes last. A crash in between may leave a file that does not load; use
+    /// [`crate::edit_file`] for files that are not this process's own.
+    pub fn apply<F: ReadAt + WriteAt>(&self, file: &mut F) -> io::Result<()> {
+        let mut buffer = vec![0; 64 << 10];
+        if self.size > self.original_size {
+            file.write_all_at(self.size - 1, &[0])?;
+        }
+        for extent in self.extents.iter().rev() {
+            let mut done = 0;
+            while done < extent.length {
+                let count = (extent.length - done).min(buffer.len() as u64) as usize;
+                let window = &mut buffer[..count];
+                match &extent.content {
+                    Content::Bytes(bytes) => window.copy_from_slice(&bytes[done as usize..done as usize + count]),
+                    Content::Original(from) => file.read_exact_at(from + done, window)?,
+                    Content::Zero => window.fill(0),
+                }
+                file.write_all_at(extent.offset + done, window)?;
+                done += count as u64;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Collects the extents of a patch; a later one wins where it overlaps an earlier one.
+#[derive(Debug)]
+pub(crate) struct PatchBuilder {
+    original_size: u64,
+    size: u64,
+    extents: BTreeMap<u64, Extent>,
+}
+
+impl PatchBuilder {
+    pub(crate) fn new(original_size: u64) -> Self {
+        Self { original_size, size: original_size, extents: BTreeMap::new() }
+    }
+
+    pub(crate) fn bytes(&mut self, offset: u64, bytes: &[u8]) {
+        self.insert(Extent { offset, length: bytes.len() as u64, content: Content::Bytes(bytes.to_vec()) });
+    }
+
+    /// The original's bytes at `from`, which must not be changed by this patch when it is applied in place.
+    pub(crate) fn copy(&mut self, offset: u64, from: u64, length: u64) {
+        self.insert(Extent { offset, length, content: Content::Original(from) });
+    }
+
+    pub(crate) fn zero(&mut self, offset: u64, length: u64) {
+        self.insert(Extent { offset, length, content: Content::Zero });
+    }
+
+    fn insert(&mut self, extent: Extent) {
+        if extent.length == 0 {
+            return;
+        }
+        let (start, end) = (extent.offset, extent.end());
+        let overlapping: Vec<u64> = self
+            .extents
+            .range(..end)
+            .rev()
+            .take_while(|(_, other)| other.end() > start)
+            .map(|(&offset, _)| offset)
+            .collect();
+        for offset in overlapping {
+            if let Some(other) = self.extents.remove(&offset) {
+                if other.offset < start {
+                    self.extents.insert(other.offset, other.part(other.offset, start));
+                }
+                if other.end() > end {
+                    self.extents.insert(end, other.part(end, other.end()));
+                }
+            }
+        }
+        self.size = self.size.max(end);
+        self.extents.insert(start, extent);
+    }
+
+    pub(crate) fn finish(self) -> Patch {
+        let extents: Vec<Extent> = self.extents.into_values().collect();
+        Patch { original_size: self.original_size, size: self.size, outcome: Outcome::Changed, extents: extents.into() }
+    }
+}
+
+/// A file as a patch makes it, without applying it.
+#[derive(Debug, Clone)]
+pub struct Patched<R> {
+    original: R,
+    patch: Patch,
+}
+
+impl<R> Patched<R> {
+    /// Lays `patch` over `original`, which must be the file it was planned for.
+    pub fn new(original: R, patch: Patch) -> Self {
+        Self { original, patch }
+    }
+
+    /// Size in bytes.
+    pub fn size(&self) -> u64 {
+        self.patch.size
+    }
+
+    /// The patch and the original.
+    pub fn into_parts(self) -> (R, Patch) {
+        (self.original, self.patch)
+    }
+}
+
+impl<R> Size for Patched<R> {
+    fn size(&self) -> io::Result<Option<u64>> {
+        Ok(Some(self.patch.size))
+    }
+}
+
+impl<R: ReadAt> ReadAt for Patched<R> {
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let patch = &self.patch;
+        if position >= patch.size || buffer.is_empty() {
+            return Ok(0);
+        }
+        let index = patch.extents.partition_point(|extent| extent.end() <= position);
+        let next = patch.extents.get(index);
+        if let Some(extent) = next.filter(|extent| extent.offset <= position) {
+            let skip = position - extent.offset;
+            let length = (extent.length - skip).min(buffer.len() as u64) as usize;
+            match &extent.content {
+                Content::Bytes(bytes) => {
+                    buffer[..length].copy_from_slice(&bytes[skip as usize..skip as usize + length])
+                }
+                Content::Original(from) => return self.original.read_at(from + skip, &mut buffer[..length]),
+                Content::Zero => buffer[..length].fill(0),
+            }
+            return Ok(length);
+        }
+        let gap_end = next.map_or(patch.size, |extent| extent.offset);
+        if position < patch.original_size {
+            let length = (gap_end.min(patch.original_size) - position).min(buffer.len() as u64) as usize;
+            return self.original.read_at(position, &mut buffer[..length]);
+        }
+        let length = (gap_end - position).min(buffer.len() as u64) as usize;
+        buffer[..length].fill(0);
+        Ok(length)
+    }
+}

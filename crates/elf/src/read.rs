@@ -1,0 +1,183 @@
+//! Input: a random-access file. Output: an [`Elf`], what its headers say about loading it.
+
+use object::elf;
+use positioned_io::ReadAt;
+
+use crate::image::{Image, Segment, Source};
+use crate::{Error, note, version};
+
+/// What a file's ELF headers say. Text that is not UTF-8 (never seen outside of tests) is shown with replacement
+/// characters; edits keep the original bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elf {
+    /// `e_machine`: 62 is x86-64, 224 AMD GPU code, 183 AArch64.
+    pub machine: u16,
+    /// What the file is for.
+    pub kind: Kind,
+    /// Whether it is a 64-bit file.
+    pub is_64: bool,
+    /// PT_INTERP: the dynamic loader the program asks for.
+    pub interpreter: Option<String>,
+    /// DT_SONAME.
+    pub soname: Option<String>,
+    /// DT_NEEDED, in the loader's order.
+    pub needed: Vec<String>,
+    /// DT_RPATH, entries joined with `:`.
+    pub rpath: Option<String>,
+    /// DT_RUNPATH, entries joined with `:`. When present the loader ignores `rpath`.
+    pub runpath: Option<String>,
+    /// Versions needed of each library, in file order.
+    pub version_needs: Vec<VersionNeed>,
+    /// Names of the versions defined, without the base version (the file's own name).
+    pub version_definitions: Vec<String>,
+    /// Section headers, without the empty section 0; none in files stripped of them.
+    pub sections: Vec<Section>,
+    /// Program headers.
+    pub segments: Vec<Segment>,
+    /// The build ID note, raw bytes.
+    pub build_id: Option<Vec<u8>>,
+    /// `GNU_PROPERTY_X86_ISA_1_NEEDED`: bit 0 baseline, 1 x86-64-v2, 2 v3, 3 v4.
+    pub isa_needed: Option<u32>,
+}
+
+/// What an ELF file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A program the dynamic loader starts, position independent or not.
+    Executable,
+    /// A program without dynamic loader (static, static-pie): it has no search path to edit.
+    StaticExecutable,
+    /// A shared library. Also GPU code objects, told apart by [`Elf::machine`].
+    SharedLibrary,
+    /// An object file.
+    Relocatable,
+    /// A separate debug file (`objcopy --only-keep-debug`): headers of a program or library, without its content.
+    DebugOnly,
+    /// A core dump or something private to an operating system.
+    Other,
+}
+
+/// The versions a file needs of one library.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionNeed {
+    /// The library's file name, as in DT_NEEDED.
+    pub library: String,
+    /// Version names, such as `GLIBC_2.34`.
+    pub versions: Vec<String>,
+}
+
+/// A section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// Its name, such as `.hip_fatbin`.
+    pub name: String,
+    /// `sh_type`: 8 (NOBITS) occupies no bytes of the file.
+    pub kind: u32,
+    /// Virtual address, zero when not loaded.
+    pub address: u64,
+    /// File offset in bytes.
+    pub offset: u64,
+    /// Size in bytes.
+    pub size: u64,
+}
+
+impl Elf {
+    /// Reads the headers of a file through bounded reads; `None` when it is not ELF.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`], [`Error::TooLarge`] or [`Error::Malformed`] name the structure that is cut or lies;
+    /// [`Error::Read`] when the reader fails.
+    pub fn read(reader: &dyn ReadAt) -> Result<Option<Self>, Error> {
+        let source = Source { reader };
+        match Image::read(source)? {
+            Some(image) => Self::from_image(&image, source).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) fn from_image(image: &Image, source: Source<'_>) -> Result<Self, Error> {
+        let strings = image.dynamic_strings()?;
+        let text = |index| version::name(source, strings, index).map(into_text);
+        let values = |tag: elf::DynamicTag| {
+            let entries = image.dynamic.iter().flat_map(|dynamic| &dynamic.entries);
+            entries.filter(move |entry| entry.tag == tag.0).map(|entry| entry.value)
+        };
+        let single = |tag| values(tag).next().map(text).transpose();
+        let interpreter = interpreter(image, source)?;
+        let soname = single(elf::DT_SONAME)?;
+        let version_needs = version::needs(image, source)?
+            .into_iter()
+            .map(|record| {
+                let versions = record.versions.iter().map(|version| text(version.name)).collect::<Result<_, _>>()?;
+                Ok(VersionNeed { library: text(record.library)?, versions })
+            })
+            .collect::<Result<_, Error>>()?;
+        let notes = note::read(image, source)
+            .or_else(|error| if image.has_no_content() { Ok(note::Notes::default()) } else { Err(error) })?;
+        Ok(Self {
+            machine: image.machine,
+            kind: kind(image, interpreter.is_some(), soname.is_some()),
+            is_64: image.is_64,
+            interpreter,
+            soname,
+            needed: values(elf::DT_NEEDED).map(text).collect::<Result<_, _>>()?,
+            rpath: single(elf::DT_RPATH)?,
+            runpath: single(elf::DT_RUNPATH)?,
+            version_needs,
+            version_definitions: version::definitions(image, source)?
+                .into_iter()
+                .map(text)
+                .collect::<Result<_, _>>()?,
+            sections: sections(image),
+            segments: image.segments.clone(),
+            build_id: notes.build_id,
+            isa_needed: notes.isa_needed,
+        })
+    }
+
+    /// The search path the loader honours: DT_RUNPATH, else DT_RPATH.
+    pub fn search_path(&self) -> Option<&str> {
+        self.runpath.as_deref().or(self.rpath.as_deref())
+    }
+}
+
+fn into_text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+fn interpreter(image: &Image, source: Source<'_>) -> Result<Option<String>, Error> {
+    let Some(segment) = image.segment(elf::PT_INTERP) else { return Ok(None) };
+    if image.has_no_content() {
+        return Ok(None);
+    }
+    let mut bytes = source.bytes_up_to(segment.offset, segment.file_size, 4096, "interpreter")?;
+    bytes.truncate(bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len()));
+    Ok(Some(into_text(bytes)))
+}
+
+fn sections(image: &Image) -> Vec<Section> {
+    let named = image.sections.iter().skip(1).map(|section| Section {
+        name: String::from_utf8_lossy(image.section_name(section)).into_owned(),
+        kind: section.kind,
+        address: section.address,
+        offset: section.offset,
+        size: section.size,
+    });
+    named.collect()
+}
+
+/// ET_DYN is both: a program has DF_1_PIE or, from older linkers, an interpreter and no SONAME (libc.so.6 has both).
+pub(crate) fn kind(image: &Image, has_interpreter: bool, has_soname: bool) -> Kind {
+    let flags = image.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_FLAGS_1)).unwrap_or(0);
+    let is_pie = flags & u64::from(elf::DF_1_PIE.0) != 0;
+    match elf::FileType(image.file_type) {
+        elf::ET_REL => Kind::Relocatable,
+        elf::ET_EXEC | elf::ET_DYN if image.has_no_content() => Kind::DebugOnly,
+        elf::ET_EXEC if has_interpreter || image.dynamic.is_some() => Kind::Executable,
+        elf::ET_EXEC => Kind::StaticExecutable,
+        elf::ET_DYN if has_interpreter && (is_pie || !has_soname) => Kind::Executable,
+        elf::ET_DYN if is_pie => Kind::StaticExecutable,
+        elf::ET_DYN => Kind::SharedLibrary,
+        _ => Kind::Other,
+    }
+}

@@ -1,0 +1,70 @@
+//! Input: an [`Image`]. Output: how many dynamic symbols there are and how large their hash tables are, which only the
+//! hash tables themselves tell when there are no section headers.
+
+use object::elf;
+use object::endian::{Endianness, U32};
+
+use crate::Error;
+use crate::image::{Image, Source, cast};
+
+const WHAT: &str = "symbol hash table";
+/// A chain holds the symbols of one bucket, a handful.
+const CHAIN_LIMIT: usize = 1 << 16;
+
+/// The number of dynamic symbols, from the section headers or else from a hash table.
+pub(crate) fn count(image: &Image, source: Source<'_>) -> Result<Option<u64>, Error> {
+    if let Some(section) = image.sections.iter().find(|section| section.kind == elf::SHT_DYNSYM.0) {
+        return Ok(Some(section.size / image.symbol_size()));
+    }
+    if let Some(offset) = place(image, elf::DT_HASH) {
+        return Ok(Some(number(image, source, offset + 4)?));
+    }
+    Ok(gnu(image, source)?.and_then(|(_, count)| count))
+}
+
+/// The size of DT_HASH in bytes.
+pub(crate) fn hash_size(image: &Image, source: Source<'_>) -> Result<Option<u64>, Error> {
+    let Some(offset) = place(image, elf::DT_HASH) else { return Ok(None) };
+    Ok(Some((2 + number(image, source, offset)? + number(image, source, offset + 4)?) * 4))
+}
+
+/// The size of DT_GNU_HASH in bytes.
+pub(crate) fn gnu_hash_size(image: &Image, source: Source<'_>) -> Result<Option<u64>, Error> {
+    Ok(gnu(image, source)?.map(|(size, _)| size))
+}
+
+fn place(image: &Image, tag: elf::DynamicTag) -> Option<u64> {
+    let address = image.dynamic.as_ref()?.value(tag)?;
+    image.offset_of(address)
+}
+
+fn number(image: &Image, source: Source<'_>, offset: u64) -> Result<u64, Error> {
+    let word: U32<Endianness> = cast(&source.bytes(offset, 4, WHAT)?, WHAT)?;
+    Ok(word.get(image.endian).into())
+}
+
+/// The size of the GNU hash table and, where a symbol is exported, the number of symbols: the last chain's end.
+fn gnu(image: &Image, source: Source<'_>) -> Result<Option<(u64, Option<u64>)>, Error> {
+    let Some(offset) = place(image, elf::DT_GNU_HASH) else { return Ok(None) };
+    let header: elf::GnuHashHeader<Endianness> =
+        cast(&source.bytes(offset, size_of::<elf::GnuHashHeader<Endianness>>() as u64, WHAT)?, WHAT)?;
+    let base = u64::from(header.symbol_base.get(image.endian));
+    let word = if image.is_64 { 8 } else { 4 };
+    let buckets_start = 16 + word * u64::from(header.bloom_count.get(image.endian));
+    let buckets_size = 4 * u64::from(header.bucket_count.get(image.endian));
+    let buckets = source.bytes(offset.saturating_add(buckets_start), buckets_size, WHAT)?;
+    let buckets = buckets.chunks_exact(4).filter_map(|bytes| cast::<U32<Endianness>>(bytes, WHAT).ok());
+    let chains_start = buckets_start + buckets_size;
+    let Some(mut symbol) = buckets.map(|bucket| u64::from(bucket.get(image.endian))).max().filter(|&last| last >= base)
+    else {
+        return Ok(Some((chains_start, None)));
+    };
+    for _ in 0..CHAIN_LIMIT {
+        let place = offset.saturating_add(chains_start + (symbol - base) * 4);
+        symbol += 1;
+        if number(image, source, place)? & 1 != 0 {
+            return Ok(Some((chains_start + (symbol - base) * 4, Some(symbol))));
+        }
+    }
+    Err(Error::malformed(WHAT, format!("a chain of more than {CHAIN_LIMIT} symbols")))
+}

@@ -1,0 +1,127 @@
+//! Input: the `.gnu.version_r` and `.gnu.version_d` chains of an [`Image`]. Output: which versions of which library
+//! the file needs, and which it defines.
+
+use object::elf::{self, Vernaux, Verneed};
+use object::endian::Endianness;
+
+use crate::Error;
+use crate::image::{Image, Source, StringTable, cast};
+
+/// Real files have some dozens; a lying chain ends here.
+const CHAIN_LIMIT: usize = 1 << 18;
+
+/// The versions needed of one library: one `Verneed` with its chain.
+#[derive(Debug, Clone)]
+pub(crate) struct NeedRecord {
+    /// File offset of the `Verneed`.
+    pub(crate) offset: u64,
+    /// Index of the library's name in the dynamic strings.
+    pub(crate) library: u64,
+    /// File offset of the first `Vernaux`.
+    pub(crate) first_version: u64,
+    pub(crate) versions: Vec<NeedVersion>,
+}
+
+/// One `Vernaux`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NeedVersion {
+    /// Index of the version's name in the dynamic strings.
+    pub(crate) name: u64,
+    /// The number that `.gnu.version` uses for it.
+    pub(crate) number: u16,
+}
+
+/// Walks the chain DT_VERNEED points to.
+pub(crate) fn needs(image: &Image, source: Source<'_>) -> Result<Vec<NeedRecord>, Error> {
+    const WHAT: &str = "table of needed versions";
+    let endian = image.endian;
+    let Some((mut offset, count)) = chain_start(image, elf::DT_VERNEED, elf::DT_VERNEEDNUM, WHAT)? else {
+        return Ok(Vec::new());
+    };
+    let mut records = Vec::new();
+    let mut steps = 0;
+    for _ in 0..count {
+        let raw: Verneed<Endianness> =
+            cast(&source.bytes(offset, size_of::<Verneed<Endianness>>() as u64, WHAT)?, WHAT)?;
+        let first_version = offset.saturating_add(raw.vn_aux.get(endian).into());
+        let mut record =
+            NeedRecord { offset, library: raw.vn_file.get(endian).into(), first_version, versions: Vec::new() };
+        let mut place = first_version;
+        for _ in 0..raw.vn_cnt.get(endian) {
+            step(&mut steps, WHAT)?;
+            let version: Vernaux<Endianness> =
+                cast(&source.bytes(place, size_of::<Vernaux<Endianness>>() as u64, WHAT)?, WHAT)?;
+            let number = version.vna_other.get(endian).0;
+            record.versions.push(NeedVersion { name: version.vna_name.get(endian).into(), number });
+            match version.vna_next.get(endian) {
+                0 => break,
+                next => place = place.saturating_add(next.into()),
+            }
+        }
+        records.push(record);
+        step(&mut steps, WHAT)?;
+        match raw.vn_next.get(endian) {
+            0 => break,
+            next => offset = offset.saturating_add(next.into()),
+        }
+    }
+    Ok(records)
+}
+
+/// Indexes into the dynamic strings of the names of the versions the file defines; the base version, which is the
+/// file's own name, is left out.
+pub(crate) fn definitions(image: &Image, source: Source<'_>) -> Result<Vec<u64>, Error> {
+    const WHAT: &str = "table of defined versions";
+    type Verdef = elf::Verdef<Endianness>;
+    type Verdaux = elf::Verdaux<Endianness>;
+    let endian = image.endian;
+    let Some((mut offset, count)) = chain_start(image, elf::DT_VERDEF, elf::DT_VERDEFNUM, WHAT)? else {
+        return Ok(Vec::new());
+    };
+    let mut names = Vec::new();
+    let mut steps = 0;
+    for _ in 0..count {
+        step(&mut steps, WHAT)?;
+        let raw: Verdef = cast(&source.bytes(offset, size_of::<Verdef>() as u64, WHAT)?, WHAT)?;
+        if raw.vd_flags.get(endian).0 & elf::VER_FLG_BASE.0 == 0 {
+            let place = offset.saturating_add(raw.vd_aux.get(endian).into());
+            let name: Verdaux = cast(&source.bytes(place, size_of::<Verdaux>() as u64, WHAT)?, WHAT)?;
+            names.push(name.vda_name.get(endian).into());
+        }
+        match raw.vd_next.get(endian) {
+            0 => break,
+            next => offset = offset.saturating_add(next.into()),
+        }
+    }
+    Ok(names)
+}
+
+fn step(steps: &mut usize, what: &'static str) -> Result<(), Error> {
+    *steps += 1;
+    if *steps > CHAIN_LIMIT {
+        return Err(Error::malformed(what, format!("more than {CHAIN_LIMIT} entries")));
+    }
+    Ok(())
+}
+
+/// The file offset of a chain and its number of entries.
+fn chain_start(
+    image: &Image,
+    start: elf::DynamicTag,
+    count: elf::DynamicTag,
+    what: &'static str,
+) -> Result<Option<(u64, u64)>, Error> {
+    let Some(dynamic) = &image.dynamic else { return Ok(None) };
+    let (Some(address), Some(count)) = (dynamic.value(start), dynamic.value(count)) else { return Ok(None) };
+    match image.offset_of(address) {
+        Some(offset) => Ok(Some((offset, count))),
+        None => Err(Error::malformed(what, format!("no segment maps its address {address:#x}"))),
+    }
+}
+
+/// Reads a name of the dynamic strings.
+pub(crate) fn name(source: Source<'_>, strings: Option<StringTable>, index: u64) -> Result<Vec<u8>, Error> {
+    const WHAT: &str = "dynamic string table";
+    let table = strings.ok_or_else(|| Error::malformed(WHAT, "it is needed but missing"))?;
+    source.string(table, index, WHAT)
+}
