@@ -8,7 +8,8 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::commands::rocm_version;
+use crate::commands::{artifact_archive, artifact_flatten, artifact_import, artifact_list, artifact_verify};
+use crate::commands::{package, rocm_version};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -78,6 +79,10 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Work with ROCm build outputs: import, list, archive, flatten, verify
+    #[command(subcommand)]
+    Artifact(ArtifactCommand),
+    Package(Box<package::Arguments>),
     RocmVersion(rocm_version::Arguments),
     /// Print a completion script for a shell
     Completions {
@@ -89,6 +94,16 @@ pub(crate) enum Command {
         /// Directory to write them to
         directory: PathBuf,
     },
+}
+
+/// The documentation of the commands is at their arguments.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ArtifactCommand {
+    Import(artifact_import::Arguments),
+    List(artifact_list::Arguments),
+    Archive(artifact_archive::Arguments),
+    Flatten(artifact_flatten::Arguments),
+    Verify(artifact_verify::Arguments),
 }
 
 /// The value of `--color` before clap has read the arguments: its own errors are to obey it as well.

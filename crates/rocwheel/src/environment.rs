@@ -1,9 +1,10 @@
 //! Everything that is read from the environment, the working directory and the clock; nothing else reads them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
+use tempfile::TempDir;
 
 use crate::arguments::GlobalArguments;
 use crate::failure::Usage;
@@ -41,6 +42,19 @@ fn parse_epoch(text: &str) -> Result<u64, Usage> {
         ))
         .hint("unset it, or set it to what `git log -1 --format=%ct` prints")),
     }
+}
+
+/// Where large temporary files go when the user names no place (`TMPDIR`).
+pub(crate) fn scratch() -> PathBuf {
+    std::env::temp_dir()
+}
+
+/// A new directory below `parent` that is removed when it goes out of scope.
+pub(crate) fn scratch_below(parent: &Path) -> anyhow::Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("rocwheel-")
+        .tempdir_in(parent)
+        .with_context(|| format!("cannot make a temporary directory in `{}`", parent.display()))
 }
 
 /// Today's date on this machine's clock, in its time zone.

@@ -50,7 +50,8 @@ fn as_hint<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a dyn H
             })*
         };
     }
-    known!(Usage, artifact::Error, package::Error, package::version::Error, package::stub::Error, wheel::Error);
+    known!(Usage, artifact::Error, artifact::import::Error, kpack::Error, elf::Error, wheel::Error);
+    known!(package::Error, package::stub::Error, package::version::Error);
     None
 }
 

@@ -9,6 +9,7 @@ use clap::builder::styling::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use report::Reporter;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::arguments::{Color, GlobalArguments};
 use crate::progress::{Display, Progress};
@@ -50,13 +51,6 @@ pub(crate) struct Printer {
 
 /// A column's name and how its cells stand.
 pub(crate) type Column = (&'static str, CellAlignment);
-
-#[derive(Serialize)]
-struct Document<'a, T: Serialize> {
-    schema: u32,
-    #[serde(flatten)]
-    body: &'a T,
-}
 
 /// Sets the colour for everything that is printed from here on.
 pub(crate) fn choose_color(color: Color) {
@@ -107,9 +101,15 @@ impl Printer {
         self.write(&format!("{}\n", text.as_ref()))
     }
 
-    /// The result, for machines: `body` with the schema's version.
+    /// The result, for machines: the fields of `body`, with the schema's version in front.
     pub(crate) fn json(&self, body: &impl Serialize) -> anyhow::Result<()> {
-        let text = serde_json::to_string_pretty(&Document { schema: SCHEMA, body }).context("cannot write JSON")?;
+        let mut document = Map::from_iter([("schema".to_owned(), SCHEMA.into())]);
+        match serde_json::to_value(body).context("cannot write JSON")? {
+            // A library's own version of its structure stays what it is.
+            Value::Object(fields) => document.extend(fields),
+            other => drop(document.insert("result".to_owned(), other)),
+        }
+        let text = serde_json::to_string_pretty(&document).context("cannot write JSON")?;
         self.write(&format!("{text}\n"))
     }
 
@@ -140,6 +140,13 @@ impl Printer {
     /// Something to know that is not the result.
     pub(crate) fn note(&self, text: impl AsRef<str>) {
         if self.talk >= Talk::Normal {
+            self.progress.say(text.as_ref());
+        }
+    }
+
+    /// A note for those who want to know everything (`-v`).
+    pub(crate) fn detail(&self, text: impl AsRef<str>) {
+        if self.talk >= Talk::Verbose {
             self.progress.say(text.as_ref());
         }
     }

@@ -1,23 +1,55 @@
 //! One file a command: arguments → settings → `command`.
 
+pub(crate) mod artifact_archive;
+pub(crate) mod artifact_flatten;
+pub(crate) mod artifact_import;
+mod artifact_inputs;
+pub(crate) mod artifact_list;
+pub(crate) mod artifact_verify;
 mod completions;
 mod man;
+pub(crate) mod package;
 pub(crate) mod rocm_version;
 
 use report::Exit;
 
-use crate::arguments::{Arguments, Command};
+use crate::arguments::{Arguments, ArtifactCommand, Command};
 use crate::failure::Usage;
 use crate::printer::{Format, Printer};
 
+/// What a command that writes is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Its work.
+    Execute,
+    /// Say what it would do (`--dry-run`).
+    DryRun,
+}
+
+impl Mode {
+    pub(crate) fn new(dry_run: bool) -> Self {
+        if dry_run { Self::DryRun } else { Self::Execute }
+    }
+}
+
 /// Runs the command that was asked for.
 pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Result<Exit> {
-    match arguments.command {
-        Command::RocmVersion(arguments) => {
-            let settings = rocm_version::Settings::try_from(arguments)?;
+    /// Settings are made, shown with `-vv`, and handed to the command.
+    macro_rules! run {
+        ($command:ident, $arguments:expr) => {{
+            let settings = $command::Settings::try_from($arguments)?;
             printer.settings(&settings);
-            rocm_version::command(&settings, printer)
-        }
+            $command::command(&settings, printer)
+        }};
+    }
+    match arguments.command {
+        Command::Artifact(ArtifactCommand::Import(arguments)) => run!(artifact_import, arguments),
+        Command::Artifact(ArtifactCommand::List(arguments)) => run!(artifact_list, arguments),
+        Command::Artifact(ArtifactCommand::Archive(arguments)) => run!(artifact_archive, arguments),
+        Command::Artifact(ArtifactCommand::Flatten(arguments)) => run!(artifact_flatten, arguments),
+        Command::Artifact(ArtifactCommand::Verify(arguments)) => run!(artifact_verify, arguments),
+        Command::Package(arguments) => run!(package, *arguments),
+        Command::RocmVersion(arguments) => run!(rocm_version, arguments),
         Command::Completions { shell } => {
             without_json("completions", printer)?;
             completions::command(shell, printer)

@@ -1,0 +1,73 @@
+//! `rocwheel artifact list`: the artifacts of a directory, one a line.
+
+use std::path::PathBuf;
+
+use artifact::list::{self, DigestState, ListedForm};
+use clap::Args;
+use comfy_table::CellAlignment::{Left, Right};
+use report::Exit;
+
+use crate::printer::{self, Column, Format, Printer};
+
+const COLUMNS: [Column; 5] = [("Artifact", Left), ("Form", Left), ("Files", Right), ("Size", Right), ("Digest", Left)];
+
+/// Show the artifacts in a directory
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Directory of artifacts, exploded or in archives
+    directory: PathBuf,
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    directory: PathBuf,
+}
+
+impl From<Arguments> for Settings {
+    fn from(arguments: Arguments) -> Self {
+        Self { directory: arguments.directory }
+    }
+}
+
+/// Prints the listing. An artifact with a defect is in it and makes the exit code 1.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    let listing = list::list(&settings.directory, printer.reporter())?;
+    match printer.format() {
+        Format::Json => printer.json(&listing)?,
+        Format::Text => {
+            let rows = listing.artifacts.iter().map(|artifact| {
+                let form = match artifact.form {
+                    ListedForm::Directory => "directory",
+                    ListedForm::Zstd => "zstd",
+                    ListedForm::Xz => "xz",
+                };
+                let files = artifact.files.to_string();
+                let size = printer::bytes(artifact.bytes);
+                vec![artifact.artifact.to_string(), form.to_owned(), files, size, digest(artifact.digest)]
+            });
+            printer.table(&COLUMNS, rows)?;
+            let files = listing.artifacts.iter().map(|artifact| artifact.files).sum();
+            let bytes = listing.artifacts.iter().map(|artifact| artifact.bytes).sum();
+            printer.note(format!(
+                "{}, {}, {}",
+                printer::count(listing.artifacts.len() as u64, "artifact", "artifacts"),
+                printer::count(files, "file", "files"),
+                printer::bytes(bytes)
+            ));
+        }
+    }
+    let defects = listing.artifacts.iter().filter_map(|artifact| artifact.problem.as_ref());
+    let defects: Vec<&String> = defects.chain(&listing.problems).collect();
+    for defect in &defects {
+        printer.warn(defect);
+    }
+    if listing.artifacts.is_empty() && defects.is_empty() {
+        return Err(artifact::Error::NoArtifacts { path: settings.directory.clone() }.into());
+    }
+    Ok(if defects.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+fn digest(state: DigestState) -> String {
+    state.name().to_owned()
+}

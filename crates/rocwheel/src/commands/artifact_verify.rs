@@ -1,0 +1,65 @@
+//! `rocwheel artifact verify`: what is wrong with the artifacts of a directory.
+
+use std::path::PathBuf;
+
+use artifact::TargetTable;
+use artifact::verify::{self, Severity};
+use clap::Args;
+use report::Exit;
+
+use crate::environment;
+use crate::printer::{self, Format, Printer};
+
+/// Check names, manifests, digests, links and that no path is in two places
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Directory of artifacts, exploded or in archives
+    directory: PathBuf,
+    /// Directory to unpack archives in; cleaned up afterwards [default: the system's directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    directory: PathBuf,
+    scratch: PathBuf,
+}
+
+impl From<Arguments> for Settings {
+    fn from(arguments: Arguments) -> Self {
+        let scratch = arguments.scratch.unwrap_or_else(environment::scratch);
+        Self { directory: arguments.directory, scratch }
+    }
+}
+
+/// Prints the findings; the exit code is 1 when one of them is an error.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    let scratch = environment::scratch_below(&settings.scratch)?;
+    let report = verify::verify(&settings.directory, scratch.path(), &TargetTable::embedded(), printer.reporter())?;
+    let exit = if report.has_errors() { Exit::Failed } else { Exit::Done };
+    if printer.format() == Format::Json {
+        printer.json(&report)?;
+        return Ok(exit);
+    }
+    for finding in &report.findings {
+        let severity = match finding.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        };
+        let path = finding.path.as_ref().map(|path| format!(": `{path}`")).unwrap_or_default();
+        printer.line(format!("{severity}: {}{path}: {}", finding.artifact, finding.message))?;
+    }
+    let number = |severity, one, many| printer::count(report.count(severity) as u64, one, many);
+    printer.note(format!(
+        "{}, {}: {}, {}, {}",
+        printer::count(report.artifacts, "artifact", "artifacts"),
+        printer::count(report.files, "file", "files"),
+        number(Severity::Error, "error", "errors"),
+        number(Severity::Warning, "warning", "warnings"),
+        number(Severity::Note, "note", "notes")
+    ));
+    Ok(exit)
+}

@@ -1,0 +1,267 @@
+//! `rocwheel package`: artifacts in, wheels and the selector out.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use artifact::Catalog;
+use clap::{Args, ValueEnum};
+use comfy_table::CellAlignment::{Left, Right};
+use package::{LeftOut, Logical, Outcome, OutputFolder, Plan, Request, Shape, Unclaimed, Unsupported};
+use report::Exit;
+use serde::Serialize;
+
+use crate::commands::Mode;
+use crate::environment;
+use crate::failure::Usage;
+use crate::printer::{self, Column, Format, Printer};
+
+const PLANNED: [Column; 3] = [("Package", Left), ("Files", Right), ("Raw", Right)];
+const WRITTEN: [Column; 5] =
+    [("Package", Left), ("Files", Right), ("Raw", Right), ("Compressed", Right), ("Time", Right)];
+
+/// Make the Python packages: artifacts in, wheels and the selector out
+///
+/// The packages come to lie in OUTPUT/dist, all together when the last one is complete. A second run rewrites only
+/// what has changed.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Directory of artifacts, exploded or in archives
+    #[arg(short, long, value_name = "DIR")]
+    artifacts: PathBuf,
+    /// Directory to write to: missing, empty, or made by this command
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// How GPU code is distributed over wheels [default: as the artifacts' manifest says]
+    #[arg(long)]
+    shape: Option<ShapeArgument>,
+    /// Version of the packages [default: the manifest's]
+    #[arg(long, value_name = "VERSION")]
+    version: Option<String>,
+    /// Append this to the names of the import packages
+    #[arg(long, value_name = "SUFFIX", default_value = "", hide_default_value = true)]
+    version_suffix: String,
+    /// GPU targets or families to package and to insist on [default: those there are]
+    #[arg(long, value_name = "LIST")]
+    targets: Option<String>,
+    /// The same, under the name of TheRock's scripts
+    #[arg(long, value_name = "LIST", conflicts_with = "targets")]
+    linux_amdgpu_families: Option<String>,
+    /// Write only these: core, libraries, device, devel, profiler, meta
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    only: Vec<String>,
+    /// How hard to compress the wheels
+    #[arg(long, value_name = "LEVEL", default_value = "default")]
+    compression: CompressionArgument,
+    /// Platform tag of the wheels [default: the lowest manylinux tag that the symbols allow]
+    #[arg(long, value_name = "TAG")]
+    platform_tag: Option<String>,
+    /// Fail when there are artifacts or files that no rule claims
+    #[arg(long)]
+    strict: bool,
+    /// Package device code that the HIP runtime of the set cannot load
+    #[arg(long)]
+    force: bool,
+    /// Print the plan and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Directory to unpack archives in for --dry-run [default: the system's directory for temporary files]
+    #[arg(long, value_name = "DIR", requires = "dry_run")]
+    scratch: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ShapeArgument {
+    /// Libraries for all, and one device wheel for each GPU target
+    Split,
+    /// Libraries, devel and selector once for each GPU family
+    PerFamily,
+    /// One libraries wheel with the code of all targets
+    Fat,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum CompressionArgument {
+    /// Store
+    None,
+    /// Quick
+    Fast,
+    /// A good compromise
+    Default,
+    /// Small
+    Best,
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    request: Request,
+    mode: Mode,
+    scratch: PathBuf,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = anyhow::Error;
+
+    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+        let shape = arguments.shape.map(|shape| match shape {
+            ShapeArgument::Split => Shape::Split,
+            ShapeArgument::PerFamily => Shape::PerFamily,
+            ShapeArgument::Fat => Shape::Fat,
+        });
+        let level = match arguments.compression {
+            CompressionArgument::None => wheel::Level::None,
+            CompressionArgument::Fast => wheel::Level::Fast,
+            CompressionArgument::Default => wheel::Level::Default,
+            CompressionArgument::Best => wheel::Level::Best,
+        };
+        let only = arguments.only.iter().map(|name| distribution(name)).collect::<Result<_, _>>()?;
+        let request = Request {
+            artifacts: arguments.artifacts,
+            output: arguments.output,
+            shape,
+            version: arguments.version,
+            nonce: arguments.version_suffix,
+            targets: arguments.targets.or(arguments.linux_amdgpu_families).into_iter().collect(),
+            only,
+            platform_tag: arguments.platform_tag,
+            level,
+            epoch: environment::epoch()?,
+            unclaimed: if arguments.strict { Unclaimed::Refuse } else { Unclaimed::Report },
+            unsupported: if arguments.force { Unsupported::Allow } else { Unsupported::Refuse },
+        };
+        let scratch = arguments.scratch.unwrap_or_else(environment::scratch);
+        Ok(Self { request, mode: Mode::new(arguments.dry_run), scratch })
+    }
+}
+
+fn distribution(name: &str) -> Result<Logical, Usage> {
+    Logical::parse(name).ok_or_else(|| {
+        let known = Logical::ALL.map(Logical::key).join(", ");
+        Usage::new(format!("there is no package `{name}`")).hint(format!("the packages are {known}"))
+    })
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    version: &'a str,
+    shape: Shape,
+    targets: &'a [String],
+    #[serde(flatten)]
+    outcome: &'a Outcome,
+    unclaimed: &'a [LeftOut],
+    left_out: &'a [LeftOut],
+    seconds: f64,
+}
+
+/// Plans, writes, and prints what was written.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    let begin = Instant::now();
+    let request = &settings.request;
+    if settings.mode == Mode::DryRun {
+        let scratch = environment::scratch_below(&settings.scratch)?;
+        let catalog = Catalog::open(&request.artifacts, scratch.path(), printer.reporter())?;
+        let plan = package::plan(request, &catalog, printer.reporter())?;
+        return show_plan(&plan, printer);
+    }
+    let mut folder = OutputFolder::open(&request.output)?;
+    let catalog = Catalog::open(&request.artifacts, &folder.scratch(), printer.reporter())?;
+    let plan = package::plan(request, &catalog, printer.reporter())?;
+    let outcome = package::execute(&plan, request, &mut folder, printer.reporter())?;
+    let seconds = begin.elapsed().as_secs_f64();
+    if printer.format() == Format::Json {
+        let (version, shape, targets) = (&*plan.version, plan.shape, &*plan.targets);
+        let (unclaimed, left_out) = (&*plan.unclaimed, &*plan.left_out);
+        printer.json(&Document { version, shape, targets, outcome: &outcome, unclaimed, left_out, seconds })?;
+        return Ok(Exit::Done);
+    }
+    show_outcome(&outcome, seconds, printer)?;
+    show_remarks(&plan, printer);
+    for path in &outcome.removed {
+        printer.note(format!("removed `{path}`, which this set no longer has"));
+    }
+    for path in &outcome.strangers {
+        printer.warn(format!("`{path}` was not made by rocwheel and is left alone"));
+    }
+    Ok(Exit::Done)
+}
+
+fn show_outcome(outcome: &Outcome, seconds: f64, printer: &Printer) -> anyhow::Result<()> {
+    let mut rows: Vec<Vec<String>> = outcome
+        .packages
+        .iter()
+        .map(|package| {
+            let time = if package.written { format!("{:.1} s", package.seconds) } else { "up to date".to_owned() };
+            row(&package.path, [package.files, package.raw, package.compressed], time)
+        })
+        .collect();
+    let sum = |of: fn(&package::Package) -> u64| outcome.packages.iter().map(of).sum();
+    let sums = [sum(|package| package.files), sum(|package| package.raw), sum(|package| package.compressed)];
+    let packages = printer::count(outcome.packages.len() as u64, "package", "packages");
+    rows.push(row(&packages, sums, format!("{seconds:.1} s")));
+    printer.table(&WRITTEN, rows)
+}
+
+fn row(package: &str, [files, raw, compressed]: [u64; 3], time: String) -> Vec<String> {
+    vec![package.to_owned(), files.to_string(), printer::bytes(raw), printer::bytes(compressed), time]
+}
+
+fn show_plan(plan: &Plan, printer: &Printer) -> anyhow::Result<Exit> {
+    if printer.format() == Format::Json {
+        printer.json(plan)?;
+        return Ok(Exit::Done);
+    }
+    let targets = if plan.targets.is_empty() { "none".to_owned() } else { plan.targets.join(", ") };
+    printer.line(format!("version {}, shape {}, GPU targets: {targets}\n", plan.version, plan.shape))?;
+    let wheels = plan.wheels.iter().map(|wheel| {
+        let path = in_folder(wheel.folder.as_ref(), &wheel.file_name);
+        vec![path, wheel.file_count().to_string(), printer::bytes(wheel.raw_size())]
+    });
+    let selectors = plan
+        .selectors
+        .iter()
+        .map(|selector| vec![in_folder(selector.folder.as_ref(), &selector.file_name), String::new(), String::new()]);
+    printer.table(&PLANNED, wheels.chain(selectors))?;
+    for wheel in &plan.wheels {
+        printer.line(format!("\n{}", wheel.file_name))?;
+        if let Some(reason) = &wheel.platform_reason {
+            printer.line(format!("  platform  {}, because of {reason}", wheel.platform_tag))?;
+        }
+        for requirement in &wheel.requires {
+            printer.line(format!("  requires  {requirement}"))?;
+        }
+        for (path, file) in &wheel.files {
+            printer.line(format!("  {:>9}  {path}", printer::bytes(file.size)))?;
+        }
+    }
+    show_remarks(plan, printer);
+    let files = plan.wheels.iter().map(|wheel| wheel.file_count() as u64).sum();
+    let raw = plan.wheels.iter().map(package::PlannedWheel::raw_size).sum();
+    printer.note(format!(
+        "would write {} with {} of {}",
+        printer::count((plan.wheels.len() + plan.selectors.len()) as u64, "package", "packages"),
+        printer::count(files, "file", "files"),
+        printer::bytes(raw)
+    ));
+    Ok(Exit::Done)
+}
+
+fn in_folder(folder: Option<&String>, file_name: &str) -> String {
+    folder.map_or_else(|| file_name.to_owned(), |folder| format!("{folder}/{file_name}"))
+}
+
+/// What is in no package and what was not simply copied.
+fn show_remarks(plan: &Plan, printer: &Printer) {
+    let files = |left_out: &LeftOut| printer::count(left_out.files as u64, "file", "files");
+    for left_out in &plan.unclaimed {
+        printer.warn(format!("no rule claims `{}` ({}): {}", left_out.what, files(left_out), left_out.reason));
+    }
+    for left_out in &plan.left_out {
+        printer.note(format!("left out `{}` ({}): {}", left_out.what, files(left_out), left_out.reason));
+    }
+    for dropped in &plan.dropped_search_paths {
+        printer.detail(format!("dropped the search path `{}` of `{}`", dropped.entry, dropped.file));
+    }
+    for note in &plan.notes {
+        printer.detail(format!("{}: `{}` {}", note.distribution, note.path, note.message));
+    }
+}
