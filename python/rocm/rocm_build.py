@@ -122,7 +122,7 @@ def load_dist_info(path: Path | None = None) -> ModuleType:
 
 def resolve_family(information: ModuleType) -> str | None:
     """What the bare extras stand for on this machine; ValueError if `ROCM_SDK_TARGET_FAMILY` asks for another."""
-    family = information.determine_target_family()
+    family: str | None = information.determine_target_family()
     available = ", ".join(information.AVAILABLE_TARGET_FAMILIES) or "none"
     print(f"rocm {information.__version__}: target family {family} (available: {available})")
     return family
@@ -130,9 +130,8 @@ def resolve_family(information: ModuleType) -> str | None:
 
 def static_family(information: ModuleType) -> str | None:
     """What the bare extras stand for in the source distribution, which must not depend on the machine."""
-    if information.DEFAULT_TARGET_FAMILY is not None:
-        return information.DEFAULT_TARGET_FAMILY
-    return next(iter(information.AVAILABLE_TARGET_FAMILIES), None)
+    families: list[str] = [information.DEFAULT_TARGET_FAMILY, *information.AVAILABLE_TARGET_FAMILIES]
+    return next(filter(None, families), None)
 
 
 def archive_stem(information: ModuleType) -> str:

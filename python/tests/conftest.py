@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from fixtures import (
 )
 
 TARGETS = ("gfx1100", "gfx942")
+TOOLS = ("rocminfo", "hipconfig", "offload-arch", "hipcc")
 
 
 @pytest.fixture(scope="session")
@@ -74,7 +76,7 @@ def make_distribution(directory: Path, binaries: Path, *gpus: int, version: str 
     return wheels
 
 
-def make_wheels(binaries, version, lines):  # type: ignore[no-untyped-def]
+def make_wheels(binaries: Path, version: str, lines: Callable[[str], str]) -> list[Wheel]:
     core = Wheel("rocm-sdk-core", version, pure_files("rocm_sdk_core", lines("core")))
     manifest = {"rocm_package_version": version, "rocm_version": version}
     core.files.update(
@@ -87,13 +89,13 @@ def make_wheels(binaries, version, lines):  # type: ignore[no-untyped-def]
     names = ["lib/libhsa-runtime64.so.1", "lib/libamdhip64.so.6", "bin/rocminfo", "bin/hipconfig"]
     core.files.update({f"_rocm_sdk_core/{name}": binaries / "_rocm_sdk_core" / name for name in names})
     core.executables = {"_rocm_sdk_core/bin/rocminfo", "_rocm_sdk_core/bin/hipconfig"}
-    tools = [
+    tools: list[object] = [
         tool("rocminfo", "bin/rocminfo", expect="ROCk", exit_codes=[0, 1]),
         tool("hipconfig", "bin/hipconfig", devel=True, arguments=["--version"], expect="HIP version:"),
         tool("offload-arch", "bin/rocminfo", needs_gpu=True, exit_codes=[1]),
         tool("hipcc", "bin/hipconfig", needs=["no-such-compiler"]),
     ]
-    core.scripts = {str(one["name"]): f"rocm_sdk_core._cli:{one['function']}" for one in tools}
+    core.scripts = {name: f"rocm_sdk_core._cli:{name.replace('-', '_')}" for name in TOOLS}
     core.files["rocm_sdk_core/_contents.json"] = contents("rocm-sdk-core", "_rocm_sdk_core", names[:2], tools)
 
     requires_core = [f"rocm-sdk-core=={version}"]

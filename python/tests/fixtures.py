@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -114,7 +115,7 @@ def _hash(content: bytes) -> str:
     return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
 
-def contents(distribution: str, platform_package: str, libraries: list[object], tools: list[object]) -> bytes:
+def contents(distribution: str, platform_package: str, libraries: Sequence[object], tools: Sequence[object]) -> bytes:
     """A `_contents.json`; a library is a path, or a pair of path and the reason not to load it."""
     rows = []
     for library in libraries:
@@ -177,8 +178,7 @@ def run(command: list[object], *, check: bool = True, **options: object) -> subp
     """Runs a command and takes its output; a failure shows it."""
     result = subprocess.run(
         [str(part) for part in command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         **options,  # type: ignore[call-overload]
     )
@@ -225,7 +225,18 @@ class Environment:
         cache = self.cache or self.directory / "cache"
         if self.installer == "pip":
             keep = ["--cache-dir", cache] if self.cache else ["--no-cache-dir"]
-            command = [sys.executable, "-m", "pip", "--python", self.python, "install", "-q", *keep, *find]
+            command = [
+                sys.executable,
+                "-m",
+                "pip",
+                "--python",
+                self.python,
+                "install",
+                "-q",
+                "--no-compile",
+                *keep,
+                *find,
+            ]
         else:
             command = [UV, "pip", "install", "-q", "--python", self.python, "--cache-dir", cache, *find]
         return run([*command, *requirements], check=check, env=self.variables(**more))

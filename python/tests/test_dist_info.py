@@ -23,7 +23,7 @@ def no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("ROCM_SDK_TARGET_FAMILY", "HSA_OVERRIDE_GFX_VERSION", "ROCM_SDK_VERBOSE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "no-programs"))
-    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / "scripts"))
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path / "scripts"))
 
 
 @pytest.mark.parametrize(

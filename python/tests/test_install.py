@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 import sys
 from pathlib import Path
@@ -125,6 +124,24 @@ def test_uninstalling_in_any_order_leaves_no_file(distribution: Path, tmp_path: 
         shutil.rmtree(environment.directory)
 
 
+def test_files_that_are_links_into_the_cache(distribution: Path, tmp_path: Path) -> None:
+    """uv's `--link-mode symlink`: nothing may be looked for beside what a link leads to, or written through it."""
+    environment = Environment(tmp_path / "venv", distribution, "uv", cache=tmp_path / "cache")
+    environment.install(COMPLETE, "--link-mode", "symlink")
+    assert (environment.site / "rocm_sdk" / "_devel.py").is_symlink()
+    result = environment.rocm_sdk("test", "--verify")
+    assert "ok    rocm-sdk-libraries lib/librocblas.so.4: 3 objects" in result.stdout
+    tree = environment.site / "_rocm_sdk_devel"
+    core = environment.site / "_rocm_sdk_core" / "lib" / "libamdhip64.so.6"
+    assert (tree / "lib" / "libamdhip64.so").samefile(core)
+    assert not (tree / ".pending_links.json").exists()
+    environment.uninstall(*(name.replace("_", "-") for name in environment.installed()))
+    assert bare_files(environment) == []
+    # The cache is whole: it installs again.
+    environment.install(COMPLETE, "--link-mode", "symlink")
+    assert environment.rocm_sdk("test", "--verify").returncode == 0
+
+
 def test_one_device_package_leaves_the_others_alone(distribution: Path, tmp_path: Path) -> None:
     environment = Environment(tmp_path / "venv", distribution, "uv")
     environment.install(COMPLETE)
@@ -137,7 +154,7 @@ def test_one_device_package_leaves_the_others_alone(distribution: Path, tmp_path
     assert environment.rocm_sdk("test").returncode == 0
 
 
-@pytest.mark.parametrize(("installer", "order"), list(itertools.product(["pip", "uv"], ["again", "newer"])))
+@pytest.mark.parametrize(("installer", "order"), [("uv", "again"), ("uv", "newer"), ("pip", "newer")])
 def test_devel_can_be_installed_again_and_upgraded(
     distribution: Path, tmp_path: Path, installer: str, order: str, binaries: Path
 ) -> None:

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from . import _dist_info
 
-SITE = Path(__file__).resolve().parent.parent
+SITE = Path(__file__).parent.resolve().parent
 
 
 def __getattr__(function: str) -> Callable[[], NoReturn]:

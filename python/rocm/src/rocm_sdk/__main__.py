@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
-from . import _devel, _devices, _dist_info
+from . import _contents, _devel, _devices, _dist_info
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -83,8 +82,7 @@ def _targets(options: argparse.Namespace) -> int:
 def _test(options: argparse.Namespace) -> int:
     from .tests import run
 
-    site = Path(__file__).resolve().parent.parent
-    return run(site, verify=options.verify, quiet=options.quiet)
+    return run(_contents.site_directory(), verify=options.verify, quiet=options.quiet)
 
 
 def _advise() -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +68,14 @@ class Package:
 
 def site_directory() -> Path:
     """The folder this package is installed in; all ROCm packages lie side by side."""
-    return Path(__file__).resolve().parent.parent
+    # The folder is resolved, not the file: uv can install files as links into its cache.
+    return Path(__file__).parent.resolve().parent
+
+
+def distribution_name(distribution: metadata.Distribution) -> str:
+    """The normalised name of an installed distribution; empty for a folder that is left of one."""
+    found = re.search(r"^Name: *(\S+)", distribution.read_text("METADATA") or "", re.MULTILINE)
+    return re.sub(r"[-_.]+", "-", found.group(1)).lower() if found else ""
 
 
 def installed_family(package: _dist_info.PackageEntry) -> str | None:
@@ -117,7 +126,7 @@ def read_contents(pure_directory: Path) -> dict[str, Any]:
     """The `_contents.json` of a package; empty for one that was made without it."""
     path = pure_directory / "_contents.json"
     try:
-        contents = json.loads(path.read_text(encoding="utf-8"))
+        contents: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except ValueError as error:

@@ -30,6 +30,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from . import _dist_info
+from ._contents import distribution_name, site_directory
 from ._record import Record, exclusive_lock
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def get_devel_root(quiet: bool = True) -> Path:
 def find_pure_package() -> Path:
     """The folder of `rocm_sdk_devel`. ModuleNotFoundError if it is not installed."""
     entry = _dist_info.get_package("devel")
-    beside = Path(__file__).resolve().parent.parent / entry.get_pure_py_package_name()
+    beside = site_directory() / entry.get_pure_py_package_name()
     if (beside / "__init__.py").is_file():
         return beside
     raise entry.missing()
@@ -251,10 +252,13 @@ def _target_of(path: Path, text: str, site: Path) -> Path | None:
     """The file or folder a link leads to; None if there is none, or if it leads out of site-packages."""
     if posixpath.isabs(text) or os.path.isabs(text):
         return None
-    target = Path(os.path.realpath(path.parent / text))
-    if not target.is_relative_to(os.path.realpath(site)) or target == path:
+    head, tail = os.path.split(os.path.join(path.parent, text).rstrip("/"))
+    folder = os.path.realpath(head if tail not in ("", ".", "..") else os.path.join(head, tail))
+    if not Path(folder).is_relative_to(os.path.realpath(site)):
         return None
-    return target if target.exists() else None
+    # The file itself may be a link that leads out: uv can install links into its cache.
+    target = Path(os.path.realpath(path.parent / text))
+    return target if target != path and target.exists() else None
 
 
 def _replace(path: Path) -> None:
@@ -271,7 +275,7 @@ def link_or_copy(target: Path, path: Path) -> None:
         return
     _replace(path)
     try:
-        os.link(target, path)
+        os.link(os.path.realpath(target), path)
     except OSError as error:
         if error.errno not in NO_HARD_LINK:
             raise
@@ -352,7 +356,7 @@ def _reconcile_device_links(site: Path, devel_dir: Path, version: str) -> int:
     """
     made = 0
     for distribution in _device_distributions(site):
-        name = distribution.metadata["Name"]
+        name = distribution_name(distribution)
         if _without_post_release(distribution.version) != _without_post_release(version):
             _say(f"skipping {name} {distribution.version}: does not match rocm-sdk {version}")
             continue

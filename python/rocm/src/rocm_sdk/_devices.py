@@ -44,8 +44,9 @@ def installed_devices(site: Path) -> dict[str, str | None]:
         found.setdefault(links.stem, None)
     for directory in sorted(site.glob("rocm_sdk_device_*.dist-info")):
         distribution = metadata.PathDistribution(directory)
-        name = distribution.metadata["Name"] or ""
-        found[name.lower().replace("_", "-").removeprefix("rocm-sdk-device-")] = distribution.version
+        name = _contents.distribution_name(distribution)
+        if name:
+            found[name.removeprefix("rocm-sdk-device-")] = distribution.version
     return {_dist_info.base_target(target): version for target, version in found.items()}
 
 

@@ -36,12 +36,12 @@ def is_elf(path: str) -> bool:
 
 def main() -> None:
     before = set(mapped_objects())
-    answer = {"error": None, "loaded": []}
+    answer: dict[str, object]
     try:
         ctypes.CDLL(sys.argv[1])
-        answer["loaded"] = [path for path in mapped_objects() if path not in before]
-    except OSError as error:
-        answer["error"] = str(error)
+        answer = {"error": None, "loaded": [path for path in mapped_objects() if path not in before]}
+    except OSError as problem:
+        answer = {"error": str(problem), "loaded": []}
     # Libraries print while they load: the answer is the last line. And they may fail at exit without a GPU, which is
     # not what is tested.
     os.write(1, ("\n" + json.dumps(answer)).encode("utf-8", "surrogateescape"))

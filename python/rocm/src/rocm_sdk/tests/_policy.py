@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
+from ._dynamic import dynamic_objects, program_interpreter
 from .installation import rocm_distributions
 
-# What every Linux has and manylinux wheels may use: the C library's family and the compiler's runtime.
+# What every Linux has and wheels may use: the C library's family and the compiler's runtime. Under the names of the
+# files that the SONAMEs lead to, too: libc-2.31.so, libstdc++.so.6.0.30.
 SYSTEM = re.compile(
-    r"(ld-linux.*|linux-vdso|libc|libm|libmvec|libdl|libpthread|librt|libutil|libresolv|libnsl|libanl|libcrypt"
+    r"(ld|ld-linux.*|linux-vdso|libc|libm|libmvec|libdl|libpthread|librt|libutil|libresolv|libnsl|libanl"
     r"|libBrokenLocale|libthread_db|libnss_\w+|libc_malloc_debug|libstdc\+\+|libgcc_s|libatomic)"
     r"(-[\d.]+)?\.so(\.[\d.]+)?"
+)
+
+# What belongs to a driver or a display server, so that only the machine's own works; with all it needs itself.
+HOST = re.compile(
+    r"(libX11|libXext|libXrender|libICE|libSM|libGL|libEGL|libGLX|libOpenGL|libOpenCL|libcuda|libibverbs)\.so(\.[\d.]+)?"
 )
 
 
@@ -26,8 +34,14 @@ class Policy:
         self._root = Path(os.path.realpath(site))
 
     def outsiders(self, paths: Iterable[str]) -> list[str]:
-        """Those of the paths that are neither in the environment nor on the list above."""
-        return [path for path in paths if not self._is_allowed(path)]
+        """Those of the paths that are neither in the environment nor from a part of the system they may come from."""
+        outside = [path for path in paths if not self._is_allowed(path)]
+        of_host = {path for path in outside if HOST.fullmatch(os.path.basename(path))}
+        loader = program_interpreter(Path(os.path.realpath(sys.executable))) if of_host else None
+        if loader is not None:
+            for path in sorted(of_host):
+                of_host |= {os.path.realpath(found) for found in dynamic_objects(loader, path).values() if found}
+        return [path for path in outside if path not in of_host and os.path.realpath(path) not in of_host]
 
     def _is_allowed(self, path: str) -> bool:
         if SYSTEM.fullmatch(os.path.basename(path)):

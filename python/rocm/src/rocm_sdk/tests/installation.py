@@ -22,7 +22,7 @@ def rocm_distributions(site: Path) -> dict[str, metadata.Distribution]:
     """The ROCm distributions installed in `site`, by name."""
     found = {}
     for distribution in metadata.distributions(path=[str(site)]):
-        name = re.sub(r"[-_.]+", "-", distribution.metadata["Name"] or "").lower()
+        name = _contents.distribution_name(distribution)
         if NAMES.fullmatch(name):
             found[name] = distribution
     return dict(sorted(found.items()))

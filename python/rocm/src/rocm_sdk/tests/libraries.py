@@ -38,7 +38,7 @@ def check_libraries(report: Report, site: Path) -> None:
                 report.skip(what, library.reason or "cannot be loaded by itself")
     with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
         verdicts = pool.map(lambda job: job[1](), jobs)
-        for (what, _), (problem, detail) in zip(jobs, verdicts):
+        for (what, _), (problem, detail) in zip(jobs, verdicts, strict=True):
             if problem is None:
                 report.ok(what, detail)
             else:
@@ -53,8 +53,7 @@ def load(path: Path, policy: Policy) -> Verdict:
         process = subprocess.run(
             [sys.executable, "-I", "-S", str(LOADER), str(path)],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             timeout=TIMEOUT_SECONDS,
         )
     except subprocess.TimeoutExpired:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import struct
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 from .. import _contents, _dist_info
+from ._dynamic import dynamic_objects, program_interpreter
 from ._policy import Policy
 from ._report import Report
 
 TIMEOUT_SECONDS = 120
-PT_INTERP = 3
 
 
 def check_tools(report: Report, site: Path) -> None:
@@ -82,38 +81,13 @@ def _run(package: _contents.Package, tool: _contents.Tool, probe: _contents.Prob
 
 
 def _outsiders(path: Path, policy: Policy) -> str | None:
-    """What a dynamic executable would load from outside the environment, as its own dynamic loader sees it."""
+    """What is wrong with where a dynamic executable would load its libraries from; None if nothing is."""
     loader = program_interpreter(path)
-    if loader is None or not os.access(loader, os.X_OK):
+    if loader is None:
         return None
-    listing = subprocess.run([loader, "--list", str(path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    paths = []
-    for line in listing.stdout.decode(errors="replace").splitlines():
-        name, arrow, rest = line.strip().partition(" => ")
-        if arrow and rest.startswith("not found"):
+    objects = dynamic_objects(loader, path)
+    for name, found in objects.items():
+        if found is None:
             return f"needs {name}, which is not found"
-        if arrow:
-            paths.append(rest.rsplit(" (", 1)[0])
-    outsiders = policy.outsiders(paths)
+    outsiders = policy.outsiders(found for found in objects.values() if found is not None)
     return f"loads from outside the environment: {', '.join(outsiders)}" if outsiders else None
-
-
-def program_interpreter(path: Path) -> str | None:
-    """The dynamic loader a 64-bit little-endian ELF executable asks for; None for anything else."""
-    try:
-        with open(path, "rb") as file:
-            header = file.read(64)
-            if header[:6] != b"\x7fELF\x02\x01" or len(header) < 64:
-                return None
-            (offset,) = struct.unpack_from("<Q", header, 32)
-            size, count = struct.unpack_from("<HH", header, 54)
-            for index in range(count):
-                file.seek(offset + index * size)
-                segment = file.read(56)
-                if len(segment) == 56 and struct.unpack_from("<I", segment)[0] == PT_INTERP:
-                    start, _, _, length = struct.unpack_from("<QQQQ", segment, 8)
-                    file.seek(start)
-                    return file.read(min(length, 4096)).rstrip(b"\0").decode(errors="replace")
-    except OSError:
-        return None
-    return None
