@@ -1,4 +1,33 @@
-//! package
+//! Input: a [`artifact::Catalog`] of ROCm artifacts and a [`Request`]. Output: a [`Plan`] – which file goes into which
+//! Python distribution and what is done to it – and from that wheels and the selector in `dist/`.
 
+mod contents;
+mod devel;
+mod dist_info;
+mod error;
+mod execute;
+mod inspect;
+mod licenses;
+mod planner;
+mod populate;
+mod request;
+mod rules;
+mod search_path;
+mod select;
+mod selector;
+mod state;
 pub mod stub;
+mod templates;
+mod tree;
 pub mod version;
+
+pub use devel::DevelEntry;
+pub use dist_info::Promise;
+pub use error::Error;
+pub use execute::{Outcome, Package, execute};
+pub use planner::plan;
+pub use populate::{Note, PlannedFile, Source};
+pub use request::{LeftOut, Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request, Shape, Unclaimed, Unsupported};
+pub use rules::Logical;
+pub use search_path::Dropped;
+pub use state::OutputFolder;

@@ -1,0 +1,200 @@
+//! `_contents.json`: what a wheel holds, for `rocm-sdk test` and the tool launchers, from `data/tools.toml` and the
+//! planned files.
+
+use std::collections::BTreeMap;
+
+use artifact::Pattern;
+use serde::{Deserialize, Serialize};
+
+use crate::inspect::Natures;
+use crate::populate::Population;
+use crate::{Error, Logical};
+
+const EMBEDDED: &str = include_str!("../../../data/tools.toml");
+
+/// How to see that a tool works.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Probe {
+    /// Command line arguments.
+    pub arguments: Vec<String>,
+    /// Text that its output must contain.
+    pub expect: String,
+    /// Exit codes that count as an answer.
+    #[serde(default = "success")]
+    pub exit_codes: Vec<i32>,
+    /// True when it answers only where a GPU is.
+    #[serde(default)]
+    pub needs_gpu: bool,
+    /// Other programs it starts.
+    #[serde(default)]
+    pub needs: Vec<String>,
+}
+
+fn success() -> Vec<i32> {
+    vec![0]
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ToolRow {
+    name: String,
+    package: Logical,
+    path: String,
+    #[serde(default)]
+    devel: bool,
+    #[serde(default)]
+    requires: Vec<String>,
+    probe: Probe,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoLoadRow {
+    globs: Vec<String>,
+    reason: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    tool: Vec<ToolRow>,
+    no_load: Vec<NoLoadRow>,
+}
+
+/// The table of tools and of libraries that are not loaded on their own.
+#[derive(Debug)]
+pub struct Tools {
+    rows: Vec<ToolRow>,
+    no_load: Vec<(Pattern, String)>,
+}
+
+/// A tool of one distribution.
+#[derive(Debug, Clone, Serialize)]
+pub struct Tool {
+    /// Name of the console script.
+    pub name: String,
+    /// Path in the platform package.
+    pub path: String,
+    /// Attribute of `<pure package>._cli` that the console script calls.
+    pub function: String,
+    /// True when the expanded development tree is preferred.
+    pub devel: bool,
+    /// How to see that it works.
+    pub probe: Probe,
+}
+
+#[derive(Debug, Serialize)]
+struct Library {
+    path: String,
+    load: bool,
+    reason: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Contents<'a> {
+    schema: u32,
+    distribution: &'a str,
+    version: &'a str,
+    platform_package: &'a str,
+    libraries: Vec<Library>,
+    tools: &'a [Tool],
+}
+
+impl Tools {
+    /// The table that is built into the program.
+    pub fn embedded() -> Result<Tools, Error> {
+        let file: File = toml::from_str(EMBEDDED).map_err(|source| Error::Rules { source: Box::new(source) })?;
+        let no_load = file
+            .no_load
+            .into_iter()
+            .flat_map(|row| row.globs.into_iter().map(move |glob| (Pattern::new(&glob), row.reason.clone())))
+            .collect();
+        Ok(Tools { rows: file.tool, no_load })
+    }
+
+    /// The tools of a distribution: those whose files are all in it.
+    pub fn of(&self, population: &Population) -> Vec<Tool> {
+        let there = |glob: &str| {
+            let pattern = Pattern::new(glob);
+            population.files.keys().any(|path| pattern.matches(path))
+        };
+        self.rows
+            .iter()
+            .filter(|row| row.package == population.logical && population.files.contains_key(&row.path))
+            .filter(|row| row.requires.iter().all(|glob| there(glob)))
+            .map(|row| Tool {
+                name: row.name.clone(),
+                path: row.path.clone(),
+                function: row.name.replace('-', "_").replace('+', "p"),
+                devel: row.devel,
+                probe: row.probe.clone(),
+            })
+            .collect()
+    }
+
+    fn library(&self, path: &str) -> Library {
+        let reason = self.no_load.iter().find(|(pattern, _)| pattern.matches(path)).map(|(_, reason)| reason.clone());
+        Library { path: path.to_owned(), load: reason.is_none(), reason }
+    }
+
+    /// The text of `_contents.json`.
+    pub fn contents(&self, population: &Population, natures: &Natures, distribution: (&str, &str)) -> String {
+        pretty(&Contents {
+            schema: 1,
+            distribution: distribution.0,
+            version: distribution.1,
+            platform_package: &population.platform_package,
+            libraries: population.libraries(natures).map(|path| self.library(path)).collect(),
+            tools: &self.of(population),
+        })
+    }
+}
+
+/// Entry points for the tools: script name → `module:function`.
+pub fn console_scripts(pure_package: &str, tools: &[Tool]) -> BTreeMap<String, String> {
+    tools.iter().map(|tool| (tool.name.clone(), format!("{pure_package}._cli:{}", tool.function))).collect()
+}
+
+/// JSON with two spaces and no newline at the end, as the scripts of this field write it.
+pub fn pretty(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::populate::PlannedFile;
+
+    #[test]
+    fn tools_appear_only_when_their_files_are_there() {
+        let tools = Tools::embedded().unwrap();
+        let mut population = Population::new(Logical::Core, None, "_rocm_sdk_core".into());
+        population.files.insert("bin/rocm-smi".into(), PlannedFile::text(""));
+        population.files.insert("bin/hipcc".into(), PlannedFile::text(""));
+        let names =
+            |population: &Population| tools.of(population).into_iter().map(|tool| tool.name).collect::<Vec<_>>();
+        assert_eq!(names(&population), ["hipcc"], "rocm-smi loads librocm_smi64, which is not there");
+        population.files.insert("lib/librocm_smi64.so.1".into(), PlannedFile::text(""));
+        assert_eq!(names(&population), ["hipcc", "rocm-smi"]);
+    }
+
+    #[test]
+    fn every_tool_has_its_own_python_name() {
+        let tools = Tools::embedded().unwrap();
+        let mut functions: Vec<String> =
+            tools.rows.iter().map(|row| row.name.replace('-', "_").replace('+', "p")).collect();
+        functions.sort();
+        let all = functions.len();
+        functions.dedup();
+        assert_eq!(functions.len(), all);
+    }
+
+    #[test]
+    fn a_library_that_is_not_loaded_says_why() {
+        let tools = Tools::embedded().unwrap();
+        assert!(tools.library("lib/libamdhip64.so.7").load);
+        let row = tools.library("lib/llvm/lib/clang/20/lib/linux/libclang_rt.asan.so");
+        assert!(!row.load && row.reason.unwrap().contains("sanitizer"));
+    }
+}

@@ -1,0 +1,266 @@
+//! The generated tail of `_dist_info.py` and the requirements that follow from it: what a set promises in, Python
+//! assignments and core metadata out (rocm-python-packages spec 2.4, 3.3, appendix A.2 and A.3).
+//!
+//! AMD's promotion tool edits these lines as text: one assignment a line, at column 0, no annotations.
+
+use std::collections::BTreeSet;
+
+use artifact::targets::base_target;
+
+use crate::Logical;
+
+/// What a set of packages offers to the person who installs it.
+#[derive(Debug, Clone)]
+pub struct Promise {
+    /// Version of every package of the set.
+    pub version: String,
+    /// Suffix of the import packages that hold files (`--version-suffix`), mostly empty.
+    pub nonce: String,
+    /// Targets (shape `split`) or families (shape `per-family`) that can be asked for, sorted; empty when the set has
+    /// one neutral `libraries` distribution and no device distributions.
+    pub families: Vec<String>,
+    /// Those offered on Linux; empty when no list was given.
+    pub linux_families: Vec<String>,
+    /// Those offered on Windows; empty when no list was given.
+    pub windows_families: Vec<String>,
+    /// True when `libraries` is one distribution for every target.
+    pub neutral_libraries: bool,
+    /// The distributions that exist.
+    pub distributions: BTreeSet<Logical>,
+}
+
+impl Promise {
+    /// The same promise, made for one family only (a selector of the per-family shape).
+    #[must_use]
+    pub fn restricted_to(&self, family: &str) -> Promise {
+        let only = |list: &[String]| list.iter().filter(|name| *name == family).cloned().collect();
+        Promise {
+            families: vec![family.to_owned()],
+            linux_families: only(&self.linux_families),
+            windows_families: only(&self.windows_families),
+            ..self.clone()
+        }
+    }
+
+    /// The family that is taken when no GPU is found: the first that both systems have, else the first.
+    pub fn default_family(&self) -> Option<&str> {
+        self.linux_families
+            .iter()
+            .find(|family| self.windows_families.contains(family))
+            .or_else(|| self.families.first())
+            .map(String::as_str)
+    }
+
+    /// The lines to append to the template of `_dist_info.py` for one distribution.
+    pub fn lines(&self, logical: Logical, target: Option<&str>) -> String {
+        let mut lines = vec![
+            format!("__version__ = {}", repr(&self.version)),
+            format!("PY_PACKAGE_SUFFIX_NONCE = {}", repr(&self.nonce)),
+        ];
+        if self.neutral_libraries {
+            lines.push("ALL_PACKAGES[\"libraries\"].dist_package_template = \"rocm-sdk-libraries\"".to_owned());
+        }
+        for absent in Logical::ALL.into_iter().filter(|logical| !self.distributions.contains(logical)) {
+            lines.push(format!("ALL_PACKAGES.pop({}, None)", repr(absent.key())));
+        }
+        if let Some(family) = self.default_family() {
+            lines.push(format!("DEFAULT_TARGET_FAMILY = {}", repr(family)));
+        }
+        for (name, families) in
+            [("AVAILABLE", &self.families), ("LINUX", &self.linux_families), ("WINDOWS", &self.windows_families)]
+        {
+            lines.extend(families.iter().map(|family| format!("{name}_TARGET_FAMILIES.append({})", repr(family))));
+        }
+        lines.push(format!("THIS_TARGET_FAMILY = {}", target.map_or_else(|| "None".to_owned(), repr)));
+        lines.push(format!("THIS_PACKAGE_ENTRY = ALL_PACKAGES[{}]", repr(logical.key())));
+        if logical == Logical::Device {
+            let libraries = format!("_rocm_sdk_libraries{}", self.nonce);
+            lines.push(format!("LIBRARIES_PY_PACKAGE_NAME = {}", repr(&libraries)));
+        }
+        lines.join("\n") + "\n"
+    }
+
+    /// Distribution name of a package of this set.
+    pub fn distribution_name(&self, logical: Logical, family: Option<&str>) -> String {
+        let target = family.map(base_target);
+        match (logical, target) {
+            (Logical::Meta, _) => "rocm".to_owned(),
+            (Logical::Core, _) => "rocm-sdk-core".to_owned(),
+            (Logical::Profiler, _) => "rocm-profiler".to_owned(),
+            (Logical::Devel, _) => "rocm-sdk-devel".to_owned(),
+            (Logical::Libraries, Some(family)) if !self.neutral_libraries => format!("rocm-sdk-libraries-{family}"),
+            (Logical::Libraries, _) => "rocm-sdk-libraries".to_owned(),
+            (Logical::Device, family) => format!("rocm-sdk-device-{}", family.unwrap_or_default()),
+        }
+    }
+
+    /// `name==version`.
+    pub fn requirement(&self, logical: Logical, family: Option<&str>) -> String {
+        format!("{}=={}", self.distribution_name(logical, family), self.version)
+    }
+
+    fn is_target_specific(&self, logical: Logical) -> bool {
+        logical == Logical::Device || (logical == Logical::Libraries && !self.neutral_libraries)
+    }
+
+    /// The marker of a target that only one of the two systems has.
+    fn marker(&self, target: &str) -> Option<&'static str> {
+        if self.linux_families.is_empty() || self.windows_families.is_empty() {
+            return None;
+        }
+        let offered = |list: &[String]| list.iter().any(|family| base_target(family) == target);
+        match (offered(&self.linux_families), offered(&self.windows_families)) {
+            (true, false) => Some("sys_platform == \"linux\""),
+            (false, true) => Some("sys_platform == \"win32\""),
+            _ => None,
+        }
+    }
+
+    /// Extras of the selector in order, each with its requirements and their markers (without the extra's own).
+    pub fn extras(&self) -> Vec<(String, Vec<Requirement>)> {
+        // Extras stand in the order of the template's table, not in that of planning.
+        let optional: Vec<Logical> = [Logical::Libraries, Logical::Device, Logical::Devel, Logical::Profiler]
+            .into_iter()
+            .filter(|logical| self.distributions.contains(logical))
+            .collect();
+        let default = self.default_family();
+        let mut extras: Vec<(String, Vec<Requirement>)> = optional
+            .iter()
+            .map(|&logical| {
+                (logical.key().to_owned(), vec![Requirement { text: self.requirement(logical, default), marker: None }])
+            })
+            .collect();
+        let mut targets: Vec<&str> = self.families.iter().map(|family| base_target(family)).collect();
+        targets.dedup();
+        if targets.len() > 1 {
+            for &logical in optional.iter().filter(|logical| self.is_target_specific(**logical)) {
+                let mut all = Vec::new();
+                for target in &targets {
+                    let requirement = Requirement {
+                        text: self.requirement(logical, Some(target)),
+                        marker: self.marker(target).map(str::to_owned),
+                    };
+                    extras.push((format!("{logical}-{target}"), vec![requirement.clone()]));
+                    all.push(requirement);
+                }
+                extras.push((format!("{logical}-all"), all));
+            }
+        }
+        extras
+    }
+}
+
+/// One requirement of an extra.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requirement {
+    /// `name==version`.
+    pub text: String,
+    /// Environment marker besides the extra.
+    pub marker: Option<String>,
+}
+
+impl Requirement {
+    /// The value of a Requires-Dist line inside `extra`.
+    pub fn requires_dist(&self, extra: &str) -> String {
+        match &self.marker {
+            Some(marker) => format!("{}; {marker} and extra == \"{extra}\"", self.text),
+            None => format!("{}; extra == \"{extra}\"", self.text),
+        }
+    }
+}
+
+/// A Python string literal, quoted as Python's `repr` does.
+pub fn repr(text: &str) -> String {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let mut literal = String::from(quote);
+    for character in text.chars() {
+        match character {
+            '\\' => literal.push_str("\\\\"),
+            '\n' => literal.push_str("\\n"),
+            '\r' => literal.push_str("\\r"),
+            '\t' => literal.push_str("\\t"),
+            character if character == quote => {
+                literal.push('\\');
+                literal.push(character);
+            }
+            character if character.is_control() => literal.push_str(&format!("\\x{:02x}", character as u32)),
+            character => literal.push(character),
+        }
+    }
+    literal.push(quote);
+    literal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn promise() -> Promise {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        Promise {
+            version: "10.1.0a20260822".into(),
+            nonce: String::new(),
+            families: list(&["gfx1100", "gfx942"]),
+            linux_families: list(&["gfx1100", "gfx942"]),
+            windows_families: list(&["gfx1100"]),
+            neutral_libraries: true,
+            distributions: Logical::ALL.into_iter().collect(),
+        }
+    }
+
+    #[test]
+    fn the_lines_are_those_of_appendix_a_2() {
+        assert_eq!(
+            promise().lines(Logical::Meta, None),
+            "__version__ = '10.1.0a20260822'\nPY_PACKAGE_SUFFIX_NONCE = ''\n\
+             ALL_PACKAGES[\"libraries\"].dist_package_template = \"rocm-sdk-libraries\"\n\
+             DEFAULT_TARGET_FAMILY = 'gfx1100'\nAVAILABLE_TARGET_FAMILIES.append('gfx1100')\n\
+             AVAILABLE_TARGET_FAMILIES.append('gfx942')\nLINUX_TARGET_FAMILIES.append('gfx1100')\n\
+             LINUX_TARGET_FAMILIES.append('gfx942')\nWINDOWS_TARGET_FAMILIES.append('gfx1100')\n\
+             THIS_TARGET_FAMILY = None\nTHIS_PACKAGE_ENTRY = ALL_PACKAGES['meta']\n"
+        );
+    }
+
+    #[test]
+    fn the_extras_are_those_of_appendix_a_3() {
+        let lines: Vec<String> = promise()
+            .extras()
+            .into_iter()
+            .flat_map(|(extra, requirements)| {
+                requirements.into_iter().map(move |requirement| requirement.requires_dist(&extra)).collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "rocm-sdk-libraries==10.1.0a20260822; extra == \"libraries\"",
+                "rocm-sdk-device-gfx1100==10.1.0a20260822; extra == \"device\"",
+                "rocm-sdk-devel==10.1.0a20260822; extra == \"devel\"",
+                "rocm-profiler==10.1.0a20260822; extra == \"profiler\"",
+                "rocm-sdk-device-gfx1100==10.1.0a20260822; extra == \"device-gfx1100\"",
+                "rocm-sdk-device-gfx942==10.1.0a20260822; sys_platform == \"linux\" and extra == \"device-gfx942\"",
+                "rocm-sdk-device-gfx1100==10.1.0a20260822; extra == \"device-all\"",
+                "rocm-sdk-device-gfx942==10.1.0a20260822; sys_platform == \"linux\" and extra == \"device-all\"",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_built_is_not_promised() {
+        let mut promise = promise();
+        promise.distributions.remove(&Logical::Profiler);
+        promise.distributions.remove(&Logical::Device);
+        promise.families.clear();
+        promise.linux_families.clear();
+        let names: Vec<String> = promise.extras().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["libraries", "devel"]);
+        assert!(promise.lines(Logical::Core, None).contains("ALL_PACKAGES.pop('profiler', None)\n"));
+    }
+
+    #[test]
+    fn text_is_data_and_never_code() {
+        assert_eq!(repr("it's"), "\"it's\"");
+        assert_eq!(repr("'\"\\\n"), "'\\'\"\\\\\\n'");
+        assert_eq!(repr("\u{1}"), "'\\x01'");
+    }
+}

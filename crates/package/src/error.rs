@@ -1,0 +1,174 @@
+//! What can go wrong while planning and writing packages.
+
+use std::path::PathBuf;
+
+use report::{Exit, Hint};
+
+use crate::stub;
+
+/// Errors of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The table of distributions cannot be read.
+    #[error("cannot read the table of distributions")]
+    Rules {
+        /// What TOML says.
+        source: Box<toml::de::Error>,
+    },
+    /// The artifacts cannot be read.
+    #[error(transparent)]
+    Artifact(#[from] artifact::Error),
+    /// A wheel or the selector cannot be written.
+    #[error(transparent)]
+    Wheel(#[from] wheel::Error),
+    /// An ELF file cannot be read or edited.
+    #[error("cannot read the headers of `{path}`")]
+    Elf {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: elf::Error,
+    },
+    /// A link to a program that no exec stub can stand for.
+    #[error("cannot make an exec stub")]
+    Stub {
+        /// Why not.
+        source: stub::Error,
+    },
+    /// A file operation failed; the source names the path.
+    #[error("cannot {attempt}")]
+    Io {
+        /// What was attempted.
+        attempt: String,
+        /// The operating system's answer, with the path.
+        source: std::io::Error,
+    },
+    /// Two artifacts put different things at one path (defect C1 of the scripts).
+    #[error("`{path}` is in `{first}` and in `{second}`, with different contents")]
+    Conflict {
+        /// Path in the flattened tree.
+        path: String,
+        /// One owner.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// A list of targets or families that means nothing.
+    #[error("`{value}` is not a version that pip accepts (PEP 440)")]
+    Version {
+        /// The text.
+        value: String,
+    },
+    /// The set would promise targets it does not hold.
+    #[error("no artifact holds code for {}", targets.join(", "))]
+    MissingTargets {
+        /// Base targets that were asked for.
+        targets: Vec<String>,
+        /// Base targets that are there.
+        present: Vec<String>,
+    },
+    /// The set would not load.
+    #[error("the set is incomplete:{}", problems.iter().map(|problem| format!("\n  {problem}")).collect::<String>())]
+    Incomplete {
+        /// One line for each library that is missing, with who needs it.
+        problems: Vec<String>,
+    },
+    /// `--strict` and something has no place.
+    #[error("{} that no rule claims:{}", count(unclaimed.len()), unclaimed.iter().map(|line| format!("\n  {line}")).collect::<String>())]
+    Unclaimed {
+        /// One line for each artifact or file.
+        unclaimed: Vec<String>,
+    },
+    /// A shape that these artifacts cannot have.
+    #[error("shape `{shape}` does not fit these artifacts: {reason}")]
+    Shape {
+        /// The shape.
+        shape: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Code set apart for a runtime that cannot read it (pitfalls 8).
+    #[error("`{path}` expects its device code in .kpack archives, but the HIP runtime of this set cannot read them")]
+    KpackUnsupported {
+        /// The library.
+        path: PathBuf,
+    },
+    /// Nothing to do.
+    #[error("`{path}` holds no artifact for {wanted}")]
+    Nothing {
+        /// Where artifacts were looked for.
+        path: PathBuf,
+        /// What was asked for.
+        wanted: String,
+    },
+    /// The output folder belongs to somebody else.
+    #[error("`{path}` is not empty and was not made by `rocwheel package`")]
+    ForeignOutput {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Another run writes there.
+    #[error("another run is writing to `{path}`")]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Ctrl-C.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+fn count(number: usize) -> String {
+    if number == 1 { "1 thing".into() } else { format!("{number} things") }
+}
+
+impl Error {
+    /// Wraps an I/O error with what was attempted, to be used as `.map_err(Error::io("write the state"))`.
+    pub(crate) fn io(attempt: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
+        let attempt = attempt.into();
+        move |source| Error::Io { attempt, source }
+    }
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Error::Artifact(error) => error.hint(),
+            Error::Wheel(error) => error.hint(),
+            Error::Conflict { .. } => {
+                Some("remove one of the two artifacts, or build both from the same sources".into())
+            }
+            Error::Version { .. } => Some("give one such as `7.1.0` or `7.1.0a20261121` with --version".into()),
+            Error::MissingTargets { present, .. } if present.is_empty() => {
+                Some("the artifacts hold no per-target part at all; leave --targets out".into())
+            }
+            Error::MissingTargets { present, .. } => Some(format!(
+                "fetch the missing artifacts, or name only what is there with --targets: {}",
+                present.join(",")
+            )),
+            Error::Incomplete { .. } => Some(
+                "add the artifact or package that holds the library, or import again with --allow-unresolved LIB"
+                    .into(),
+            ),
+            Error::Unclaimed { .. } => Some("leave --strict out to package the rest".into()),
+            Error::Shape { .. } => Some("leave --shape out to take the one the artifacts are made for".into()),
+            Error::KpackUnsupported { .. } => Some(
+                "package the libraries with their code inside (--shape fat from unsplit artifacts), or --force".into(),
+            ),
+            Error::ForeignOutput { .. } => Some("name another folder with --output".into()),
+            Error::Locked { .. } => Some("wait for it, or name another folder with --output".into()),
+            _ => None,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Error::Artifact(error) => error.exit(),
+            Error::Wheel(error) => error.exit(),
+            Error::Interrupted => Exit::Interrupted,
+            Error::Locked { .. } => Exit::TryAgain,
+            Error::Version { .. } | Error::Shape { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Walks a [`Plan`]: opens the sources, patches ELF headers on the way and writes wheels and selectors.
+//!
+//! A library is never copied to be edited: its patch is laid over the original while the wheel reads it (pitfalls 15),
+//! so every input byte is read once and every output byte written once.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use elf::{Edit, Patch, Patched, SearchPath};
+use fs_err as fs;
+use report::Reporter;
+use serde::Serialize;
+use wheel::tar::TarBuilder;
+use wheel::{Content, Distribution, EntryPoints, FileContent, Member, Reader, Tag, WriteOptions, Written};
+
+use crate::devel::DevelEntry;
+use crate::populate::{PlannedFile, Source};
+use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request};
+use crate::state::{Finished, OutputFolder, stamp};
+use crate::{Error, selector, stub};
+
+/// A package of the finished set.
+#[derive(Debug, Clone, Serialize)]
+pub struct Package {
+    /// Path below the output folder.
+    pub path: String,
+    /// Number of members.
+    pub files: u64,
+    /// Bytes unpacked.
+    pub raw: u64,
+    /// Bytes of the file.
+    pub compressed: u64,
+    /// SHA-256 of the file.
+    pub sha256: String,
+    /// Time it took to write.
+    pub seconds: f64,
+    /// False when it was up to date already.
+    pub written: bool,
+}
+
+/// What a run left behind.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    /// The packages of the set.
+    pub packages: Vec<Package>,
+    /// Packages of earlier runs that were removed because the set no longer has them.
+    pub removed: Vec<String>,
+    /// Files in `dist/` that rocwheel did not write; they were left alone.
+    pub strangers: Vec<String>,
+}
+
+/// Writes everything in `plan` below `folder`.
+///
+/// Packages appear in `dist/` together, when all of them are complete; on any error the folder is as it was before.
+pub fn execute(
+    plan: &Plan,
+    request: &Request,
+    folder: &mut OutputFolder,
+    reporter: &dyn Reporter,
+) -> Result<Outcome, Error> {
+    let run = Run { plan, options: WriteOptions { level: request.level, epoch: request.epoch }, reporter };
+    let mut packages = Vec::new();
+    let mut moved = Vec::new();
+    for wheel in &plan.wheels {
+        let path = place(wheel.folder.as_deref(), &wheel.file_name);
+        let digest = run.digest(wheel)?;
+        run.package(folder, path, digest, &mut packages, &mut moved, |staging| run.wheel(wheel, staging))?;
+    }
+    for selector in &plan.selectors {
+        let path = place(selector.folder.as_deref(), &selector.file_name);
+        let digest = run.selector_digest(selector);
+        run.package(folder, path, digest, &mut packages, &mut moved, |staging| {
+            Ok(wheel::write_sdist(&selector::sdist(&selector.promise)?, staging, &run.options, reporter)?)
+        })?;
+    }
+    if reporter.interrupted() {
+        return Err(Error::Interrupted);
+    }
+    // With --only, the packages that were not asked for stay as they are.
+    let removed = if request.only.is_empty() {
+        let keep: Vec<String> = packages.iter().map(|package| package.path.clone()).collect();
+        folder.publish(&keep, moved)?
+    } else {
+        folder.publish_some(moved)?;
+        Vec::new()
+    };
+    Ok(Outcome { packages, removed, strangers: folder.strangers() })
+}
+
+fn place(folder: Option<&str>, file_name: &str) -> String {
+    folder.map_or_else(|| format!("dist/{file_name}"), |folder| format!("dist/{folder}/{file_name}"))
+}
+
+type Moved = Vec<(String, PathBuf, Finished)>;
+
+struct Run<'a> {
+    plan: &'a Plan,
+    options: WriteOptions,
+    reporter: &'a dyn Reporter,
+}
+
+impl Run<'_> {
+    fn package(
+        &self,
+        folder: &OutputFolder,
+        path: String,
+        digest: String,
+        packages: &mut Vec<Package>,
+        moved: &mut Moved,
+        write: impl FnOnce(&Path) -> Result<Written, Error>,
+    ) -> Result<(), Error> {
+        if self.reporter.interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let begin = Instant::now();
+        if let Some(finished) = folder.up_to_date(&path, &digest) {
+            packages.push(package(path, finished, Duration::ZERO, false));
+            return Ok(());
+        }
+        // Selectors of several families have one file name: each gets a folder of its own.
+        let staging = folder.staging().join(packages.len().to_string());
+        fs::create_dir_all(&staging).map_err(Error::io("create a folder for unfinished packages"))?;
+        let written = write(&staging)?;
+        let finished = Finished {
+            digest,
+            files: written.files,
+            raw: written.raw,
+            compressed: written.compressed,
+            sha256: written.sha256,
+            stamp: String::new(),
+        };
+        packages.push(package(path.clone(), &finished, begin.elapsed(), true));
+        moved.push((path, written.path, finished));
+        Ok(())
+    }
+
+    fn wheel(&self, planned: &PlannedWheel, staging: &Path) -> Result<Written, Error> {
+        let mut members = self.members(&planned.files)?;
+        if let Some(devel) = &planned.devel {
+            members.push(Member::new(devel.path.clone(), self.tar(devel)?));
+        }
+        let mut metadata = selector::metadata(&planned.summary);
+        metadata.license_expression = Some(planned.license.clone());
+        metadata.requires_dist.clone_from(&planned.requires);
+        metadata.description = Some(wheel::Description {
+            content_type: "text/markdown".to_owned(),
+            text: format!("{}.\n\nOne of the packages that `pip install rocm` selects.\n", planned.summary),
+        });
+        let mut entry_points = EntryPoints::default();
+        for (name, reference) in &planned.scripts {
+            entry_points.script(name, reference);
+        }
+        let distribution = Distribution {
+            name: planned.name.clone(),
+            version: self.plan.version.clone(),
+            tags: vec![Tag::platform(&planned.platform_tag)],
+            metadata,
+            entry_points,
+            licenses: self.members(&planned.licenses)?,
+            members,
+        };
+        Ok(wheel::write_wheel(&distribution, staging, &self.options, self.reporter)?)
+    }
+
+    fn members(&self, files: &BTreeMap<String, PlannedFile>) -> Result<Vec<Member>, Error> {
+        files
+            .iter()
+            .map(|(name, file)| {
+                if self.reporter.interrupted() {
+                    return Err(Error::Interrupted);
+                }
+                Ok(Member { name: name.clone(), executable: file.executable, content: content(file)? })
+            })
+            .collect()
+    }
+
+    fn tar(&self, devel: &PlannedDevel) -> Result<impl Content + 'static, Error> {
+        let mut tar = TarBuilder::new(self.options.epoch);
+        for (path, entry) in &devel.members {
+            let name = format!("{}/{path}", devel.root);
+            match entry {
+                DevelEntry::Directory => tar.directory(&name),
+                DevelEntry::Symlink { target } => tar.symlink(&name, target),
+                DevelEntry::File(file) => tar.file(&name, file.executable, content(file)?),
+            }
+        }
+        Ok(tar.finish())
+    }
+
+    /// Digest of everything a wheel is made of; file contents are taken by their directory entries.
+    fn digest(&self, wheel: &PlannedWheel) -> Result<String, Error> {
+        let mut hasher = self.hasher();
+        hasher.update(crate::contents::pretty(wheel).as_bytes());
+        let in_tar = wheel.devel.iter().flat_map(|devel| &devel.members).filter_map(|(_, entry)| match entry {
+            DevelEntry::File(file) => Some(file),
+            _ => None,
+        });
+        for file in wheel.files.values().chain(wheel.licenses.values()).chain(in_tar) {
+            if let Some(path) = file.path() {
+                hasher.update(stamp(path).map_err(Error::io("look at an artifact's file"))?.as_bytes());
+            }
+        }
+        Ok(hasher.finalize().to_hex().to_string())
+    }
+
+    fn selector_digest(&self, selector: &PlannedSelector) -> String {
+        let mut hasher = self.hasher();
+        hasher.update(format!("{:?}", selector.promise).as_bytes());
+        for (name, text) in crate::templates::SELECTOR {
+            hasher.update(name.as_bytes());
+            hasher.update(text.as_bytes());
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+
+    fn hasher(&self) -> blake3::Hasher {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes());
+        hasher.update(format!("{:?} {} {}\0", self.options.level, self.options.epoch, self.plan.version).as_bytes());
+        if let Ok(program) = stub::stub("program") {
+            hasher.update(&program);
+        }
+        hasher
+    }
+}
+
+fn package(path: String, finished: &Finished, time: Duration, written: bool) -> Package {
+    Package {
+        path,
+        files: finished.files,
+        raw: finished.raw,
+        compressed: finished.compressed,
+        sha256: finished.sha256.clone(),
+        seconds: time.as_secs_f64(),
+        written,
+    }
+}
+
+fn content(file: &PlannedFile) -> Result<Box<dyn Content>, Error> {
+    Ok(match &file.source {
+        Source::File { path } => Box::new(FileContent::new(path).map_err(Error::io("open an artifact's file"))?),
+        Source::Edited { path, search_path } => Box::new(PatchedFile::plan(path, search_path)?),
+        Source::Stub { target } => Box::new(stub::stub(target).map_err(|source| Error::Stub { source })?),
+        Source::Text { text } => Box::new(text.clone().into_bytes()),
+    })
+}
+
+/// An ELF file with its patch; opened only while it is read.
+struct PatchedFile {
+    path: PathBuf,
+    patch: Patch,
+}
+
+impl PatchedFile {
+    fn plan(path: &Path, search_path: &[String]) -> Result<PatchedFile, Error> {
+        let file = fs::File::open(path).map_err(Error::io("open a library"))?;
+        let edit = Edit { search_path: Some(SearchPath::Set(search_path.to_vec())), ..Edit::default() };
+        let patch = edit.plan(file.file()).map_err(|source| Error::Elf { path: path.to_owned(), source })?;
+        Ok(PatchedFile { path: path.to_owned(), patch })
+    }
+}
+
+impl Content for PatchedFile {
+    fn size(&self) -> u64 {
+        self.patch.size
+    }
+
+    fn open(&self) -> io::Result<Reader> {
+        let file = fs::File::open(&self.path)?.into_parts().0;
+        Ok(Box::new(Patched::new(file, self.patch.clone())))
+    }
+
+    fn origin(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+}

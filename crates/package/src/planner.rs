@@ -1,0 +1,623 @@
+//! From a request and a catalog to a [`Plan`]. Reads names, sizes and ELF headers; writes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use artifact::dlopen::DlopenTable;
+use artifact::targets::{self, base_target};
+use artifact::{Catalog, EntryKind, Manifest, TargetTable};
+use report::{Reporter, Unit};
+use wheel::manylinux::{self, FileNeeds, LibraryNeeds};
+use wheel::{Tag, WheelName};
+
+use crate::contents::{Tools, console_scripts};
+use crate::devel::{DevelEntry, DevelTree, device_links};
+use crate::dist_info::Promise;
+use crate::inspect::Natures;
+use crate::licenses::Licenses;
+use crate::populate::{Input, Note, PlannedFile, Population, Source};
+use crate::request::{
+    LeftOut, Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request, Shape, Unclaimed, Unsupported,
+};
+use crate::rules::Rules;
+use crate::search_path::{Dropped, Missing, SearchPaths};
+use crate::select::Selection;
+use crate::tree::Tree;
+use crate::{Error, Logical, templates};
+
+/// Section that marks a library whose device code is in `.kpack` archives (kpack spec 3).
+const KPACK_MARKER: &str = ".rocm_kpack_ref";
+
+/// Computes what `request` makes of `catalog`.
+///
+/// # Errors
+/// Everything that would make the set wrong is found here, before anything is written: missing targets, libraries
+/// that nothing provides, one path with two contents, a version pip does not accept.
+pub fn plan(request: &Request, catalog: &Catalog, reporter: &dyn Reporter) -> Result<Plan, Error> {
+    let manifest = Manifest::find(catalog)?;
+    let version = request.version.clone().unwrap_or_else(|| manifest.rocm_package_version.clone());
+    if wheel::check_version(&version).is_err() {
+        return Err(Error::Version { value: version });
+    }
+    let shape = request.shape.unwrap_or_else(|| shape_of(&manifest));
+    let wanted = targets(request, catalog, shape)?;
+    let planner = Planner {
+        request,
+        catalog,
+        shape,
+        rules: Rules::embedded()?,
+        tools: Tools::embedded()?,
+        dlopen: DlopenTable::embedded(),
+        natures: natures(catalog, reporter)?,
+        licenses: Licenses::collect(catalog, &manifest)?,
+        provided: Provided::of(&manifest),
+        targets: wanted,
+        version,
+    };
+    planner.plan()
+}
+
+/// The shape the artifacts are made for: an import says so itself, a TheRock build by its flag.
+fn shape_of(manifest: &Manifest) -> Shape {
+    if manifest.other.contains_key("rocwheel") {
+        Shape::Fat
+    } else if manifest.is_split() {
+        Shape::Split
+    } else {
+        Shape::PerFamily
+    }
+}
+
+/// Targets (or families) that are packaged: those asked for, else those that are there; numerically sorted.
+fn targets(request: &Request, catalog: &Catalog, shape: Shape) -> Result<Vec<String>, Error> {
+    let per_target = catalog.artifacts.iter().map(|artifact| &artifact.name).filter(|name| !name.is_generic());
+    let mut present: Vec<String> = match shape {
+        Shape::PerFamily => per_target.map(|name| name.target_family.clone()).collect(),
+        Shape::Split | Shape::Fat => per_target.map(|name| name.base_target().to_owned()).collect(),
+    };
+    targets::sort(&mut present);
+    present.dedup();
+    if request.targets.is_empty() {
+        return Ok(present);
+    }
+    let list = request.targets.join(",");
+    let mut wanted = if shape == Shape::PerFamily {
+        request.targets.iter().flat_map(|list| list.split([';', ','])).map(|name| name.trim().to_owned()).collect()
+    } else {
+        let expanded = TargetTable::embedded().expand_with(&list, &present)?;
+        expanded.iter().map(|target| base_target(target).to_owned()).collect::<Vec<_>>()
+    };
+    targets::sort(&mut wanted);
+    wanted.dedup();
+    let missing: Vec<String> = wanted.iter().filter(|target| !present.contains(target)).cloned().collect();
+    if missing.is_empty() { Ok(wanted) } else { Err(Error::MissingTargets { targets: missing, present }) }
+}
+
+fn natures(catalog: &Catalog, reporter: &dyn Reporter) -> Result<Natures, Error> {
+    let files: Vec<(PathBuf, bool)> = catalog
+        .artifacts
+        .iter()
+        .flat_map(|artifact| artifact.entries.iter().map(move |entry| (artifact, entry)))
+        .filter_map(|(artifact, entry)| match entry.kind {
+            EntryKind::File { executable, .. } => {
+                Some((artifact.root.join(&artifact.basedirs[entry.basedir]).join(&entry.path), executable))
+            }
+            _ => None,
+        })
+        .collect();
+    reporter.begin("Reading headers", Some(files.len() as u64), Unit::Items);
+    let natures = Natures::read(&files, reporter);
+    reporter.end();
+    natures
+}
+
+/// Libraries that are not looked for in the set.
+struct Provided {
+    allowed: BTreeSet<String>,
+}
+
+impl Provided {
+    fn of(manifest: &Manifest) -> Provided {
+        let allowed = manifest
+            .other
+            .get("rocwheel")
+            .and_then(|import| import.get("allowed_unresolved"))
+            .and_then(|list| list.as_array())
+            .map(|list| list.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect())
+            .unwrap_or_default();
+        Provided { allowed }
+    }
+
+    fn holds(&self, library: &str) -> bool {
+        manylinux::Policies::built_in().provides(library) || self.allowed.contains(library)
+    }
+}
+
+fn libraries(elf: &elf::Elf) -> Vec<LibraryNeeds> {
+    let versions = |library: &str| {
+        let needs = elf.version_needs.iter().filter(|need| need.library == library);
+        needs.flat_map(|need| need.versions.iter().cloned()).collect()
+    };
+    elf.needed.iter().map(|library| LibraryNeeds { library: library.clone(), versions: versions(library) }).collect()
+}
+
+struct Planner<'a> {
+    request: &'a Request,
+    catalog: &'a Catalog,
+    shape: Shape,
+    rules: Rules,
+    tools: Tools,
+    dlopen: &'static DlopenTable,
+    natures: Natures,
+    licenses: Licenses,
+    provided: Provided,
+    targets: Vec<String>,
+    version: String,
+}
+
+/// What is found on the way to the wheels.
+#[derive(Default)]
+struct Findings {
+    dropped: Vec<Dropped>,
+    missing: Vec<Missing>,
+    notes: Vec<Note>,
+}
+
+/// One set of wheels that are installed together, with its selector.
+struct Set {
+    family: Option<String>,
+    folder: Option<String>,
+    world: Tree,
+    /// In order of precedence; core and profiler first.
+    populations: Vec<Population>,
+    devel: DevelTree,
+}
+
+impl Planner<'_> {
+    fn plan(&self) -> Result<Plan, Error> {
+        let selection =
+            Selection { catalog: self.catalog, rules: &self.rules, shape: self.shape, targets: &self.targets };
+        let (left_out, unclaimed) = selection.leftovers();
+        if self.request.unclaimed == Unclaimed::Refuse && !unclaimed.is_empty() {
+            let lines = unclaimed.iter().map(|row| format!("{}: {}", row.what, row.reason)).collect();
+            return Err(Error::Unclaimed { unclaimed: lines });
+        }
+        let mut findings = Findings::default();
+        let mut sets = Vec::new();
+        if self.shape == Shape::PerFamily && !self.targets.is_empty() {
+            for family in &self.targets {
+                let folder = (self.targets.len() > 1).then(|| family.clone());
+                sets.push(self.set(&selection, Some(family), folder, &mut findings)?);
+            }
+        } else {
+            sets.push(self.set(&selection, None, None, &mut findings)?);
+        }
+        self.check(&sets, &findings)?;
+        self.finish(&sets, findings, left_out, unclaimed)
+    }
+
+    fn platform_package(&self, logical: Logical, family: Option<&str>) -> String {
+        let name = match (logical, family) {
+            (Logical::Libraries, Some(family)) => {
+                format!("{}_{}", self.rules.of(logical).platform_package, base_target(family).replace('-', "_"))
+            }
+            _ => self.rules.of(logical).platform_package.clone(),
+        };
+        name + &self.request.nonce
+    }
+
+    fn set(
+        &self,
+        selection: &Selection<'_>,
+        family: Option<&String>,
+        folder: Option<String>,
+        findings: &mut Findings,
+    ) -> Result<Set, Error> {
+        let family = family.map(String::as_str);
+        let world = Tree::merge(self.catalog, |artifact| {
+            selection.packaged(artifact)
+                && (artifact.name.is_generic() || family.is_none_or(|family| artifact.name.target_family == family))
+        })?;
+        let input = Input { world: &world, natures: &self.natures };
+        let mut populations = Vec::new();
+        for logical in [Logical::Core, Logical::Profiler, Logical::Libraries] {
+            let mut population =
+                Population::new(logical, self.target(logical, family), self.platform_package(logical, family));
+            population.fill(&input, &selection.paths(logical, family, &world));
+            if !population.files.is_empty() {
+                populations.push(population);
+            }
+        }
+        if self.shape == Shape::Split {
+            for target in &self.targets {
+                let mut population = Population::new(
+                    Logical::Device,
+                    Some(target.clone()),
+                    self.platform_package(Logical::Libraries, None),
+                );
+                let mut paths = selection.paths(Logical::Device, Some(target), &world);
+                paths.retain(|path| {
+                    world.get(path).is_some_and(|node| !selection.moved_to_libraries(node.owners.as_slice()))
+                });
+                population.fill_verbatim(&input, &paths);
+                if population.files.is_empty() {
+                    return Err(Error::MissingTargets { targets: vec![target.clone()], present: Vec::new() });
+                }
+                populations.push(population);
+            }
+        }
+        if populations.is_empty() {
+            return Err(Error::Nothing { path: self.request.artifacts.clone(), wanted: "any package".into() });
+        }
+        let mut devel = {
+            let runtime: Vec<&Population> =
+                populations.iter().filter(|population| population.logical != Logical::Device).collect();
+            DevelTree::build(&input, &selection.paths(Logical::Devel, family, &world), &runtime)
+        };
+        self.search_paths(&mut populations, &mut devel, family, findings);
+        for population in &mut populations {
+            findings.notes.append(&mut population.notes);
+        }
+        findings.notes.append(&mut devel.notes);
+        Ok(Set { family: family.map(str::to_owned), folder, world, populations, devel })
+    }
+
+    /// The target that is part of a distribution's name.
+    fn target(&self, logical: Logical, family: Option<&str>) -> Option<String> {
+        match (self.shape, logical) {
+            (Shape::PerFamily, Logical::Libraries) => family.map(str::to_owned),
+            _ => None,
+        }
+    }
+
+    fn search_paths(
+        &self,
+        populations: &mut Vec<Population>,
+        devel: &mut DevelTree,
+        family: Option<&str>,
+        findings: &mut Findings,
+    ) {
+        let packages: BTreeMap<Logical, String> =
+            Logical::ALL[..5].iter().map(|logical| (*logical, self.platform_package(*logical, family))).collect();
+        let provided = |library: &str| self.provided.holds(library);
+        let search =
+            SearchPaths { rules: &self.rules, dlopen: self.dlopen, natures: &self.natures, provided: &provided };
+        for index in 0..populations.len() {
+            let mut population = populations.remove(index);
+            let reachable = self.reachable(population.logical);
+            let others: Vec<&Population> =
+                populations.iter().filter(|other| reachable.contains(&other.logical)).collect();
+            let outcome = search.apply(&mut population, &others, &packages);
+            findings.dropped.extend(outcome.dropped);
+            findings.missing.extend(outcome.missing);
+            populations.insert(index, population);
+        }
+        // The development tree shows every file at its own place, so its programs look around in the tree itself.
+        let mut mirror = Population::new(Logical::Devel, None, packages[&Logical::Devel].clone());
+        for (path, entry) in &devel.entries {
+            match entry {
+                DevelEntry::Directory => {}
+                DevelEntry::Symlink { .. } => drop(mirror.files.insert(path.clone(), PlannedFile::text(""))),
+                DevelEntry::File(file) => drop(mirror.files.insert(path.clone(), file.clone())),
+            }
+        }
+        let outcome = search.apply(&mut mirror, &[], &packages);
+        findings.dropped.extend(outcome.dropped);
+        findings.notes.extend(outcome.missing.into_iter().flat_map(|missing| {
+            missing.needed_by.into_iter().map(move |path| Note {
+                distribution: Logical::Devel.key().to_owned(),
+                path,
+                message: format!("needs `{}`, which is not in the development tree", missing.library),
+            })
+        }));
+        for (path, file) in mirror.files {
+            if let (Source::Edited { .. }, Some(entry)) = (&file.source, devel.entries.get_mut(&path)) {
+                *entry = DevelEntry::File(file);
+            }
+        }
+    }
+
+    /// The distributions that are installed whenever `logical` is.
+    fn reachable(&self, logical: Logical) -> BTreeSet<Logical> {
+        let mut reachable = BTreeSet::new();
+        let mut pending = self.rules.of(logical).requires.clone();
+        while let Some(next) = pending.pop() {
+            if reachable.insert(next) {
+                pending.extend(&self.rules.of(next).requires);
+            }
+        }
+        reachable
+    }
+
+    /// The last look at the set: everything needed is there, and the runtime can read the device code.
+    fn check(&self, sets: &[Set], findings: &Findings) -> Result<(), Error> {
+        let mut problems: Vec<String> = findings
+            .missing
+            .iter()
+            .map(|missing| {
+                let shown =
+                    missing.needed_by.iter().take(3).map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
+                let more = missing.needed_by.len().saturating_sub(3);
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                format!("`{}` is needed by {shown}{more}", missing.library)
+            })
+            .collect();
+        for set in sets {
+            for population in &set.populations {
+                for (path, soname) in &population.aliases {
+                    let canonical = crate::tree::join(crate::tree::parent(path), soname);
+                    if !population.files.contains_key(&canonical) {
+                        problems.push(format!("`{path}` is known to the loader as `{soname}`, which is not there"));
+                    }
+                }
+            }
+        }
+        problems.sort();
+        problems.dedup();
+        if !problems.is_empty() {
+            return Err(Error::Incomplete { problems });
+        }
+        if self.request.unsupported == Unsupported::Refuse {
+            for set in sets {
+                self.check_kpack(set)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Pitfalls 8: a runtime without kpack support loads such a library silently and then has no kernels.
+    fn check_kpack(&self, set: &Set) -> Result<(), Error> {
+        let understood = set.world.iter().any(|(path, _)| crate::tree::file_name(path).starts_with("librocm_kpack.so"));
+        for population in set.populations.iter().filter(|_| !understood) {
+            for file in population.files.values() {
+                let Some(path) = file.path() else { continue };
+                let Some(elf) = self.natures.of(path).elf() else { continue };
+                if elf.sections.iter().any(|section| section.name == KPACK_MARKER) {
+                    return Err(Error::KpackUnsupported { path: path.clone() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn promise(&self, sets: &[Set]) -> Promise {
+        let mut distributions = BTreeSet::from([Logical::Meta]);
+        for set in sets {
+            distributions.extend(set.populations.iter().map(|population| population.logical));
+            if !set.devel.entries.is_empty() {
+                distributions.insert(Logical::Devel);
+            }
+        }
+        let families = match self.shape {
+            Shape::Fat => Vec::new(),
+            Shape::Split | Shape::PerFamily => self.targets.clone(),
+        };
+        let listed = !self.request.targets.is_empty();
+        Promise {
+            version: self.version.clone(),
+            nonce: self.request.nonce.clone(),
+            linux_families: if listed { families.clone() } else { Vec::new() },
+            windows_families: Vec::new(),
+            families,
+            neutral_libraries: self.shape != Shape::PerFamily,
+            distributions,
+        }
+    }
+
+    fn finish(
+        &self,
+        sets: &[Set],
+        findings: Findings,
+        left_out: Vec<LeftOut>,
+        unclaimed: Vec<LeftOut>,
+    ) -> Result<Plan, Error> {
+        let promise = self.promise(sets);
+        let mut plan = Plan {
+            schema: 1,
+            shape: self.shape,
+            version: self.version.clone(),
+            targets: self.targets.clone(),
+            wheels: Vec::new(),
+            selectors: Vec::new(),
+            unclaimed,
+            left_out,
+            dropped_search_paths: findings.dropped,
+            notes: findings.notes,
+        };
+        for (index, set) in sets.iter().enumerate() {
+            let highest = self.platform(set.populations.iter().flat_map(|population| self.needs(population)));
+            for population in &set.populations {
+                // Core and profiler are the same for every family: the first set writes them.
+                let common = matches!(population.logical, Logical::Core | Logical::Profiler);
+                if (index == 0 || !common) && self.wanted(population.logical) {
+                    let platform = match population.logical {
+                        Logical::Device => highest.clone(),
+                        _ => self.platform(self.needs(population)),
+                    };
+                    plan.wheels.push(self.wheel(&promise, set, population, platform)?);
+                }
+            }
+            if !set.devel.entries.is_empty() && self.wanted(Logical::Devel) {
+                plan.wheels.push(self.devel_wheel(&promise, set)?);
+            }
+            if self.wanted(Logical::Meta) {
+                plan.selectors.push(Self::selector(&promise, set));
+            }
+        }
+        plan.notes.sort();
+        plan.notes.dedup();
+        plan.dropped_search_paths.sort();
+        plan.dropped_search_paths.dedup();
+        Ok(plan)
+    }
+
+    fn wanted(&self, logical: Logical) -> bool {
+        self.request.only.is_empty() || self.request.only.contains(&logical)
+    }
+
+    fn needs<'b>(&'b self, population: &'b Population) -> impl Iterator<Item = FileNeeds> + 'b {
+        population.elves(&self.natures).map(|(path, elf)| FileNeeds {
+            file: format!("{}/{path}", population.platform_package),
+            libraries: libraries(elf),
+        })
+    }
+
+    /// Platform tag and what sets it.
+    fn platform(&self, needs: impl Iterator<Item = FileNeeds>) -> (String, Option<String>) {
+        if let Some(tag) = &self.request.platform_tag {
+            return (tag.clone(), None);
+        }
+        let needs: Vec<FileNeeds> = needs.collect();
+        let floor = manylinux::floor(&needs);
+        let reason = floor
+            .reasons
+            .first()
+            .map(|reason| format!("{} needs {} of {}", reason.file, reason.version, reason.library));
+        (floor.tag, reason)
+    }
+
+    fn base_wheel(
+        &self,
+        logical: Logical,
+        target: Option<&str>,
+        promise: &Promise,
+        platform: (String, Option<String>),
+    ) -> Result<PlannedWheel, Error> {
+        let rule = self.rules.of(logical);
+        let name = promise.distribution_name(logical, target);
+        let tags = [Tag::platform(&platform.0)];
+        let file_name = WheelName::new(&name, &self.version, &tags)?.to_string();
+        let requires = rule.requires.iter().map(|required| promise.requirement(*required, target)).collect();
+        Ok(PlannedWheel {
+            logical,
+            target: target.map(str::to_owned),
+            folder: None,
+            name,
+            file_name,
+            platform_tag: platform.0,
+            platform_reason: platform.1,
+            summary: rule.summary.replace("{target}", target.unwrap_or_default()),
+            license: String::new(),
+            requires,
+            scripts: BTreeMap::new(),
+            tools: Vec::new(),
+            files: BTreeMap::new(),
+            licenses: BTreeMap::new(),
+            devel: None,
+        })
+    }
+
+    fn wheel(
+        &self,
+        promise: &Promise,
+        set: &Set,
+        population: &Population,
+        platform: (String, Option<String>),
+    ) -> Result<PlannedWheel, Error> {
+        let logical = population.logical;
+        let target = population.target.as_deref();
+        let mut wheel = self.base_wheel(logical, target, promise, platform)?;
+        let package = &population.platform_package;
+        wheel.folder = set.folder.clone().filter(|_| logical == Logical::Libraries);
+        wheel.files = population.files.iter().map(|(path, file)| (format!("{package}/{path}"), file.clone())).collect();
+        if logical == Logical::Device {
+            let target = target.unwrap_or_default();
+            let links = device_links(&self.version, package, population.files.keys().cloned());
+            wheel.files.insert(format!("{package}/.devel_links/{target}.json"), PlannedFile::text(links));
+            let module = templates::device_module(target, &self.version);
+            wheel.files.insert(format!("{package}/_device_{}.py", target.replace('-', "_")), PlannedFile::text(module));
+        } else {
+            wheel.files.insert(format!("{package}/__init__.py"), PlannedFile::text(""));
+            let tools = self.tools.of(population);
+            let pure = self.add_python(&mut wheel, promise, set.family.as_deref(), target);
+            wheel.scripts = console_scripts(&pure, &tools);
+            wheel.tools = tools;
+            let contents = self.tools.contents(population, &self.natures, (&wheel.name, &self.version));
+            wheel.files.insert(format!("{pure}/_contents.json"), PlannedFile::text(contents));
+        }
+        let owners = population.files.values().flat_map(|file| file.owners.iter().copied()).collect();
+        self.add_licenses(&mut wheel, &owners);
+        Ok(wheel)
+    }
+
+    /// Adds the Python code of a wheel and its `_dist_info.py`; returns the import package it lies in.
+    fn add_python(
+        &self,
+        wheel: &mut PlannedWheel,
+        promise: &Promise,
+        family: Option<&str>,
+        target: Option<&str>,
+    ) -> String {
+        let mut pure = self.rules.of(wheel.logical).pure_package.clone();
+        if let Some(target) = target {
+            pure = format!("{pure}_{}", base_target(target).replace('-', "_"));
+        }
+        for (name, text) in templates::package_files(wheel.logical) {
+            wheel.files.insert(format!("{pure}/{name}"), PlannedFile::text(*text));
+        }
+        let promise = family.map_or_else(|| promise.clone(), |family| promise.restricted_to(family));
+        let dist_info = templates::DIST_INFO.to_owned() + &promise.lines(wheel.logical, target);
+        wheel.files.insert(format!("{pure}/_dist_info.py"), PlannedFile::text(dist_info));
+        pure
+    }
+
+    fn add_licenses(&self, wheel: &mut PlannedWheel, owners: &BTreeSet<usize>) {
+        let names: BTreeSet<&str> =
+            owners.iter().map(|owner| self.catalog.artifacts[*owner].name.name.as_str()).collect();
+        let (expression, files) = self.licenses.of(&names);
+        wheel.license = expression;
+        wheel.licenses = files;
+    }
+
+    fn devel_wheel(&self, promise: &Promise, set: &Set) -> Result<PlannedWheel, Error> {
+        let root = self.platform_package(Logical::Devel, None);
+        let files = || {
+            set.devel.entries.values().filter_map(|entry| match entry {
+                DevelEntry::File(file) => Some(file),
+                _ => None,
+            })
+        };
+        // Its links lead to files of every other wheel, so it needs what they need, and what is in its own tar.
+        let in_tar = files().filter_map(|file| {
+            let path = file.path()?;
+            let elf = self.natures.of(path).elf()?;
+            Some(FileNeeds { file: path.display().to_string(), libraries: libraries(elf) })
+        });
+        let runtime = set.populations.iter().flat_map(|population| self.needs(population));
+        let platform = self.platform(runtime.chain(in_tar));
+        let mut wheel = self.base_wheel(Logical::Devel, None, promise, platform)?;
+        wheel.folder.clone_from(&set.folder);
+        let pure = self.add_python(&mut wheel, promise, set.family.as_deref(), None);
+        let owners = files().flat_map(|file| file.owners.iter().copied()).collect();
+        self.add_licenses(&mut wheel, &owners);
+        let members =
+            set.devel.tar_order().into_iter().map(|path| (path.to_owned(), set.devel.entries[path].clone())).collect();
+        wheel.devel = Some(PlannedDevel { path: format!("{pure}/_devel.tar"), root, members });
+        Ok(wheel)
+    }
+
+    fn selector(promise: &Promise, set: &Set) -> PlannedSelector {
+        let promise = set
+            .family
+            .as_deref()
+            .filter(|_| set.folder.is_some())
+            .map_or_else(|| promise.clone(), |family| promise.restricted_to(family));
+        let extras = promise
+            .extras()
+            .into_iter()
+            .map(|(extra, requirements)| {
+                let lines = requirements.iter().map(|requirement| match &requirement.marker {
+                    Some(marker) => format!("{}; {marker}", requirement.text),
+                    None => requirement.text.clone(),
+                });
+                (extra, lines.collect())
+            })
+            .collect();
+        PlannedSelector {
+            folder: set.folder.clone(),
+            file_name: format!("rocm-{}.tar.gz", promise.version),
+            promise,
+            extras,
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The table of distributions: `data/distributions.toml` in, [`Rules`] out (rocm-python-packages spec 2.5, 2.6, 2.8).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+const EMBEDDED: &str = include_str!("../../../data/distributions.toml");
+
+/// What a distribution is for, whatever name it carries on an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Logical {
+    /// `rocm-sdk-core`: runtime, compiler, tools.
+    Core,
+    /// `rocm-profiler`.
+    Profiler,
+    /// `rocm-sdk-libraries`: math and communication libraries.
+    Libraries,
+    /// `rocm-sdk-device-<target>`: kernels of one GPU target.
+    Device,
+    /// `rocm-sdk-devel`: headers, CMake files and links to everything else.
+    Devel,
+    /// `rocm`: the selector, the only source distribution.
+    Meta,
+}
+
+impl Logical {
+    /// All of them in the order in which they are planned; earlier ones own a file that several want to link to.
+    pub const ALL: [Logical; 6] =
+        [Logical::Core, Logical::Profiler, Logical::Libraries, Logical::Device, Logical::Devel, Logical::Meta];
+
+    /// The key used in `_dist_info.py`, extras and `--only`.
+    pub fn key(self) -> &'static str {
+        match self {
+            Logical::Core => "core",
+            Logical::Profiler => "profiler",
+            Logical::Libraries => "libraries",
+            Logical::Device => "device",
+            Logical::Devel => "devel",
+            Logical::Meta => "meta",
+        }
+    }
+
+    /// The distribution that `key` or a distribution name such as `rocm-sdk-core` means.
+    pub fn parse(text: &str) -> Option<Logical> {
+        Logical::ALL.into_iter().find(|logical| {
+            text == logical.key()
+                || match logical {
+                    Logical::Core => text == "rocm-sdk-core",
+                    Logical::Profiler => text == "rocm-profiler",
+                    Logical::Libraries => text == "rocm-sdk-libraries",
+                    Logical::Device => text == "rocm-sdk-device",
+                    Logical::Devel => text == "rocm-sdk-devel",
+                    Logical::Meta => text == "rocm" || text == "selector",
+                }
+        })
+    }
+}
+
+impl fmt::Display for Logical {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.key())
+    }
+}
+
+/// One (artifact, component) pair taken besides the regular product of artifacts and components.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Also {
+    /// TheRock artifact name.
+    pub artifact: String,
+    /// Component of that artifact.
+    pub component: String,
+}
+
+/// What one distribution takes and where it looks for libraries.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Import package with the Python code; empty when the wheel ships none.
+    pub pure_package: String,
+    /// Import package that holds the files.
+    pub platform_package: String,
+    /// One line for METADATA.
+    pub summary: String,
+    /// Artifact names whose `components` are taken.
+    pub artifacts: Vec<String>,
+    /// Components taken of `artifacts`.
+    pub components: Vec<String>,
+    /// Further pairs.
+    #[serde(default)]
+    pub also: Vec<Also>,
+    /// Globs a path must match; empty takes all.
+    #[serde(default)]
+    pub include: Vec<String>,
+    /// Globs that keep a path out.
+    #[serde(default)]
+    pub exclude: Vec<String>,
+    /// Why `include` and `exclude` leave paths out, for the report.
+    #[serde(default)]
+    pub exclude_reason: String,
+    /// Library directories as `<logical>:<path>`, in search order.
+    pub search: Vec<String>,
+    /// Distributions this one requires at the same version.
+    #[serde(default)]
+    pub requires: Vec<Logical>,
+}
+
+impl Rule {
+    /// True when the rule names this artifact and component.
+    pub fn takes(&self, artifact: &str, component: &str) -> bool {
+        (self.artifacts.iter().any(|name| name == artifact) && self.components.iter().any(|name| name == component))
+            || self.also.iter().any(|pair| pair.artifact == artifact && pair.component == component)
+    }
+
+    /// True when the rule names this artifact with any component.
+    pub fn names(&self, artifact: &str) -> bool {
+        self.artifacts.iter().any(|name| name == artifact) || self.also.iter().any(|pair| pair.artifact == artifact)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LeftOutArtifacts {
+    artifacts: Vec<String>,
+    reason: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LeftOutComponent {
+    component: String,
+    reason: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    core: Rule,
+    libraries: Rule,
+    device: Rule,
+    devel: Rule,
+    profiler: Rule,
+    left_out: Vec<LeftOutArtifacts>,
+    left_out_component: Vec<LeftOutComponent>,
+}
+
+/// The whole table.
+#[derive(Debug)]
+pub struct Rules {
+    distributions: BTreeMap<Logical, Rule>,
+    left_out: BTreeMap<String, String>,
+    left_out_components: BTreeMap<String, String>,
+}
+
+impl Rules {
+    /// The table that is built into the program.
+    pub fn embedded() -> Result<Rules, Error> {
+        Rules::parse(EMBEDDED)
+    }
+
+    /// Reads a table in the format of `data/distributions.toml`.
+    pub fn parse(text: &str) -> Result<Rules, Error> {
+        let file: File = toml::from_str(text).map_err(|source| Error::Rules { source: Box::new(source) })?;
+        let left_out = file
+            .left_out
+            .iter()
+            .flat_map(|group| group.artifacts.iter().map(|name| (name.clone(), group.reason.clone())))
+            .collect();
+        let left_out_components = file.left_out_component.into_iter().map(|row| (row.component, row.reason)).collect();
+        let distributions = BTreeMap::from([
+            (Logical::Core, file.core),
+            (Logical::Profiler, file.profiler),
+            (Logical::Libraries, file.libraries),
+            (Logical::Device, file.device),
+            (Logical::Devel, file.devel),
+        ]);
+        Ok(Rules { distributions, left_out, left_out_components })
+    }
+
+    /// The rule of a distribution that holds files (every one but [`Logical::Meta`]).
+    ///
+    /// # Panics
+    /// For [`Logical::Meta`], which has no files.
+    pub fn of(&self, logical: Logical) -> &Rule {
+        &self.distributions[&logical]
+    }
+
+    /// Why no distribution takes this artifact, when that is on purpose.
+    pub fn left_out(&self, artifact: &str) -> Option<&str> {
+        self.left_out.get(artifact).map(String::as_str)
+    }
+
+    /// Why no distribution takes this component, when that is on purpose.
+    pub fn left_out_component(&self, component: &str) -> Option<&str> {
+        self.left_out_components.get(component).map(String::as_str)
+    }
+
+    /// True when some distribution takes some component of the artifact.
+    pub fn names(&self, artifact: &str) -> bool {
+        self.distributions.values().any(|rule| rule.names(artifact))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_embedded_table_reads_and_names_the_spec_s_artifacts() {
+        let rules = Rules::embedded().unwrap();
+        assert!(rules.of(Logical::Core).takes("core-hip", "dev"));
+        assert!(!rules.of(Logical::Core).takes("rand", "lib"));
+        assert!(rules.of(Logical::Libraries).takes("sparse", "lib"), "older spelling of a part of `blas`");
+        assert_eq!(rules.left_out("fftw3"), Some("used while building ROCm or by its tests"));
+        assert_eq!(rules.left_out("blas"), None);
+        assert!(Rules::parse("[core]\nnope = 1").is_err());
+    }
+
+    #[test]
+    fn distributions_are_found_by_key_and_by_name() {
+        for logical in Logical::ALL {
+            assert_eq!(Logical::parse(logical.key()), Some(logical));
+        }
+        assert_eq!(Logical::parse("rocm-sdk-devel"), Some(Logical::Devel));
+        assert_eq!(Logical::parse("rocm-sdk"), None);
+    }
+}

@@ -1,0 +1,97 @@
+//! The `rocm` source distribution: a promise in, the files of the sdist out (rocm-python-packages spec 2.13, 3.3).
+//!
+//! AMD's promotion tool edits PKG-INFO, `requires.txt` and `_dist_info.py` as text, so all of them are there and agree.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use wheel::{Member, Metadata, Sdist};
+
+use crate::dist_info::Promise;
+use crate::{Error, Logical, templates};
+
+const EGG_INFO: &str = "src/rocm.egg-info";
+const SCRIPTS: &str = "[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main\n";
+
+/// What the metadata of every package of the set has in common.
+pub fn metadata(summary: &str) -> Metadata {
+    Metadata {
+        summary: Some(summary.to_owned()),
+        requires_python: Some(">=3.10".to_owned()),
+        license_expression: Some("MIT OR Apache-2.0".to_owned()),
+        classifiers: [
+            "Development Status :: 4 - Beta",
+            "Intended Audience :: Developers",
+            "Programming Language :: Python :: 3",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        ..Metadata::default()
+    }
+}
+
+/// The selector that makes this promise.
+pub fn sdist(promise: &Promise) -> Result<Sdist, Error> {
+    let mut metadata = metadata("ROCm for Python environments: selects the packages for this machine");
+    metadata.requires_dist.push(promise.requirement(Logical::Core, None));
+    for (extra, requirements) in promise.extras() {
+        metadata.requires_dist.extend(requirements.iter().map(|requirement| requirement.requires_dist(&extra)));
+        metadata.provides_extra.push(extra);
+    }
+    // Two lines, spelled so, or uv takes the requirements as final and never asks the backend (pitfalls 16).
+    metadata.dynamic = vec!["Requires-Dist".to_owned(), "Provides-Extra".to_owned()];
+    metadata.description =
+        Some(wheel::Description { content_type: "text/markdown".to_owned(), text: templates::README.to_owned() });
+    let information = metadata.text("rocm", &promise.version, &[])?;
+
+    let mut files: BTreeMap<String, String> = templates::SELECTOR
+        .iter()
+        .filter(|(name, _)| *name != templates::DIST_INFO_PATH)
+        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+        .collect();
+    files.insert(
+        templates::DIST_INFO_PATH.to_owned(),
+        templates::DIST_INFO.to_owned() + &promise.lines(Logical::Meta, None),
+    );
+    files.insert(format!("{EGG_INFO}/PKG-INFO"), information);
+    files.insert(format!("{EGG_INFO}/dependency_links.txt"), "\n".to_owned());
+    files.insert(format!("{EGG_INFO}/entry_points.txt"), SCRIPTS.to_owned());
+    files.insert(format!("{EGG_INFO}/requires.txt"), requires_text(promise));
+    files.insert(format!("{EGG_INFO}/top_level.txt"), "rocm_sdk\n".to_owned());
+    let mut sources: BTreeSet<&str> = files.keys().map(String::as_str).collect();
+    let own = format!("{EGG_INFO}/SOURCES.txt");
+    sources.insert(&own);
+    let sources = sources.into_iter().fold(String::new(), |text, name| text + name + "\n");
+    files.insert(own, sources);
+    let members = files.into_iter().map(|(name, text)| Member::new(name, text.into_bytes())).collect();
+    Ok(Sdist {
+        name: "rocm".to_owned(),
+        version: promise.version.clone(),
+        metadata,
+        license_files: Vec::new(),
+        members,
+    })
+}
+
+/// `requires.txt` as setuptools writes it: a section for each extra and marker, sorted.
+fn requires_text(promise: &Promise) -> String {
+    let mut sections: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (extra, requirements) in promise.extras() {
+        sections.entry(extra.clone()).or_default();
+        for requirement in requirements {
+            let section = match &requirement.marker {
+                Some(marker) => format!("{extra}:{marker}"),
+                None => extra.clone(),
+            };
+            sections.entry(section).or_default().push(requirement.text);
+        }
+    }
+    let mut text = promise.requirement(Logical::Core, None) + "\n";
+    for (section, requirements) in sections {
+        let _ = write!(text, "\n[{section}]\n");
+        for requirement in requirements {
+            let _ = writeln!(text, "{requirement}");
+        }
+    }
+    text
+}

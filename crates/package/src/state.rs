@@ -1,0 +1,261 @@
+//! What a folder of packages was made from, so that a second run writes only what changed, and so that no run writes
+//! into somebody else's folder.
+//!
+//! A wheel is up to date when everything it is made of is: paths, sizes, modification and change times, edits, metadata,
+//! compression and the program itself. Its digest stands in `.rocwheel/state.json` beside `dist/`.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+const FOLDER: &str = ".rocwheel";
+const STATE: &str = "state.json";
+
+/// A finished package.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finished {
+    /// Digest of everything it is made of.
+    pub digest: String,
+    /// Number of members.
+    pub files: u64,
+    /// Bytes unpacked.
+    pub raw: u64,
+    /// Bytes of the file.
+    pub compressed: u64,
+    /// SHA-256 of the file, hexadecimal.
+    pub sha256: String,
+    /// Size, inode and times of the file when it was finished.
+    pub stamp: String,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct File {
+    schema: u32,
+    /// Path below the output folder → package.
+    finished: BTreeMap<String, Finished>,
+}
+
+/// The output folder of one run, locked until it is dropped.
+#[derive(Debug)]
+pub struct OutputFolder {
+    root: PathBuf,
+    file: File,
+    created: bool,
+    _lock: fs::File,
+}
+
+impl OutputFolder {
+    /// Takes the folder for this run: creates it, or recognises it as one of ours, and locks it.
+    pub fn open(root: &Path) -> Result<OutputFolder, Error> {
+        let hidden = root.join(FOLDER);
+        let created = !root.exists();
+        if !hidden.is_dir() {
+            let is_empty = match fs::read_dir(root) {
+                Ok(mut entries) => entries.next().is_none(),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+                Err(error) => return Err(Error::io("look into the output folder")(error)),
+            };
+            if !is_empty {
+                return Err(Error::ForeignOutput { path: root.to_owned() });
+            }
+            fs::create_dir_all(&hidden).map_err(Error::io("create the output folder"))?;
+        }
+        let lock = fs::File::create(hidden.join("lock")).map_err(Error::io("lock the output folder"))?;
+        lock.file().try_lock().map_err(|error| match error {
+            std::fs::TryLockError::WouldBlock => Error::Locked { path: root.to_owned() },
+            std::fs::TryLockError::Error(error) => Error::io("lock the output folder")(error),
+        })?;
+        let file = match fs::read(hidden.join(STATE)) {
+            // A state of another program version, or a damaged one, only costs writing everything again.
+            Ok(bytes) => serde_json::from_slice(&bytes).ok().filter(|file: &File| file.schema == 1).unwrap_or_default(),
+            Err(_) => File::default(),
+        };
+        let folder = OutputFolder { root: root.to_owned(), file, created, _lock: lock };
+        folder.clear_staging()?;
+        Ok(folder)
+    }
+
+    /// Where archives are unpacked.
+    pub fn scratch(&self) -> PathBuf {
+        self.root.join(FOLDER).join("artifacts")
+    }
+
+    /// An empty folder on the same file system, for packages of a run that is not over yet.
+    pub fn staging(&self) -> PathBuf {
+        self.root.join(FOLDER).join("staging")
+    }
+
+    /// The finished package at `path`, when it was made from the same things and is still as it was.
+    pub fn up_to_date(&self, path: &str, digest: &str) -> Option<&Finished> {
+        let finished = self.file.finished.get(path)?;
+        let stamp = stamp(&self.root.join(path)).ok()?;
+        (finished.digest == digest && finished.stamp == stamp).then_some(finished)
+    }
+
+    /// Moves finished packages from staging to their places, removes packages of earlier runs that are not among
+    /// `keep`, and remembers what is there now.
+    ///
+    /// `moved` holds (path below the output folder, staged file, what is known about it).
+    pub fn publish(&mut self, keep: &[String], moved: Vec<(String, PathBuf, Finished)>) -> Result<Vec<String>, Error> {
+        let removed: Vec<String> = self.file.finished.keys().filter(|path| !keep.contains(path)).cloned().collect();
+        self.publish_some(moved)?;
+        for path in &removed {
+            match fs::remove_file(self.root.join(path)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::io("remove a package of an earlier run")(error));
+                }
+                _ => drop(self.file.finished.remove(path)),
+            }
+            if let Some(parent) = self.root.join(path).parent() {
+                let _ = fs::remove_dir(parent); // Only when it is empty now.
+            }
+        }
+        self.save()?;
+        Ok(removed)
+    }
+
+    /// Moves finished packages from staging to their places and leaves all others alone.
+    pub fn publish_some(&mut self, moved: Vec<(String, PathBuf, Finished)>) -> Result<(), Error> {
+        for (path, staged, mut finished) in moved {
+            let place = self.root.join(&path);
+            if let Some(parent) = place.parent() {
+                fs::create_dir_all(parent).map_err(Error::io("create the folder of a package"))?;
+            }
+            fs::rename(&staged, &place).map_err(Error::io("move a finished package into place"))?;
+            finished.stamp = stamp(&place).map_err(Error::io("look at a finished package"))?;
+            self.file.finished.insert(path, finished);
+        }
+        self.save()?;
+        self.clear_staging()
+    }
+
+    /// Files in `dist/` that no run of ours wrote, relative to the output folder.
+    pub fn strangers(&self) -> Vec<String> {
+        let mut strangers = Vec::new();
+        let mut pending = vec![self.root.join("dist")];
+        while let Some(folder) = pending.pop() {
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    pending.push(path);
+                } else if let Ok(below) = path.strip_prefix(&self.root)
+                    && let Some(name) = below.to_str()
+                    && !self.file.finished.contains_key(name)
+                {
+                    strangers.push(name.to_owned());
+                }
+            }
+        }
+        strangers.sort();
+        strangers
+    }
+
+    fn save(&mut self) -> Result<(), Error> {
+        self.file.schema = 1;
+        let hidden = self.root.join(FOLDER);
+        let write = || -> std::io::Result<()> {
+            let temporary = tempfile::NamedTempFile::new_in(&hidden)?;
+            fs::write(temporary.path(), crate::contents::pretty(&self.file))?;
+            temporary.persist(hidden.join(STATE))?;
+            Ok(())
+        };
+        write().map_err(Error::io("remember what was packaged"))
+    }
+
+    fn clear_staging(&self) -> Result<(), Error> {
+        match fs::remove_dir_all(self.staging()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io("clear the remains of an earlier run")(error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for OutputFolder {
+    fn drop(&mut self) {
+        let _ = self.clear_staging();
+        // A run that failed before it wrote anything leaves no folder behind.
+        let hidden = self.root.join(FOLDER);
+        if self.file.finished.is_empty() && !hidden.join(STATE).exists() && !self.scratch().exists() {
+            let _ = fs::remove_file(hidden.join("lock"));
+            let _ = fs::remove_dir(&hidden);
+            if self.created {
+                let _ = fs::remove_dir(&self.root);
+            }
+        }
+    }
+}
+
+/// What a file's directory entry says about it; any change to the file changes it.
+pub fn stamp(path: &Path) -> std::io::Result<String> {
+    let data = fs::metadata(path)?;
+    Ok(format!(
+        "{} {} {}.{:09} {}.{:09}",
+        data.size(),
+        data.ino(),
+        data.mtime(),
+        data.mtime_nsec(),
+        data.ctime(),
+        data.ctime_nsec()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished(digest: &str) -> Finished {
+        Finished { digest: digest.into(), files: 1, raw: 1, compressed: 1, sha256: String::new(), stamp: String::new() }
+    }
+
+    #[test]
+    fn a_folder_of_others_is_not_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("thesis.tex"), "x").unwrap();
+        assert!(matches!(OutputFolder::open(folder.path()), Err(Error::ForeignOutput { .. })));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_second_run_is_told_to_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let _first = OutputFolder::open(folder.path()).unwrap();
+        assert!(matches!(OutputFolder::open(folder.path()), Err(Error::Locked { .. })));
+    }
+
+    #[test]
+    fn packages_are_known_until_they_or_their_inputs_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let publish = |digest: &str, keep: &[String]| {
+            let mut output = OutputFolder::open(folder.path()).unwrap();
+            fs::create_dir_all(output.staging()).unwrap();
+            let staged = output.staging().join("a.whl");
+            fs::write(&staged, digest).unwrap();
+            output.publish(keep, vec![("dist/a.whl".into(), staged, finished(digest))]).unwrap()
+        };
+        assert!(publish("one", &["dist/a.whl".into()]).is_empty());
+        let output = OutputFolder::open(folder.path()).unwrap();
+        assert!(output.up_to_date("dist/a.whl", "one").is_some());
+        assert!(output.up_to_date("dist/a.whl", "two").is_none());
+        drop(output);
+        fs::write(folder.path().join("dist/a.whl"), "spoilt").unwrap();
+        let mut output = OutputFolder::open(folder.path()).unwrap();
+        assert!(output.up_to_date("dist/a.whl", "one").is_none());
+        assert_eq!(output.publish(&[], Vec::new()).unwrap(), ["dist/a.whl"], "what is no longer made is removed");
+        assert!(!folder.path().join("dist").exists());
+    }
+
+    #[test]
+    fn a_run_that_wrote_nothing_leaves_nothing() {
+        let parent = tempfile::tempdir().unwrap();
+        let root = parent.path().join("out");
+        drop(OutputFolder::open(&root).unwrap());
+        assert!(!root.exists());
+    }
+}

@@ -1,0 +1,191 @@
+//! Artifacts laid over each other: a selection of a [`Catalog`] in, one flattened [`Tree`] out.
+//!
+//! One path with two different contents is an error that names both owners; today's scripts keep the first silently (C1).
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use artifact::{Artifact, Catalog, EntryKind};
+use fs_err as fs;
+
+use crate::Error;
+
+/// One path of the flattened tree.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// Indexes into the catalog's artifacts, sorted; several when they hold the same thing.
+    pub owners: Vec<usize>,
+    /// Where the bytes or the link are.
+    pub source: PathBuf,
+    /// File, directory or link.
+    pub kind: EntryKind,
+}
+
+/// Paths (relative, `/`) and what is there.
+#[derive(Debug, Default)]
+pub struct Tree {
+    nodes: BTreeMap<String, Node>,
+}
+
+/// More links than this on the way to a file are a loop.
+const LINK_LIMIT: usize = 40;
+
+impl Tree {
+    /// Lays the artifacts that `wanted` accepts over each other.
+    pub fn merge(catalog: &Catalog, wanted: impl Fn(&Artifact) -> bool) -> Result<Tree, Error> {
+        let mut tree = Tree::default();
+        for (index, artifact) in catalog.artifacts.iter().enumerate().filter(|(_, artifact)| wanted(artifact)) {
+            for entry in &artifact.entries {
+                let source = artifact.root.join(&artifact.basedirs[entry.basedir]).join(&entry.path);
+                tree.insert(catalog, &entry.path, Node { owners: vec![index], source, kind: entry.kind.clone() })?;
+            }
+        }
+        Ok(tree)
+    }
+
+    fn insert(&mut self, catalog: &Catalog, path: &str, node: Node) -> Result<(), Error> {
+        let Some(present) = self.nodes.get_mut(path) else {
+            self.nodes.insert(path.to_owned(), node);
+            return Ok(());
+        };
+        if !same(present, &node)? {
+            let owner = |node: &Node| catalog.artifacts[node.owners[0]].name.to_string();
+            return Err(Error::Conflict { path: path.to_owned(), first: owner(present), second: owner(&node) });
+        }
+        present.owners.extend(node.owners);
+        Ok(())
+    }
+
+    /// Every path with its node, sorted by path.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Node)> {
+        self.nodes.iter().map(|(path, node)| (path.as_str(), node))
+    }
+
+    /// The node at a path, links not followed.
+    pub fn get(&self, path: &str) -> Option<&Node> {
+        self.nodes.get(path)
+    }
+
+    /// Where `path` leads when links are followed, also links to directories on the way. `None` when it leaves the
+    /// tree, leads nowhere or runs in circles.
+    pub fn resolve(&self, path: &str) -> Option<String> {
+        let mut pending: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
+        let mut resolved: Vec<String> = Vec::new();
+        let mut links = 0;
+        while let Some(component) = pending.pop() {
+            match component.as_str() {
+                "" | "." => continue,
+                ".." => {
+                    resolved.pop()?;
+                    continue;
+                }
+                _ => resolved.push(component),
+            }
+            if let Some(Node { kind: EntryKind::Symlink { target }, .. }) = self.nodes.get(&resolved.join("/")) {
+                links += 1;
+                if links > LINK_LIMIT || target.starts_with('/') {
+                    return None;
+                }
+                resolved.pop();
+                pending.extend(target.split('/').rev().map(str::to_owned));
+            }
+        }
+        let resolved = resolved.join("/");
+        (self.nodes.contains_key(&resolved) || self.is_directory(&resolved)).then_some(resolved)
+    }
+
+    /// True for directories, also those that only show in the paths below them.
+    pub fn is_directory(&self, path: &str) -> bool {
+        if matches!(self.nodes.get(path), Some(Node { kind: EntryKind::Directory, .. })) {
+            return true;
+        }
+        let below = format!("{path}/");
+        self.nodes.range(below.clone()..).next().is_some_and(|(name, _)| name.starts_with(&below))
+    }
+}
+
+/// The directory part of a path, empty at the top.
+pub fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+/// The last part of a path.
+pub fn file_name(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+/// `name` in the directory `directory`.
+pub fn join(directory: &str, name: &str) -> String {
+    if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
+}
+
+fn same(left: &Node, right: &Node) -> Result<bool, Error> {
+    match (&left.kind, &right.kind) {
+        (EntryKind::Directory, EntryKind::Directory) => Ok(true),
+        (EntryKind::Symlink { target: one }, EntryKind::Symlink { target: other }) => Ok(one == other),
+        (EntryKind::File { size: one, .. }, EntryKind::File { size: other, .. }) if one == other => {
+            same_bytes(&left.source, &right.source)
+        }
+        _ => Ok(false),
+    }
+}
+
+fn same_bytes(left: &Path, right: &Path) -> Result<bool, Error> {
+    let digest = |path: &Path| -> std::io::Result<blake3::Hash> {
+        let mut hasher = blake3::Hasher::new();
+        let mut file = fs::File::open(path)?;
+        let mut window = vec![0; 1 << 20];
+        loop {
+            match file.read(&mut window)? {
+                0 => return Ok(hasher.finalize()),
+                count => hasher.update(&window[..count]),
+            };
+        }
+    };
+    let compare = || Ok(digest(left)? == digest(right)?);
+    compare().map_err(Error::io("compare two owners of one path"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(paths: &[(&str, Option<&str>)]) -> Tree {
+        let node = |target: Option<&str>| Node {
+            owners: vec![0],
+            source: PathBuf::new(),
+            kind: target.map_or(EntryKind::File { size: 0, executable: false }, |target| EntryKind::Symlink {
+                target: target.into(),
+            }),
+        };
+        Tree { nodes: paths.iter().map(|(path, target)| ((*path).to_owned(), node(*target))).collect() }
+    }
+
+    #[test]
+    fn links_are_followed_through_directories_and_across_artifacts() {
+        let tree = tree(&[
+            ("bin/amdclang", Some("../lib/llvm/bin/clang")),
+            ("llvm", Some("lib/llvm")),
+            ("lib/llvm/bin/clang", Some("clang-20")),
+            ("lib/llvm/bin/clang-20", None),
+        ]);
+        assert_eq!(tree.resolve("bin/amdclang").as_deref(), Some("lib/llvm/bin/clang-20"));
+        assert_eq!(tree.resolve("llvm/bin/clang").as_deref(), Some("lib/llvm/bin/clang-20"));
+        assert_eq!(tree.resolve("llvm").as_deref(), Some("lib/llvm"));
+    }
+
+    #[test]
+    fn links_that_leave_dangle_or_loop_lead_nowhere() {
+        let tree = tree(&[
+            ("a", Some("../a")),
+            ("b", Some("/usr/lib/b")),
+            ("c", Some("d")),
+            ("d", Some("c")),
+            ("e", Some("f")),
+        ]);
+        for path in ["a", "b", "c", "d", "e", "missing"] {
+            assert_eq!(tree.resolve(path), None, "{path}");
+        }
+    }
+}

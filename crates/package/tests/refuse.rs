@@ -1,0 +1,152 @@
+//! Sets that would not install or not load are refused before anything is written.
+
+mod support;
+
+use package::{Error, Request, Shape};
+use report::Hint as _;
+use support::Build;
+
+fn minimal() -> Build {
+    let build = Build::split();
+    build.library("amd-llvm_lib_generic", "lib/libamd_comgr.so.3", Some("libamd_comgr.so.3"), &[]);
+    build.library("core-hip_lib_generic", "lib/libamdhip64.so.7", Some("libamdhip64.so.7"), &[]);
+    build
+}
+
+fn refused(build: &Build, request: &Request) -> Error {
+    let error = build.package(request).unwrap_err();
+    assert!(!build.dist().exists(), "nothing may be written");
+    error
+}
+
+#[test]
+fn one_path_with_two_contents_names_both_owners() {
+    let build = minimal();
+    build.file("core-hip_lib_generic", "lib/dup.txt", "A");
+    build.file("core-runtime_lib_generic", "lib/dup.txt", "B");
+    let error = refused(&build, &build.request());
+    let Error::Conflict { path, first, second } = &error else { panic!("{error}") };
+    assert_eq!(
+        (path.as_str(), first.as_str(), second.as_str()),
+        ("lib/dup.txt", "core-hip_lib_generic", "core-runtime_lib_generic")
+    );
+    assert!(error.hint().is_some());
+}
+
+#[test]
+fn equal_files_at_one_path_are_no_conflict() {
+    let build = minimal();
+    build.file("core-hip_lib_generic", "lib/dup.txt", "A");
+    build.file("core-runtime_lib_generic", "lib/dup.txt", "A");
+    build.package(&build.request()).unwrap();
+}
+
+#[test]
+fn a_library_that_nothing_provides_is_named_with_who_needs_it() {
+    let build = minimal();
+    let gone = build.library("core-hip_lib_generic", "lib/libgone.so.1", Some("libgone.so.1"), &[]);
+    build.library("rand_lib_generic", "lib/librocrand.so.1", Some("librocrand.so.1"), &[gone.to_str().unwrap()]);
+    fs_err::remove_file(&gone).unwrap();
+    let error = refused(&build, &build.request());
+    let Error::Incomplete { problems } = &error else { panic!("{error}") };
+    assert_eq!(problems, &["`libgone.so.1` is needed by `_rocm_sdk_libraries/lib/librocrand.so.1`"]);
+}
+
+#[test]
+fn core_must_not_need_what_only_the_libraries_hold() {
+    let build = minimal();
+    let rand = build.library("rand_lib_generic", "lib/librocrand.so.1", Some("librocrand.so.1"), &[]);
+    build.library("core-runtime_lib_generic", "lib/libx.so.1", Some("libx.so.1"), &[rand.to_str().unwrap()]);
+    assert!(matches!(refused(&build, &build.request()), Error::Incomplete { .. }));
+}
+
+#[test]
+fn split_code_needs_a_runtime_that_reads_it() {
+    let build = minimal();
+    let library = build.library("rand_lib_generic", "lib/librocrand.so.1", Some("librocrand.so.1"), &[]);
+    let marker = build.artifacts().join("marker");
+    fs_err::write(&marker, "x").unwrap();
+    let status = std::process::Command::new("objcopy")
+        .arg(format!("--add-section=.rocm_kpack_ref={}", marker.display()))
+        .arg(&library)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    fs_err::remove_file(marker).unwrap();
+    assert!(matches!(refused(&build, &build.request()), Error::KpackUnsupported { .. }));
+    let forced = Request { unsupported: package::Unsupported::Allow, ..build.request() };
+    build.package(&forced).unwrap();
+}
+
+#[test]
+fn versions_that_pip_would_not_take_are_refused() {
+    let build = minimal();
+    for version in ["7.1.0-rc1", "seven", "7.1.0+A", ""] {
+        let request = Request { version: Some(version.into()), ..build.request() };
+        assert!(matches!(refused(&build, &request), Error::Version { .. }), "{version}");
+    }
+}
+
+#[test]
+fn artifacts_without_the_base_are_refused() {
+    let build = minimal();
+    fs_err::remove_dir_all(build.artifacts().join("base_lib_generic")).unwrap();
+    let error = refused(&build, &build.request());
+    assert!(error.to_string().contains("base_lib_generic"), "{error}");
+}
+
+#[test]
+fn a_folder_of_others_is_left_alone() {
+    let build = minimal();
+    fs_err::create_dir_all(build.output()).unwrap();
+    fs_err::write(build.output().join("mine"), "x").unwrap();
+    assert!(matches!(refused(&build, &build.request()), Error::ForeignOutput { .. }));
+    assert_eq!(support::names(&build.output()), ["mine"]);
+}
+
+#[test]
+fn a_library_cut_short_is_named() {
+    let build = minimal();
+    let library = build.place("core-hip_lib_generic", "lib/libamdhip64.so.7");
+    let bytes = fs_err::read(&library).unwrap();
+    fs_err::write(&library, &bytes[..bytes.len() / 8]).unwrap();
+    let error = refused(&build, &build.request());
+    assert!(error.to_string().contains("libamdhip64.so.7"), "{error}");
+}
+
+#[test]
+fn unknown_targets_get_a_suggestion() {
+    let build = minimal();
+    let request = Request { targets: vec!["gfx94".into()], ..build.request() };
+    let error = refused(&build, &request);
+    assert!(error.to_string().contains("gfx94"), "{error}");
+    assert!(error.hint().is_some());
+}
+
+#[test]
+fn the_three_shapes_differ_as_they_should() {
+    let build = minimal();
+    build.library("rand_lib_generic", "lib/librocrand.so.1", Some("librocrand.so.1"), &[]);
+    build.file("blas_lib_gfx942", "lib/rocblas/library/a.co", "a");
+    build.file("blas_lib_gfx1100", "lib/rocblas/library/b.co", "b");
+    let fat = Request { shape: Some(Shape::Fat), ..build.request() };
+    build.package(&fat).unwrap();
+    let names = build.dist_names().join(" ");
+    assert!(!names.contains("device") && names.contains("rocm_sdk_libraries-"), "{names}");
+    let libraries = build.dist().join(build.dist_names().into_iter().find(|name| name.contains("libraries")).unwrap());
+    assert!(support::members(&libraries).contains_key("_rocm_sdk_libraries/lib/rocblas/library/b.co"));
+
+    let families = Request { shape: Some(Shape::PerFamily), ..build.request() };
+    let (_, outcome) = build.package(&families).unwrap();
+    let paths: Vec<&str> = outcome.packages.iter().map(|package| package.path.split("-py3").next().unwrap()).collect();
+    for path in [
+        "dist/rocm_sdk_core-10.1.0a20260822",
+        "dist/gfx942/rocm_sdk_libraries_gfx942-10.1.0a20260822",
+        "dist/gfx1100/rocm_sdk_libraries_gfx1100-10.1.0a20260822",
+        "dist/gfx942/rocm-10.1.0a20260822.tar.gz",
+        "dist/gfx1100/rocm-10.1.0a20260822.tar.gz",
+    ] {
+        assert!(paths.contains(&path), "{path} is not among {paths:?}");
+    }
+    assert!(outcome.removed.iter().any(|path| path.contains("rocm_sdk_libraries-")), "{:?}", outcome.removed);
+}

@@ -1,0 +1,259 @@
+//! The shape of a TheRock build with kpack, against the table of appendix A.6 and the formats of section 2.
+
+mod support;
+
+use package::{Logical, Shape};
+use support::{Build, members, tar_members, text};
+
+const VERSION: &str = "10.1.0a20260822";
+
+/// The libraries, links and tools of appendix A.6, and two targets.
+fn build() -> Build {
+    let build = Build::split();
+    let core = "core-hip_lib_generic";
+    build.library("amd-llvm_lib_generic", "lib/libamd_comgr.so.3", Some("libamd_comgr.so.3"), &[]);
+    build.library(core, "lib/libamdhip64.so.7.1.0", Some("libamdhip64.so.7"), &[]);
+    build.link(core, "lib/libamdhip64.so.7", "libamdhip64.so.7.1.0");
+    build.link(core, "lib/libamdhip64.so", "libamdhip64.so.7");
+    build.library(core, "lib/libnosoname.so", None, &[]);
+    build.link(core, "lib/libnosoname_link.so", "libnosoname.so");
+    build.library(core, "lib/liborphan.so.3.1", Some("liborphan.so.3"), &[]);
+    build.link(core, "lib/dangling", "missing");
+    build.directory(core, "lib/emptydir");
+    build.library("core-kpack_lib_generic", "lib/librocm_kpack.so.1", Some("librocm_kpack.so.1"), &[]);
+    build.program("core-hip_run_generic", "bin/hipcc", "printf(\"%s HIP version: 7\\n\", argv[0]); return 0;", &[]);
+    build.link("core-hip_run_generic", "bin/hipconfig", "hipcc");
+    build.script("core-hip_run_generic", "bin/script.sh", "#!/bin/sh\necho script\n");
+    build.link("core-hip_run_generic", "bin/script-link", "script.sh");
+    build.link("base_lib_generic", "llvm", "lib/llvm");
+    build.file("core-hip_dev_generic", "include/hip/hip_runtime.h", "// hip\n");
+    build.file("core-hip_dev_generic", "lib/cmake/hip/hip-config.cmake", "# hip\n");
+    build.program("amd-llvm_run_generic", "lib/llvm/bin/clang-20", "return 0;", &[]);
+    build.link("amd-llvm_run_generic", "lib/llvm/bin/clang", "clang-20");
+    // A link into another artifact: today's tool drops it.
+    build.link("base_run_generic", "bin/amdclang", "../lib/llvm/bin/clang");
+    let hip = build.place(core, "lib/libamdhip64.so.7.1.0");
+    build.library("blas_lib_generic", "lib/librocblas.so.5", Some("librocblas.so.5"), &[hip.to_str().unwrap()]);
+    for (target, text) in [("gfx942", "a"), ("gfx942:xnack+", "b"), ("gfx1100", "c")] {
+        let name = format!("blas_lib_{target}");
+        let file = target.replace(':', "-");
+        build.file(&name, &format!("lib/rocblas/library/K_{file}.co"), text);
+    }
+    build.file("blas_test_generic", "bin/rocblas-test", "test");
+    build.file("fftw3_lib_generic", "lib/libfftw3.a", "left out");
+    build
+}
+
+fn wheel(build: &Build, name: &str) -> std::path::PathBuf {
+    let prefix = format!("{name}-{VERSION}-py3-none-");
+    let found = build.dist_names().into_iter().find(|file| file.starts_with(&prefix));
+    build.dist().join(found.unwrap_or_else(|| panic!("{name} is not among {:?}", build.dist_names())))
+}
+
+#[test]
+fn the_set_has_todays_names_and_shapes() {
+    let build = build();
+    let (plan, outcome) = build.package(&build.request()).unwrap();
+    assert_eq!(plan.shape, Shape::Split);
+    assert_eq!(plan.targets, ["gfx942", "gfx1100"], "numerically");
+    let names: Vec<String> =
+        build.dist_names().into_iter().map(|name| name.split("-py3").next().unwrap().to_owned()).collect();
+    assert_eq!(
+        names,
+        [
+            "rocm-10.1.0a20260822.tar.gz",
+            "rocm_sdk_core-10.1.0a20260822",
+            "rocm_sdk_devel-10.1.0a20260822",
+            "rocm_sdk_device_gfx1100-10.1.0a20260822",
+            "rocm_sdk_device_gfx942-10.1.0a20260822",
+            "rocm_sdk_libraries-10.1.0a20260822",
+        ]
+    );
+    assert_eq!(outcome.packages.len(), 6);
+    assert!(outcome.packages.iter().all(|package| package.written && package.compressed > 0));
+    assert!(plan.wheels.iter().all(|wheel| wheel.platform_tag.starts_with("manylinux")), "honest tags");
+}
+
+#[test]
+fn core_holds_what_appendix_a_6_says_and_loses_nothing() {
+    let build = build();
+    let (plan, _) = build.package(&build.request()).unwrap();
+    let core = members(&wheel(&build, "rocm_sdk_core"));
+    let names: Vec<&str> = core.keys().filter_map(|name| name.strip_prefix("_rocm_sdk_core/")).collect();
+    assert_eq!(
+        names,
+        [
+            "__init__.py",
+            "bin/amdclang",
+            "bin/hipcc",
+            "bin/hipconfig",
+            "bin/script-link",
+            "bin/script.sh",
+            "include/hip/hip_runtime.h",
+            "lib/libamd_comgr.so.3",
+            "lib/libamdhip64.so.7",
+            "lib/libnosoname.so",
+            "lib/libnosoname_link.so",
+            "lib/liborphan.so.3",
+            "lib/librocm_kpack.so.1",
+            "lib/llvm/bin/clang",
+            "lib/llvm/bin/clang-20",
+            "share/therock/dist_info.json",
+            "share/therock/therock_manifest.json",
+        ]
+    );
+    assert!(core["_rocm_sdk_core/bin/hipconfig"].len() < 8192, "an exec stub");
+    let notes: Vec<&str> = plan.notes.iter().map(|note| note.path.as_str()).collect();
+    assert!(notes.contains(&"lib/liborphan.so.3.1") && notes.contains(&"lib/dangling"), "{notes:?}");
+}
+
+#[test]
+fn libraries_find_core_beside_them() {
+    let build = build();
+    build.package(&build.request()).unwrap();
+    let path = wheel(&build, "rocm_sdk_libraries");
+    let library = members(&path).remove("_rocm_sdk_libraries/lib/librocblas.so.5").unwrap();
+    let elf = elf::Elf::read(&library).unwrap().unwrap();
+    assert_eq!(
+        elf.rpath.as_deref(),
+        Some(
+            "$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib:\
+             $ORIGIN/../../_rocm_sdk_core/lib/host-math/lib:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib"
+        )
+    );
+    let metadata = text(&path, "dist-info/METADATA");
+    assert!(metadata.contains("\nRequires-Dist: rocm-sdk-core==10.1.0a20260822\n"), "{metadata}");
+    assert!(metadata.contains("\nRequires-Python: >=3.10\n") && metadata.contains("\nLicense-Expression: "));
+}
+
+#[test]
+fn device_wheels_own_nothing_that_another_wheel_owns() {
+    let build = build();
+    build.package(&build.request()).unwrap();
+    let device = members(&wheel(&build, "rocm_sdk_device_gfx942"));
+    let names: Vec<&str> = device.keys().filter(|name| !name.contains("dist-info")).map(String::as_str).collect();
+    assert_eq!(
+        names,
+        [
+            "_rocm_sdk_libraries/.devel_links/gfx942.json",
+            "_rocm_sdk_libraries/_device_gfx942.py",
+            "_rocm_sdk_libraries/lib/rocblas/library/K_gfx942-xnack+.co",
+            "_rocm_sdk_libraries/lib/rocblas/library/K_gfx942.co",
+        ]
+    );
+    let other = members(&wheel(&build, "rocm_sdk_device_gfx1100"));
+    let libraries = members(&wheel(&build, "rocm_sdk_libraries"));
+    for name in names {
+        assert!(!other.contains_key(name) && !libraries.contains_key(name), "{name} has two owners");
+    }
+    let links = String::from_utf8(device["_rocm_sdk_libraries/.devel_links/gfx942.json"].clone()).unwrap();
+    assert!(
+        links.contains(r#""target": "../../../../_rocm_sdk_libraries/lib/rocblas/library/K_gfx942.co""#),
+        "{links}"
+    );
+}
+
+#[test]
+fn the_devel_tree_links_to_what_is_installed_and_holds_the_rest() {
+    let build = build();
+    build.package(&build.request()).unwrap();
+    let devel = members(&wheel(&build, "rocm_sdk_devel"));
+    let members = tar_members(&devel["rocm_sdk_devel/_devel.tar"]);
+    let kind = |path: &str| {
+        let name = format!("_rocm_sdk_devel/{path}");
+        members.iter().find(|(member, _)| *member == name).map(|(_, kind)| kind.as_str())
+    };
+    for (path, expected) in [
+        ("lib/libamdhip64.so.7.1.0", "-> libamdhip64.so.7"),
+        ("lib/libamdhip64.so.7", "-> ../../_rocm_sdk_core/lib/libamdhip64.so.7"),
+        ("lib/libamdhip64.so", "-> libamdhip64.so.7"),
+        ("lib/libnosoname.so", "-> ../../_rocm_sdk_core/lib/libnosoname.so"),
+        ("lib/liborphan.so.3.1", "-> liborphan.so.3"),
+        ("lib/liborphan.so.3", "-> ../../_rocm_sdk_core/lib/liborphan.so.3"),
+        ("bin/hipconfig", "-> ../../_rocm_sdk_core/bin/hipconfig"),
+        ("llvm", "-> lib/llvm"),
+        ("lib/dangling", "-> missing"),
+        ("lib/emptydir", "directory"),
+        ("lib/cmake/hip/hip-config.cmake", "file"),
+        ("include/hip/hip_runtime.h", "-> ../../../_rocm_sdk_core/include/hip/hip_runtime.h"),
+    ] {
+        assert_eq!(kind(path), Some(expected), "{path}");
+    }
+    assert_eq!(kind("bin/rocblas-test"), None, "tests are left out of this shape");
+    for (position, (name, _)) in members.iter().enumerate() {
+        let parent = name.rsplit_once('/').unwrap().0;
+        let before = members[..position].iter().any(|(member, kind)| member == parent && kind == "directory");
+        assert!(before || parent == "_rocm_sdk_devel", "{name} comes before its directory");
+    }
+}
+
+#[test]
+fn what_is_in_no_package_is_told_with_the_reason() {
+    let build = build();
+    build.file("blas_wild_generic", "lib/x", "x");
+    build.file("novelty_lib_generic", "lib/y", "y");
+    let plan = build.plan(&build.request()).unwrap();
+    let unclaimed: Vec<&str> = plan.unclaimed.iter().map(|row| row.what.as_str()).collect();
+    assert_eq!(unclaimed, ["blas_wild_generic", "novelty_lib_generic"]);
+    let left_out: Vec<&str> = plan.left_out.iter().map(|row| row.what.as_str()).collect();
+    assert_eq!(left_out, ["blas_test_generic", "fftw3_lib_generic"]);
+    let strict = package::Request { unclaimed: package::Unclaimed::Refuse, ..build.request() };
+    let error = build.plan(&strict).unwrap_err();
+    assert!(matches!(&error, package::Error::Unclaimed { unclaimed } if unclaimed.len() == 2), "{error}");
+}
+
+#[test]
+fn only_some_targets_and_only_some_distributions() {
+    let build = build();
+    let request = package::Request { targets: vec!["gfx94X-dcgpu".into()], ..build.request() };
+    let plan = build.plan(&request).unwrap();
+    assert_eq!(plan.targets, ["gfx942"]);
+    assert!(plan.left_out.iter().any(|row| row.what == "blas_lib_gfx1100"));
+    let request = package::Request { targets: vec!["gfx942;gfx1200".into()], ..build.request() };
+    let error = build.plan(&request).unwrap_err();
+    assert!(matches!(&error, package::Error::MissingTargets { targets, .. } if targets == &["gfx1200"]), "{error}");
+    let request = package::Request { only: vec![Logical::Core], ..build.request() };
+    let plan = build.plan(&request).unwrap();
+    assert_eq!((plan.wheels.len(), plan.selectors.len()), (1, 0));
+}
+
+#[test]
+fn a_second_run_writes_only_what_changed() {
+    let build = build();
+    let request = build.request();
+    build.package(&request).unwrap();
+    let (_, outcome) = build.package(&request).unwrap();
+    assert!(outcome.packages.iter().all(|package| !package.written));
+    build.file("blas_lib_gfx1100", "lib/rocblas/library/K_gfx1100.co", "changed");
+    let (_, outcome) = build.package(&request).unwrap();
+    let written: Vec<&str> =
+        outcome.packages.iter().filter(|package| package.written).map(|package| package.path.as_str()).collect();
+    assert!(matches!(written.as_slice(), [path] if path.contains("device_gfx1100")), "{written:?}");
+    fs_err::remove_dir_all(build.artifacts().join("blas_lib_gfx1100")).unwrap();
+    let (_, outcome) = build.package(&request).unwrap();
+    assert!(matches!(outcome.removed.as_slice(), [path] if path.contains("device_gfx1100")), "{:?}", outcome.removed);
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes_elsewhere() {
+    let digests = |build: &Build, threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let outcome = pool.install(|| build.package(&build.request()).unwrap().1);
+        outcome.packages.into_iter().map(|package| (package.path, package.sha256)).collect::<Vec<_>>()
+    };
+    let (one, other) = (build(), build());
+    assert_eq!(digests(&one, 1), digests(&other, 3));
+}
+
+#[test]
+fn a_file_that_two_targets_share_goes_to_the_libraries() {
+    let build = build();
+    for target in ["gfx942", "gfx1100"] {
+        build.file(&format!("blas_lib_{target}"), "lib/rocblas/library/fallback.dat", "the same");
+    }
+    build.package(&build.request()).unwrap();
+    let libraries = members(&wheel(&build, "rocm_sdk_libraries"));
+    assert!(libraries.contains_key("_rocm_sdk_libraries/lib/rocblas/library/fallback.dat"));
+    let device = members(&wheel(&build, "rocm_sdk_device_gfx942"));
+    assert!(!device.contains_key("_rocm_sdk_libraries/lib/rocblas/library/fallback.dat"));
+}
