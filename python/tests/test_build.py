@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -12,30 +13,26 @@ from pathlib import Path
 import pytest
 
 from fixtures import SELECTOR, clean_environment, make_topology, run, selector_tree, tail
-
-GOLDEN = Path(__file__).parent / "golden"
-EGG_INFO = "src/rocm.egg-info"
+from update_golden import GOLDEN, SHAPES, generated
 
 
 def build(tree: Path, hook: str, output: Path, **variables: str) -> str:
     """Calls a PEP 517 hook as a frontend does: in the tree, in its own process."""
     output.mkdir(parents=True, exist_ok=True)
     code = f"import sys; sys.path.insert(0, '.'); import rocm_build; print('answer', rocm_build.{hook}(sys.argv[1]))"
-    result = run(["python3", "-B", "-c", code, output], cwd=tree, env=clean_environment(**variables))
+    result = run([sys.executable, "-B", "-c", code, output], cwd=tree, env=clean_environment(**variables))
     return result.stdout.splitlines()[-1].removeprefix("answer ")
 
 
-@pytest.mark.parametrize("shape", ["split", "fat", "per-family"])
+@pytest.mark.parametrize("shape", SHAPES)
 def test_generated_files_are_the_golden_ones(shape: str, tmp_path: Path) -> None:
     """The packaging tool writes the same files by itself; its tests compare with the same texts."""
-    lines = (GOLDEN / shape / "tail.py").read_text()
-    tree = selector_tree(tmp_path / "rocm", lines)
-    for name in ("PKG-INFO", f"{EGG_INFO}/PKG-INFO"):
-        header, _, readme = (tree / name).read_text().partition("\n\n")
-        assert header + "\n" == (GOLDEN / shape / "PKG-INFO").read_text()
-        assert readme == (SELECTOR / "README.md").read_text()
-    for name in ("requires.txt", "SOURCES.txt", "dependency_links.txt", "entry_points.txt", "top_level.txt"):
-        assert (tree / EGG_INFO / name).read_text() == (GOLDEN / shape / name).read_text(), name
+    tree = selector_tree(tmp_path / "rocm", (GOLDEN / shape / "tail.py").read_text())
+    for name, text in generated(tree).items():
+        assert text == (GOLDEN / shape / name).read_text(), name
+    package_info = (tree / "PKG-INFO").read_text()
+    assert package_info.endswith("\n\n" + (SELECTOR / "README.md").read_text())
+    assert (tree / "src" / "rocm.egg-info" / "PKG-INFO").read_text() == package_info
 
 
 def test_dynamic_fields_are_spelled_as_uv_reads_them(tmp_path: Path) -> None:
@@ -101,3 +98,10 @@ def test_an_unavailable_target_stops_the_build(tmp_path: Path) -> None:
     tree = selector_tree(tmp_path / "rocm", tail("gfx942"))
     with pytest.raises(AssertionError, match="ROCM_SDK_TARGET_FAMILY=gfx1100 is not available in the distribution"):
         build(tree, "build_wheel", tmp_path, ROCM_SDK_TARGET_FAMILY="gfx1100")
+
+
+def test_the_archives_can_be_published(tmp_path: Path) -> None:
+    tree = selector_tree(tmp_path / "rocm", tail("gfx1100", "gfx942", topology=tmp_path / "no-gpu"))
+    archives = [tmp_path / build(tree, hook, tmp_path) for hook in ("build_sdist", "build_wheel")]
+    result = run([sys.executable, "-m", "twine", "check", "--strict", *archives])
+    assert result.stdout.count("PASSED") == 2, result.stdout

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from conftest import make_distribution
-from fixtures import VERSION, Environment, compile_library, make_topology, run
+from fixtures import (
+    SELECTOR,
+    TEMPLATE,
+    VERSION,
+    Environment,
+    Wheel,
+    clean_environment,
+    compile_library,
+    contents,
+    make_topology,
+    pure_files,
+    run,
+    tail,
+    tool,
+)
+from update_golden import GOLDEN
 
 
 @pytest.fixture(scope="module")
@@ -307,3 +323,51 @@ def test_the_extra_device_follows_the_gpu(tmp_path: Path, binaries: Path) -> Non
     environment.install("rocm[device]")
     assert "rocm_sdk_device_gfx942" in environment.installed()
     assert "ok    gfx942: its kernels are installed" in environment.rocm_sdk("test").stdout
+
+
+def test_profilers_find_their_parts(environment: Environment, tmp_path: Path) -> None:
+    lines = tail("gfx1100", "gfx942", logical="profiler")
+    profiler = Wheel("rocm-profiler", files=pure_files("rocm_profiler", lines), requires=["rocm-sdk-core==6.4.0"])
+    program = b'#!/bin/sh\necho "$LD_LIBRARY_PATH|$PYTHONPATH|$1"\n'
+    profiler.files.update({"_rocm_profiler/__init__.py": b"", "_rocm_profiler/bin/rocprof-sys-run": program})
+    profiler.executables = {"_rocm_profiler/bin/rocprof-sys-run"}
+    tools = [tool("rocprof-sys-run", "bin/rocprof-sys-run")]
+    profiler.files["rocm_profiler/_contents.json"] = contents("rocm-profiler", "_rocm_profiler", [], tools)
+    profiler.scripts = {"rocprof-sys-run": "rocm_profiler._cli:rocprof_sys_run"}
+    environment.install(str(profiler.write(tmp_path)))
+    script = environment.directory / "bin" / "rocprof-sys-run"
+    shown = run([script, "x"], env=environment.variables(LD_LIBRARY_PATH="/before")).stdout
+    site = environment.site
+    libraries = f"{site}/_rocm_profiler/lib:{site}/_rocm_sdk_core/lib/rocm_sysdeps/lib:/before"
+    assert shown == f"{libraries}|{site}/_rocm_profiler/libexec/rocprofiler-compute|x\n"
+    assert "ok    rocprof-sys-run" in environment.rocm_sdk("test").stdout
+    environment.uninstall("rocm-profiler")
+
+
+def test_libraries_made_per_family(tmp_path: Path) -> None:
+    """The shape in which each family of GPUs has libraries of its own."""
+    site = tmp_path / "site"
+    shutil.copytree(SELECTOR / "src" / "rocm_sdk", site / "rocm_sdk", ignore=shutil.ignore_patterns("__pycache__"))
+    lines = (GOLDEN / "per-family" / "tail.py").read_text()
+    topology = make_topology(tmp_path / "gpus", 110002)
+    information = site / "rocm_sdk" / "_dist_info.py"
+    information.write_text(TEMPLATE.read_text() + lines + f"KFD_TOPOLOGY = {str(topology)!r}\n")
+    code = "import rocm_sdk; rocm_sdk.initialize_process(); print(rocm_sdk.find_libraries('hipblas')[0])"
+
+    def ask(**more: str) -> str:
+        variables = clean_environment(PYTHONPATH=str(site), **more)
+        result = run([sys.executable, "-c", code], check=False, env=variables)
+        return result.stdout + result.stderr
+
+    assert "rocm-sdk-libraries-gfx110X-all is not installed" in ask()
+    for family in ("gfx94X_dcgpu", "gfx110X_all"):
+        folder = site / f"_rocm_sdk_libraries_{family}"
+        (folder / "lib").mkdir(parents=True)
+        (folder / "__init__.py").touch()
+        (folder / "lib" / "libhipblas.so.3").touch()
+        shown = ask()
+        assert f"{folder}/lib/libhipblas.so.3\n" in shown
+        # The first is that of another GPU: better than none, for programs that only link, but not silently.
+        is_wrong = "pip install 'rocm-sdk-libraries-gfx110X-all==7.0.0'" in shown
+        assert is_wrong == (family == "gfx94X_dcgpu"), shown
+    assert "_rocm_sdk_libraries_gfx110X_all" in ask(ROCM_SDK_TARGET_FAMILY="nonsense")
