@@ -1,0 +1,239 @@
+//! Input: the files of the staging tree. Output: which library each of them gets at run time, which libraries that are
+//! not ROCm's are needed for that, and what is missing.
+//!
+//! NEEDED entries and the table of run-time loads are followed from every ROCm file until nothing new turns up.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use elf::{Elf, Kind};
+
+use super::error::Error;
+use super::libraries::SystemLibraries;
+use super::report::{Mention, Missing, Wanted};
+use super::unpack::{Placed, SYSDEPS_DIRECTORY, Unpacked, owner};
+use crate::dlopen::DlopenTable;
+
+/// ELF's number for x86-64.
+const EM_X86_64: u16 = 62;
+/// ELF's number for AMD GPUs: code objects are ELF too, and none of the loader's business.
+const EM_AMDGPU: u16 = 224;
+
+/// What the loader will find.
+#[derive(Debug, Default)]
+pub(super) struct Resolution {
+    /// Indices of the files that are not ROCm's and are needed.
+    pub(super) taken: BTreeSet<usize>,
+    /// File → the files it needs or loads, in order.
+    pub(super) uses: BTreeMap<usize, Vec<usize>>,
+    /// What nothing provides.
+    pub(super) missing: Vec<Missing>,
+    /// Names of libraries in the data that nothing explains.
+    pub(super) unlisted: Vec<Mention>,
+    /// A library that is not ROCm's, loaded by its name at run time: file → SONAME.
+    pub(super) loaded_by_name: Vec<(usize, String)>,
+}
+
+/// Whether a file is a program or library of this processor that the loader deals with.
+pub(super) fn is_loadable(elf: &Elf) -> bool {
+    matches!(elf.kind, Kind::Executable | Kind::SharedLibrary) && elf.machine == EM_X86_64
+}
+
+/// The name a library is found by: its SONAME, or else its file name.
+pub(super) fn library_name(file: &Placed) -> &str {
+    let soname = file.elf.as_ref().and_then(|elf| elf.soname.as_deref());
+    soname.unwrap_or_else(|| file_name(&file.place.path))
+}
+
+pub(super) fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+fn directory(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(directory, _)| directory)
+}
+
+/// Follows everything that is needed. `names` are the names of the sources.
+pub(super) fn resolve(unpacked: &Unpacked, names: &[String]) -> Result<Resolution, Error> {
+    let files = &unpacked.files;
+    for file in files {
+        if let Some(elf) = file.elf.as_ref().filter(|elf| matches!(elf.kind, Kind::Executable | Kind::SharedLibrary)) {
+            if elf.machine != EM_X86_64 && elf.machine != EM_AMDGPU && !file.system {
+                return Err(Error::Machine { path: file.place.path.clone(), machine: elf.machine });
+            }
+        }
+    }
+    let providers = providers(unpacked, names)?;
+    let mut walk = Walk { files, providers: &providers, reached: BTreeMap::new(), resolution: Resolution::default() };
+    walk.run();
+    let mut resolution = walk.resolution;
+    resolution.unlisted = unlisted(files, &resolution);
+    Ok(resolution)
+}
+
+/// SONAME, file name or name of a link → file.
+fn providers(unpacked: &Unpacked, names: &[String]) -> Result<BTreeMap<String, usize>, Error> {
+    let files = &unpacked.files;
+    let is_library = |file: &Placed| {
+        file.elf.as_ref().is_some_and(|elf| elf.kind == Kind::SharedLibrary && is_loadable(elf))
+    };
+    let standard = |file: &Placed| matches!(directory(&file.place.path), "lib" | SYSDEPS_DIRECTORY);
+    let mut providers: BTreeMap<String, usize> = BTreeMap::new();
+    let mut libraries: Vec<usize> = (0..files.len()).filter(|index| is_library(&files[*index])).collect();
+    libraries.sort_by_key(|index| {
+        let path = &files[*index].place.path;
+        (!standard(&files[*index]), path.len(), path.clone())
+    });
+    for &index in &libraries {
+        let name = library_name(&files[index]);
+        match providers.get(name).map(|other| &files[*other]) {
+            None => {
+                providers.insert(name.to_owned(), index);
+            }
+            Some(other) if standard(other) && standard(&files[index]) => {
+                let place = |file: &Placed| owner(&names[file.source], &file.input);
+                let soname = name.to_owned();
+                return Err(Error::TwoVersions { soname, first: place(other), second: place(&files[index]) });
+            }
+            Some(_) => {}
+        }
+    }
+    for &index in &libraries {
+        providers.entry(file_name(&files[index].place.path).to_owned()).or_insert(index);
+    }
+    // A link may lead to another link; each round resolves one step.
+    for _ in 0..3 {
+        for link in &unpacked.links {
+            if let Some(&index) = providers.get(file_name(&link.target)) {
+                providers.entry(file_name(&link.input).to_owned()).or_insert(index);
+            }
+        }
+    }
+    Ok(providers)
+}
+
+struct Walk<'a> {
+    files: &'a [Placed],
+    providers: &'a BTreeMap<String, usize>,
+    /// Reached file → the file that led to it.
+    reached: BTreeMap<usize, Option<usize>>,
+    resolution: Resolution,
+}
+
+impl Walk<'_> {
+    fn run(&mut self) {
+        let loads = DlopenTable::embedded();
+        let mut queue = VecDeque::new();
+        for (index, file) in self.files.iter().enumerate() {
+            let is_script = file.elf.is_none() && !loads.of(file_name(&file.place.path)).is_empty();
+            if !file.system && (is_script || file.elf.as_ref().is_some_and(|elf| is_loadable(elf))) {
+                self.reached.insert(index, None);
+                queue.push_back(index);
+            }
+        }
+        while let Some(index) = queue.pop_front() {
+            let mut uses = Vec::new();
+            for (name, wanted) in self.wants(index) {
+                match self.find(index, &name, wanted) {
+                    Some(found) if !uses.contains(&found) => uses.push(found),
+                    _ => continue,
+                }
+                let found = uses[uses.len() - 1];
+                if let std::collections::btree_map::Entry::Vacant(entry) = self.reached.entry(found) {
+                    entry.insert(Some(index));
+                    queue.push_back(found);
+                }
+            }
+            self.resolution.uses.insert(index, uses);
+        }
+        let missing = &mut self.resolution.missing;
+        missing.sort_by(|left, right| (&left.library, &left.chain).cmp(&(&right.library, &right.chain)));
+        missing.dedup_by(|later, first| later.library == first.library);
+        self.resolution.taken = self.reached.keys().copied().filter(|index| self.files[*index].system).collect();
+    }
+
+    /// What a file needs and loads: names, and patterns for loads.
+    fn wants(&self, index: usize) -> Vec<(String, Demand)> {
+        let file = &self.files[index];
+        let needed = file.elf.iter().flat_map(|elf| &elf.needed).map(|name| (name.clone(), Demand::Needed));
+        let loads = DlopenTable::embedded().of(library_name(file)).iter();
+        let loads = loads.map(|load| {
+            (load.pattern.clone(), if load.required { Demand::Required } else { Demand::Optional })
+        });
+        needed.chain(loads).collect()
+    }
+
+    fn find(&mut self, index: usize, name: &str, demand: Demand) -> Option<usize> {
+        let system = SystemLibraries::embedded();
+        if system.is_outside(name) {
+            return None;
+        }
+        let found = match demand {
+            Demand::Needed => self.providers.get(name).copied(),
+            Demand::Required | Demand::Optional => {
+                let load = DlopenTable::embedded().of(library_name(&self.files[index])).iter();
+                let load = load.into_iter().find(|load| load.pattern == name)?;
+                let mut found = self.providers.iter().filter(|(name, _)| load.matches(name));
+                found.next().map(|(_, index)| *index).filter(|found| *found != index)
+            }
+        };
+        match (found, demand) {
+            (Some(found), Demand::Required | Demand::Optional) if self.files[found].system => {
+                let soname = library_name(&self.files[found]).to_owned();
+                self.resolution.loaded_by_name.push((index, soname));
+                // Nobody is served by a private copy that is not found under the name it is asked for.
+                (demand == Demand::Required).then_some(found)
+            }
+            (Some(found), _) => Some(found),
+            (None, Demand::Optional) => None,
+            (None, Demand::Needed | Demand::Required) => {
+                let chain = self.chain(index);
+                let wanted = if demand == Demand::Needed { Wanted::Needed } else { Wanted::Loaded };
+                let package = system.package(name.trim_end_matches(".*"));
+                let missing = Missing { library: name.to_owned(), wanted, chain, package };
+                self.resolution.missing.push(missing);
+                None
+            }
+        }
+    }
+
+    fn chain(&self, index: usize) -> Vec<String> {
+        let mut chain = vec![self.files[index].place.path.clone()];
+        let mut at = index;
+        while let Some(Some(parent)) = self.reached.get(&at) {
+            chain.push(self.files[*parent].place.path.clone());
+            at = *parent;
+        }
+        chain
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Demand {
+    Needed,
+    Required,
+    Optional,
+}
+
+/// Names of libraries in the data of a file that it neither is, needs nor is known to load.
+fn unlisted(files: &[Placed], resolution: &Resolution) -> Vec<Mention> {
+    let system = SystemLibraries::embedded();
+    let mut unlisted = Vec::new();
+    for (index, file) in files.iter().enumerate() {
+        let Some(elf) = file.elf.as_ref().filter(|elf| is_loadable(elf)) else { continue };
+        if file.system && !resolution.taken.contains(&index) {
+            continue;
+        }
+        let loads = DlopenTable::embedded().of(library_name(file));
+        let own = library_name(file);
+        let explained = |text: &str| {
+            own.starts_with(text)
+                || elf.needed.iter().any(|needed| needed.starts_with(text))
+                || loads.iter().any(|load| load.matches(text) || load.pattern.trim_end_matches(['.', '*']) == text)
+                || system.is_outside(text)
+        };
+        let texts = file.inspected.mentions.iter().filter(|text| !explained(text));
+        unlisted.extend(texts.map(|text| Mention { path: file.place.path.clone(), text: text.clone() }));
+    }
+    unlisted.sort();
+    unlisted
+}

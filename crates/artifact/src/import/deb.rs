@@ -1,0 +1,184 @@
+//! Input: a Debian package. Output: its control fields, and its files one after the other.
+//!
+//! A `.deb` is an `ar` archive of `debian-binary`, `control.tar*` and `data.tar*`. Nothing is unpacked to disk here and
+//! nothing is held in memory but the decompressor's window.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::error::Error;
+use super::members::{self, Decoding, Visitor};
+
+/// A control file is some kilobytes; more than this, in bytes, is no control file.
+const MAX_CONTROL: u64 = 1 << 20;
+
+/// The control fields an import uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Control {
+    pub(super) package: String,
+    pub(super) version: String,
+    pub(super) source: String,
+    pub(super) source_version: String,
+    pub(super) depends: Vec<String>,
+    /// Bytes on disk, as the package announces them.
+    pub(super) installed: u64,
+}
+
+impl Control {
+    /// Reads one paragraph of a control file or of dpkg's status file; `None` without the mandatory fields.
+    pub(super) fn parse(paragraph: &str) -> Option<Self> {
+        let mut fields: BTreeMap<String, String> = BTreeMap::new();
+        let mut last = None;
+        for line in paragraph.lines() {
+            if line.starts_with([' ', '\t']) {
+                if let Some(value) = last.as_ref().and_then(|name| fields.get_mut(name)) {
+                    value.push(' ');
+                    value.push_str(line.trim());
+                }
+            } else if let Some((name, value)) = line.split_once(':') {
+                let name = name.to_ascii_lowercase();
+                fields.insert(name.clone(), value.trim().to_owned());
+                last = Some(name);
+            }
+        }
+        let package = fields.remove("package").filter(|name| !name.is_empty())?;
+        let version = fields.remove("version").filter(|version| !version.is_empty())?;
+        // `Source: name (version)`; both default to the package's own.
+        let source = fields.remove("source").unwrap_or_else(|| package.clone());
+        let (source, source_version) = match source.split_once('(') {
+            Some((name, version)) => (name.trim().to_owned(), version.trim_end_matches(')').trim().to_owned()),
+            None => (source, version.clone()),
+        };
+        let lists = ["pre-depends", "depends"].iter().filter_map(|field| fields.get(*field));
+        let depends = lists.flat_map(|list| list.split([',', '|'])).filter_map(|item| {
+            let name = item.trim().split([' ', '(', ':', '[']).next()?;
+            (!name.is_empty()).then(|| name.to_owned())
+        });
+        let kibibytes = fields.get("installed-size").and_then(|size| size.parse::<u64>().ok()).unwrap_or(0);
+        let installed = kibibytes.saturating_mul(1024);
+        Some(Self { depends: depends.collect(), installed, package, version, source, source_version })
+    }
+}
+
+/// The upstream part of a Debian version, as far as it is numbers: `1:5.3.0+dfsg-2` → `5.3.0`.
+pub(super) fn upstream(version: &str) -> String {
+    let version = version.split_once(':').map_or(version, |(_, rest)| rest);
+    let numbers: String = version.chars().take_while(|letter| letter.is_ascii_digit() || *letter == '.').collect();
+    numbers.trim_matches('.').to_owned()
+}
+
+/// Reads the control file of the package at `path`.
+pub(super) fn control(path: &Path) -> Result<Control, Error> {
+    let mut text = None;
+    each_member(path, "control.tar", |name, stream| {
+        struct Find<'a>(&'a mut Option<String>);
+        impl Visitor for Find<'_> {
+            fn file(&mut self, path: &str, _: u64, _: bool, content: &mut dyn Read) -> Result<(), Error> {
+                if path == "control" {
+                    let mut text = String::new();
+                    content.take(MAX_CONTROL).read_to_string(&mut text)?;
+                    *self.0 = Some(text);
+                }
+                Ok(())
+            }
+        }
+        let decoding = Decoding { archive: path, member: name, threads: 1 };
+        members::walk(&decoding, stream, &mut Find(&mut text))
+    })?;
+    let text = text.ok_or_else(|| bad(path, "its control archive has no file `control`"))?;
+    Control::parse(&text).ok_or_else(|| bad(path, "its control file has no Package and Version"))
+}
+
+/// Hands every file and link of the package at `path` to `visitor`, decompressing with up to `threads` threads where
+/// the archive is divided into blocks.
+pub(super) fn data(path: &Path, threads: u32, visitor: &mut dyn Visitor) -> Result<(), Error> {
+    each_member(path, "data.tar", |name, stream| {
+        members::walk(&Decoding { archive: path, member: name, threads }, stream, visitor)
+    })
+}
+
+/// Calls `found` with the archive member whose name begins with `wanted`.
+fn each_member(
+    path: &Path,
+    wanted: &str,
+    found: impl FnOnce(&str, &mut dyn Read) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let file = fs_err::File::open(path)?;
+    let length = file.metadata()?.len();
+    let mut archive = ar::Archive::new(BufReader::with_capacity(1 << 16, file));
+    let damaged = |source: io::Error| Error::Damaged { archive: path.to_owned(), member: wanted.to_owned(), source };
+    let mut first = true;
+    let mut position = 8;
+    while let Some(entry) = archive.next_entry() {
+        let entry = entry.map_err(|error| bad(path, format!("it is no Debian package ({error})")))?;
+        let name = String::from_utf8_lossy(entry.header().identifier()).trim_end_matches('/').to_owned();
+        if first && name != "debian-binary" {
+            return Err(bad(path, format!("it begins with `{name}`, not with `debian-binary`")));
+        }
+        first = false;
+        let size = entry.header().size();
+        position += 60 + size.next_multiple_of(2);
+        if position > length.next_multiple_of(2) {
+            return Err(bad(path, format!("it is cut off within `{name}`")));
+        }
+        if name == wanted || name.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.')) {
+            let mut counted = Counted { inner: entry, count: 0 };
+            found(&name, &mut counted)?;
+            // The tar archive may end before the member does; a package that ends before its member is cut off.
+            io::copy(&mut counted, &mut io::sink()).map_err(damaged)?;
+            if counted.count < size {
+                return Err(bad(path, format!("it is cut off within `{name}`")));
+            }
+            return Ok(());
+        }
+    }
+    Err(bad(path, format!("it has no `{wanted}`")))
+}
+
+struct Counted<R> {
+    inner: R,
+    count: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.count += read as u64;
+        Ok(read)
+    }
+}
+
+fn bad(package: &Path, reason: impl Into<String>) -> Error {
+    Error::Package { package: PathBuf::from(package), reason: reason.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_fields() {
+        let text = "Package: libz3-4\nSource: z3 (4.8.12-3)\nVersion: 4.8.12-3.1\nPre-Depends: a\n\
+                    Depends: libc6 (>= 2.34), b:any | c,\n d [amd64]\nDescription: x\n y: z\n";
+        let control = Control::parse(text).unwrap();
+        assert_eq!((control.source.as_str(), control.source_version.as_str()), ("z3", "4.8.12-3"));
+        assert_eq!(control.depends, ["a", "libc6", "b", "c", "d"]);
+        let control = Control::parse("Package: x\nVersion: 1\n").unwrap();
+        assert_eq!((control.source.as_str(), control.source_version.as_str()), ("x", "1"));
+        assert_eq!(Control::parse("Package: x\n"), None);
+    }
+
+    #[test]
+    fn upstream_versions() {
+        for (version, upstream_version) in [
+            ("5.2.3-8", "5.2.3"),
+            ("5.3.0+dfsg-2", "5.3.0"),
+            ("1:15.0.6-4+b1", "15.0.6"),
+            ("6.0+git20231212.4510c28+dfsg-3+b2", "6.0"),
+            ("6.2.0.60200-66~22.04", "6.2.0.60200"),
+        ] {
+            assert_eq!(upstream(version), upstream_version);
+        }
+    }
+}

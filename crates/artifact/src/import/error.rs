@@ -1,0 +1,198 @@
+//! What can go wrong with an import.
+
+use std::fmt::{self, Write as _};
+use std::io;
+use std::path::PathBuf;
+
+use report::{Exit, Hint};
+
+use super::report::Missing;
+
+/// Every failure of an import.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Reading or writing a file failed; the source names the path.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The user asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// A file that is no Debian package, or a damaged one.
+    #[error("could not read the package `{package}`: {reason}")]
+    Package {
+        /// The .deb file.
+        package: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A part of a package or tarball does not decompress or is cut off.
+    #[error("could not read `{member}` of `{archive}`")]
+    Damaged {
+        /// The .deb file or tarball.
+        archive: PathBuf,
+        /// `control.tar.xz`, `data.tar.xz` or the file that was being read.
+        member: String,
+        /// What the decompressor or tar reader said.
+        source: io::Error,
+    },
+    /// A member that must not be unpacked.
+    #[error("refused to unpack `{member}` of `{archive}`: {reason}")]
+    Unsafe {
+        /// The .deb file or tarball.
+        archive: PathBuf,
+        /// The member's name.
+        member: String,
+        /// Why.
+        reason: String,
+    },
+    /// One package given twice.
+    #[error("the package `{name}` is given twice: `{first}` and `{second}`")]
+    DuplicatePackage {
+        /// Its name.
+        name: String,
+        /// One file.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+    /// Nothing to import.
+    #[error("there is nothing to import in `{path}`: {reason}")]
+    Empty {
+        /// The input.
+        path: PathBuf,
+        /// What was looked for.
+        reason: String,
+    },
+    /// Two files want the same place.
+    #[error("`{path}` is provided twice, by {first} and by {second}")]
+    Collision {
+        /// The path in the flattened tree.
+        path: String,
+        /// Package or input, and path in it.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// Two libraries of one SONAME.
+    #[error("two libraries are called `{soname}`: {first} and {second}")]
+    TwoVersions {
+        /// The SONAME.
+        soname: String,
+        /// Package and path.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// Libraries that are needed and not there.
+    #[error("{}", MissingList(.0))]
+    Unresolved(Vec<Missing>),
+    /// The version cannot be told.
+    #[error("could not tell the ROCm version: no package or file of the input is the HIP runtime")]
+    NoVersion,
+    /// A version that is none.
+    #[error("`{version}` is not a version")]
+    BadVersion {
+        /// As given.
+        version: String,
+    },
+    /// An ELF file that could not be understood or edited.
+    #[error("could not {action} the ELF file `{path}`")]
+    Elf {
+        /// `read` or `edit`.
+        action: &'static str,
+        /// The file, in the flattened tree.
+        path: String,
+        /// Why.
+        source: elf::Error,
+    },
+    /// Device code that could not be understood.
+    #[error("could not read the GPU code in `{path}`")]
+    DeviceCode {
+        /// The file, in the flattened tree.
+        path: String,
+        /// Why.
+        source: kpack::Error,
+    },
+    /// A library for another processor.
+    #[error("`{path}` is built for the processor type {machine}; only x86-64 (62) is supported")]
+    Machine {
+        /// The file, in the flattened tree.
+        path: String,
+        /// ELF's `e_machine`.
+        machine: u16,
+    },
+    /// The output holds something this program did not write.
+    #[error("the output `{path}` is not empty and was not made by an import")]
+    OutputNotOurs {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Another run works on the same output.
+    #[error("another run is writing to the output `{path}`")]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A table that does not parse.
+    #[error("could not understand the table `{name}`: {reason}")]
+    Table {
+        /// Its file name.
+        name: &'static str,
+        /// Why.
+        reason: String,
+    },
+}
+
+struct MissingList<'a>(&'a [Missing]);
+
+impl fmt::Display for MissingList<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        for (index, missing) in self.0.iter().enumerate() {
+            let end = if index == 0 { "" } else { "; " };
+            write!(text, "{end}`{}` is missing, {}", missing.library, missing.needed_by())?;
+        }
+        formatter.write_str(&text)
+    }
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::Io(source) if source.kind() == io::ErrorKind::StorageFull => "make room on the disk and run it again",
+            Self::Package { .. } | Self::Damaged { .. } => "download the file again; it is incomplete or no such archive",
+            Self::DuplicatePackage { .. } => "give one version of each package",
+            Self::Collision { .. } => "leave one of the two packages out",
+            Self::TwoVersions { .. } => "leave one of the two versions out",
+            Self::Unresolved(missing) => return Some(unresolved_hint(missing)),
+            Self::NoVersion => "add the HIP runtime (`libamdhip64-5`, `hip-runtime-amd`), or say `--version X.Y.Z`",
+            Self::OutputNotOurs { .. } => "choose an empty directory, or remove this one",
+            Self::Locked { .. } => "wait for it to end, or choose another output",
+            Self::Machine { .. } => "leave its package out",
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Interrupted => Exit::Interrupted,
+            Self::Locked { .. } => Exit::TryAgain,
+            Self::BadVersion { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+}
+
+fn unresolved_hint(missing: &[Missing]) -> String {
+    let mut packages: Vec<&str> = missing.iter().filter_map(|missing| missing.package.as_deref()).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    let allow: Vec<String> = missing.iter().map(|missing| format!("--allow-unresolved {}", missing.library)).collect();
+    let allow = allow.join(" ");
+    match packages.as_slice() {
+        [] => format!("add the packages that hold them, or accept it with `{allow}`"),
+        _ => format!("add the packages {}, or accept it with `{allow}`", packages.join(", ")),
+    }
+}

@@ -1,0 +1,85 @@
+//! Input: a file that was just written. Output: what it is, if it is an ELF file: its headers, the GPU targets it has
+//! code for and the names of libraries in its data.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use elf::{Elf, Section};
+use positioned_io::ReadAt;
+use regex::bytes::Regex;
+
+use super::error::Error;
+
+/// ELF's section type for sections without bytes in the file.
+const SHT_NOBITS: u32 = 8;
+/// The section fat binaries keep their bundles in.
+const FAT_SECTION: &str = ".hip_fatbin";
+/// The section that says the bundles were moved to an archive.
+const SPLIT_SECTION: &str = ".rocm_kpack_ref";
+/// Bytes of data looked at together; a name that crosses the border is seen in the overlap.
+const WINDOW: u64 = 1 << 20;
+const OVERLAP: u64 = 256;
+
+/// What was found in a file's data.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Inspected {
+    /// GPU targets with their features.
+    pub(super) targets: BTreeSet<String>,
+    /// Texts that look like `lib*.so*`.
+    pub(super) mentions: BTreeSet<String>,
+}
+
+/// Looks at the file at `path`; `None` when it is no ELF file. `name` is its path in the flattened tree.
+pub(super) fn inspect(path: &Path, name: &str) -> Result<Option<(Elf, Inspected)>, Error> {
+    let file = fs_err::File::open(path)?;
+    let reader = file.file();
+    let mut magic = [0; 4];
+    if reader.read_at(0, &mut magic)? < 4 || magic != *b"\x7fELF" {
+        return Ok(None);
+    }
+    let elf = Elf::read(reader).map_err(|source| Error::Elf { action: "read", path: name.to_owned(), source })?;
+    let Some(elf) = elf else { return Ok(None) };
+    let split = elf.sections.iter().any(|section| section.name == SPLIT_SECTION);
+    let mut targets = BTreeSet::new();
+    for section in elf.sections.iter().filter(|section| section.name == FAT_SECTION && has_bytes(section) && !split) {
+        let range = section.offset..section.offset.saturating_add(section.size);
+        let found = kpack::bundle::targets(reader, range);
+        targets.extend(found.map_err(|source| Error::DeviceCode { path: name.to_owned(), source })?);
+    }
+    let mut mentions = BTreeSet::new();
+    for section in elf.sections.iter().filter(|section| is_data(section)) {
+        collect_mentions(reader, section, &mut mentions)?;
+    }
+    Ok(Some((elf, Inspected { targets, mentions })))
+}
+
+fn has_bytes(section: &Section) -> bool {
+    section.kind != SHT_NOBITS && section.size > 0
+}
+
+fn is_data(section: &Section) -> bool {
+    let name = section.name.as_str();
+    has_bytes(section) && (name.starts_with(".rodata") || name.starts_with(".data"))
+}
+
+fn collect_mentions(reader: &dyn ReadAt, section: &Section, mentions: &mut BTreeSet<String>) -> Result<(), Error> {
+    static NAME: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"lib[A-Za-z0-9_+-]+\.so(?:\.[0-9]+)*").expect("a constant expression"));
+    let mut buffer = vec![0; WINDOW.min(section.size) as usize];
+    let mut position = 0;
+    while position < section.size {
+        let length = WINDOW.min(section.size - position) as usize;
+        // A section header that lies about its size is the loader's business, not ours.
+        let Ok(()) = reader.read_exact_at(section.offset.saturating_add(position), &mut buffer[..length]) else {
+            return Ok(());
+        };
+        let found = NAME.find_iter(&buffer[..length]);
+        mentions.extend(found.map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()));
+        if length as u64 == section.size - position {
+            break;
+        }
+        position += WINDOW - OVERLAP;
+    }
+    Ok(())
+}

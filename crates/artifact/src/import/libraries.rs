@@ -1,0 +1,120 @@
+//! Input: `data/system-libraries.toml` and `data/licenses.toml`. Output: what happens to a library that is not ROCm's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+const LIBRARIES: &str = include_str!("../../../../data/system-libraries.toml");
+const LICENSES: &str = include_str!("../../../../data/licenses.toml");
+
+/// What is known about libraries that are not ROCm's.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SystemLibraries {
+    policy: BTreeSet<String>,
+    host: BTreeSet<String>,
+    rename: BTreeMap<String, String>,
+    package: BTreeMap<String, String>,
+}
+
+impl SystemLibraries {
+    /// The table this program ships with.
+    pub(super) fn embedded() -> &'static Self {
+        static EMBEDDED: LazyLock<SystemLibraries> =
+            LazyLock::new(|| toml::from_str(LIBRARIES).expect("the embedded table is tested"));
+        &EMBEDDED
+    }
+
+    /// Whether every system, or nobody but the host, provides the library: it is never taken in.
+    pub(super) fn is_outside(&self, soname: &str) -> bool {
+        self.policy.contains(soname) || self.host.contains(soname)
+    }
+
+    /// Whether the library is part of the manylinux policy.
+    pub(super) fn is_policy(&self, soname: &str) -> bool {
+        self.policy.contains(soname)
+    }
+
+    /// The SONAME of the library once taken in: `libnuma.so.1` → `librocm_sysdeps_numa.so.1`.
+    pub(super) fn renamed(&self, soname: &str) -> String {
+        match self.rename.get(soname) {
+            Some(name) => name.clone(),
+            None => format!("librocm_sysdeps_{}", soname.strip_prefix("lib").unwrap_or(soname)),
+        }
+    }
+
+    /// The Debian package that probably holds a library.
+    pub(super) fn package(&self, soname: &str) -> Option<String> {
+        if let Some(package) = self.package.get(soname) {
+            return Some(package.clone());
+        }
+        // Debian policy 8.1: the SONAME's stem and version, with a `-` between two digits.
+        let (stem, version) = soname.split_once(".so.")?;
+        let version = version.split('.').next().filter(|version| !version.is_empty())?;
+        let dash = if stem.ends_with(|last: char| last.is_ascii_digit()) { "-" } else { "" };
+        Some(format!("{stem}{dash}{version}").to_lowercase().replace('_', "-"))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Licenses {
+    source: BTreeMap<String, String>,
+    prefix: BTreeMap<String, String>,
+}
+
+/// The SPDX expression for libraries of a source package; `None` when the table does not know it.
+pub(super) fn license(source: &str) -> Option<&'static str> {
+    static EMBEDDED: LazyLock<Licenses> =
+        LazyLock::new(|| toml::from_str(LICENSES).expect("the embedded table is tested"));
+    let by_prefix = || EMBEDDED.prefix.iter().find(|(prefix, _)| source.starts_with(prefix.as_str()));
+    EMBEDDED.source.get(source).or_else(|| by_prefix().map(|(_, license)| license)).map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_therock() {
+        let table = SystemLibraries::embedded();
+        for (soname, renamed) in [
+            ("libnuma.so.1", "librocm_sysdeps_numa.so.1"),
+            ("liblzma.so.5", "librocm_sysdeps_liblzma.so.5"),
+            ("libLLVM-15.so.1", "librocm_sysdeps_LLVM-15.so.1"),
+            ("libdrm_amdgpu.so.1", "librocm_sysdeps_drm_amdgpu.so.1"),
+        ] {
+            assert_eq!(table.renamed(soname), renamed);
+        }
+    }
+
+    #[test]
+    fn packages_are_guessed_as_debian_names_them() {
+        let table = SystemLibraries::embedded();
+        for (soname, package) in [
+            ("libfoo.so.2", Some("libfoo2")),
+            ("libz.so.1", Some("zlib1g")),
+            ("libx3.so.4", Some("libx3-4")),
+            ("libFoo_bar.so.1", Some("libfoo-bar1")),
+            ("libplugin.so", None),
+        ] {
+            assert_eq!(table.package(soname).as_deref(), package, "{soname}");
+        }
+    }
+
+    #[test]
+    fn the_policy_is_not_taken_in() {
+        let table = SystemLibraries::embedded();
+        assert!(table.is_outside("libc.so.6") && table.is_policy("libc.so.6"));
+        assert!(table.is_outside("libX11.so.6") && !table.is_policy("libX11.so.6"));
+        assert!(!table.is_outside("libnuma.so.1"));
+    }
+
+    #[test]
+    fn licenses_are_found_by_source_package() {
+        assert_eq!(license("numactl"), Some("LGPL-2.1-only"));
+        assert_eq!(license("llvm-toolchain-15"), Some("Apache-2.0 WITH LLVM-exception"));
+        assert_eq!(license("unheard-of"), None);
+    }
+}

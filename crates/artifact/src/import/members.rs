@@ -1,0 +1,166 @@
+//! Input: a compressed tar archive as a stream. Output: calls of a [`Visitor`], one for each file and link.
+//!
+//! Names are checked here, before anybody sees them: relative, without `..`, UTF-8. Devices, sockets and the like are
+//! refused.
+
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use liblzma::stream::{CONCATENATED, MtStreamBuilder, Stream};
+use tar::EntryType;
+
+use super::error::Error;
+
+/// Bytes of a single decompressor that are too many: preset 9 of xz takes 65 MiB, zstd's largest window 128 MiB.
+const MEMORY_LIMIT: u64 = 512 << 20;
+/// Bytes that decompressing in parallel may take; with Debian's 24 MiB blocks two threads take some 110 MiB.
+const PARALLEL_MEMORY_LIMIT: u64 = 160 << 20;
+
+/// Receives what an archive holds, in its order.
+pub(super) trait Visitor {
+    /// A regular file of `size` bytes; `content` ends after them.
+    fn file(&mut self, path: &str, size: u64, executable: bool, content: &mut dyn Read) -> Result<(), Error>;
+
+    /// A symbolic link with the text `target`.
+    fn symlink(&mut self, _path: &str, _target: &str) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Another name of the file `target`, which came before.
+    fn hard_link(&mut self, _path: &str, _target: &str) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// Which archive is read, and how.
+pub(super) struct Decoding<'a> {
+    /// The file on disk, for messages.
+    pub(super) archive: &'a Path,
+    /// The archive's name, whose ending says how it is compressed.
+    pub(super) member: &'a str,
+    /// Threads for formats that are divided into blocks.
+    pub(super) threads: u32,
+}
+
+impl Decoding<'_> {
+    fn damaged(&self, source: io::Error) -> Error {
+        Error::Damaged { archive: self.archive.to_owned(), member: self.member.to_owned(), source }
+    }
+
+    fn refused(&self, member: &[u8], reason: &str) -> Error {
+        let member = String::from_utf8_lossy(member).into_owned();
+        Error::Unsafe { archive: self.archive.to_owned(), member, reason: reason.to_owned() }
+    }
+
+    fn decoder<'r>(&self, stream: &'r mut dyn Read) -> Result<Box<dyn Read + 'r>, Error> {
+        let ending = self.member.rsplit('.').next().unwrap_or_default();
+        let buffered = |stream| BufReader::with_capacity(1 << 16, stream);
+        Ok(match ending {
+            "tar" => Box::new(buffered(stream)),
+            "gz" | "tgz" => Box::new(flate2::bufread::MultiGzDecoder::new(buffered(stream))),
+            "bz2" => Box::new(bzip2::bufread::MultiBzDecoder::new(buffered(stream))),
+            "zst" => {
+                let mut decoder =
+                    zstd::stream::read::Decoder::with_buffer(buffered(stream)).map_err(|error| self.damaged(error))?;
+                decoder.window_log_max(27).map_err(|error| self.damaged(error))?;
+                Box::new(decoder)
+            }
+            "xz" | "lzma" => {
+                let decoder = if self.threads > 1 && ending == "xz" {
+                    let mut builder = MtStreamBuilder::new();
+                    builder.threads(self.threads).memlimit_stop(MEMORY_LIMIT);
+                    builder.memlimit_threading(PARALLEL_MEMORY_LIMIT).decoder()
+                } else {
+                    Stream::new_auto_decoder(MEMORY_LIMIT, CONCATENATED)
+                };
+                let decoder = decoder.map_err(|error| self.damaged(error.into()))?;
+                Box::new(liblzma::bufread::XzDecoder::new_stream(buffered(stream), decoder))
+            }
+            other => {
+                let error = io::Error::new(io::ErrorKind::Unsupported, format!("unknown compression `{other}`"));
+                return Err(self.damaged(error));
+            }
+        })
+    }
+}
+
+/// Reads the archive in `stream` to its end.
+pub(super) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut dyn Visitor) -> Result<(), Error> {
+    let decoder = decoding.decoder(stream)?;
+    let mut archive = tar::Archive::new(BufReader::with_capacity(1 << 20, decoder));
+    for entry in archive.entries().map_err(|error| decoding.damaged(error))? {
+        let mut entry = entry.map_err(|error| decoding.damaged(error))?;
+        let kind = entry.header().entry_type();
+        if matches!(kind, EntryType::XGlobalHeader) {
+            continue;
+        }
+        let raw = entry.path_bytes().into_owned();
+        let path = checked_path(decoding, &raw)?;
+        let link = || -> Result<String, Error> {
+            let target = entry.link_name_bytes().ok_or_else(|| decoding.refused(&raw, "it is a link to nothing"))?;
+            let target = String::from_utf8(target.into_owned());
+            target.map_err(|_| decoding.refused(&raw, "the text of the link is not UTF-8"))
+        };
+        match kind {
+            EntryType::Directory => {}
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+                let executable = entry.header().mode().map_err(|error| decoding.damaged(error))? & 0o111 != 0;
+                let size = entry.size();
+                let mut content = Watched { inner: &mut entry, failed: false };
+                let result = visitor.file(&path, size, executable, &mut content);
+                let failed = content.failed;
+                result.map_err(|error| match error {
+                    Error::Io(source) if failed => {
+                        Error::Damaged { archive: decoding.archive.to_owned(), member: path.clone(), source }
+                    }
+                    other => other,
+                })?;
+            }
+            EntryType::Symlink => visitor.symlink(&path, &link()?)?,
+            EntryType::Link => {
+                let target = checked_path(decoding, link()?.as_bytes())?;
+                visitor.hard_link(&path, &target)?;
+            }
+            EntryType::Char | EntryType::Block => return Err(decoding.refused(&raw, "it is a device")),
+            EntryType::Fifo => return Err(decoding.refused(&raw, "it is a named pipe")),
+            _ => return Err(decoding.refused(&raw, "it is neither file, directory nor link")),
+        }
+    }
+    // Only the end of the stream tells whether it is complete.
+    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(|error| decoding.damaged(error))?;
+    Ok(())
+}
+
+/// Remembers that reading failed, so that it is not taken for a failure to write.
+struct Watched<'a> {
+    inner: &'a mut dyn Read,
+    failed: bool,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.inner.read(buffer).inspect_err(|_| self.failed = true)
+    }
+}
+
+/// The name of a member as a relative path, without `./` and empty for the root.
+fn checked_path(decoding: &Decoding<'_>, raw: &[u8]) -> Result<String, Error> {
+    let text = std::str::from_utf8(raw).map_err(|_| decoding.refused(raw, "its name is not UTF-8"))?;
+    if text.starts_with('/') {
+        return Err(decoding.refused(raw, "its path is absolute"));
+    }
+    if text.contains(['\0', '\n', '\\']) {
+        return Err(decoding.refused(raw, "its name holds a character that no file here may have"));
+    }
+    let mut path = String::with_capacity(text.len());
+    for part in text.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        if part == ".." {
+            return Err(decoding.refused(raw, "its path leads out of the archive"));
+        }
+        if !path.is_empty() {
+            path.push('/');
+        }
+        path.push_str(part);
+    }
+    Ok(path)
+}

@@ -1,0 +1,330 @@
+//! Input: Debian packages, an installed ROCm or a `therock-dist-*` tarball. Output: a directory of artifacts in TheRock's
+//! layout, and a report of what was taken, renamed, left out and missing.
+//!
+//! [`plan`] reads what is cheap to know: the packages, their versions and the artifact each belongs to. [`execute`]
+//! decompresses every package once and writes every file once, straight into its place; then libraries are resolved,
+//! those that are not ROCm's renamed, search paths set, and the tree put in the place of the output. [`rehearse`] does
+//! the same and keeps nothing: what a compressed package holds is only known by decompressing it.
+
+mod closure;
+mod cmake;
+mod deb;
+mod describe;
+mod error;
+mod inspect;
+mod libraries;
+mod members;
+mod output;
+mod prefix;
+mod relink;
+mod report;
+mod table;
+mod tarball;
+mod unpack;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use ::report::{Reporter, Unit};
+use rayon::prelude::*;
+use serde::Serialize;
+
+pub use error::Error;
+pub use report::{
+    ArtifactSummary, ImportReport, Mention, Missing, Skipped, Source, SourceKind, SystemLibrary, Wanted,
+};
+
+use self::deb::Control;
+use self::members::Visitor;
+use self::output::Staging;
+use self::relink::Context;
+use self::table::Table;
+use self::unpack::{Belongs, Incoming, Unpacker};
+use crate::pattern::Pattern;
+
+/// Version of the plan and the report.
+const SCHEMA: u32 = 1;
+/// Packages from this size on, in bytes, are decompressed one at a time with all threads; smaller ones side by side.
+const LARGE: u64 = 8 << 20;
+
+/// What to import.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImportSource {
+    /// Debian packages.
+    Debs(Vec<PathBuf>),
+    /// An installed ROCm: `/opt/rocm`, or the shared prefix `/usr` of a root with dpkg's database.
+    Prefix(PathBuf),
+    /// A `therock-dist-*.tar.gz` (or `.xz`, `.zst`), whose root is the flattened tree.
+    Tarball(PathBuf),
+}
+
+/// How to import.
+#[derive(Debug, Clone, Serialize)]
+pub struct ImportOptions {
+    /// Where the artifacts go: empty, missing, or made by an import.
+    pub output: PathBuf,
+    /// SONAMEs that may be missing, with `*` for anything.
+    pub allow_unresolved: Vec<String>,
+    /// Whether libraries that are not ROCm's get names of their own.
+    pub sonames: Sonames,
+    /// The version of the set; the HIP runtime's when not given.
+    pub version: Option<String>,
+}
+
+/// What becomes of the SONAMEs of libraries that are not ROCm's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sonames {
+    /// `libnuma.so.1` becomes `librocm_sysdeps_numa.so.1`, so that it is found whatever the process has loaded before.
+    #[default]
+    Rename,
+    /// They stay, and lose to a library of that name that is loaded already.
+    Keep,
+}
+
+/// What an import is going to read and where each source goes.
+#[derive(Debug, Clone, Serialize)]
+pub struct ImportPlan {
+    /// Version of this structure.
+    pub schema: u32,
+    /// What is imported.
+    pub kind: SourceKind,
+    /// The version of the set.
+    pub version: String,
+    /// The packages, or the one tree or tarball, by name.
+    pub sources: Vec<PlannedSource>,
+    /// Packages of a shared prefix that are not imported, and why.
+    pub left_out: Vec<Skipped>,
+    /// Bytes on disk as the packages announce them; 0 when not known.
+    pub installed: u64,
+    /// How it is imported.
+    pub options: ImportOptions,
+}
+
+/// One source and where it lies.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlannedSource {
+    /// Name, versions, digest and artifact.
+    #[serde(flatten)]
+    pub source: Source,
+    /// The package, directory or tarball.
+    pub path: PathBuf,
+    /// For a package installed in a shared prefix: its files, relative to the root.
+    pub files: Vec<String>,
+}
+
+/// Reads what is to be imported without writing anything.
+///
+/// # Errors
+/// Packages that are damaged or given twice, an input with nothing of ROCm in it, and no way to tell the version.
+pub fn plan(source: &ImportSource, options: &ImportOptions, reporter: &dyn Reporter) -> Result<ImportPlan, Error> {
+    let mut plan = match source {
+        ImportSource::Debs(paths) => plan_debs(paths, options, reporter)?,
+        ImportSource::Prefix(path) => prefix::plan(path, options)?,
+        ImportSource::Tarball(path) => tarball::plan(path, options, reporter)?,
+    };
+    if let Some(version) = &options.version {
+        if !version.starts_with(|first: char| first.is_ascii_digit()) {
+            return Err(Error::BadVersion { version: version.clone() });
+        }
+        plan.version.clone_from(version);
+    }
+    if plan.version.is_empty() {
+        return Err(Error::NoVersion);
+    }
+    Ok(plan)
+}
+
+/// Writes the artifacts.
+///
+/// # Errors
+/// Everything [`Error`] lists; nothing is left behind and an output that was there stays as it was.
+pub fn execute(plan: &ImportPlan, reporter: &dyn Reporter) -> Result<ImportReport, Error> {
+    let staging = Staging::new(&plan.options.output)?;
+    let report = fill(plan, staging.root(), reporter)?;
+    staging.commit()?;
+    Ok(report)
+}
+
+/// Does everything [`execute`] does in a temporary directory below `scratch`, and removes it.
+///
+/// # Errors
+/// As [`execute`], but for the output.
+pub fn rehearse(plan: &ImportPlan, scratch: &Path, reporter: &dyn Reporter) -> Result<ImportReport, Error> {
+    let directory = tempfile::Builder::new().prefix(".rocwheel-").tempdir_in(scratch)?;
+    fill(plan, directory.path(), reporter)
+}
+
+fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<ImportReport, Error> {
+    let names: Vec<String> = plan.sources.iter().map(|planned| planned.source.name.clone()).collect();
+    let unpacker = Unpacker::new(root, &names, reporter);
+    let total = (plan.installed > 0).then_some(plan.installed);
+    reporter.begin("Unpacking", total, Unit::Bytes);
+    match plan.kind {
+        SourceKind::Deb => unpack_debs(plan, &unpacker)?,
+        SourceKind::Prefix => prefix::unpack(plan, &unpacker)?,
+        SourceKind::Tarball => tarball::unpack(plan, &unpacker)?,
+    }
+    reporter.end();
+    let mut unpacked = unpacker.take();
+    let resolution = closure::resolve(&unpacked, &names)?;
+    let allowed: Vec<Pattern> = plan.options.allow_unresolved.iter().map(|name| Pattern::new(name)).collect();
+    let is_allowed = |missing: &Missing| {
+        allowed.iter().any(|pattern| pattern.matches(&missing.library) || pattern.glob() == missing.library)
+    };
+    let (unresolved, missing): (Vec<_>, Vec<_>) = resolution.missing.iter().cloned().partition(is_allowed);
+    if !missing.is_empty() {
+        return Err(Error::Unresolved(missing));
+    }
+    let context = Context { unpacker: &unpacker, options: &plan.options, reporter };
+    reporter.begin("Linking", None, Unit::Items);
+    let loaded_by_name = resolution.loaded_by_name.iter().map(|(index, soname)| Mention {
+        path: unpacked.files[*index].place.path.clone(),
+        text: soname.clone(),
+    });
+    let mut renamed_loads: Vec<Mention> = match plan.options.sonames {
+        Sonames::Rename => loaded_by_name.collect(),
+        Sonames::Keep => Vec::new(),
+    };
+    renamed_loads.sort();
+    renamed_loads.dedup();
+    let relinked = relink::relink(&context, &mut unpacked, &resolution)?;
+    let sources: Vec<Source> = plan.sources.iter().map(|planned| planned.source.clone()).collect();
+    let libraries = describe::system_libraries(&unpacked, &relinked, &sources);
+    let artifacts = describe::describe(&context, plan, &unpacked, &relinked, &libraries)?;
+    reporter.end();
+    let mut skipped: Vec<Skipped> = unpacked.skipped.iter().map(|(_, skipped)| skipped.clone()).collect();
+    skipped.extend(relinked.skipped);
+    skipped.extend(plan.left_out.iter().cloned());
+    skipped.sort();
+    Ok(ImportReport {
+        schema: SCHEMA,
+        kind: plan.kind,
+        output: plan.options.output.clone(),
+        version: plan.version.clone(),
+        artifacts,
+        components: describe::components(&sources),
+        sources,
+        targets: describe::gpu_targets(&unpacked),
+        system_libraries: libraries,
+        unresolved,
+        skipped,
+        unknown: unpacked.unknown,
+        unlisted_loads: resolution.unlisted,
+        renamed_loads,
+        dropped_search_paths: relinked.dropped,
+        rewritten: unpacked.rewritten,
+        input_entries: unpacked.entries,
+    })
+}
+
+fn plan_debs(paths: &[PathBuf], options: &ImportOptions, reporter: &dyn Reporter) -> Result<ImportPlan, Error> {
+    let total = paths.iter().filter_map(|path| fs_err::metadata(path).ok()).map(|metadata| metadata.len()).sum();
+    reporter.begin("Reading packages", Some(total), Unit::Bytes);
+    let read = paths.par_iter().map(|path| -> Result<(PlannedSource, u64), Error> {
+        let control = deb::control(path)?;
+        let sha256 = crate::archive::digest(path, reporter).map_err(|error| match error {
+            crate::Error::Io(source) => Error::Io(source),
+            _ => Error::Interrupted,
+        })?;
+        let installed = control.installed;
+        let mut source = planned(control);
+        source.sha256 = Some(sha256);
+        source.size = fs_err::metadata(path)?.len();
+        Ok((PlannedSource { source, path: path.clone(), files: Vec::new() }, installed))
+    });
+    let read: Vec<(PlannedSource, u64)> = read.collect::<Result<_, Error>>()?;
+    reporter.end();
+    let installed = read.iter().map(|(_, installed)| installed).sum();
+    let mut sources: Vec<PlannedSource> = read.into_iter().map(|(source, _)| source).collect();
+    sources.sort_by(|left, right| (&left.source.name, &left.path).cmp(&(&right.source.name, &right.path)));
+    for pair in sources.windows(2) {
+        if pair[0].source.name == pair[1].source.name {
+            let name = pair[0].source.name.clone();
+            return Err(Error::DuplicatePackage { name, first: pair[0].path.clone(), second: pair[1].path.clone() });
+        }
+    }
+    if !sources.iter().any(|planned| planned.source.artifact.is_some()) {
+        let path = paths.first().cloned().unwrap_or_default();
+        return Err(Error::Empty { path, reason: "none of the packages is one of ROCm's".into() });
+    }
+    Ok(ImportPlan {
+        schema: SCHEMA,
+        kind: SourceKind::Deb,
+        version: version_of(sources.iter().map(|planned| &planned.source)),
+        sources,
+        left_out: Vec::new(),
+        installed,
+        options: options.clone(),
+    })
+}
+
+/// A package as a source, without digest and size.
+fn planned(control: Control) -> Source {
+    let artifact = Table::embedded().of_package(&control.package).map(|rule| rule.name.clone());
+    Source {
+        name: control.package,
+        version: control.version,
+        source: control.source,
+        source_version: control.source_version,
+        sha256: None,
+        size: 0,
+        artifact,
+    }
+}
+
+/// The version of a set of packages: ROCm's own when there is a package for it, else the HIP runtime's.
+fn version_of<'a>(sources: impl Iterator<Item = &'a Source> + Clone) -> String {
+    let of = |prefix: &'static str| {
+        let mut found = sources.clone().filter(move |source| source.name.starts_with(prefix) && !source.name.ends_with("-dev"));
+        found.next().map(|source| deb::upstream(&source.version))
+    };
+    let version = of("rocm-core").or_else(|| of("libamdhip64-")).or_else(|| of("hip-runtime-")).unwrap_or_default();
+    version.split('.').take(3).collect::<Vec<_>>().join(".")
+}
+
+/// How the files of a source find their artifact.
+fn belongs(source: &Source) -> Belongs {
+    let rule = source.artifact.as_deref().and_then(|name| Table::embedded().artifact(name));
+    rule.map_or(Belongs::System, |rule| Belongs::To(&rule.name))
+}
+
+fn unpack_debs(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), Error> {
+    let mut order: Vec<usize> = (0..plan.sources.len()).collect();
+    order.sort_by_key(|index| std::cmp::Reverse(plan.sources[*index].source.size));
+    let (large, small): (Vec<usize>, Vec<usize>) =
+        order.into_iter().partition(|index| plan.sources[*index].source.size >= LARGE);
+    let threads = rayon::current_num_threads() as u32;
+    let unpack = |index: usize, threads: u32| {
+        let planned = &plan.sources[index];
+        let mut feed = Feed { unpacker, source: index, belongs: belongs(&planned.source) };
+        deb::data(&planned.path, threads, &mut feed)
+    };
+    for index in large {
+        unpack(index, threads)?;
+    }
+    small.into_par_iter().try_for_each(|index| unpack(index, 1))
+}
+
+/// Hands the members of an archive to the unpacker.
+struct Feed<'a> {
+    unpacker: &'a Unpacker<'a>,
+    source: usize,
+    belongs: Belongs,
+}
+
+impl Visitor for Feed<'_> {
+    fn file(&mut self, path: &str, size: u64, executable: bool, content: &mut dyn Read) -> Result<(), Error> {
+        let incoming = Incoming { source: self.source, belongs: self.belongs, path, size, executable };
+        self.unpacker.file(&incoming, content)
+    }
+
+    fn symlink(&mut self, path: &str, target: &str) -> Result<(), Error> {
+        self.unpacker.symlink(self.source, self.belongs, path, target)
+    }
+
+    fn hard_link(&mut self, path: &str, target: &str) -> Result<(), Error> {
+        let incoming = Incoming { source: self.source, belongs: self.belongs, path, size: 0, executable: false };
+        self.unpacker.hard_link(&incoming, target)
+    }
+}

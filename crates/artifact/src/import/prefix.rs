@@ -1,0 +1,330 @@
+//! Input: an installed ROCm. Output: what of it is imported, from where it lies; nothing there is changed.
+//!
+//! A private prefix (`/opt/rocm`) is taken as a whole. Of a shared prefix (`/usr`) the files of ROCm's packages are
+//! taken, as dpkg's database in the root that holds the prefix lists them. In both cases libraries of other packages
+//! are added as NEEDED and the table of run-time loads ask for them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use elf::Elf;
+use rayon::prelude::*;
+use walkdir::WalkDir;
+
+use super::deb::{Control, upstream};
+use super::error::Error;
+use super::libraries::SystemLibraries;
+use super::report::{Skipped, Source, SourceKind};
+use super::table::Table;
+use super::unpack::{Belongs, Incoming, Unpacker};
+use super::{ImportOptions, ImportPlan, PlannedSource, SCHEMA, belongs, planned, version_of};
+use crate::dlopen::DlopenTable;
+
+/// Below the root that holds a prefix.
+const DPKG: &str = "var/lib/dpkg";
+
+/// Plans the import of `prefix`.
+pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan, Error> {
+    let prefix = fs_err::canonicalize(prefix)?;
+    let root = root_of(&prefix);
+    let dpkg = root.as_deref().map(Dpkg::read).transpose()?.unwrap_or_default();
+    let shared = prefix.ends_with("usr");
+    let mut sources = Vec::new();
+    let mut libraries = Libraries::default();
+    let version;
+    if shared {
+        let root = root.as_deref().filter(|_| !dpkg.packages.is_empty());
+        let root = root.ok_or_else(|| empty(&prefix, "a shared prefix needs dpkg's database to tell ROCm's files"))?;
+        for package in dpkg.packages.values().filter(|package| is_rocm(&package.control)) {
+            let files = package.files(root)?;
+            libraries.add_files(root, &files)?;
+            sources.push(installed(package, &prefix, files));
+        }
+        if sources.is_empty() {
+            return Err(empty(&prefix, "no package of ROCm is installed in it"));
+        }
+        version = version_of(sources.iter().map(|planned| &planned.source));
+    } else {
+        let files = tree(&prefix)?;
+        libraries.add_files(&prefix, &files)?;
+        let known = |path: &&String| Table::embedded().of_file(&Table::embedded().flatten(path)).is_some();
+        if files.iter().filter(known).take(1).count() == 0 {
+            return Err(empty(&prefix, "no file of it is one of ROCm's"));
+        }
+        version = options.version.clone().unwrap_or_else(|| private_version(&prefix));
+        let name = prefix.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        sources.push(PlannedSource { source: tree_source(name, &version), path: prefix.clone(), files });
+    }
+    let root = root.unwrap_or_else(|| prefix.clone());
+    let first = sources.len();
+    let taken = libraries.close(&root, &dpkg)?;
+    for package in taken.iter().filter_map(|name| dpkg.packages.get(name)).filter(|package| !is_rocm(&package.control)) {
+        sources.push(installed(package, &root, package.files(&root)?));
+    }
+    let left_out = if shared { left_out(&dpkg, &sources) } else { Vec::new() };
+    if shared {
+        sources.sort_by(|left, right| left.source.name.cmp(&right.source.name));
+    } else {
+        sources[first..].sort_by(|left, right| left.source.name.cmp(&right.source.name));
+    }
+    Ok(ImportPlan {
+        schema: SCHEMA,
+        kind: SourceKind::Prefix,
+        version,
+        sources,
+        left_out,
+        installed: 0,
+        options: options.clone(),
+    })
+}
+
+/// Copies what the plan names.
+pub(super) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), Error> {
+    let shared_root = |planned: &PlannedSource| root_of(&planned.path).unwrap_or_else(|| planned.path.clone());
+    let jobs: Vec<(usize, PathBuf, Belongs, &str)> = plan
+        .sources
+        .iter()
+        .enumerate()
+        .flat_map(|(index, planned)| {
+            let tree = planned.source.artifact.is_none() && index == 0 && !planned.path.ends_with("usr");
+            let (base, belongs) = if tree && planned.source.source == "prefix" {
+                (planned.path.clone(), Belongs::ByPath)
+            } else {
+                (shared_root(planned), belongs(&planned.source))
+            };
+            planned.files.iter().map(move |file| (index, base.clone(), belongs, file.as_str()))
+        })
+        .collect();
+    jobs.into_par_iter().try_for_each(|(source, base, belongs, path)| take(unpacker, source, &base, belongs, path))
+}
+
+fn take(unpacker: &Unpacker<'_>, source: usize, base: &Path, belongs: Belongs, path: &str) -> Result<(), Error> {
+    let full = base.join(path);
+    let metadata = match fs_err::symlink_metadata(&full) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return unpacker.absent(source, path, "dpkg lists it, but it is not installed");
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if metadata.is_symlink() {
+        let target = fs_err::read_link(&full)?;
+        let target = target.strip_prefix(base).map_or_else(|_| target.clone(), |rest| Path::new("/").join(rest));
+        return unpacker.symlink(source, belongs, path, &target.to_string_lossy());
+    }
+    if metadata.is_dir() {
+        return Ok(());
+    }
+    if !metadata.is_file() {
+        let reason = "it is neither file, directory nor link".to_owned();
+        return Err(Error::Unsafe { archive: base.to_owned(), member: path.to_owned(), reason });
+    }
+    let executable = metadata.permissions().mode() & 0o111 != 0;
+    let mut content = fs_err::File::open(&full)?;
+    unpacker.file(&Incoming { source, belongs, path, size: metadata.len(), executable }, &mut content)
+}
+
+/// The nearest directory above the prefix that has a dpkg database.
+fn root_of(prefix: &Path) -> Option<PathBuf> {
+    prefix.ancestors().find(|directory| directory.join(DPKG).join("status").is_file()).map(Path::to_owned)
+}
+
+fn is_rocm(control: &Control) -> bool {
+    Table::embedded().of_package(&control.package).is_some()
+}
+
+fn installed(package: &Package, base: &Path, files: Vec<String>) -> PlannedSource {
+    PlannedSource { source: planned(package.control.clone()), path: base.to_owned(), files }
+}
+
+fn tree_source(name: String, version: &str) -> Source {
+    Source {
+        name,
+        version: version.to_owned(),
+        source: "prefix".into(),
+        source_version: version.to_owned(),
+        sha256: None,
+        size: 0,
+        artifact: None,
+    }
+}
+
+/// `.info/version` of an installed ROCm (`6.2.0-66`), or what its manifest says.
+fn private_version(prefix: &Path) -> String {
+    let info = fs_err::read_to_string(prefix.join(".info/version")).unwrap_or_default();
+    let version = upstream(info.trim());
+    if !version.is_empty() {
+        return version.split('.').take(3).collect::<Vec<_>>().join(".");
+    }
+    let manifest = crate::Manifest::read(&prefix.join("share/therock/therock_manifest.json"));
+    manifest.map(|manifest| manifest.rocm_package_version).unwrap_or_default()
+}
+
+/// Every file and link below `prefix`, relative and sorted.
+fn tree(prefix: &Path) -> Result<Vec<String>, Error> {
+    let mut files = Vec::new();
+    for entry in WalkDir::new(prefix).min_depth(1).sort_by_file_name() {
+        let entry = entry.map_err(io::Error::from)?;
+        if entry.file_type().is_dir() {
+            continue;
+        }
+        let path = entry.path().strip_prefix(prefix).unwrap_or(entry.path());
+        let text = path.to_str().filter(|text| !text.contains(['\n', '\\'])).ok_or_else(|| Error::Unsafe {
+            archive: prefix.to_owned(),
+            member: path.to_string_lossy().into_owned(),
+            reason: "its name holds a character that no file here may have".into(),
+        })?;
+        files.push(text.to_owned());
+    }
+    Ok(files)
+}
+
+/// Dependencies of the imported packages that are installed and not imported.
+fn left_out(dpkg: &Dpkg, sources: &[PlannedSource]) -> Vec<Skipped> {
+    let taken: BTreeSet<&str> = sources.iter().map(|planned| planned.source.name.as_str()).collect();
+    let mut queue: VecDeque<&str> = taken.iter().copied().collect();
+    let mut seen = taken.clone();
+    let mut left_out = Vec::new();
+    while let Some(name) = queue.pop_front() {
+        let Some(package) = dpkg.packages.get(name) else { continue };
+        for dependency in &package.control.depends {
+            let Some((name, _)) = dpkg.packages.get_key_value(dependency) else { continue };
+            if seen.insert(name) {
+                queue.push_back(name);
+                let reason = format!("dependency of `{}`: nothing of it is needed to load the set", package.control.package);
+                left_out.push(Skipped { source: name.clone(), path: String::new(), reason });
+            }
+        }
+    }
+    left_out
+}
+
+fn empty(path: &Path, reason: &str) -> Error {
+    Error::Empty { path: path.to_owned(), reason: reason.to_owned() }
+}
+
+/// dpkg's database.
+#[derive(Default)]
+struct Dpkg {
+    packages: BTreeMap<String, Package>,
+    /// File name of a library → package and path.
+    libraries: BTreeMap<String, (String, String)>,
+}
+
+struct Package {
+    control: Control,
+    list: PathBuf,
+}
+
+impl Dpkg {
+    fn read(root: &Path) -> Result<Self, Error> {
+        let directory = root.join(DPKG);
+        let status = fs_err::read_to_string(directory.join("status"))?;
+        let mut dpkg = Self::default();
+        for paragraph in status.split("\n\n").filter(|text| text.contains("\nStatus: install ok installed")) {
+            let Some(control) = Control::parse(paragraph) else { continue };
+            let field = |name: &str| {
+                let line = paragraph.lines().find(|line| line.starts_with(name))?;
+                line.split_once(':').map(|(_, value)| value.trim().to_owned())
+            };
+            let architecture = field("Architecture:").unwrap_or_default();
+            if !matches!(architecture.as_str(), "amd64" | "all") {
+                continue;
+            }
+            let names = [format!("{}:{architecture}.list", control.package), format!("{}.list", control.package)];
+            let lists = names.map(|name| directory.join("info").join(name));
+            let Some(list) = lists.into_iter().find(|path| path.is_file()) else { continue };
+            dpkg.packages.insert(control.package.clone(), Package { control, list });
+        }
+        let mut libraries = BTreeMap::new();
+        for (name, package) in &dpkg.packages {
+            for path in package.files(root)? {
+                let flat = Table::embedded().flatten(&path);
+                let library = flat.strip_prefix("lib/").filter(|name| !name.contains('/') && name.contains(".so"));
+                if let Some(library) = library {
+                    libraries.entry(library.to_owned()).or_insert((name.clone(), path.clone()));
+                }
+            }
+        }
+        dpkg.libraries = libraries;
+        Ok(dpkg)
+    }
+}
+
+impl Package {
+    /// Paths relative to the root, without directories' names being told apart.
+    fn files(&self, root: &Path) -> Result<Vec<String>, Error> {
+        let _ = root;
+        let text = fs_err::read_to_string(&self.list)?;
+        let paths = text.lines().map(|line| line.trim_start_matches('/').to_owned());
+        let mut paths: Vec<String> = paths.filter(|path| !path.is_empty() && path != ".").collect();
+        paths.sort();
+        // A directory is in the list before what is in it.
+        let directories: BTreeSet<String> =
+            paths.iter().filter_map(|path| path.rsplit_once('/').map(|(parent, _)| parent.to_owned())).collect();
+        paths.retain(|path| !directories.contains(path));
+        Ok(paths)
+    }
+}
+
+/// Libraries that are there and libraries that are asked for.
+#[derive(Default)]
+struct Libraries {
+    provided: BTreeSet<String>,
+    wanted: VecDeque<String>,
+}
+
+impl Libraries {
+    fn add_files(&mut self, base: &Path, files: &[String]) -> Result<(), Error> {
+        let read = files.par_iter().map(|path| -> Result<(Vec<String>, Vec<String>), Error> {
+            let name = path.rsplit('/').next().unwrap_or(path).to_owned();
+            let full = base.join(path);
+            let mut provided = Vec::new();
+            if name.contains(".so") {
+                provided.push(name.clone());
+            }
+            let mut loader = name;
+            let mut wanted = Vec::new();
+            let is_file = fs_err::symlink_metadata(&full).is_ok_and(|metadata| metadata.is_file());
+            if let Some(elf) = if is_file { read_elf(&full, path)? } else { None } {
+                wanted.extend(elf.needed);
+                provided.extend(elf.soname.clone());
+                loader = elf.soname.unwrap_or(loader);
+            }
+            let loads = DlopenTable::embedded().of(&loader).iter().filter(|load| load.required);
+            wanted.extend(loads.map(|load| load.pattern.clone()));
+            Ok((provided, wanted))
+        });
+        let read: Vec<(Vec<String>, Vec<String>)> = read.collect::<Result<_, Error>>()?;
+        for (provided, wanted) in read {
+            self.provided.extend(provided);
+            self.wanted.extend(wanted);
+        }
+        Ok(())
+    }
+
+    /// The packages that hold what is asked for and not there, and what those ask for.
+    fn close(&mut self, root: &Path, dpkg: &Dpkg) -> Result<BTreeSet<String>, Error> {
+        let system = SystemLibraries::embedded();
+        let mut packages = BTreeSet::new();
+        while let Some(name) = self.wanted.pop_front() {
+            if system.is_outside(&name) || self.provided.contains(&name) {
+                continue;
+            }
+            self.provided.insert(name.clone());
+            let Some((package, path)) = dpkg.libraries.get(&name) else { continue };
+            packages.insert(package.clone());
+            if let Some(elf) = read_elf(&fs_err::canonicalize(root.join(path))?, path)? {
+                self.wanted.extend(elf.needed);
+            }
+        }
+        Ok(packages)
+    }
+}
+
+fn read_elf(full: &Path, path: &str) -> Result<Option<Elf>, Error> {
+    let file = fs_err::File::open(full)?;
+    Elf::read(file.file()).map_err(|source| Error::Elf { action: "read", path: path.to_owned(), source })
+}

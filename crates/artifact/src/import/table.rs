@@ -1,0 +1,300 @@
+//! Input: `data/import.toml`. Output: where a file of the input belongs.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use kpack::Databases;
+use regex::Regex;
+use serde::Deserialize;
+
+use super::error::Error;
+use crate::component::Component;
+use crate::name::{ArtifactName, GENERIC};
+use crate::pattern::Pattern;
+
+const NAME: &str = "import.toml";
+const TABLE: &str = include_str!("../../../../data/import.toml");
+/// Where files go that no rule claims.
+pub(super) const FALLBACK: &str = "base";
+/// Where libraries go that are not ROCm's.
+pub(super) const SYSDEPS: &str = "sysdeps";
+
+/// The rules of `data/import.toml`.
+pub(super) struct Table {
+    paths: Vec<(Regex, String)>,
+    skips: Vec<(Vec<Pattern>, String)>,
+    basedirs: BTreeMap<String, String>,
+    artifacts: Vec<ArtifactRule>,
+    components: Vec<(Component, Vec<Pattern>)>,
+    replacements: Vec<Replacement>,
+}
+
+/// Which packages and files make an artifact.
+pub(super) struct ArtifactRule {
+    pub(super) name: String,
+    packages: Vec<Pattern>,
+    files: Vec<Pattern>,
+    lib: Vec<Pattern>,
+    run: Vec<Pattern>,
+}
+
+/// A text that is replaced in some CMake files.
+pub(super) struct Replacement {
+    pub(super) files: Vec<Pattern>,
+    pub(super) from: String,
+    pub(super) to: String,
+}
+
+/// A place in the output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) artifact: ArtifactName,
+    /// Path in the flattened tree.
+    pub(super) path: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TableText {
+    path: Vec<PathText>,
+    skip: Vec<SkipText>,
+    basedir: BTreeMap<String, String>,
+    artifact: Vec<ArtifactText>,
+    component: BTreeMap<Component, Vec<String>>,
+    cmake: Vec<CmakeText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PathText {
+    from: String,
+    to: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SkipText {
+    patterns: Vec<String>,
+    reason: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ArtifactText {
+    name: String,
+    packages: Vec<String>,
+    files: Vec<String>,
+    #[serde(default)]
+    lib: Vec<String>,
+    #[serde(default)]
+    run: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CmakeText {
+    files: Vec<String>,
+    from: String,
+    to: String,
+}
+
+fn compile(globs: &[String]) -> Vec<Pattern> {
+    globs.iter().map(|glob| Pattern::new(glob)).collect()
+}
+
+fn any(patterns: &[Pattern], path: &str) -> bool {
+    patterns.iter().any(|pattern| pattern.matches(path))
+}
+
+impl Table {
+    /// The table this program ships with.
+    pub(super) fn embedded() -> &'static Self {
+        static EMBEDDED: LazyLock<Table> = LazyLock::new(|| Table::parse(TABLE).expect("the embedded table is tested"));
+        &EMBEDDED
+    }
+
+    fn parse(text: &str) -> Result<Self, Error> {
+        let table: TableText =
+            toml::from_str(text).map_err(|error| Error::Table { name: NAME, reason: error.to_string() })?;
+        let paths = table.path.into_iter().map(|rule| {
+            let expression = Regex::new(&rule.from);
+            let expression = expression.map_err(|error| Error::Table { name: NAME, reason: error.to_string() })?;
+            Ok((expression, rule.to))
+        });
+        let artifacts = table.artifact.into_iter().map(|rule| ArtifactRule {
+            packages: compile(&rule.packages),
+            files: compile(&rule.files),
+            lib: compile(&rule.lib),
+            run: compile(&rule.run),
+            name: rule.name,
+        });
+        let replacements = table.cmake.into_iter().map(|rule| Replacement {
+            files: compile(&rule.files),
+            from: rule.from,
+            to: rule.to,
+        });
+        Ok(Self {
+            paths: paths.collect::<Result<_, Error>>()?,
+            skips: table.skip.into_iter().map(|skip| (compile(&skip.patterns), skip.reason)).collect(),
+            basedirs: table.basedir,
+            artifacts: artifacts.collect(),
+            components: table.component.into_iter().map(|(component, globs)| (component, compile(&globs))).collect(),
+            replacements: replacements.collect(),
+        })
+    }
+
+    /// The path in the flattened tree of `input`, a path in the input without leading `/` or `./`.
+    pub(super) fn flatten(&self, input: &str) -> String {
+        for (from, to) in &self.paths {
+            if let Some(captures) = from.captures(input) {
+                let mut path = String::new();
+                captures.expand(to, &mut path);
+                return path.trim_matches('/').to_owned();
+            }
+        }
+        input.to_owned()
+    }
+
+    /// Why the file at `path` (flattened) is never imported; `None` when it may be.
+    pub(super) fn skip(&self, path: &str) -> Option<&str> {
+        self.skips.iter().find(|(patterns, _)| any(patterns, path)).map(|(_, reason)| reason.as_str())
+    }
+
+    /// The artifact a distribution package belongs to; `None` when it is not ROCm's.
+    pub(super) fn of_package(&self, package: &str) -> Option<&ArtifactRule> {
+        self.artifacts.iter().find(|artifact| any(&artifact.packages, package))
+    }
+
+    /// The artifact a file belongs to, by its flattened path.
+    pub(super) fn of_file(&self, path: &str) -> Option<&ArtifactRule> {
+        self.artifacts.iter().find(|artifact| any(&artifact.files, path))
+    }
+
+    /// The artifact of that name.
+    pub(super) fn artifact(&self, name: &str) -> Option<&ArtifactRule> {
+        self.artifacts.iter().find(|artifact| artifact.name == name)
+    }
+
+    /// Where an artifact's tree begins, below its directory.
+    pub(super) fn basedir(&self, artifact: &str) -> String {
+        self.basedirs.get(artifact).cloned().unwrap_or_else(|| format!("{artifact}/stage"))
+    }
+
+    /// The place of the file at `path` (flattened) in the artifact of `rule`.
+    pub(super) fn place(&self, rule: &ArtifactRule, path: String) -> Place {
+        let database = Databases::embedded().classify(&path);
+        let target = database.as_ref().and_then(|member| member.base_target());
+        let artifact = ArtifactName {
+            name: rule.name.clone(),
+            component: self.component(rule, &path, database.is_some()).to_string(),
+            target_family: target.unwrap_or(GENERIC).to_owned(),
+        };
+        Place { artifact, path }
+    }
+
+    /// Kernel databases travel with the libraries that read them; for the rest, what the artifact's own rule says, then
+    /// the default patterns in their order, then [`Component::Run`].
+    fn component(&self, rule: &ArtifactRule, path: &str, database: bool) -> Component {
+        let default = |component: Component| component.default_includes().iter().any(|glob| Pattern::new(glob).matches(path));
+        if let Some((component, _)) = self.components.iter().find(|(_, patterns)| any(patterns, path)) {
+            return *component;
+        }
+        if database || any(&rule.lib, path) {
+            return Component::Lib;
+        }
+        if any(&rule.run, path) {
+            return Component::Run;
+        }
+        Component::CHAIN.into_iter().find(|component| default(*component)).unwrap_or(Component::Run)
+    }
+
+    /// The texts to replace in the CMake file at `path` (flattened).
+    pub(super) fn replacements<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Replacement> {
+        self.replacements.iter().filter(move |replacement| any(&replacement.files, path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn multi_arch_and_version_directories_are_flattened() {
+        for (input, flat) in [
+            ("usr/lib/x86_64-linux-gnu/libamdhip64.so.5", "lib/libamdhip64.so.5"),
+            ("lib/x86_64-linux-gnu/libz.so.1", "lib/libz.so.1"),
+            ("usr/lib/librocm_smi64.so.1", "lib/librocm_smi64.so.1"),
+            ("usr/lib64/libx.so", "lib/libx.so"),
+            ("usr/lib/x86_64-linux-gnu/amdgcn/bitcode/ocml.bc", "lib/llvm/amdgcn/bitcode/ocml.bc"),
+            ("usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode/ocml.bc", "lib/llvm/amdgcn/bitcode/ocml.bc"),
+            ("usr/lib/llvm-17/lib/clang/17", "lib/llvm"),
+            ("usr/lib/llvm-17/lib/clang/17/include/stddef.h", "lib/llvm/lib/clang/17/include/stddef.h"),
+            ("usr/lib/llvm-15/bin/clang", "lib/llvm/bin/clang"),
+            ("usr/include/hip/hip_runtime.h", "include/hip/hip_runtime.h"),
+            ("opt/rocm-6.2.0/lib/llvm/bin/clang", "lib/llvm/bin/clang"),
+            ("opt/rocm/bin/hipcc", "bin/hipcc"),
+            ("bin/rocminfo", "bin/rocminfo"),
+            ("etc/x", "etc/x"),
+        ] {
+            assert_eq!(Table::embedded().flatten(input), flat, "{input}");
+        }
+    }
+
+    #[test]
+    fn packages_and_files_find_their_artifact() {
+        let table = Table::embedded();
+        for (package, artifact) in [
+            ("libamdhip64-5", Some("core-hip")),
+            ("libhiprtc-builtins5", Some("core-hip")),
+            ("libamd-comgr2", Some("amd-llvm")),
+            ("hipcc", Some("amd-llvm")),
+            ("rocm-device-libs-17", Some("amd-llvm")),
+            ("libhsakmt1", Some("core-runtime")),
+            ("rocm-smi", Some("base")),
+            ("librocrand1", Some("rand")),
+            ("librocsparse0", Some("blas")),
+            ("librocsolver0", Some("blas")),
+            ("libhipfft0", Some("fft")),
+            ("libmiopen1", Some("miopen")),
+            ("libnuma1", None),
+            ("libllvm15", None),
+            ("libstdc++6", None),
+        ] {
+            assert_eq!(table.of_package(package).map(|rule| rule.name.as_str()), artifact, "{package}");
+        }
+        for (path, artifact) in [
+            ("lib/libhipblaslt.so.0", Some("blas")),
+            ("lib/hipblaslt/library/x.dat", Some("blas")),
+            ("lib/librocsolver.so.0", Some("blas")),
+            ("include/rocrand/rocrand.h", Some("rand")),
+            ("lib/llvm/bin/clang", Some("amd-llvm")),
+            ("lib/rocm_sysdeps/lib/librocm_sysdeps_z.so.1", Some("sysdeps")),
+            ("share/therock/therock_manifest.json", Some("base")),
+            ("lib/libnobody.so.1", None),
+        ] {
+            assert_eq!(table.of_file(path).map(|rule| rule.name.as_str()), artifact, "{path}");
+        }
+    }
+
+    #[test]
+    fn files_find_their_component_and_target() {
+        let table = Table::embedded();
+        for (artifact, path, name) in [
+            ("core-hip", "lib/libamdhip64.so.5.2.21153", "core-hip_lib_generic"),
+            ("core-hip", "include/hip/hip_runtime.h", "core-hip_dev_generic"),
+            ("core-hip", "lib/cmake/hip/hip-config.cmake", "core-hip_dev_generic"),
+            ("core-hip", "share/hip/version", "core-hip_run_generic"),
+            ("core-hip", "share/doc/libamdhip64-5/copyright", "core-hip_doc_generic"),
+            ("base", "share/man/man1/rocm-smi.1.gz", "base_doc_generic"),
+            ("blas", "lib/rocblas/2.47.0/library/TensileLibrary_gfx90a.co", "blas_lib_gfx90a"),
+            ("blas", "lib/rocblas/2.47.0/library/Kernels.so-000-gfx90a-xnack+.hsaco", "blas_lib_gfx90a"),
+            ("blas", "lib/rocblas/2.47.0/library/TensileLibrary.dat", "blas_lib_generic"),
+            ("fft", "lib/rocfft/1.0.27/rocfft_rtc_helper", "fft_lib_generic"),
+            ("rand", "libexec/rocm/librocrand1-tests/test_a", "rand_test_generic"),
+            ("amd-llvm", "lib/llvm/amdgcn/bitcode/ocml.bc", "amd-llvm_run_generic"),
+        ] {
+            let place = table.place(table.artifact(artifact).unwrap(), path.to_owned());
+            assert_eq!(place.artifact.to_string(), name, "{path}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Input: a `therock-dist-*` tarball, whose root is a flattened tree. Output: its files, back in their artifacts.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use report::Reporter;
+
+use super::error::Error;
+use super::members::{self, Decoding, Visitor};
+use super::report::{Source, SourceKind};
+use super::unpack::{Belongs, Unpacker};
+use super::{Feed, ImportOptions, ImportPlan, PlannedSource, SCHEMA};
+use crate::Manifest;
+
+const MANIFEST: &str = "share/therock/therock_manifest.json";
+
+/// Plans the import of the tarball at `path`.
+pub(super) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter) -> Result<ImportPlan, Error> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let version = match (&options.version, version_in(&name)) {
+        (Some(version), _) => version.clone(),
+        (None, Some(version)) => version,
+        (None, None) => version_inside(path, &name)?,
+    };
+    let size = fs_err::metadata(path)?.len();
+    reporter.begin("Reading the tarball", Some(size), report::Unit::Bytes);
+    let sha256 = crate::archive::digest(path, reporter).map_err(|error| match error {
+        crate::Error::Io(source) => Error::Io(source),
+        _ => Error::Interrupted,
+    })?;
+    reporter.end();
+    let source = Source {
+        name,
+        source: "TheRock".into(),
+        source_version: version.clone(),
+        version: version.clone(),
+        sha256: Some(sha256),
+        size,
+        artifact: None,
+    };
+    Ok(ImportPlan {
+        schema: SCHEMA,
+        kind: SourceKind::Tarball,
+        version,
+        sources: vec![PlannedSource { source, path: path.to_owned(), files: Vec::new() }],
+        left_out: Vec::new(),
+        installed: 0,
+        options: options.clone(),
+    })
+}
+
+/// Unpacks it.
+pub(super) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), Error> {
+    for (source, planned) in plan.sources.iter().enumerate() {
+        let mut feed = Feed { unpacker, source, belongs: Belongs::ByPath };
+        walk(&planned.path, &planned.source.name, &mut feed)?;
+    }
+    Ok(())
+}
+
+fn walk(path: &Path, name: &str, visitor: &mut dyn Visitor) -> Result<(), Error> {
+    let threads = rayon::current_num_threads() as u32;
+    let mut file = fs_err::File::open(path)?;
+    members::walk(&Decoding { archive: path, member: name, threads }, &mut file, visitor)
+}
+
+/// `therock-dist-linux-gfx94X-dcgpu-7.1.0a20260822.tar.gz` → `7.1.0a20260822`.
+fn version_in(name: &str) -> Option<String> {
+    static VERSION: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"-(\d+\.\d+\.\d+[^-]*)\.tar(?:\.\w+)?$").expect("a constant expression"));
+    VERSION.captures(name).map(|found| found[1].to_owned())
+}
+
+/// The version its manifest says; empty without one.
+fn version_inside(path: &Path, name: &str) -> Result<String, Error> {
+    struct Find(String);
+    impl Visitor for Find {
+        fn file(&mut self, path: &str, _: u64, _: bool, content: &mut dyn Read) -> Result<(), Error> {
+            if path == MANIFEST {
+                let mut text = String::new();
+                content.take(16 << 20).read_to_string(&mut text)?;
+                let manifest: Option<Manifest> = serde_json::from_str(&text).ok();
+                self.0 = manifest.map(|manifest| manifest.rocm_package_version).unwrap_or_default();
+            }
+            Ok(())
+        }
+    }
+    let mut find = Find(String::new());
+    walk(path, name, &mut find)?;
+    Ok(find.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_in_names() {
+        let of = |name| version_in(name);
+        assert_eq!(of("therock-dist-linux-gfx94X-dcgpu-7.1.0a20260822.tar.gz").as_deref(), Some("7.1.0a20260822"));
+        assert_eq!(of("therock-dist-linux-gfx1100-6.5.0rc20250519.tar.gz").as_deref(), Some("6.5.0rc20250519"));
+        assert_eq!(of("rocm.tar.gz"), None);
+    }
+}

@@ -1,0 +1,343 @@
+//! Input: the files of a source, one after the other. Output: each of them in its place in the staging tree, written
+//! once, and a record of what it is.
+//!
+//! Sources call [`Unpacker`] from several threads. Where a file goes is decided from its path and package before the
+//! first byte is read. Links are only recorded: they are made when all files are there, so that no file can be written
+//! through one.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use elf::Elf;
+use fs_err::os::unix::fs::OpenOptionsExt as _;
+use report::Reporter;
+
+use super::cmake;
+use super::error::Error;
+use super::inspect::{self, Inspected};
+use super::libraries::SystemLibraries;
+use super::report::Skipped;
+use super::table::{FALLBACK, Place, SYSDEPS, Table};
+use crate::component::Component;
+use crate::name::{ArtifactName, GENERIC};
+
+/// Bytes read and written at a time.
+const WINDOW: usize = 1 << 20;
+/// CMake and pkg-config files are rewritten in memory; larger ones, in bytes, are none.
+const MAX_TEXT: u64 = 4 << 20;
+/// Where the libraries lie that are not ROCm's.
+pub(super) const SYSDEPS_DIRECTORY: &str = "lib/rocm_sysdeps/lib";
+
+/// How the files of a source find their artifact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Belongs {
+    /// All to this artifact.
+    To(&'static str),
+    /// To the artifact their path says, or else to the fallback.
+    ByPath,
+    /// The source is not ROCm's: its libraries are candidates for being taken in.
+    System,
+}
+
+/// A file in the staging tree.
+#[derive(Debug, Clone)]
+pub(super) struct Placed {
+    /// Index of the source.
+    pub(super) source: usize,
+    /// Path in the source.
+    pub(super) input: String,
+    pub(super) place: Place,
+    pub(super) size: u64,
+    pub(super) system: bool,
+    /// What an ELF file is; `None` for others.
+    pub(super) elf: Option<Box<Elf>>,
+    /// What was found in its data.
+    pub(super) inspected: Inspected,
+}
+
+/// A symbolic link of the input.
+#[derive(Debug, Clone)]
+pub(super) struct Link {
+    pub(super) source: usize,
+    pub(super) input: String,
+    /// Text of the link in the input.
+    pub(super) target: String,
+    /// Its place; `None` in sources that are not ROCm's.
+    pub(super) place: Option<Place>,
+}
+
+/// Everything that was unpacked.
+#[derive(Debug, Default)]
+pub(super) struct Unpacked {
+    pub(super) files: Vec<Placed>,
+    pub(super) links: Vec<Link>,
+    pub(super) skipped: Vec<(usize, Skipped)>,
+    pub(super) unknown: Vec<String>,
+    pub(super) rewritten: Vec<String>,
+    pub(super) entries: u64,
+    /// Flattened path → source and input path, of files.
+    pub(super) owners: BTreeMap<String, (usize, String)>,
+}
+
+/// Puts files into the staging tree.
+pub(super) struct Unpacker<'a> {
+    pub(super) table: &'static Table,
+    /// The staging tree: artifact directories are made in it.
+    pub(super) root: &'a Path,
+    /// Names of the sources, for messages.
+    pub(super) names: &'a [String],
+    pub(super) reporter: &'a dyn Reporter,
+    state: Mutex<Unpacked>,
+}
+
+/// One file on its way in.
+pub(super) struct Incoming<'a> {
+    pub(super) source: usize,
+    pub(super) belongs: Belongs,
+    /// Path in the source, relative.
+    pub(super) path: &'a str,
+    pub(super) size: u64,
+    pub(super) executable: bool,
+}
+
+enum Decision {
+    Place { place: Place, system: bool, unknown: bool },
+    Skip(String),
+}
+
+impl<'a> Unpacker<'a> {
+    pub(super) fn new(root: &'a Path, names: &'a [String], reporter: &'a dyn Reporter) -> Self {
+        Self { table: Table::embedded(), root, names, reporter, state: Mutex::default() }
+    }
+
+    /// What was unpacked, sorted; the unpacker forgets it.
+    pub(super) fn take(&self) -> Unpacked {
+        let mut unpacked = std::mem::take(&mut *self.state());
+        unpacked.files.sort_by(|left, right| left.place.path.cmp(&right.place.path));
+        unpacked.links.sort_by(|left, right| (&left.input, left.source).cmp(&(&right.input, right.source)));
+        unpacked.skipped.sort();
+        unpacked.unknown.sort();
+        unpacked.rewritten.sort();
+        unpacked
+    }
+
+    /// Takes one regular file.
+    pub(super) fn file(&self, incoming: &Incoming<'_>, content: &mut dyn Read) -> Result<(), Error> {
+        self.count();
+        let (place, system) = match self.decide(incoming.belongs, incoming.path) {
+            Decision::Skip(reason) => return self.skip(incoming.source, incoming.path, reason),
+            Decision::Place { place, system, unknown } => {
+                if unknown {
+                    self.state().unknown.push(place.path.clone());
+                }
+                (place, system)
+            }
+        };
+        self.claim(&place.path, incoming.source, incoming.path)?;
+        let path = self.path(&place);
+        let text = self.rewritten(incoming, &place, content)?;
+        let size = match text {
+            Some(text) => write(&path, incoming.executable, &mut text.as_bytes(), self.reporter)?,
+            None => write(&path, incoming.executable, content, self.reporter)?,
+        };
+        let inspected = inspect::inspect(&path, &place.path)?;
+        let (elf, inspected) = inspected.map_or((None, Inspected::default()), |(elf, data)| (Some(Box::new(elf)), data));
+        self.state().files.push(Placed {
+            source: incoming.source,
+            input: incoming.path.to_owned(),
+            place,
+            size,
+            system,
+            elf,
+            inspected,
+        });
+        Ok(())
+    }
+
+    /// Takes one symbolic link.
+    pub(super) fn symlink(&self, source: usize, belongs: Belongs, path: &str, target: &str) -> Result<(), Error> {
+        self.count();
+        let place = match self.decide(belongs, path) {
+            Decision::Skip(reason) if belongs != Belongs::System => return self.skip(source, path, reason),
+            Decision::Skip(_) | Decision::Place { system: true, .. } => None,
+            Decision::Place { place, .. } => Some(place),
+        };
+        let link = Link { source, input: path.to_owned(), target: target.to_owned(), place };
+        self.state().links.push(link);
+        Ok(())
+    }
+
+    /// Takes another name of a file that came before: a copy, as the two may go to different artifacts.
+    pub(super) fn hard_link(&self, incoming: &Incoming<'_>, target: &str) -> Result<(), Error> {
+        let found = {
+            let state = self.state();
+            let same = |file: &&Placed| file.source == incoming.source && file.input == target;
+            state.files.iter().find(same).map(|file| (self.path(&file.place), file.size))
+        };
+        let Some((original, size)) = found else {
+            let reason = format!("another name of `{target}`, which is not imported");
+            self.count();
+            return self.skip(incoming.source, incoming.path, reason);
+        };
+        let executable = is_executable(&original)?;
+        let mut content = fs_err::File::open(original)?;
+        self.file(&Incoming { size, executable, ..*incoming }, &mut content)
+    }
+
+    /// Lists a file that should be in the source and is not.
+    pub(super) fn absent(&self, source: usize, path: &str, reason: &str) -> Result<(), Error> {
+        self.count();
+        self.skip(source, path, reason.to_owned())
+    }
+
+    /// Where a file lies in the staging tree.
+    pub(super) fn path(&self, place: &Place) -> PathBuf {
+        staged(self.root, self.table, place)
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, Unpacked> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn count(&self) {
+        self.state().entries += 1;
+    }
+
+    fn skip(&self, source: usize, path: &str, reason: String) -> Result<(), Error> {
+        let skipped = Skipped { source: self.names[source].clone(), path: path.to_owned(), reason };
+        self.state().skipped.push((source, skipped));
+        Ok(())
+    }
+
+    fn claim(&self, path: &str, source: usize, input: &str) -> Result<(), Error> {
+        let mut state = self.state();
+        match state.owners.get(path) {
+            Some((other, other_input)) => Err(Error::Collision {
+                path: path.to_owned(),
+                first: owner(&self.names[*other], other_input),
+                second: owner(&self.names[source], input),
+            }),
+            None => {
+                state.owners.insert(path.to_owned(), (source, input.to_owned()));
+                Ok(())
+            }
+        }
+    }
+
+    fn decide(&self, belongs: Belongs, input: &str) -> Decision {
+        let path = self.table.flatten(input);
+        if path.is_empty() {
+            return Decision::Skip("it is the root itself".into());
+        }
+        if let Some(reason) = self.table.skip(&path) {
+            return Decision::Skip(reason.to_owned());
+        }
+        if belongs == Belongs::ByPath && let Some(artifact) = kernel_archive(&path) {
+            return Decision::Place { place: Place { artifact, path }, system: false, unknown: false };
+        }
+        let rule = match belongs {
+            Belongs::System => return decide_system(path),
+            Belongs::To(artifact) => self.table.artifact(artifact),
+            Belongs::ByPath => self.table.of_file(&path),
+        };
+        let unknown = rule.is_none();
+        match rule.or_else(|| self.table.artifact(FALLBACK)) {
+            Some(rule) => Decision::Place { place: self.table.place(rule, path), system: false, unknown },
+            None => Decision::Skip("no artifact takes it".into()),
+        }
+    }
+
+    /// The new text of a CMake or pkg-config file; `None` for other files, whose content is untouched.
+    fn rewritten(&self, incoming: &Incoming<'_>, place: &Place, content: &mut dyn Read) -> Result<Option<String>, Error> {
+        if !cmake::is_candidate(&place.path) || incoming.size > MAX_TEXT {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        content.read_to_end(&mut bytes)?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let new = cmake::rewrite(self.table, incoming.path, &place.path, &text);
+        if new != text {
+            self.state().rewritten.push(place.path.clone());
+        }
+        Ok(Some(new))
+    }
+}
+
+/// Where a file lies below the staging root.
+pub(super) fn staged(root: &Path, table: &Table, place: &Place) -> PathBuf {
+    root.join(place.artifact.to_string()).join(table.basedir(&place.artifact.name)).join(&place.path)
+}
+
+/// How a message names the owner of a file.
+pub(super) fn owner(source: &str, input: &str) -> String {
+    format!("`{input}` of `{source}`")
+}
+
+/// `.kpack/blas_lib_gfx1100.kpack` and `.kpack/blas_lib.kpm` are named after their artifact.
+fn kernel_archive(path: &str) -> Option<ArtifactName> {
+    let name = path.strip_prefix(".kpack/")?;
+    match name.strip_suffix(".kpack") {
+        Some(stem) => ArtifactName::parse(stem),
+        None => ArtifactName::parse(&format!("{}_{GENERIC}", name.strip_suffix(".kpm")?)),
+    }
+}
+
+/// Of a package that is not ROCm's only libraries and the licence are of interest.
+fn decide_system(path: String) -> Decision {
+    let generic = |component: Component, path: String| Place {
+        artifact: ArtifactName {
+            name: SYSDEPS.into(),
+            component: component.to_string(),
+            target_family: GENERIC.into(),
+        },
+        path,
+    };
+    let place = |place| Decision::Place { place, system: true, unknown: false };
+    if let Some(name) = path.strip_prefix("lib/").filter(|name| !name.contains('/') && is_library_name(name)) {
+        if SystemLibraries::embedded().is_policy(name) {
+            return Decision::Skip("part of the manylinux policy: every system has it".into());
+        }
+        return place(generic(Component::Lib, format!("{SYSDEPS_DIRECTORY}/{name}")));
+    }
+    let is_copyright = path.strip_prefix("share/doc/").is_some_and(|rest| rest.ends_with("/copyright"));
+    if is_copyright {
+        return place(generic(Component::Doc, path));
+    }
+    Decision::Skip("not a library or licence of a package that is not ROCm's".into())
+}
+
+/// `libfoo.so`, `libfoo.so.1` or `libfoo-1.2.so`.
+fn is_library_name(name: &str) -> bool {
+    name.ends_with(".so") || name.contains(".so.")
+}
+
+fn is_executable(path: &Path) -> Result<bool, Error> {
+    use std::os::unix::fs::PermissionsExt as _;
+    Ok(fs_err::metadata(path)?.permissions().mode() & 0o111 != 0)
+}
+
+fn write(path: &Path, executable: bool, content: &mut dyn Read, reporter: &dyn Reporter) -> Result<u64, Error> {
+    if let Some(parent) = path.parent() {
+        fs_err::create_dir_all(parent)?;
+    }
+    let mode = if executable { 0o755 } else { 0o644 };
+    let mut file = fs_err::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    let mut buffer = vec![0; WINDOW];
+    let mut size = 0;
+    loop {
+        if reporter.interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let read = match content.read(&mut buffer) {
+            Ok(0) => return Ok(size),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error.into()),
+        };
+        file.write_all(&buffer[..read])?;
+        size += read as u64;
+        reporter.advance(read as u64);
+    }
+}
