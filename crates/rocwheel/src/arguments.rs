@@ -22,7 +22,7 @@ Exit codes:
   130  interrupted
 
 Environment:
-  SOURCE_DATE_EPOCH  time stamp of everything that is written, in seconds since 1970 (default: 1980-01-01)
+  SOURCE_DATE_EPOCH  time stamp of what is written, in seconds since 1970 (default: 1980-01-01)
   NO_COLOR           no colour on the terminal";
 
 const STYLES: Styles = Styles::styled()

@@ -6,7 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 use clap::builder::styling::{AnsiColor, Style};
 use report::{Exit, Hint};
 
-use crate::environment;
+use crate::{environment, printer};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const CAUSE: Style = AnsiColor::Red.on_default();
@@ -58,7 +58,7 @@ fn as_hint<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a dyn H
 /// Prints error, causes and hint, and says which exit code they amount to.
 pub(crate) fn print(error: &anyhow::Error) -> Exit {
     let exit = error.chain().find_map(as_hint).map_or(Exit::Failed, Hint::exit);
-    anstream::eprint!("{}", text(error, exit));
+    printer::talk(&text(error, exit));
     exit
 }
 
@@ -81,7 +81,7 @@ fn text(error: &anyhow::Error, exit: Exit) -> String {
 pub(crate) fn install_panic_hook() {
     let standard = panic::take_hook();
     panic::set_hook(Box::new(move |information| {
-        anstream::eprint!("{}", panic_text(&information.to_string()));
+        printer::talk(&panic_text(&information.to_string()));
         if environment::wants_backtrace() {
             standard(information);
         }

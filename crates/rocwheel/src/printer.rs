@@ -113,15 +113,13 @@ impl Printer {
         self.write(&format!("{text}\n"))
     }
 
-    /// Rows under a header. On a terminal it is fitted to the width; elsewhere a row is one line, whatever its length.
+    /// Rows under a header. A row is one line whatever its length, so that paths can be copied.
     pub(crate) fn table(&self, columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>) -> anyhow::Result<()> {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
+        table.set_content_arrangement(ContentArrangement::Disabled);
         table.set_header(columns.iter().map(|(name, _)| *name));
         table.add_rows(rows);
-        let arrangement =
-            if io::stdout().is_terminal() { ContentArrangement::Dynamic } else { ContentArrangement::Disabled };
-        table.set_content_arrangement(arrangement);
         for (index, (_, alignment)) in columns.iter().enumerate() {
             if let Some(column) = table.column_mut(index) {
                 column.set_cell_alignment(*alignment);
@@ -185,6 +183,11 @@ impl Printer {
             answer => answer.context("cannot write to stdout"),
         }
     }
+}
+
+/// Writes to stderr. Nobody can be told when that fails, so nobody is.
+pub(crate) fn talk(text: &str) {
+    let _ = anstream::stderr().lock().write_all(text.as_bytes());
 }
 
 pub(crate) fn warning(text: &str) -> String {

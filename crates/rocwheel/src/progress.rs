@@ -4,7 +4,6 @@
 //! The libraries' threads only count; one thread of its own looks at the counters ten times a second and draws. The
 //! bar is text that is cut at the terminal's width, so a narrow window shows less instead of garbage.
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -96,7 +95,7 @@ impl Progress {
 
     /// A line on stderr, above the bar.
     pub(crate) fn say(&self, text: &str) {
-        self.suspended(|| anstream::eprintln!("{text}"));
+        self.suspended(|| printer::talk(&format!("{text}\n")));
     }
 
     /// Runs `print` while the bar is off the terminal.
@@ -122,14 +121,16 @@ impl Progress {
         match self.display {
             Display::Bar => {
                 let bar = state.bar.get_or_insert_with(new_bar);
-                bar.set_message(text);
-                bar.tick();
+                if bar.message() != text {
+                    bar.set_message(text);
+                    bar.tick();
+                }
             }
             Display::Lines => {
                 let last = state.last_line.map_or(stage.begun, |last| last.max(stage.begun));
                 if now.duration_since(last) >= LINE_EVERY {
                     state.last_line = Some(now);
-                    anstream::eprintln!("{text}");
+                    printer::talk(&format!("{text}\n"));
                 }
             }
             Display::Nothing => {}
@@ -160,29 +161,23 @@ impl Stage {
             Unit::Items => number.to_string(),
         };
         let elapsed = now.duration_since(self.begun);
-        let mut text = self.name.clone();
-        match self.total.filter(|total| *total > 0) {
+        let text = match self.total.filter(|total| *total > 0) {
             Some(total) => {
                 let done = done.min(total);
                 let fraction = done as f64 / total as f64;
                 let percent = (fraction * 100.0) as u64;
                 let filled = (fraction * BAR_WIDTH as f64) as usize;
                 let (full, empty) = ("#".repeat(filled), ".".repeat(BAR_WIDTH - filled));
-                let _ = write!(text, " {percent:>3} % [{full}{empty}] {} of {}", amount(done), amount(total));
                 // An estimate from less than a twentieth would only jump.
-                if fraction > 0.05 && fraction < 1.0 {
-                    let left = elapsed.mul_f64((1.0 - fraction) / fraction);
-                    let _ = write!(text, ", {} left", duration(left));
-                }
+                let left = (fraction > 0.05 && fraction < 1.0)
+                    .then(|| format!(", {} left", duration(elapsed.mul_f64((1.0 - fraction) / fraction))))
+                    .unwrap_or_default();
+                format!("{percent:>3} % [{full}{empty}] {} of {}{left}", amount(done), amount(total))
             }
-            None if done > 0 => {
-                let _ = write!(text, " {}, {}", amount(done), duration(elapsed));
-            }
-            None => {
-                let _ = write!(text, " {}", duration(elapsed));
-            }
-        }
-        text
+            None if done > 0 => format!("{}, {}", amount(done), duration(elapsed)),
+            None => duration(elapsed),
+        };
+        format!("{text}: {}", self.name)
     }
 }
 
@@ -241,15 +236,15 @@ mod tests {
         let later = bytes.begun + Duration::from_secs(30);
         assert_eq!(
             bytes.text(1_000_000, later),
-            "Reading  25 % [######..................] 1.0 MB of 4.0 MB, 1 min 30 s left"
+            " 25 % [######..................] 1.0 MB of 4.0 MB, 1 min 30 s left: Reading"
         );
-        assert_eq!(bytes.text(0, later), "Reading   0 % [........................] 0 B of 4.0 MB");
-        assert_eq!(bytes.text(9_000_000, later), "Reading 100 % [########################] 4.0 MB of 4.0 MB");
+        assert_eq!(bytes.text(0, later), "  0 % [........................] 0 B of 4.0 MB: Reading");
+        assert_eq!(bytes.text(9_000_000, later), "100 % [########################] 4.0 MB of 4.0 MB: Reading");
         let unknown = stage(None, Unit::Items);
         let later = unknown.begun + Duration::from_secs(3);
-        assert_eq!(unknown.text(0, later), "Reading 3 s");
-        assert_eq!(unknown.text(12, later), "Reading 12, 3 s");
-        assert_eq!(stage(Some(0), Unit::Items).text(0, Instant::now()), "Reading 0 s");
+        assert_eq!(unknown.text(0, later), "3 s: Reading");
+        assert_eq!(unknown.text(12, later), "12, 3 s: Reading");
+        assert_eq!(stage(Some(0), Unit::Items).text(0, Instant::now()), "0 s: Reading");
     }
 
     #[test]

@@ -1,1 +1,160 @@
-//! testing
+//! Input: the path of a program. Output: a place of its own to run it in, and what it said as text that is the same on
+//! every machine, for snapshots. For tests only.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use regex::Regex;
+use tempfile::TempDir;
+
+/// A temporary directory to run the program in, without anything of the user's environment.
+pub struct TestContext {
+    program: PathBuf,
+    directory: TempDir,
+    variables: Vec<(String, String)>,
+    filters: Vec<(Regex, &'static str)>,
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ran {
+    /// The exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// Filtered stdout.
+    pub stdout: String,
+    /// Filtered stderr.
+    pub stderr: String,
+}
+
+impl Ran {
+    /// Everything in one text, for a snapshot.
+    pub fn snapshot(&self) -> String {
+        let code = self.code.map_or_else(|| "none".to_owned(), |code| code.to_string());
+        format!("exit code: {code}\n----- stdout -----\n{}----- stderr -----\n{}", self.stdout, self.stderr)
+    }
+}
+
+impl TestContext {
+    /// A context for the program at `program`, usually `env!("CARGO_BIN_EXE_…")`.
+    pub fn new(program: impl Into<PathBuf>) -> Self {
+        let directory = tempfile::tempdir().expect("the system's directory for temporary files takes one more");
+        let filters = [
+            (r"\b\d+\.\d+ s\b", "[TIME]"),
+            (r#""seconds": [0-9.e-]+"#, r#""seconds": "[TIME]""#),
+            (r"\brocwheel \d+\.\d+\.\d+", "rocwheel [VERSION]"),
+        ];
+        let filters =
+            filters.map(|(pattern, text)| (Regex::new(pattern).expect("the pattern is constant"), text)).to_vec();
+        Self { program: program.into(), directory, variables: Vec::new(), filters }
+    }
+
+    /// The directory the program runs in.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A path in it.
+    pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
+        self.directory.path().join(relative)
+    }
+
+    /// Writes a file, with the directories it needs.
+    pub fn write(&self, relative: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(relative);
+        let parent = path.parent().expect("it has the temporary directory as parent");
+        fs_err::create_dir_all(parent).expect("the temporary directory can be written");
+        fs_err::write(&path, contents).expect("the temporary directory can be written");
+        path
+    }
+
+    /// Makes an artifact directory `{name}_{component}_{target}` below `parent`. Files are given with their basedir,
+    /// which is everything up to the first `stage`.
+    pub fn artifact(&self, parent: &str, name: &str, files: &[(&str, &[u8])]) -> PathBuf {
+        let root = self.path(parent).join(name);
+        let mut basedirs: Vec<&str> = Vec::new();
+        for (path, contents) in files {
+            self.write(Path::new(parent).join(name).join(path), contents);
+            let end = path.find("stage").map_or(path.len(), |start| start + "stage".len());
+            if !basedirs.contains(&&path[..end]) {
+                basedirs.push(&path[..end]);
+            }
+        }
+        self.write(Path::new(parent).join(name).join("artifact_manifest.txt"), basedirs.join("\n") + "\n");
+        root
+    }
+
+    /// Sets an environment variable for every run from here on.
+    #[must_use]
+    pub fn with_variable(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.variables.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// The program, ready to be given arguments.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .current_dir(self.directory.path())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.directory.path())
+            .env("TMPDIR", self.directory.path())
+            .env("COLUMNS", "100")
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the program to its end.
+    pub fn run<I, A>(&self, arguments: I) -> Ran
+    where
+        I: IntoIterator<Item = A>,
+        A: AsRef<OsStr>,
+    {
+        let output = self.command().args(arguments).output().expect("the program can be started");
+        self.ran(&output)
+    }
+
+    /// The filtered form of what a command printed.
+    pub fn ran(&self, output: &Output) -> Ran {
+        Ran { code: output.status.code(), stdout: self.filtered(&output.stdout), stderr: self.filtered(&output.stderr) }
+    }
+
+    fn filtered(&self, bytes: &[u8]) -> String {
+        let directory = self.directory.path().to_string_lossy();
+        let mut text = String::from_utf8_lossy(bytes).replace(&*directory, "[TEMP]");
+        for (pattern, replacement) in &self.filters {
+            text = pattern.replace_all(&text, *replacement).into_owned();
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_between_machines_is_replaced() {
+        let context = TestContext::new("/bin/sh").with_variable("WORD", "rocwheel 1.2.3");
+        let ran = context.run(["-c", "echo $PWD/x; echo took 1.25 s: $WORD >&2; exit 3"]);
+        assert_eq!(
+            ran.snapshot(),
+            "exit code: 3\n----- stdout -----\n[TEMP]/x\n----- stderr -----\ntook [TIME]: rocwheel [VERSION]\n"
+        );
+    }
+
+    #[test]
+    fn an_artifact_lists_its_basedirs() {
+        let context = TestContext::new("/bin/sh");
+        let root = context.artifact(
+            "artifacts",
+            "blas_lib_generic",
+            &[("math/blas/stage/lib/a", b"1"), ("math/blas/stage/lib/b", b"2"), ("core/stage/c", b"3")],
+        );
+        let manifest = fs_err::read_to_string(root.join("artifact_manifest.txt")).unwrap();
+        assert_eq!(manifest, "math/blas/stage\ncore/stage\n");
+        assert_eq!(fs_err::read(root.join("math/blas/stage/lib/b")).unwrap(), b"2");
+    }
+}

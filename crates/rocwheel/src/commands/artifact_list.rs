@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use artifact::list::{self, DigestState, ListedForm};
+use artifact::list::{self, ListedForm};
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
 use report::Exit;
@@ -33,6 +33,9 @@ impl From<Arguments> for Settings {
 /// Prints the listing. An artifact with a defect is in it and makes the exit code 1.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     let listing = list::list(&settings.directory, printer.reporter())?;
+    if listing.artifacts.is_empty() && listing.problems.is_empty() {
+        return Err(artifact::Error::NoArtifacts { path: settings.directory.clone() }.into());
+    }
     match printer.format() {
         Format::Json => printer.json(&listing)?,
         Format::Text => {
@@ -44,7 +47,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
                 };
                 let files = artifact.files.to_string();
                 let size = printer::bytes(artifact.bytes);
-                vec![artifact.artifact.to_string(), form.to_owned(), files, size, digest(artifact.digest)]
+                vec![artifact.artifact.to_string(), form.to_owned(), files, size, artifact.digest.name().to_owned()]
             });
             printer.table(&COLUMNS, rows)?;
             let files = listing.artifacts.iter().map(|artifact| artifact.files).sum();
@@ -62,12 +65,5 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     for defect in &defects {
         printer.warn(defect);
     }
-    if listing.artifacts.is_empty() && defects.is_empty() {
-        return Err(artifact::Error::NoArtifacts { path: settings.directory.clone() }.into());
-    }
     Ok(if defects.is_empty() { Exit::Done } else { Exit::Failed })
-}
-
-fn digest(state: DigestState) -> String {
-    state.name().to_owned()
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use package::version::{self, Date, Form, ReleaseType, Request, VersionFile, Versions};
 use report::Exit;
 
@@ -20,10 +20,10 @@ const VERSION_FILE: &str = "version.json";
 /// Prints the version of the wheels, the Debian packages and the RPM packages. In a GitHub step it also writes them
 /// to the step's outputs as `rocm_package_version`, `rocm_deb_package_version` and `rocm_rpm_package_version`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("form").required(true).args(["release_type", "custom_version_suffix", "compare"]))]
 pub(crate) struct Arguments {
     /// What the build is made for
-    #[arg(long, value_name = "TYPE", conflicts_with = "custom_version_suffix")]
-    #[arg(required_unless_present_any = ["custom_version_suffix", "compare"])]
+    #[arg(long, value_name = "TYPE")]
     release_type: Option<ReleaseTypeArgument>,
     /// Append this to the base version instead, as it is
     #[arg(long, value_name = "SUFFIX", allow_hyphen_values = true)]
@@ -43,14 +43,13 @@ pub(crate) struct Arguments {
     /// Day of the build as YYYYMMDD [default: today, in this machine's time zone]
     #[arg(long, value_name = "DATE")]
     date: Option<String>,
-    /// The how-manieth repetition of the day's build this is; makes `.postN` of it
+    /// Which repetition of the day's build this is, counted from 1: makes `.postN` of it
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     rerun: u32,
     /// Say instead which of two versions pip prefers, and why
     #[arg(long, num_args = 2, value_names = ["VERSION", "OTHER"])]
     #[arg(conflicts_with_all = [
-        "release_type", "custom_version_suffix", "prerelease_version", "override_base_version", "override_git_sha",
-        "version_json", "date", "rerun",
+        "prerelease_version", "override_base_version", "override_git_sha", "version_json", "date", "rerun",
     ])]
     compare: Option<Vec<String>>,
 }

@@ -1,0 +1,106 @@
+//! `rocwheel package` on a set of a few files: plan, result, second run, exit codes. What is in the wheels is tested
+//! in the crate `package`.
+
+use std::process::Command;
+
+use insta::assert_snapshot;
+use testing::TestContext;
+
+const MANIFEST: &str = r#"{"the_rock_commit": null, "rocm_package_version": "7.1.0", "rocm_version": "7.1.0", "submodules": [],
+    "flags": {"KPACK_SPLIT_ARTIFACTS": true}}"#;
+const DIST_INFO: &str = r#"{"dist_amdgpu_targets": "gfx942"}"#;
+
+fn library(context: &TestContext, soname: &str) -> Vec<u8> {
+    let source = context.write("build/library.c", "int answer(void) { return 42; }\n");
+    let output = context.path("build/library.so");
+    let status = Command::new("cc")
+        .args(["-shared", "-fPIC", "-nostdlib", "-o"])
+        .arg(&output)
+        .arg(format!("-Wl,-soname,{soname}"))
+        .arg(source)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    fs_err::read(output).unwrap()
+}
+
+fn filled() -> TestContext {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    let directory = "base/aux-overlay/stage/share/therock";
+    context.artifact(
+        "in",
+        "base_lib_generic",
+        &[
+            (&format!("{directory}/therock_manifest.json"), MANIFEST.as_bytes()),
+            (&format!("{directory}/dist_info.json"), DIST_INFO.as_bytes()),
+        ],
+    );
+    let hip = library(&context, "libamdhip64.so.7");
+    context.artifact("in", "core-hip_lib_generic", &[("core/stage/lib/libamdhip64.so.7", &hip)]);
+    context.artifact("in", "core-hip_dev_generic", &[("core/stage/include/hip/hip.h", b"#pragma once\n")]);
+    let blas = library(&context, "librocblas.so.5");
+    context.artifact("in", "blas_lib_generic", &[("blas/stage/lib/librocblas.so.5", &blas)]);
+    context.artifact("in", "blas_lib_gfx942", &[("blas/stage/lib/rocblas/library/k_gfx942.co", &[7; 4000])]);
+    context
+}
+
+const PACKAGE: [&str; 5] = ["package", "--artifacts", "in", "--output", "out"];
+
+#[test]
+fn a_dry_run_shows_the_plan_and_writes_nothing() {
+    let context = filled();
+    let ran = context.run(PACKAGE.iter().chain(&["--dry-run"]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for word in
+        ["shape split", "rocm_sdk_core-7.1.0", "rocm_sdk_device_gfx942-7.1.0", "rocm-7.1.0.tar.gz", "libamdhip64.so.7"]
+    {
+        assert!(ran.stdout.contains(word), "{word}: {}", ran.stdout);
+    }
+    assert!(ran.stderr.contains("would write 5 packages with "), "{}", ran.stderr);
+    let json = context.run(PACKAGE.iter().chain(&["--dry-run", "--json"]));
+    assert!(
+        json.stdout.starts_with("{\n  \"schema\": 1,\n  \"shape\": \"split\",\n  \"version\": \"7.1.0\""),
+        "{}",
+        json.stdout
+    );
+    assert!(!context.path("out").exists());
+}
+
+#[test]
+fn the_result_is_a_table_and_a_second_run_writes_nothing() {
+    let context = filled();
+    let ran = context.run(PACKAGE);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let header = ran.stdout.lines().next().unwrap();
+    assert_eq!(header.split_whitespace().collect::<Vec<_>>(), ["Package", "Files", "Raw", "Compressed", "Time"]);
+    assert!(ran.stdout.lines().last().unwrap().starts_with("5 packages "), "{}", ran.stdout);
+    assert_eq!(fs_err::read_dir(context.path("out/dist")).unwrap().count(), 5);
+
+    let again = context.run(PACKAGE);
+    assert_eq!(again.stdout.matches("up to date").count(), 5, "{}", again.stdout);
+    let json = context.run(PACKAGE.iter().chain(&["--json"]));
+    assert!(
+        json.stdout.starts_with("{\n  \"schema\": 1,\n  \"version\": \"7.1.0\",\n  \"shape\": \"split\""),
+        "{}",
+        json.stdout
+    );
+    assert!(json.stdout.contains("\"sha256\": \""), "{}", json.stdout);
+    assert!(!json.stdout.contains("\"written\": true"), "{}", json.stdout);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_a_hint() {
+    let context = filled();
+    let refused = |more: &[&str]| context.run(PACKAGE.iter().chain(more)).snapshot();
+    assert_snapshot!("package_missing_target", refused(&["--targets", "gfx942,gfx1100"]));
+    assert_snapshot!("package_unknown_target", refused(&["--targets", "gfx94X-dgpu"]));
+    assert_snapshot!("package_bad_version", refused(&["--version", "7.1.0~x"]));
+    assert_snapshot!("package_bad_only", refused(&["--only", "core,everything"]));
+    assert!(!context.path("out/dist").exists());
+    context.write("foreign/precious", "x");
+    let foreign = context.run(["package", "--artifacts", "in", "--output", "foreign"]);
+    assert_snapshot!("package_foreign", foreign.snapshot());
+    assert_eq!(fs_err::read_dir(context.path("foreign")).unwrap().count(), 1);
+    let nothing = context.run(["package", "--artifacts", "foreign", "--output", "out"]);
+    assert_eq!(nothing.code, Some(1), "{nothing:?}");
+}
