@@ -73,9 +73,8 @@ pub(super) fn resolve(unpacked: &Unpacked, names: &[String]) -> Result<Resolutio
 /// SONAME, file name or name of a link → file.
 fn providers(unpacked: &Unpacked, names: &[String]) -> Result<BTreeMap<String, usize>, Error> {
     let files = &unpacked.files;
-    let is_library = |file: &Placed| {
-        file.elf.as_ref().is_some_and(|elf| elf.kind == Kind::SharedLibrary && is_loadable(elf))
-    };
+    let is_library =
+        |file: &Placed| file.elf.as_ref().is_some_and(|elf| elf.kind == Kind::SharedLibrary && is_loadable(elf));
     let standard = |file: &Placed| matches!(directory(&file.place.path), "lib" | SYSDEPS_DIRECTORY);
     let mut providers: BTreeMap<String, usize> = BTreeMap::new();
     let mut libraries: Vec<usize> = (0..files.len()).filter(|index| is_library(&files[*index])).collect();
@@ -144,6 +143,9 @@ impl Walk<'_> {
                 }
             }
             self.resolution.uses.insert(index, uses);
+            if queue.is_empty() {
+                queue.extend(self.siblings());
+            }
         }
         let missing = &mut self.resolution.missing;
         missing.sort_by(|left, right| (&left.library, &left.chain).cmp(&(&right.library, &right.chain)));
@@ -151,14 +153,45 @@ impl Walk<'_> {
         self.resolution.taken = self.reached.keys().copied().filter(|index| self.files[*index].system).collect();
     }
 
+    /// The other libraries of the packages that libraries were taken from, if they load: nothing shows which of its own
+    /// a package loads by name (ICU's converters, plugins), and they are its licence's business already.
+    fn siblings(&mut self) -> Vec<usize> {
+        let taken = self.reached.keys().filter(|index| self.files[**index].system);
+        let sources: BTreeSet<usize> = taken.map(|index| self.files[*index].source).collect();
+        let mut siblings = Vec::new();
+        for (index, file) in self.files.iter().enumerate() {
+            let candidate = file.system && sources.contains(&file.source) && !self.reached.contains_key(&index);
+            if candidate
+                && file.elf.as_ref().is_some_and(|elf| is_loadable(elf))
+                && self.loads(index, &mut BTreeSet::new())
+            {
+                siblings.push(index);
+            }
+        }
+        for &index in &siblings {
+            self.reached.insert(index, None);
+        }
+        siblings
+    }
+
+    /// Whether everything a file needs, and what that needs, is there.
+    fn loads(&self, index: usize, seen: &mut BTreeSet<usize>) -> bool {
+        let needed = self.files[index].elf.iter().flat_map(|elf| &elf.needed);
+        seen.insert(index);
+        let mut needed = needed.filter(|name| !SystemLibraries::embedded().is_outside(name));
+        needed.all(|name| {
+            let provider = self.providers.get(name).copied();
+            provider.is_some_and(|provider| seen.contains(&provider) || self.loads(provider, seen))
+        })
+    }
+
     /// What a file needs and loads: names, and patterns for loads.
     fn wants(&self, index: usize) -> Vec<(String, Demand)> {
         let file = &self.files[index];
         let needed = file.elf.iter().flat_map(|elf| &elf.needed).map(|name| (name.clone(), Demand::Needed));
         let loads = DlopenTable::embedded().of(library_name(file)).iter();
-        let loads = loads.map(|load| {
-            (load.pattern.clone(), if load.required { Demand::Required } else { Demand::Optional })
-        });
+        let loads =
+            loads.map(|load| (load.pattern.clone(), if load.required { Demand::Required } else { Demand::Optional }));
         needed.chain(loads).collect()
     }
 

@@ -123,9 +123,8 @@ fn absolute_prefix(table: &Table, prefix: &str, here: &str, text: &str) -> Strin
     if prefix.is_empty() {
         return text.to_owned();
     }
-    static SET: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r#"set\((\w*PREFIX\w*)\s+"/([^"$]+)"\)"#).expect("a constant expression")
-    });
+    static SET: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r#"set\((\w*PREFIX\w*)\s+"/([^"$]+)"\)"#).expect("a constant expression"));
     SET.replace_all(text, |found: &Captures<'_>| {
         let inside = found[2] == *prefix || found[2].starts_with(&format!("{prefix}/"));
         if !inside {
@@ -189,7 +188,10 @@ mod tests {
             rewritten("get_filename_component(P \"${CMAKE_CURRENT_LIST_DIR}/../../../../\" ABSOLUTE)"),
             "get_filename_component(P \"${CMAKE_CURRENT_LIST_DIR}/../../../\" ABSOLUTE)"
         );
-        assert_eq!(rewritten("${_DIR}/../x ${CONFIG_FILE_PATH}/../../../../"), "${_DIR}/../x ${CONFIG_FILE_PATH}/../../../../");
+        assert_eq!(
+            rewritten("${_DIR}/../x ${CONFIG_FILE_PATH}/../../../../"),
+            "${_DIR}/../x ${CONFIG_FILE_PATH}/../../../../"
+        );
     }
 
     #[test]
@@ -224,7 +226,10 @@ mod tests {
             rewritten("\"${_IMPORT_PREFIX}/lib/x86_64-linux-gnu/libamdhip64.so.5.2.21153\""),
             "\"${_IMPORT_PREFIX}/lib/libamdhip64.so.5.2.21153\""
         );
-        assert_eq!(rewritten("${P}/lib/x86_64-linux-gnu/amdgcn/bitcode/hip.bc\""), "${P}/lib/llvm/amdgcn/bitcode/hip.bc\"");
+        assert_eq!(
+            rewritten("${P}/lib/x86_64-linux-gnu/amdgcn/bitcode/hip.bc\""),
+            "${P}/lib/llvm/amdgcn/bitcode/hip.bc\""
+        );
         assert_eq!(rewritten("\"${P}/lib/x86_64-linux-gnu\""), "\"${P}/lib\"");
     }
 
@@ -247,7 +252,8 @@ mod tests {
 
     #[test]
     fn pkg_config_files_are_relocatable() {
-        let text = "prefix=/usr\nlibdir=/usr/lib/x86_64-linux-gnu\nincludedir=${prefix}/include\nLibs: -L${libdir} -lx\n";
+        let text =
+            "prefix=/usr\nlibdir=/usr/lib/x86_64-linux-gnu\nincludedir=${prefix}/include\nLibs: -L${libdir} -lx\n";
         let path = "usr/lib/x86_64-linux-gnu/pkgconfig/libhsakmt.pc";
         assert_eq!(
             rewrite(Table::embedded(), path, "lib/pkgconfig/libhsakmt.pc", text),

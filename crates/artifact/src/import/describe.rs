@@ -27,7 +27,8 @@ const DEVICE_LIBRARIES: (&str, &str) = ("lib/llvm/amdgcn", "amdgcn");
 /// The GPU targets, without features, that the tree has code for: in fat binaries and in kernel databases.
 pub(super) fn gpu_targets(unpacked: &Unpacked) -> Vec<String> {
     let code = unpacked.files.iter().flat_map(|file| &file.inspected.targets);
-    let databases = unpacked.files.iter().map(|file| &file.place.artifact.target_family).filter(|name| *name != GENERIC);
+    let databases =
+        unpacked.files.iter().map(|file| &file.place.artifact.target_family).filter(|name| *name != GENERIC);
     let mut found: Vec<String> = code.chain(databases).map(|target| targets::base_target(target).to_owned()).collect();
     targets::sort(&mut found);
     found

@@ -161,7 +161,9 @@ impl Hint for Error {
     fn hint(&self) -> Option<String> {
         let text = match self {
             Self::Io(source) if source.kind() == io::ErrorKind::StorageFull => "make room on the disk and run it again",
-            Self::Package { .. } | Self::Damaged { .. } => "download the file again; it is incomplete or no such archive",
+            Self::Package { .. } | Self::Damaged { .. } => {
+                "download the file again; it is incomplete or no such archive"
+            }
             Self::DuplicatePackage { .. } => "give one version of each package",
             Self::Collision { .. } => "leave one of the two packages out",
             Self::TwoVersions { .. } => "leave one of the two versions out",

@@ -30,9 +30,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 pub use error::Error;
-pub use report::{
-    ArtifactSummary, ImportReport, Mention, Missing, Skipped, Source, SourceKind, SystemLibrary, Wanted,
-};
+pub use report::{ArtifactSummary, ImportReport, Mention, Missing, Skipped, Source, SourceKind, SystemLibrary, Wanted};
 
 use self::deb::Control;
 use self::members::Visitor;
@@ -178,10 +176,10 @@ fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<Impor
     }
     let context = Context { unpacker: &unpacker, options: &plan.options, reporter };
     reporter.begin("Linking", None, Unit::Items);
-    let loaded_by_name = resolution.loaded_by_name.iter().map(|(index, soname)| Mention {
-        path: unpacked.files[*index].place.path.clone(),
-        text: soname.clone(),
-    });
+    let loaded_by_name = resolution
+        .loaded_by_name
+        .iter()
+        .map(|(index, soname)| Mention { path: unpacked.files[*index].place.path.clone(), text: soname.clone() });
     let mut renamed_loads: Vec<Mention> = match plan.options.sonames {
         Sonames::Rename => loaded_by_name.collect(),
         Sonames::Keep => Vec::new(),
@@ -276,7 +274,8 @@ fn planned(control: Control) -> Source {
 /// The version of a set of packages: ROCm's own when there is a package for it, else the HIP runtime's.
 fn version_of<'a>(sources: impl Iterator<Item = &'a Source> + Clone) -> String {
     let of = |prefix: &'static str| {
-        let mut found = sources.clone().filter(move |source| source.name.starts_with(prefix) && !source.name.ends_with("-dev"));
+        let mut found =
+            sources.clone().filter(move |source| source.name.starts_with(prefix) && !source.name.ends_with("-dev"));
         found.next().map(|source| deb::upstream(&source.version))
     };
     let version = of("rocm-core").or_else(|| of("libamdhip64-")).or_else(|| of("hip-runtime-")).unwrap_or_default();

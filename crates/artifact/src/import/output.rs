@@ -85,7 +85,8 @@ impl Lock {
         let file = fs_err::OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
         file.try_lock().map_err(|_| locked())?;
         // The run before may have removed the file between our open and lock.
-        let same = fs_err::metadata(path).is_ok_and(|there| file.metadata().is_ok_and(|ours| there.ino() == ours.ino()));
+        let same =
+            fs_err::metadata(path).is_ok_and(|there| file.metadata().is_ok_and(|ours| there.ino() == ours.ino()));
         if !same {
             return Err(locked());
         }

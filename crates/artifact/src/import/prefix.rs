@@ -60,7 +60,8 @@ pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan,
     let root = root.unwrap_or_else(|| prefix.clone());
     let first = sources.len();
     let taken = libraries.close(&root, &dpkg)?;
-    for package in taken.iter().filter_map(|name| dpkg.packages.get(name)).filter(|package| !is_rocm(&package.control)) {
+    for package in taken.iter().filter_map(|name| dpkg.packages.get(name)).filter(|package| !is_rocm(&package.control))
+    {
         sources.push(installed(package, &root, package.files(&root)?));
     }
     let left_out = if shared { left_out(&dpkg, &sources) } else { Vec::new() };
@@ -193,7 +194,8 @@ fn left_out(dpkg: &Dpkg, sources: &[PlannedSource]) -> Vec<Skipped> {
             let Some((name, _)) = dpkg.packages.get_key_value(dependency) else { continue };
             if seen.insert(name) {
                 queue.push_back(name);
-                let reason = format!("dependency of `{}`: nothing of it is needed to load the set", package.control.package);
+                let reason =
+                    format!("dependency of `{}`: nothing of it is needed to load the set", package.control.package);
                 left_out.push(Skipped { source: name.clone(), path: String::new(), reason });
             }
         }

@@ -67,7 +67,7 @@ fn drop_unused(
         let reason = if closure::file_name(&file.place.path) == "copyright" {
             (!used.contains(&file.source)).then_some("licence of a package of which no library is taken in")
         } else {
-            (!resolution.taken.contains(&index)).then_some("no library or program of ROCm needs it")
+            (!resolution.taken.contains(&index)).then_some("nothing of ROCm needs a library of its package")
         };
         if let Some(reason) = reason {
             fs_err::remove_file(context.unpacker.path(&file.place))?;
@@ -131,9 +131,12 @@ fn edit(
         let file = &files[index];
         let Some(elf) = file.elf.as_ref().filter(|elf| closure::is_loadable(elf)) else { continue };
         let path = search_path(file, uses, files);
-        let old: Vec<&str> = elf.search_path().unwrap_or_default().split(':').filter(|entry| !entry.is_empty()).collect();
+        let old: Vec<&str> =
+            elf.search_path().unwrap_or_default().split(':').filter(|entry| !entry.is_empty()).collect();
         let dropped = old.iter().filter(|entry| !stays_inside(&file.place.path, entry));
-        relinked.dropped.extend(dropped.map(|entry| Mention { path: file.place.path.clone(), text: (*entry).to_owned() }));
+        relinked
+            .dropped
+            .extend(dropped.map(|entry| Mention { path: file.place.path.clone(), text: (*entry).to_owned() }));
         let needed = elf.needed.iter().filter_map(|name| {
             let to = renames.get(name.as_str())?;
             Some(NeededEdit::Replace { from: name.clone(), to: (*to).to_owned() })
@@ -207,7 +210,8 @@ fn search_path(file: &Placed, uses: &[usize], files: &[Placed]) -> Vec<String> {
 
 /// The way from one directory of the tree to another.
 fn relative(from: &str, to: &str) -> String {
-    let parts = |path: &str| -> Vec<String> { path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect() };
+    let parts =
+        |path: &str| -> Vec<String> { path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect() };
     let (from, to) = (parts(from), parts(to));
     let common = from.iter().zip(&to).take_while(|(left, right)| left == right).count();
     let ups = std::iter::repeat_n("..".to_owned(), from.len() - common);
@@ -258,14 +262,16 @@ fn link(
             Some((winner, _)) if *winner != index => {
                 let names = context.unpacker.names;
                 let other = &unpacked.links[*winner];
-                let (first, second) = (owner(&names[other.source], &other.input), owner(&names[link.source], &link.input));
+                let (first, second) =
+                    (owner(&names[other.source], &other.input), owner(&names[link.source], &link.input));
                 return Err(Error::Collision { path: place.path.clone(), first, second });
             }
             Some((_, target)) => {
                 if paths.contains(&place.path) {
                     let names = context.unpacker.names;
                     let first = unpacked.owners.get(&place.path);
-                    let first = first.map_or_else(|| "a directory".into(), |(source, path)| owner(&names[*source], path));
+                    let first =
+                        first.map_or_else(|| "a directory".into(), |(source, path)| owner(&names[*source], path));
                     let second = owner(&names[link.source], &link.input);
                     return Err(Error::Collision { path: place.path.clone(), first, second });
                 }

@@ -195,7 +195,8 @@ impl Table {
     /// Kernel databases travel with the libraries that read them; for the rest, what the artifact's own rule says, then
     /// the default patterns in their order, then [`Component::Run`].
     fn component(&self, rule: &ArtifactRule, path: &str, database: bool) -> Component {
-        let default = |component: Component| component.default_includes().iter().any(|glob| Pattern::new(glob).matches(path));
+        let default =
+            |component: Component| component.default_includes().iter().any(|glob| Pattern::new(glob).matches(path));
         if let Some((component, _)) = self.components.iter().find(|(_, patterns)| any(patterns, path)) {
             return *component;
         }

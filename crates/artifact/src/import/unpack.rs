@@ -143,7 +143,8 @@ impl<'a> Unpacker<'a> {
             None => write(&path, incoming.executable, content, self.reporter)?,
         };
         let inspected = inspect::inspect(&path, &place.path)?;
-        let (elf, inspected) = inspected.map_or((None, Inspected::default()), |(elf, data)| (Some(Box::new(elf)), data));
+        let (elf, inspected) =
+            inspected.map_or((None, Inspected::default()), |(elf, data)| (Some(Box::new(elf)), data));
         self.state().files.push(Placed {
             source: incoming.source,
             input: incoming.path.to_owned(),
@@ -234,7 +235,9 @@ impl<'a> Unpacker<'a> {
         if let Some(reason) = self.table.skip(&path) {
             return Decision::Skip(reason.to_owned());
         }
-        if belongs == Belongs::ByPath && let Some(artifact) = kernel_archive(&path) {
+        if belongs == Belongs::ByPath
+            && let Some(artifact) = kernel_archive(&path)
+        {
             return Decision::Place { place: Place { artifact, path }, system: false, unknown: false };
         }
         let rule = match belongs {
@@ -250,7 +253,12 @@ impl<'a> Unpacker<'a> {
     }
 
     /// The new text of a CMake or pkg-config file; `None` for other files, whose content is untouched.
-    fn rewritten(&self, incoming: &Incoming<'_>, place: &Place, content: &mut dyn Read) -> Result<Option<String>, Error> {
+    fn rewritten(
+        &self,
+        incoming: &Incoming<'_>,
+        place: &Place,
+        content: &mut dyn Read,
+    ) -> Result<Option<String>, Error> {
         if !cmake::is_candidate(&place.path) || incoming.size > MAX_TEXT {
             return Ok(None);
         }
