@@ -320,13 +320,16 @@ impl Wanted {
         let entries = &self.entries;
         self.removed
             .retain(|library| in_chain(library) && !entries.iter().any(|entry| Self::is_needed(entry, library)));
-        self.renamed.retain(|library, _| in_chain(library));
+        self.renamed.retain(|library, to| library != to && in_chain(library));
         let kept = current.needs.iter().filter(|(library, _)| !self.removed.contains(library)).count();
         if kept == current.needs.len() {
             return;
         }
         if kept == 0 {
-            self.entries.retain(|entry| entry.tag != elf::DT_VERNEED && entry.tag != elf::DT_VERNEEDNUM);
+            // Without any version glibc must not find the symbols' version numbers either.
+            let defines = self.entries.iter().any(|entry| entry.tag == elf::DT_VERDEF);
+            let left = |tag| tag == elf::DT_VERNEED || tag == elf::DT_VERNEEDNUM || (tag == elf::DT_VERSYM && !defines);
+            self.entries.retain(|entry| !left(entry.tag));
         }
         for entry in self.entries.iter_mut().filter(|entry| entry.tag == elf::DT_VERNEEDNUM) {
             entry.value = Value::Number(kept as u64);

@@ -51,10 +51,18 @@ impl Rewriter<'_> {
         self.relink(names, wanted, &kept)?;
         self.forget_versions(&numbers)?;
         let count = kept.len() as u32;
-        for section in self.image.sections.iter_mut().filter(|section| section.kind == elf::SHT_GNU_VERNEED.0) {
-            section.info = count;
-            if count == 0 {
-                // An empty chain is an error to GNU strip; unreferenced bytes are not.
+        let has_versions = wanted.entries.iter().any(|entry| entry.tag == elf::DT_VERSYM);
+        for section in &mut self.image.sections {
+            let empty = match elf::SectionType(section.kind) {
+                elf::SHT_GNU_VERNEED => count == 0,
+                elf::SHT_GNU_VERSYM => !has_versions,
+                _ => continue,
+            };
+            if section.kind == elf::SHT_GNU_VERNEED.0 {
+                section.info = count;
+            }
+            if empty {
+                // An empty chain is an error to GNU strip; bytes that nothing refers to are not.
                 section.kind = elf::SHT_PROGBITS.0;
                 section.link = 0;
             }

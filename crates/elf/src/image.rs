@@ -283,6 +283,7 @@ impl Image {
         let (segment_count, name_index) = image.read_sections(source, &header)?;
         image.read_segments(source, &header, segment_count)?;
         image.read_section_names(source, name_index)?;
+        image.check_end(source)?;
         image.dynamic = image.read_dynamic::<H>(source)?;
         Ok(image)
     }
@@ -374,6 +375,19 @@ impl Image {
             })
             .collect();
         Ok(())
+    }
+
+    /// The loaded part must be there: what is cut off would only be missed at run time.
+    fn check_end(&self, source: Source<'_>) -> Result<(), Error> {
+        let loads = self.segments.iter().filter(|segment| segment.is_load() && segment.file_size > 0);
+        let Some(last) = loads.max_by_key(|segment| segment.file_end()).filter(|_| !self.has_no_content()) else {
+            return Ok(());
+        };
+        let end = source.fill(last.file_end() - 1, &mut [0], "segment");
+        end.map_err(|error| match error {
+            Error::Truncated { what, .. } => Error::Truncated { what, offset: last.offset, length: last.file_size },
+            other => other,
+        })
     }
 
     fn read_section_names(&mut self, source: Source<'_>, index: usize) -> Result<(), Error> {

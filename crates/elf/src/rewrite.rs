@@ -25,6 +25,8 @@ const ALIGN: u64 = 16;
 const SPARE: u64 = 4;
 /// A last segment up to this size is copied to the end of the file rather than followed by another one.
 const COPY_LIMIT: u64 = 8 << 20;
+/// The largest hole left in a file for a table that has to be at the same offset as its address.
+const HOLE_LIMIT: u64 = 4 << 30;
 /// User space ends here on x86-64.
 const ADDRESS_LIMIT: u64 = 1 << 47;
 
@@ -284,6 +286,10 @@ impl Rewriter<'_> {
             let base = self.first_address()?;
             cursor.offset = cursor.offset.max(floor.saturating_sub(base));
             cursor.address = base + cursor.offset;
+            if cursor.offset - self.size > HOLE_LIMIT {
+                let why = format!("it has to move to offset {:#x}, far behind the end of the file", cursor.offset);
+                return Err(Error::malformed("program header table", why));
+            }
         }
         let place = self.image.segments[..=last].iter().filter(|segment| segment.kind != elf::PT_NULL.0).count();
         self.image.segments.retain(|segment| segment.kind != elf::PT_NULL.0);

@@ -1,0 +1,9 @@
+//! The editor against files that gcc and every linker at hand make at test time.
+//!
+//! Debian packages: gcc, g++, binutils (ld.bfd, ld.gold, readelf, strip, objcopy), lld, bolt-19. A missing one fails.
+
+mod damage;
+mod editing;
+mod files;
+mod fixtures;
+mod reading;

@@ -1,0 +1,132 @@
+//! What the reader says of files whose making is known.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use elf::{Edit, Elf, Error, Kind, SearchPath, is_pe};
+use positioned_io::ReadAt;
+
+use crate::editing::read;
+use crate::fixtures::Workshop;
+
+fn rpath(entry: &str) -> Edit {
+    Edit { search_path: Some(SearchPath::Set(vec![entry.to_owned()])), ..Edit::default() }
+}
+
+#[test]
+fn kinds_are_told_apart() {
+    let workshop = Workshop::new();
+    workshop.write("first_static.c", "int first(void) { return 15; }\n");
+    let object = workshop.path("object.o");
+    workshop.tool("gcc", &["-c", "-o", "object.o", "answer.c"]);
+    let kinds: [(&str, &[&str], Kind); 5] = [
+        ("kind.so", &["-shared", "-fPIC"], Kind::SharedLibrary),
+        ("kind-pie", &["-pie", "-fPIE"], Kind::Executable),
+        ("kind-no-pie", &["-no-pie"], Kind::Executable),
+        ("kind-static", &["-static", "first_static.c"], Kind::StaticExecutable),
+        ("kind-static-pie", &["-static-pie", "-fPIE", "first_static.c"], Kind::StaticExecutable),
+    ];
+    for (name, arguments, kind) in kinds {
+        let file = workshop.build(name, &[arguments, &["-g"]].concat());
+        assert_eq!(read(&file).kind, kind, "{name}");
+        let debug = format!("{name}.debug");
+        workshop.tool("objcopy", &["--only-keep-debug", name, &debug]);
+        let debug = workshop.path(&debug);
+        let found = read(&debug);
+        assert_eq!((found.kind, found.build_id), (Kind::DebugOnly, read(&file).build_id), "{name}");
+        let error = rpath("/x").plan(&fs_err::read(&debug).unwrap()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot edit a separate debug file: only executables and shared libraries have a search path and needed libraries"
+        );
+    }
+    assert_eq!(read(&object).kind, Kind::Relocatable);
+    assert!(matches!(rpath("/x").plan(&fs_err::read(&object).unwrap()), Err(Error::NotLinked { .. })));
+    assert!(read(&workshop.path("kind-pie")).interpreter.is_some_and(|name| name.contains("ld-linux")));
+}
+
+#[test]
+fn headers_agree_with_readelf() {
+    let workshop = Workshop::new();
+    workshop
+        .write("answer.map", "ANSWER_1.0 { global: answer; }; ANSWER_2.0 { global: chosen; local: *; } ANSWER_1.0;\n");
+    let arguments = [
+        "-shared",
+        "-fPIC",
+        "-Wl,--version-script,answer.map",
+        "-Wl,-soname,libanswer.so.3",
+        "-Wl,-rpath,/a:/b",
+        "-Wl,-z,x86-64-v3",
+    ];
+    let file = workshop.build("whole.so", &arguments);
+    let found = read(&file);
+    assert_eq!((found.machine, found.is_64, found.isa_needed), (62, true, Some(4)));
+    assert_eq!(found.soname.as_deref(), Some("libanswer.so.3"));
+    assert_eq!(found.search_path(), Some("/a:/b"));
+    assert_eq!(found.needed, ["libfirst.so", "libsecond.so", "libc.so.6", "ld-linux-x86-64.so.2"]);
+    assert_eq!(found.version_definitions, ["ANSWER_1.0", "ANSWER_2.0"]);
+    assert_eq!(found.version_needs[0].versions, ["FIRST_1.0"]);
+    let (said, _) = workshop.readelf(&file);
+    let hexadecimal: String = found.build_id.unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert!(said.contains(&format!("Build ID: {hexadecimal}")));
+    for section in &found.sections {
+        let line = format!("{:016x} {:06x} {:06x}", section.address, section.offset, section.size);
+        assert!(said.lines().any(|said| said.contains(&section.name) && said.contains(&line)), "{section:?}");
+    }
+}
+
+#[test]
+fn other_machines_are_read_and_not_edited() {
+    let workshop = Workshop::new();
+    let file = workshop.build("machine.so", &["-shared", "-fPIC"]);
+    let mut bytes = fs_err::read(&file).unwrap();
+    for (machine, name) in [(224, "AMD GPU code"), (183, "AArch64")] {
+        bytes[18] = machine;
+        assert_eq!(Elf::read(&bytes).unwrap().unwrap().machine, u16::from(machine));
+        let error = rpath("/x").plan(&bytes).unwrap_err();
+        let wanted =
+            format!("cannot edit an ELF file for machine {machine} ({name}): only 64-bit x86-64 files are edited");
+        assert_eq!(error.to_string(), wanted);
+    }
+    workshop.tool("gcc", &["-m32", "-c", "-o", "narrow.o", "first.c"]);
+    let narrow = read(&workshop.path("narrow.o"));
+    assert_eq!((narrow.machine, narrow.is_64, narrow.kind), (3, false, Kind::Relocatable));
+    assert!(narrow.sections.iter().any(|section| section.name == ".text" && section.size > 0));
+}
+
+#[test]
+fn what_is_not_elf_is_none() {
+    for bytes in [&b""[..], b"\x7fEL", b"!<arch>\n", b"#!/bin/sh\nexit 0\n"] {
+        assert_eq!(Elf::read(&bytes.to_vec()).unwrap(), None);
+        assert!(!is_pe(&bytes.to_vec()).unwrap());
+        assert!(matches!(rpath("/x").plan(&bytes.to_vec()), Err(Error::NotElf)));
+    }
+    assert!(matches!(Elf::read(&b"\x7fELF\x02\x01".to_vec()), Err(Error::Truncated { .. })));
+}
+
+struct Counting {
+    file: fs_err::File,
+    bytes: AtomicU64,
+}
+
+impl ReadAt for Counting {
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.file.file().read_at(position, buffer)?;
+        self.bytes.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+/// A library of 64 MB costs some kilobytes, read or edited.
+#[test]
+fn only_headers_are_read() {
+    let workshop = Workshop::new();
+    workshop.write("large.c", "char large[64 << 20] = {1};\n");
+    let file = workshop.build("large.so", &["-shared", "-fPIC", "large.c"]);
+    let reader = Counting { file: fs_err::File::open(file).unwrap(), bytes: AtomicU64::new(0) };
+    assert!(Elf::read(&reader).unwrap().is_some());
+    let read = reader.bytes.swap(0, Ordering::Relaxed);
+    let patch = rpath("/some/where").plan(&reader).unwrap();
+    let planned = reader.bytes.into_inner();
+    assert!(read < 16 << 10 && planned < 48 << 10, "{read} and {planned} bytes");
+    assert!(patch.original_size > 64 << 20 && patch.size - patch.original_size < 4096);
+}
