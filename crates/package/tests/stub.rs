@@ -1,5 +1,7 @@
 //! The exec stub as a process: made from its source, through links, in chains, with arguments, and when it cannot.
 
+#![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
+
 use std::ffi::OsStr;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;

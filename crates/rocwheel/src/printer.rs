@@ -200,13 +200,14 @@ pub(crate) fn bytes(amount: u64) -> String {
     if amount < 1000 {
         return format!("{amount} B");
     }
-    let mut unit = 0;
-    let mut value = amount as f64 / 1000.0;
-    while value >= 999.95 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
+    let (mut unit, mut size) = (0, 1000_u128);
+    loop {
+        let tenths = (u128::from(amount) * 10 + size / 2) / size;
+        if tenths < 10_000 || unit + 1 == UNITS.len() {
+            return format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit]);
+        }
+        (unit, size) = (unit + 1, size * 1000);
     }
-    format!("{value:.1} {}", UNITS[unit])
 }
 
 /// A number with its noun.

@@ -164,15 +164,16 @@ impl Stage {
         let text = match self.total.filter(|total| *total > 0) {
             Some(total) => {
                 let done = done.min(total);
-                let fraction = done as f64 / total as f64;
-                let percent = (fraction * 100.0) as u64;
-                let filled = (fraction * BAR_WIDTH as f64) as usize;
+                let part_of = |whole: u128| (u128::from(done) * whole / u128::from(total)) as usize;
+                let (percent, filled) = (part_of(100), part_of(BAR_WIDTH as u128));
                 let (full, empty) = ("#".repeat(filled), ".".repeat(BAR_WIDTH - filled));
+                let mut text = format!("{percent:>3} % [{full}{empty}] {} of {}", amount(done), amount(total));
                 // An estimate from less than a twentieth would only jump.
-                let left = (fraction > 0.05 && fraction < 1.0)
-                    .then(|| format!(", {} left", duration(elapsed.mul_f64((1.0 - fraction) / fraction))))
-                    .unwrap_or_default();
-                format!("{percent:>3} % [{full}{empty}] {} of {}{left}", amount(done), amount(total))
+                if (5..100).contains(&percent) {
+                    let left = elapsed.as_millis() * u128::from(total - done) / u128::from(done);
+                    text = format!("{text}, {} left", duration(Duration::from_millis(left as u64)));
+                }
+                text
             }
             None if done > 0 => format!("{}, {}", amount(done), duration(elapsed)),
             None => duration(elapsed),
