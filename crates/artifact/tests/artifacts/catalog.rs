@@ -1,0 +1,307 @@
+//! `Catalog::open` on directories, archives and what lies beside them.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use artifact::archive::{self, Compression, WriteOptions};
+use artifact::{Catalog, DistInfo, EntryKind, Error, Form, Manifest};
+use report::{Hint as _, Silent};
+
+use crate::fixture::{Artifact, Impatient, Recorder, names, rich, snapshot};
+
+fn open(directory: &Path) -> Result<Catalog, Error> {
+    let scratch = tempfile::tempdir().unwrap();
+    Catalog::open(directory, scratch.path(), &Silent)
+}
+
+fn pack(directories: &[&Artifact], output: &Path, compression: Compression) {
+    let options = WriteOptions { compression, level: compression.default_level(), epoch: 315_532_800, threads: 2 };
+    let directories: Vec<_> = directories.iter().map(|artifact| artifact.root.clone()).collect();
+    archive::write(&archive::plan(&directories, output, options, &Silent).unwrap(), &Silent).unwrap();
+}
+
+/// What a catalog says, without where it was read.
+fn describe(catalog: &Catalog) -> String {
+    let artifacts = catalog.artifacts.iter().map(|artifact| {
+        let entries = artifact.entries.iter().map(|entry| format!("{} {} {:?}", entry.basedir, entry.path, entry.kind));
+        let entries: Vec<_> = entries.collect();
+        format!("{} {:?}\n{}\n", artifact.name, artifact.basedirs, entries.join("\n"))
+    });
+    artifacts.collect()
+}
+
+#[test]
+fn directories_and_archives_read_the_same() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (plain, mixed, scratch) = ("plain", "mixed", "scratch");
+    let [plain, mixed, scratch] = [plain, mixed, scratch].map(|name| temporary.path().join(name));
+    let core = rich(&plain, false);
+    let blas = Artifact::new(&plain, "blas_lib_gfx942:xnack+", &["blas/stage"]).file("blas/stage/lib/a.co", "x");
+    let empty = Artifact::new(&plain, "none_doc_generic", &[]);
+    let expected = Catalog::open(&plain, &scratch, &Silent).unwrap();
+
+    pack(&[&core], &mixed, Compression::Zstd);
+    pack(&[&blas], &mixed, Compression::Xz);
+    Artifact::new(&mixed, "none_doc_generic", &[]);
+    fs_err::write(mixed.join("core_lib_generic.fprint"), "abc").unwrap();
+    fs_err::write(mixed.join("therock-dist.tar.gz"), "abc").unwrap();
+    fs_err::create_dir(mixed.join("logs")).unwrap();
+    fs_err::create_dir(mixed.join("a_b_c")).unwrap();
+    let recorder = Recorder::default();
+    let catalog = Catalog::open(&mixed, &scratch, &recorder).unwrap();
+    assert_eq!(describe(&catalog), describe(&expected));
+    assert_eq!(*recorder.stages.lock().unwrap(), ["Checking archives", "Unpacking archives", "Reading artifacts"]);
+    assert_eq!(catalog.target_families(), ["gfx942:xnack+"]);
+    let forms: Vec<bool> = catalog.artifacts.iter().map(|artifact| artifact.form == Form::Directory).collect();
+    assert_eq!(forms, [false, false, true]);
+    let ignored: Vec<_> = catalog
+        .ignored
+        .iter()
+        .map(|ignored| (ignored.path.file_name().unwrap().to_str().unwrap(), ignored.reason.as_str()))
+        .collect();
+    assert_eq!(
+        ignored,
+        [
+            ("a_b_c", "a directory that is no artifact"),
+            ("blas_lib_gfx942:xnack+.tar.xz.sha256sum", "the sidecar of an archive"),
+            ("core_lib_generic.fprint", "a build fingerprint"),
+            ("core_lib_generic.tar.zst.sha256sum", "the sidecar of an archive"),
+            ("logs", "a directory that is no artifact"),
+            ("therock-dist.tar.gz", "a file that is no artifact archive"),
+        ]
+    );
+    drop(empty);
+    // Unpacked files have the bytes, links and permissions of the originals.
+    let unpacked = catalog.get("core", "lib", "generic").unwrap();
+    assert_eq!(snapshot(&unpacked.root.join("core")), snapshot(&core.root.join("core")));
+    let tool = unpacked.entries.iter().find(|entry| entry.path == "bin/tool").unwrap();
+    assert_eq!(tool.kind, EntryKind::File { size: 10, executable: true });
+    assert_eq!(fs_err::read(unpacked.path(tool)).unwrap(), b"#!/bin/sh\n");
+
+    // A second run unpacks nothing.
+    let recorder = Recorder::default();
+    let again = Catalog::open(&mixed, &scratch, &recorder).unwrap();
+    assert_eq!(*recorder.stages.lock().unwrap(), ["Checking archives", "Reading artifacts"]);
+    assert_eq!(again.artifacts[1].root, catalog.artifacts[1].root);
+
+    // Without the mark that is written last, the place counts for nothing.
+    let place = unpacked.root.parent().unwrap();
+    fs_err::remove_file(place.join("complete")).unwrap();
+    fs_err::remove_file(unpacked.path(tool)).unwrap();
+    assert_eq!(describe(&Catalog::open(&mixed, &scratch, &Silent).unwrap()), describe(&expected));
+}
+
+#[test]
+fn a_changed_archive_is_refused() {
+    let temporary = tempfile::tempdir().unwrap();
+    let core = rich(&temporary.path().join("plain"), false);
+    let packed = temporary.path().join("packed");
+    pack(&[&core], &packed, Compression::Zstd);
+    let (archive, sidecar) =
+        (packed.join("core_lib_generic.tar.zst"), packed.join("core_lib_generic.tar.zst.sha256sum"));
+    let line = fs_err::read_to_string(&sidecar).unwrap();
+    let digest = line.split_whitespace().next().unwrap().to_owned();
+    assert_eq!(line, format!("{digest}  core_lib_generic.tar.zst\n"));
+
+    // TheRock writes the bare digest.
+    fs_err::write(&sidecar, format!("{}\n", digest.to_uppercase())).unwrap();
+    open(&packed).unwrap();
+    fs_err::remove_file(&sidecar).unwrap();
+    open(&packed).unwrap();
+
+    let other = "0".repeat(64);
+    fs_err::write(&sidecar, &other).unwrap();
+    let error = open(&packed).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("`{}` has the SHA-256 digest `{digest}`, but its sidecar says `{other}`", archive.display())
+    );
+    assert!(error.hint().unwrap().starts_with("fetch the archive again"));
+    for text in ["", "\n", "abc  core_lib_generic.tar.zst\n"] {
+        fs_err::write(&sidecar, text).unwrap();
+        assert!(matches!(open(&packed), Err(Error::MalformedSidecar { .. })), "{text}");
+    }
+}
+
+#[test]
+fn a_directory_wins_over_its_archive() {
+    let temporary = tempfile::tempdir().unwrap();
+    let core = rich(temporary.path(), false);
+    pack(&[&core], temporary.path(), Compression::Zstd);
+    pack(&[&core], temporary.path(), Compression::Xz);
+    let catalog = open(temporary.path()).unwrap();
+    assert_eq!(catalog.artifacts.len(), 1);
+    assert_eq!(catalog.artifacts[0].form, Form::Directory);
+    let reasons: Vec<_> = catalog.ignored.iter().map(|ignored| ignored.reason.as_str()).collect();
+    assert_eq!(reasons.iter().filter(|reason| **reason == "the directory of the same name is used").count(), 2);
+
+    fs_err::remove_dir_all(&core.root).unwrap();
+    let error = open(temporary.path()).unwrap_err();
+    assert!(matches!(error, Error::DuplicateArtifact { .. }), "{error}");
+}
+
+#[test]
+fn names_that_were_meant_as_artifacts() {
+    for name in ["core_hip_lib_generic", "core_lib", "core_lib_"] {
+        let temporary = tempfile::tempdir().unwrap();
+        Artifact::new(temporary.path(), name, &[]);
+        let error = open(temporary.path()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "`{}` is not named like an artifact: `{name}` does not have exactly three fields separated by `_`",
+                temporary.path().join(name).display()
+            )
+        );
+        assert!(error.hint().unwrap().contains("core-hip_lib_generic"));
+    }
+    let temporary = tempfile::tempdir().unwrap();
+    fs_err::write(temporary.path().join("core_hip_lib_generic.tar.xz"), "").unwrap();
+    assert!(matches!(open(temporary.path()), Err(Error::MalformedName { .. })));
+}
+
+#[test]
+fn missing_and_lying_manifests() {
+    let temporary = tempfile::tempdir().unwrap();
+    let artifact = Artifact::new(temporary.path(), "core_lib_generic", &["a/stage", "gone/stage"])
+        .file("a/stage/x", "x")
+        .file("b/stage/y", "y")
+        .file("loose", "z");
+    let error = open(temporary.path()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "artifact `core_lib_generic` at `{}` holds 2 files that artifact_manifest.txt does not cover, first `b/stage/y`",
+            artifact.root.display()
+        )
+    );
+    fs_err::write(artifact.root.join("artifact_manifest.txt"), "a/stage\n../b\n").unwrap();
+    assert!(matches!(open(temporary.path()), Err(Error::UnsafeBasedir { line, .. }) if line == "../b"));
+    fs_err::write(artifact.root.join("artifact_manifest.txt"), "a\na/stage\n").unwrap();
+    assert!(matches!(open(temporary.path()), Err(Error::NestedBasedirs { .. })));
+    fs_err::remove_file(artifact.root.join("artifact_manifest.txt")).unwrap();
+    let error = open(temporary.path()).unwrap_err();
+    assert!(matches!(error, Error::MissingManifest { .. }));
+    assert!(error.to_string().contains("has no artifact_manifest.txt") && error.hint().is_some());
+}
+
+#[test]
+fn what_no_artifact_may_hold() {
+    let temporary = tempfile::tempdir().unwrap();
+    let artifact = Artifact::new(temporary.path(), "core_lib_generic", &["stage"]).link("stage/lib/x", "/etc/passwd");
+    let error = open(temporary.path()).unwrap_err();
+    assert!(matches!(&error, Error::LinkLeavesTree { link, .. } if link == "stage/lib/x"), "{error}");
+    fs_err::remove_file(artifact.path("stage/lib/x")).unwrap();
+
+    // A basedir that is a link would lead elsewhere.
+    let elsewhere =
+        Artifact::new(temporary.path(), "else_lib_generic", &["real"]).link("linked", "real").file("real/x", "");
+    fs_err::write(elsewhere.root.join("artifact_manifest.txt"), "linked\nreal\n").unwrap();
+    assert!(matches!(open(temporary.path()), Err(Error::OutsideBasedirs { first, .. }) if first == "linked"));
+    fs_err::remove_dir_all(&elsewhere.root).unwrap();
+
+    let socket = std::os::unix::net::UnixListener::bind(artifact.path("stage/socket")).unwrap();
+    let error = open(temporary.path()).unwrap_err();
+    assert!(
+        error.to_string().ends_with("stage/socket` is a socket; artifacts hold files, directories and symbolic links")
+    );
+    drop(socket);
+    fs_err::remove_file(artifact.path("stage/socket")).unwrap();
+
+    let name = artifact.root.join("stage").join(std::ffi::OsStr::from_bytes(b"latin\xe9"));
+    fs_err::write(&name, "").unwrap();
+    assert!(matches!(open(temporary.path()), Err(Error::NotUnicode { .. })));
+    fs_err::remove_file(&name).unwrap();
+    open(temporary.path()).unwrap();
+}
+
+#[test]
+fn unknown_components_are_kept_with_a_warning() {
+    let temporary = tempfile::tempdir().unwrap();
+    Artifact::new(temporary.path(), "core_bits_generic", &["stage"]).file("stage/x", "");
+    let recorder = Recorder::default();
+    let catalog = Catalog::open(temporary.path(), temporary.path(), &recorder).unwrap();
+    assert_eq!(catalog.artifacts[0].name.component, "bits");
+    assert_eq!(
+        *recorder.warnings.lock().unwrap(),
+        ["artifact `core_bits_generic` has the unknown component `bits` (known: lib, run, dbg, dev, doc, test)"]
+    );
+}
+
+#[test]
+fn empty_and_absent_directories() {
+    let temporary = tempfile::tempdir().unwrap();
+    assert!(matches!(open(temporary.path()), Err(Error::NoArtifacts { .. })));
+    let error = open(&temporary.path().join("absent")).unwrap_err();
+    assert!(error.to_string().contains("absent"), "{error}");
+}
+
+#[test]
+fn collisions_name_all_owners() {
+    let temporary = tempfile::tempdir().unwrap();
+    Artifact::new(temporary.path(), "a_lib_generic", &["one/stage", "two/stage"])
+        .file("one/stage/lib/dup.so", "A")
+        .file("two/stage/lib/dup.so", "B")
+        .file("one/stage/llvm/x", "")
+        .file("one/stage/lib/own", "");
+    Artifact::new(temporary.path(), "b_lib_generic", &["b"]).link("b/llvm", "lib/llvm").file("b/lib/other", "");
+    let catalog = open(temporary.path()).unwrap();
+    let collisions: Vec<_> = catalog
+        .collisions()
+        .into_iter()
+        .map(|collision| {
+            let owners: Vec<_> = collision.owners.iter().map(ToString::to_string).collect();
+            format!("{}: {}", collision.path, owners.join(", "))
+        })
+        .collect();
+    assert_eq!(
+        collisions,
+        [
+            "lib/dup.so: `a_lib_generic` (basedir `one/stage`), `a_lib_generic` (basedir `two/stage`)",
+            "llvm: `a_lib_generic` (basedir `one/stage`), `b_lib_generic` (basedir `b`)",
+        ]
+    );
+}
+
+#[test]
+fn the_manifest_of_the_build() {
+    let temporary = tempfile::tempdir().unwrap();
+    let directory = "base/aux-overlay/stage/share/therock";
+    let base = Artifact::new(temporary.path(), "base_lib_generic", &["base/aux-overlay/stage"])
+        .file(&format!("{directory}/dist_info.json"), r#"{"dist_amdgpu_targets": "gfx942;gfx1100"}"#);
+    let catalog = open(temporary.path()).unwrap();
+    let error = Manifest::find(&catalog).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "there is no therock_manifest.json: artifact `base_lib_generic` does not hold \
+         `base_lib_generic/base/aux-overlay/stage/share/therock/therock_manifest.json`"
+    );
+    assert_eq!(DistInfo::find(&catalog).unwrap().unwrap().targets(), ["gfx942", "gfx1100"]);
+    let base = base.file(&format!("{directory}/therock_manifest.json"), r#"{"rocm_package_version": "6.4.0"}"#);
+    let catalog = open(temporary.path()).unwrap();
+    assert_eq!(Manifest::find(&catalog).unwrap().rocm_package_version, "6.4.0");
+    let base = base.file(&format!("{directory}/therock_manifest.json"), "{");
+    let error = Manifest::find(&catalog).unwrap_err();
+    assert!(error.to_string().starts_with("could not understand `") && error.to_string().contains(directory));
+    drop(base);
+}
+
+#[test]
+fn an_interruption_leaves_nothing_half_unpacked() {
+    let temporary = tempfile::tempdir().unwrap();
+    let core = rich(&temporary.path().join("plain"), false);
+    let (packed, scratch) = (temporary.path().join("packed"), temporary.path().join("scratch"));
+    pack(&[&core], &packed, Compression::Zstd);
+    let mut finished = 0;
+    for questions in (0..400).step_by(7) {
+        match Catalog::open(&packed, &scratch, &Impatient::after(questions)) {
+            Ok(_) => finished += 1,
+            Err(error) => assert!(matches!(error, Error::Interrupted), "{questions}: {error}"),
+        }
+        if scratch.exists() {
+            let left = names(&scratch);
+            assert!(left.iter().all(|name| name.starts_with("core_lib_generic-")), "{questions}: {left:?}");
+        }
+    }
+    assert!(finished > 0);
+}
