@@ -1,6 +1,8 @@
 //! Writes the files of a folder into a wheel and prints seconds, MB/s and peak memory, beside what reading, hashing
 //! and compressing cost at least: `cargo run --release -p wheel --example write -- FOLDER [LEVEL] [THREADS]`.
 
+#![allow(clippy::cast_precision_loss)] // bytes as megabytes to print
+
 use std::error::Error;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};

@@ -27,5 +27,5 @@ pub use metadata::{Description, Metadata};
 pub use names::{
     Tag, WheelName, canonical_name, case_collisions, check_member_name, check_name, check_version, file_name_part,
 };
-pub use record::{Digest, hash_column};
+pub use record::{Digest, Row, hash_column, parse_rows};
 pub use sdist::{Sdist, write_sdist};

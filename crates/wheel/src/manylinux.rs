@@ -227,3 +227,77 @@ impl Policy {
 pub fn floor(files: &[FileNeeds]) -> Floor {
     Policies::built_in().floor(files)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn needs(file: &str, libraries: &[(&str, &[&str])]) -> FileNeeds {
+        let libraries = libraries.iter().map(|(library, versions)| LibraryNeeds {
+            library: (*library).to_owned(),
+            versions: versions.iter().map(|version| (*version).to_owned()).collect(),
+        });
+        FileNeeds { file: file.to_owned(), libraries: libraries.collect() }
+    }
+
+    #[test]
+    fn the_built_in_table_is_in_order() {
+        let policies = Policies::built_in();
+        let tags: Vec<String> = policies.policies().iter().map(|policy| policies.tag(policy)).collect();
+        assert_eq!(tags.first().map(String::as_str), Some("manylinux_2_5_x86_64"));
+        assert_eq!(tags.last().map(String::as_str), Some("manylinux_2_41_x86_64"));
+        assert_eq!(policies.tags(&policies.policies()[2]), ["manylinux_2_17_x86_64", "manylinux2014_x86_64"]);
+        for pair in policies.policies().windows(2) {
+            for (set, newest) in &pair[0].newest {
+                assert!(pair[1].newest[set] >= *newest, "{set} in {}", pair[1].glibc);
+            }
+            assert!(pair[0].named.is_subset(&pair[1].named));
+        }
+    }
+
+    #[test]
+    fn the_newest_version_sets_the_floor_and_is_named() {
+        let llvm = needs(
+            "lib/libLLVM-15.so.1",
+            &[
+                ("libc.so.6", &["GLIBC_2.2.5", "GLIBC_2.36", "GLIBC_2.34"]),
+                ("libstdc++.so.6", &["GLIBCXX_3.4.30", "CXXABI_1.3.13"]),
+                ("librocm_sysdeps_z.so.1", &["ZLIB_9.9"]),
+            ],
+        );
+        let hsa = needs("lib/libhsa-runtime64.so.1", &[("libc.so.6", &["GLIBC_2.33"]), ("libelf.so.1", &[])]);
+        let floor = floor(&[hsa, llvm]);
+        assert_eq!(floor.tag, "manylinux_2_36_x86_64");
+        let reasons: Vec<String> = floor.reasons.iter().map(Reason::to_string).collect();
+        assert_eq!(reasons, ["lib/libLLVM-15.so.1 needs GLIBC_2.36 from libc.so.6"]);
+        assert_eq!(floor.outside.keys().collect::<Vec<_>>(), ["libelf.so.1", "librocm_sysdeps_z.so.1"]);
+        assert!(floor.outside["libelf.so.1"].contains("lib/libhsa-runtime64.so.1"));
+    }
+
+    #[test]
+    fn other_version_sets_count_too() {
+        for (library, version, tag) in [
+            ("libstdc++.so.6", "GLIBCXX_3.4.19", "manylinux_2_17_x86_64"),
+            ("libstdc++.so.6", "GLIBCXX_3.4.20", "manylinux_2_24_x86_64"),
+            ("libstdc++.so.6", "CXXABI_FLOAT128", "manylinux_2_24_x86_64"),
+            ("libgcc_s.so.1", "GCC_12.0.0", "manylinux_2_35_x86_64"),
+            ("libz.so.1", "ZLIB_1.2.9", "manylinux_2_27_x86_64"),
+            ("libc.so.6", "GLIBC_ABI_DT_RELR", "manylinux_2_36_x86_64"),
+            ("libc.so.6", "GLIBC_2.5", "manylinux_2_5_x86_64"),
+            ("libmvec.so.1", "GLIBC_2.22", "manylinux_2_24_x86_64"),
+            ("libc.so.6", "GLIBC_PRIVATE", "linux_x86_64"),
+            ("libc.so.6", "GLIBC_2.99", "linux_x86_64"),
+        ] {
+            let floor = floor(&[needs("x.so", &[(library, &[version])])]);
+            assert_eq!(floor.tag, tag, "{library} {version}");
+            assert_eq!(floor.reasons.is_empty(), tag == "manylinux_2_5_x86_64");
+            assert_eq!(floor.policy.is_none(), tag == "linux_x86_64");
+        }
+    }
+
+    #[test]
+    fn nothing_needed_is_the_lowest() {
+        assert_eq!(floor(&[]).tag, "manylinux_2_5_x86_64");
+        assert!(Policies::parse("machine = 1").is_err());
+    }
+}

@@ -145,3 +145,46 @@ fn check_extra(extra: &str) -> Result<(), Error> {
     let reason = "an extra is lower case, with `-` between its words (PEP 685)";
     Err(Error::Metadata { field: "Provides-Extra".to_owned(), value: extra.to_owned(), reason })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_has_its_place() {
+        let metadata = Metadata {
+            summary: Some("ROCm".to_owned()),
+            license_expression: Some("MIT AND Apache-2.0".to_owned()),
+            classifiers: vec!["Private :: Do Not Upload".to_owned()],
+            project_urls: vec![("Homepage".to_owned(), "https://example.org".to_owned())],
+            requires_python: Some(">=3.10".to_owned()),
+            requires_dist: vec!["rocm-sdk-core==6.4.0".to_owned()],
+            provides_extra: vec!["device-gfx942".to_owned()],
+            dynamic: vec!["Requires-Dist".to_owned(), "Provides-Extra".to_owned()],
+            description: Some(Description { content_type: "text/markdown".to_owned(), text: "# ROCm".to_owned() }),
+            ..Metadata::default()
+        };
+        let text = metadata.text("rocm", "6.4.0", &["LICENSE".to_owned()]).unwrap();
+        let expected = "Metadata-Version: 2.4\nName: rocm\nVersion: 6.4.0\nDynamic: Requires-Dist\n\
+            Dynamic: Provides-Extra\nSummary: ROCm\nLicense-Expression: MIT AND Apache-2.0\nLicense-File: LICENSE\n\
+            Classifier: Private :: Do Not Upload\nProject-URL: Homepage, https://example.org\n\
+            Requires-Python: >=3.10\nRequires-Dist: rocm-sdk-core==6.4.0\nProvides-Extra: device-gfx942\n\
+            Description-Content-Type: text/markdown\n\n# ROCm\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn values_that_would_break_the_file_are_errors() {
+        let text = |metadata: Metadata| metadata.text("a", "1.0", &[]).map_err(|error| error.to_string());
+        let summary = Some("a\nName: evil".to_owned());
+        assert!(text(Metadata { summary, ..Metadata::default() }).unwrap_err().contains("Summary"));
+        let dynamic = vec!["Requires-Dist, Provides-Extra".to_owned()];
+        assert!(text(Metadata { dynamic, ..Metadata::default() }).unwrap_err().contains("Dynamic"));
+        let dynamic = vec!["requires-dist".to_owned()];
+        assert!(text(Metadata { dynamic, ..Metadata::default() }).is_err());
+        let provides_extra = vec!["Device_X".to_owned()];
+        assert!(text(Metadata { provides_extra, ..Metadata::default() }).is_err());
+        let requires_python = Some(String::new());
+        assert!(text(Metadata { requires_python, ..Metadata::default() }).is_err());
+    }
+}

@@ -259,3 +259,78 @@ pub fn case_collisions<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Vec<
     }
     groups.into_values().filter(|group| group.len() > 1).map(|group| group.into_iter().collect()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_normalised() {
+        assert_eq!(canonical_name("Rocm_SDK--device.gfx94X"), "rocm-sdk-device-gfx94x");
+        assert_eq!(file_name_part("rocm-sdk-libraries-gfx94X-dcgpu"), "rocm_sdk_libraries_gfx94x_dcgpu");
+        assert!(check_name("rocm-sdk").is_ok());
+        for bad in ["", "-a", "a-", "a b", "größe"] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn versions_must_be_canonical() {
+        for good in ["6.4.0", "10.1.0a20260822", "7.0.0.dev0+abc123", "6.4.0.post1", "1!2.0rc1"] {
+            assert!(check_version(good).is_ok(), "{good}");
+        }
+        for bad in ["6.4.0-1", "6.04", "v1", "1.0.DEV0", "", "x"] {
+            assert!(check_version(bad).is_err(), "{bad}");
+        }
+        let error = check_version("6.4.0-rc1").unwrap_err();
+        assert_eq!(error.to_string(), "`6.4.0-rc1` is not a valid version: its canonical form is `6.4.0rc1`");
+        assert_eq!(
+            report::Hint::hint(&error).as_deref(),
+            Some("write it as `6.4.0rc1`, the canonical form of PEP 440")
+        );
+    }
+
+    #[test]
+    fn wheel_names_are_read_and_written() {
+        for text in [
+            "rocm_sdk_core-10.1.0a20260822-py3-none-linux_x86_64.whl",
+            "a-1.0+rocm6.4-1local-cp311.cp312-abi3.none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl",
+        ] {
+            assert_eq!(text.parse::<WheelName>().unwrap().to_string(), text);
+        }
+        let name: WheelName = "a-1.0-2-py2.py3-none-any.whl".parse().unwrap();
+        assert_eq!(name.build.as_deref(), Some("2"));
+        let tags: Vec<String> = name.tags().iter().map(Tag::to_string).collect();
+        assert_eq!(tags, ["py2-none-any", "py3-none-any"]);
+        for bad in ["a-1.0-py3-none-any.zip", "a-1.0-py3-none.whl", "a-x-py3-none-any.whl", "a-1-b-py3-none-any.whl"] {
+            assert!(bad.parse::<WheelName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_file_name_says_exactly_its_tags() {
+        let parse = |tags: &[&str]| tags.iter().map(|tag| tag.parse().unwrap()).collect::<Vec<Tag>>();
+        let full = parse(&["cp311-abi3-a", "cp311-abi3-b"]);
+        assert_eq!(WheelName::new("A.b", "1.0", &full).unwrap().to_string(), "a_b-1.0-cp311-abi3-a.b.whl");
+        assert!(WheelName::new("a", "1.0", &parse(&["cp311-none-a", "cp312-none-b"])).is_err());
+        assert!(WheelName::new("a", "1.0", &[]).is_err());
+        assert!("py3-none".parse::<Tag>().is_err());
+        assert!("py3-none-a.b".parse::<Tag>().is_err());
+    }
+
+    #[test]
+    fn member_names_stay_inside() {
+        for good in ["a", "a/b.c", ".devel_links/x.json", "a..b/c...", "_x/größe"] {
+            assert!(check_member_name(good).is_ok(), "{good}");
+        }
+        for bad in ["", "/a", "a\\b", "../a", "a/../b", "a/..", "a//b", "./a", "a/", "C:/x", "a\nb", "a\0"] {
+            assert!(check_member_name(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_collide_without_case_are_grouped() {
+        assert_eq!(case_collisions(["a/B", "a/b", "c", "A/b"]), [["A/b", "a/B", "a/b"]]);
+        assert!(case_collisions(["a", "b"]).is_empty());
+    }
+}

@@ -2,8 +2,10 @@
 //! stream ends, in bits.
 //!
 //! Every call of the compressor ends its stream: the last block has BFINAL set. To join streams that bit must be
-//! cleared, and it lies anywhere in the last third of the bytes or so, so the blocks have to be walked. This walk only
-//! counts bits: it follows Huffman codes without producing a byte, and needs a third of the time of an inflater.
+//! cleared, and it lies anywhere in the last part of the bytes. [`last_block`] walks all blocks, following the Huffman
+//! codes without producing a byte: 12 to 18 % of the time that libdeflate's level 5 takes, where an inflater takes 20
+//! to 25 %. [`find_last_block`] looks for it from the end instead, which is nearly free, and needs the input to be
+//! sure.
 
 /// Bit positions in a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,11 +26,11 @@ pub(crate) fn last_block(stream: &[u8]) -> Option<LastBlock> {
         match bits.take(2) {
             0 => bits.skip_stored()?,
             1 => {
-                tables.fixed();
+                tables.build(&Codes::fixed())?;
                 tables.skip(&mut bits)?;
             }
             2 => {
-                tables.dynamic(&mut bits)?;
+                tables.build(&Codes::read(&mut bits)?)?;
                 tables.skip(&mut bits)?;
             }
             _ => return None,
@@ -42,6 +44,136 @@ pub(crate) fn last_block(stream: &[u8]) -> Option<LastBlock> {
     }
 }
 
+/// The largest last block that is looked for, in bytes of the stream: libdeflate's blocks hold some 300 kB of input.
+const REACH: usize = 320 << 10;
+/// What makes a match certain: literals that agree with the input, and how many different ones.
+const LITERALS: usize = 64;
+const DIFFERENT: usize = 16;
+
+/// Finds the last block of `stream`, which is `input` compressed, from the end.
+///
+/// A place is taken for the header when three complete codes follow it and what they decode to, up to the very end of
+/// the stream, is the end of `input`, with [`LITERALS`] literals of [`DIFFERENT`] values among it. Bits that are no
+/// header decode to something unrelated, so that each literal agrees with a chance of one half at most: less than
+/// 2^-64 for a wrong place. `None` says nothing; then [`last_block`] knows.
+pub(crate) fn find_last_block(stream: &[u8], input: &[u8]) -> Option<LastBlock> {
+    let mut tables = Tables::default();
+    let end = stream.len() * 8;
+    for header in (end.saturating_sub(REACH * 8)..end).rev() {
+        let mut bits = Bits { stream, position: header };
+        if !may_be_header(bits) {
+            continue;
+        }
+        bits.position += 3;
+        let Some(codes) = Codes::read(&mut bits).filter(Codes::are_complete) else { continue };
+        let begin = bits.position;
+        if tables.build(&codes).is_none() || tables.skip(&mut bits).is_none() {
+            continue;
+        }
+        // Less than a byte, of zeros, may follow.
+        if bits.position + 8 <= end || bits.position > end {
+            continue;
+        }
+        let found = LastBlock { header, end: bits.position };
+        bits.position = begin;
+        if agrees(&bits, &codes, input) == Some(true) {
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// Whether the header of a last block with codes of its own may begin here: the counts are in range and the code
+/// length code is complete. One place in some thousand passes.
+#[inline]
+fn may_be_header(bits: Bits<'_>) -> bool {
+    // What a length of the code length code takes of 128.
+    const SHARE: [u8; 8] = [0, 64, 32, 16, 8, 4, 2, 1];
+    let word = bits.peek();
+    // BFINAL, and BTYPE 2, whose lower bit comes first; then the counts of both codes.
+    if word & 7 != 0b101 || word >> 3 & 31 > 29 || word >> 8 & 31 > 29 {
+        return false;
+    }
+    let count = (word >> 13 & 15) + 4;
+    // At most 57 bits, which is what is there.
+    let mut lengths = Bits { position: bits.position + 17, ..bits }.peek() & ((1 << (3 * count)) - 1);
+    let mut taken = 0_u32;
+    while lengths > 0 {
+        taken += u32::from(SHARE[(lengths & 7) as usize]);
+        lengths >>= 3;
+    }
+    taken == 128
+}
+
+/// Whether the block that begins at `bits`, behind its codes, decodes to the end of `input`.
+fn agrees(bits: &Bits<'_>, codes: &Codes, input: &[u8]) -> Option<bool> {
+    let mut length = 0;
+    decode(*bits, codes, |token| {
+        length += match token {
+            Token::Literal(_) => 1,
+            Token::Match { length, .. } => length,
+        };
+        true
+    })?;
+    let mut position = input.len().checked_sub(length)?;
+    let mut literals = 0;
+    let mut seen = [false; 256];
+    let agrees = decode(*bits, codes, |token| match token {
+        Token::Literal(byte) => {
+            literals += 1;
+            seen[usize::from(byte)] = true;
+            position += 1;
+            input[position - 1] == byte
+        }
+        Token::Match { length, distance } => {
+            let begin = position;
+            position += length;
+            distance <= begin && input[begin - distance..position - distance] == input[begin..position]
+        }
+    })?;
+    let different = seen.iter().filter(|seen| **seen).count();
+    Some(agrees && literals >= LITERALS && different >= DIFFERENT)
+}
+
+enum Token {
+    Literal(u8),
+    Match { length: usize, distance: usize },
+}
+
+/// Gives the tokens of a block to `each` until it says false; whether it never did. `None` when a code does not exist.
+fn decode(mut bits: Bits<'_>, codes: &Codes, mut each: impl FnMut(Token) -> bool) -> Option<bool> {
+    let (mut literals, mut distances) = (vec![0_u16; 1 << LITERAL_BITS], vec![0_u16; 1 << DISTANCE_BITS]);
+    // An entry holds the symbol above the bits of its code.
+    let entry = |symbol: usize, length: u8| Some((symbol as u16) << 4 | u16::from(length));
+    let literal_bits = fill(&mut literals, codes.literals(), entry)?;
+    let distance_bits = fill(&mut distances, codes.distances(), entry)?;
+    let symbol = |bits: &mut Bits<'_>, table: &[u16], width: usize| {
+        let entry = table[bits.peek() as usize & ((1 << width) - 1)];
+        bits.position += usize::from(entry & 15);
+        (entry > 0).then_some(usize::from(entry >> 4))
+    };
+    while bits.position < bits.stream.len() * 8 {
+        let token = match symbol(&mut bits, &literals, literal_bits)? {
+            256 => return Some(true),
+            literal @ 0..256 => Token::Literal(literal as u8),
+            code => {
+                let extra = usize::from(*LENGTH_EXTRA.get(code - 257)?);
+                let length = usize::from(LENGTH_BASE[code - 257]) + bits.take(extra);
+                let code = symbol(&mut bits, &distances, distance_bits)?;
+                let extra = usize::from(*DISTANCE_EXTRA.get(code)?);
+                // From the code 4 on, two codes for each number of extra bits.
+                let base = if code < 4 { code } else { (2 + code % 2) << extra };
+                Token::Match { length, distance: base + 1 + bits.take(extra) }
+            }
+        };
+        if !each(token) {
+            return Some(false);
+        }
+    }
+    None
+}
+
+#[derive(Clone, Copy)]
 struct Bits<'a> {
     stream: &'a [u8],
     position: usize,
@@ -92,10 +224,78 @@ const LITERAL_BITS: usize = 15;
 const DISTANCE_BITS: usize = 15;
 /// Extra bits of the length codes 257 to 285 and of the distance codes 0 to 29.
 const LENGTH_EXTRA: [u8; 29] = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0];
+/// The smallest length of each length code.
+const LENGTH_BASE: [u16; 29] =
+    [3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258];
 const DISTANCE_EXTRA: [u8; 30] =
     [0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13];
 /// The order in which a header gives the lengths of the code length code.
 const ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
+
+/// The lengths of the two codes of a block: literals and lengths, then distances.
+struct Codes {
+    lengths: [u8; 288 + 32],
+    split: usize,
+    end: usize,
+}
+
+impl Codes {
+    fn literals(&self) -> &[u8] {
+        &self.lengths[..self.split]
+    }
+
+    fn distances(&self) -> &[u8] {
+        &self.lengths[self.split..self.end]
+    }
+
+    fn fixed() -> Codes {
+        let mut lengths = [8; 288 + 32];
+        lengths[144..256].fill(9);
+        lengths[256..280].fill(7);
+        lengths[288..].fill(5);
+        Codes { lengths, split: 288, end: 320 }
+    }
+
+    /// Reads the codes of a dynamic block, behind BTYPE.
+    fn read(bits: &mut Bits<'_>) -> Option<Codes> {
+        let split = bits.take(5) + 257;
+        let end = split + bits.take(5) + 1;
+        let count = bits.take(4) + 4;
+        let mut lengths = [0; 19];
+        for place in &ORDER[..count] {
+            lengths[*place] = bits.take(3) as u8;
+        }
+        // An entry holds the symbol above the bits of its code.
+        let mut table = [0_u8; 128];
+        let width = fill(&mut table, &lengths, |symbol, length| Some((symbol << 3) as u8 | length))?;
+        let mut lengths = [0; 288 + 32];
+        let mut filled = 0;
+        while filled < end {
+            let entry = table[bits.peek() as usize & ((1 << width) - 1)];
+            if entry == 0 || bits.position > bits.stream.len() * 8 {
+                return None;
+            }
+            bits.position += usize::from(entry & 7);
+            let (value, times) = match entry >> 3 {
+                16 => (*lengths[..filled].last()?, bits.take(2) + 3),
+                17 => (0, bits.take(3) + 3),
+                18 => (0, bits.take(7) + 11),
+                length => (length, 1),
+            };
+            lengths.get_mut(filled..filled + times)?.fill(value);
+            filled += times;
+        }
+        (filled == end).then_some(Codes { lengths, split, end })
+    }
+
+    /// Whether both codes leave no bit pattern unused, as the compressor's always do.
+    fn are_complete(&self) -> bool {
+        let room = |lengths: &[u8]| -> u32 {
+            lengths.iter().filter(|length| **length > 0).map(|length| 1 << 15 >> u32::from(*length)).sum()
+        };
+        room(self.literals()) == 1 << 15 && room(self.distances()) == 1 << 15
+    }
+}
 
 /// What follows a literal or length symbol.
 const LITERAL: u8 = 0x40;
@@ -123,57 +323,16 @@ impl Default for Tables {
 }
 
 impl Tables {
-    fn build(&mut self, literals: &[u8], distances: &[u8]) -> Option<()> {
-        self.literal_bits = fill(&mut self.literals, literals, |symbol, length| match symbol {
+    fn build(&mut self, codes: &Codes) -> Option<()> {
+        self.literal_bits = fill(&mut self.literals, codes.literals(), |symbol, length| match symbol {
             0..256 => Some(length | LITERAL),
             256 => Some(length | END_OF_BLOCK),
             _ => LENGTH_EXTRA.get(symbol - 257).map(|extra| length + extra),
         })?;
-        self.distance_bits = fill(&mut self.distances, distances, |symbol, length| {
+        self.distance_bits = fill(&mut self.distances, codes.distances(), |symbol, length| {
             DISTANCE_EXTRA.get(symbol).map(|extra| length + extra)
         })?;
         Some(())
-    }
-
-    fn fixed(&mut self) {
-        let mut lengths = [8; 288];
-        lengths[144..256].fill(9);
-        lengths[256..280].fill(7);
-        // These lengths are a complete code.
-        let _ = self.build(&lengths, &[5; 32]);
-    }
-
-    fn dynamic(&mut self, bits: &mut Bits<'_>) -> Option<()> {
-        let literals = bits.take(5) + 257;
-        let distances = bits.take(5) + 1;
-        let count = bits.take(4) + 4;
-        let mut lengths = [0; 19];
-        for place in &ORDER[..count] {
-            lengths[*place] = bits.take(3) as u8;
-        }
-        // An entry holds the symbol above the bits of its code.
-        let mut table = [0; 128];
-        let width = fill(&mut table, &lengths, |symbol, length| Some((symbol << 3) as u8 | length))?;
-        let mut lengths = [0; 288 + 32];
-        let mut filled = 0;
-        while filled < literals + distances {
-            let entry = table[bits.peek() as usize & ((1 << width) - 1)];
-            if entry == 0 || bits.position > bits.stream.len() * 8 {
-                return None;
-            }
-            bits.position += usize::from(entry & 7);
-            let (value, times) = match entry >> 3 {
-                16 => (*lengths[..filled].last()?, bits.take(2) + 3),
-                17 => (0, bits.take(3) + 3),
-                18 => (0, bits.take(7) + 11),
-                length => (length, 1),
-            };
-            lengths.get_mut(filled..filled + times)?.fill(value);
-            filled += times;
-        }
-        let (literal_lengths, rest) = lengths.split_at(literals);
-        (filled == literals + distances).then_some(())?;
-        self.build(literal_lengths, &rest[..distances])
     }
 
     /// Moves `bits` behind the end of the block.
@@ -215,7 +374,7 @@ impl Tables {
 
 /// Fills `table` for the canonical code with these lengths and gives the number of bits that index it. `entry` makes
 /// the entry of a symbol and its length, `None` for a symbol that must not occur. `None` when the lengths are no code.
-fn fill(table: &mut [u8], lengths: &[u8], entry: impl Fn(usize, u8) -> Option<u8>) -> Option<usize> {
+fn fill<T: Copy + Default>(table: &mut [T], lengths: &[u8], entry: impl Fn(usize, u8) -> Option<T>) -> Option<usize> {
     let mut counts = [0_u32; 16];
     for length in lengths {
         counts[usize::from(*length)] += 1;
@@ -232,7 +391,7 @@ fn fill(table: &mut [u8], lengths: &[u8], entry: impl Fn(usize, u8) -> Option<u8
         }
     }
     let table = table.get_mut(..1 << width)?;
-    table.fill(0);
+    table.fill(T::default());
     for (symbol, length) in lengths.iter().enumerate().filter(|(_, length)| **length > 0) {
         let code = next[usize::from(*length)];
         next[usize::from(*length)] += 1;

@@ -170,3 +170,68 @@ pub(crate) fn end(entries: u64, offset: u64, size: u64) -> Vec<u8> {
     bytes.u32(narrow(size)).u32(narrow(offset)).u16(0);
     bytes.0
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::*;
+
+    fn date(epoch: u64) -> (u16, u16, u16, u16, u16, u16) {
+        let DosTime { date, time } = DosTime::from_epoch(epoch);
+        (1980 + (date >> 9), date >> 5 & 15, date & 31, time >> 11, time >> 5 & 63, (time & 31) * 2)
+    }
+
+    #[test]
+    fn times_are_civil_and_clamped() {
+        assert_eq!(date(0), (1980, 1, 1, 0, 0, 0));
+        assert_eq!(date(951_782_400), (2000, 2, 29, 0, 0, 0));
+        assert_eq!(date(1_795_238_399), (2026, 11, 21, 5, 19, 58));
+        assert_eq!(date(4_107_542_400), (2100, 3, 1, 0, 0, 0));
+        assert_eq!(date(u64::MAX), (2107, 12, 31, 23, 59, 58));
+    }
+
+    /// A ZIP file whose member begins behind a hole of `hole` bytes.
+    fn write(path: &Path, hole: u64, large: bool) {
+        let data = b"hello";
+        let header = Header {
+            name: "größe.txt",
+            executable: true,
+            method: Method::Stored,
+            crc32: crc32fast::hash(data),
+            size: 5,
+            compressed: 5,
+            offset: hole,
+            large,
+        };
+        let time = DosTime::from_epoch(0);
+        let central = header.central(time);
+        let mut file = fs_err::File::create(path).unwrap();
+        file.seek(SeekFrom::Start(hole)).unwrap();
+        let local = header.local(time);
+        file.write_all(&local).unwrap();
+        file.write_all(data).unwrap();
+        file.write_all(&central).unwrap();
+        file.write_all(&end(1, hole + local.len() as u64 + 5, central.len() as u64)).unwrap();
+    }
+
+    #[test]
+    fn other_programs_read_64_bit_fields() {
+        let folder = tempfile::tempdir().unwrap();
+        for (hole, large) in [(0, false), (0, true), (0x1_0000_0010, false), (0x1_0000_0010, true)] {
+            let path = folder.path().join("x.zip");
+            write(&path, hole, large);
+            let script = "import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); i = z.infolist()[0]; \
+                          print(i.filename, z.read(i).decode(), oct(i.external_attr >> 16), i.date_time[0], z.testzip())";
+            let output = Command::new("python3").args(["-X", "utf8", "-c", script]).arg(&path).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(text, "größe.txt hello 0o100755 1980 None\n", "{}", String::from_utf8_lossy(&output.stderr));
+            let mut archive = zip::ZipArchive::new(fs_err::File::open(&path).unwrap()).unwrap();
+            let mut read = String::new();
+            archive.by_name("größe.txt").unwrap().read_to_string(&mut read).unwrap();
+            assert_eq!(read, "hello");
+        }
+    }
+}
