@@ -8,7 +8,7 @@ use artifact::Error;
 use artifact::archive::{self, Compression, WriteOptions, Written};
 use report::{Exit, Hint as _, Silent};
 
-use crate::fixture::{Artifact, Impatient, names, noise, rich};
+use crate::fixture::{Artifact, Impatient, names, noise, rich, snapshot};
 
 const BOTH: [Compression; 2] = [Compression::Zstd, Compression::Xz];
 
@@ -192,4 +192,28 @@ fn an_interruption_keeps_the_last_archive() {
     }
     let after = archive::write(&plan, &Impatient::after(1000)).unwrap();
     assert_ne!(after[0].digest, before.digest);
+}
+
+#[test]
+fn archives_of_python_are_read() {
+    let temporary = tempfile::tempdir().unwrap();
+    let artifact = rich(&temporary.path().join("in"), false);
+    let archive = temporary.path().join("core_lib_generic.tar.xz");
+    // As TheRock does it: the manifest, then every entry for itself, in no particular order.
+    let script = r"
+import os, sys, tarfile
+root, output = sys.argv[1:]
+with tarfile.open(output, 'x:xz', preset=0) as archive:
+    archive.add(os.path.join(root, 'artifact_manifest.txt'), arcname='artifact_manifest.txt')
+    for basedir in ['core/stage', 'other/stage']:
+        for directory, directories, files in os.walk(os.path.join(root, basedir), topdown=False):
+            for name in directories + files:
+                path = os.path.join(directory, name)
+                archive.add(path, arcname=os.path.relpath(path, root), recursive=False)
+";
+    let python = Command::new("python3").args(["-c", script]).arg(&artifact.root).arg(&archive).output().unwrap();
+    assert!(python.status.success(), "{}", String::from_utf8_lossy(&python.stderr));
+    let unpacked = temporary.path().join("unpacked");
+    archive::unpack(&archive, &unpacked, &Silent).unwrap();
+    assert_eq!(snapshot(&unpacked), snapshot(&artifact.root));
 }

@@ -1,6 +1,5 @@
 //! Artifact directories and archives made by code.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -206,19 +205,19 @@ impl Reporter for Impatient {
 pub(crate) struct Recorder {
     pub(crate) warnings: Mutex<Vec<String>>,
     pub(crate) stages: Mutex<Vec<String>>,
-    open: Mutex<Cell<bool>>,
+    open: Mutex<bool>,
 }
 
 impl Reporter for Recorder {
     fn begin(&self, stage: &str, _total: Option<u64>, _unit: Unit) {
-        assert!(!self.open.lock().unwrap().replace(true), "{stage} begins inside another stage");
+        assert!(!std::mem::replace(&mut *self.open.lock().unwrap(), true), "{stage} begins inside another stage");
         self.stages.lock().unwrap().push(stage.to_owned());
     }
     fn advance(&self, _amount: u64) {
-        assert!(self.open.lock().unwrap().get(), "progress outside a stage");
+        assert!(*self.open.lock().unwrap(), "progress outside a stage");
     }
     fn end(&self) {
-        assert!(self.open.lock().unwrap().replace(false), "a stage ends that did not begin");
+        assert!(std::mem::replace(&mut *self.open.lock().unwrap(), false), "a stage ends that did not begin");
     }
     fn warn(&self, message: &str) {
         self.warnings.lock().unwrap().push(message.to_owned());
