@@ -429,8 +429,9 @@ impl Rewriter<'_> {
 
     /// Carries the sections and segments in a range along with it.
     fn relocate(&mut self, range: &Move) {
+        let end = range.offset + range.length;
         let inside = |offset: u64, length: u64| {
-            length > 0 && offset >= range.offset && offset + length <= range.offset + range.length
+            length > 0 && offset >= range.offset && offset.checked_add(length).is_some_and(|last| last <= end)
         };
         for (index, section) in self.image.sections.iter_mut().enumerate() {
             if section.is_allocated() && inside(section.offset, section.file_size()) {
