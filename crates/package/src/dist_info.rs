@@ -140,7 +140,8 @@ impl Promise {
                         text: self.requirement(logical, Some(target)),
                         marker: self.marker(target).map(str::to_owned),
                     };
-                    extras.push((format!("{logical}-{target}"), vec![requirement.clone()]));
+                    // Names of extras are normalised (PEP 685); the distribution keeps its spelling.
+                    extras.push((format!("{logical}-{}", target.to_lowercase()), vec![requirement.clone()]));
                     all.push(requirement);
                 }
                 extras.push((format!("{logical}-all"), all));

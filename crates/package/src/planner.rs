@@ -51,10 +51,20 @@ pub fn plan(request: &Request, catalog: &Catalog, reporter: &dyn Reporter) -> Re
         natures: natures(catalog, reporter)?,
         licenses: Licenses::collect(catalog, &manifest)?,
         provided: Provided::of(&manifest),
+        manifest: (version != manifest.rocm_package_version).then(|| renamed(manifest, &version)),
         targets: wanted,
         version,
     };
     planner.plan()
+}
+
+/// The manifest's text with another version: what is installed must say one version everywhere.
+fn renamed(mut manifest: Manifest, version: &str) -> String {
+    let digits = |character: char| character.is_ascii_digit() || character == '.';
+    let release = version.split(|character| !digits(character)).next().unwrap_or_default().trim_end_matches('.');
+    manifest.rocm_version = Some(release.to_owned());
+    version.clone_into(&mut manifest.rocm_package_version);
+    manifest.to_json()
 }
 
 /// The shape the artifacts are made for: an import says so itself, a TheRock build by its flag.
@@ -151,6 +161,8 @@ struct Planner<'a> {
     natures: Natures,
     licenses: Licenses,
     provided: Provided,
+    /// Text of the manifest to ship when another version than the one it names was asked for.
+    manifest: Option<String>,
     targets: Vec<String>,
     version: String,
 }
@@ -527,6 +539,10 @@ impl Planner<'_> {
             let module = templates::device_module(target, &self.version);
             wheel.files.insert(format!("{package}/_device_{}.py", target.replace('-', "_")), PlannedFile::text(module));
         } else {
+            let manifest = format!("{package}/share/therock/therock_manifest.json");
+            if let (Some(text), Some(file)) = (&self.manifest, wheel.files.get_mut(&manifest)) {
+                *file = PlannedFile::text(text.clone());
+            }
             wheel.files.insert(format!("{package}/__init__.py"), PlannedFile::text(""));
             let tools = self.tools.of(population);
             let pure = self.add_python(&mut wheel, promise, set.family.as_deref(), target);

@@ -257,3 +257,14 @@ fn a_file_that_two_targets_share_goes_to_the_libraries() {
     let device = members(&wheel(&build, "rocm_sdk_device_gfx942"));
     assert!(!device.contains_key("_rocm_sdk_libraries/lib/rocblas/library/fallback.dat"));
 }
+
+#[test]
+fn another_version_is_in_the_manifest_too() {
+    let build = build();
+    let request = package::Request { version: Some("10.2.0rc1".into()), ..build.request() };
+    build.package(&request).unwrap();
+    let core = build.dist().join(build.dist_names().into_iter().find(|name| name.contains("core-10.2.0rc1")).unwrap());
+    let manifest = text(&core, "share/therock/therock_manifest.json");
+    assert!(manifest.contains(r#""rocm_package_version": "10.2.0rc1""#), "{manifest}");
+    assert!(manifest.contains(r#""rocm_version": "10.2.0""#) && manifest.contains("abc"), "{manifest}");
+}
