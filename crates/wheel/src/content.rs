@@ -160,15 +160,21 @@ impl ConcatReader {
         {
             return Ok(Arc::clone(reader));
         }
-        let reader = self.parts[index].content.open().map_err(|error| match self.parts[index].content.origin() {
-            Some(path) if !error.to_string().contains(&*path.to_string_lossy()) => {
-                io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
-            }
-            _ => error,
-        })?;
+        let content = &self.parts[index].content;
+        let reader = content.open().map_err(|error| named(content, error))?;
         let reader = Arc::new(reader);
         *last = Some((index, Arc::clone(&reader)));
         Ok(reader)
+    }
+}
+
+/// The error with the path of the part, which the whole cannot tell; fs_err may have put it in already.
+fn named(part: &dyn Content, error: io::Error) -> io::Error {
+    match part.origin() {
+        Some(path) if !error.to_string().contains(&*path.to_string_lossy()) => {
+            io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
+        }
+        _ => error,
     }
 }
 
@@ -182,7 +188,9 @@ impl ReadAt for ConcatReader {
             let left = part.content.size().saturating_sub(offset);
             let want = left.min((buffer.len() - done) as u64) as usize;
             if want > 0 {
-                self.part(index)?.read_exact_at(offset, &mut buffer[done..done + want])?;
+                let reader = self.part(index)?;
+                let window = &mut buffer[done..done + want];
+                reader.read_exact_at(offset, window).map_err(|error| named(&part.content, error))?;
                 done += want;
             }
             index += 1;

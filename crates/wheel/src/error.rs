@@ -53,6 +53,8 @@ pub enum Error {
         origin: Option<PathBuf>,
         /// Bytes that [`crate::Content::size`] announced.
         expected: u64,
+        /// How it showed.
+        source: io::Error,
     },
     /// A member name that must not be in an archive.
     #[error("member name `{name}` cannot be used: {reason}")]

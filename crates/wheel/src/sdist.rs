@@ -46,21 +46,35 @@ pub fn write_sdist(
     let path = output.join(format!("{stem}.tar.gz"));
     let raw = files.iter().map(|(_, _, content)| content.size()).sum();
     reporter.begin(&format!("writing {stem}.tar.gz"), Some(raw), Unit::Bytes);
+    let written = write_archive(&path, &stem, &files, options, reporter);
+    reporter.end();
+    written?.finish(files.len() as u64, raw)
+}
+
+type Files<'a> = [(&'a str, bool, &'a dyn Content)];
+
+fn write_archive(
+    path: &Path,
+    stem: &str,
+    files: &Files<'_>,
+    options: &WriteOptions,
+    reporter: &dyn Reporter,
+) -> Result<Output, Error> {
     let level = match options.level {
         Level::None => Compression::none(),
         Level::Fast => Compression::fast(),
         Level::Default => Compression::new(6),
         Level::Best => Compression::best(),
     };
-    let mut encoder = GzBuilder::new().mtime(0).operating_system(255).write(Output::create(&path)?, level);
+    let mut encoder = GzBuilder::new().mtime(0).operating_system(255).write(Output::create(path)?, level);
     let mut buffer = vec![0; WINDOW];
     let builder = TarBuilder::new(options.epoch);
-    for (name, executable, content) in &files {
+    for (name, executable, content) in files {
         if reporter.interrupted() {
-            return Err(Error::Interrupted { path });
+            return Err(Error::Interrupted { path: path.to_owned() });
         }
         let member = format!("{stem}/{name}");
-        let write = |source| Error::Write { path: path.clone(), member: Some((*name).to_owned()), source };
+        let write = |source| Error::Write { path: path.to_owned(), member: Some((*name).to_owned()), source };
         encoder.write_all(&builder.file_header(&member, *executable, content.size())).map_err(write)?;
         copy(*content, name, &mut buffer, |bytes| {
             reporter.advance(bytes.len() as u64);
@@ -68,11 +82,9 @@ pub fn write_sdist(
         })?;
         encoder.write_all(crate::tar::padding(content.size())).map_err(write)?;
     }
-    let write = |source| Error::Write { path: path.clone(), member: None, source };
+    let write = |source| Error::Write { path: path.to_owned(), member: None, source };
     encoder.write_all(&crate::tar::END).map_err(write)?;
-    let output = encoder.finish().map_err(write)?;
-    reporter.end();
-    output.finish(files.len() as u64, raw)
+    encoder.finish().map_err(write)
 }
 
 /// Gives the bytes of `content` to `sink` in windows.

@@ -122,3 +122,18 @@ fn a_growing_file_spoils_an_sdist_and_leaves_nothing() {
     assert!(error.to_string().contains("`input`"), "{error}");
     assert_eq!(fs_err::read_dir(&output).expect("list").count(), 0);
 }
+
+#[test]
+fn a_changed_part_of_a_tar_is_named() {
+    let folder = tempfile::tempdir().expect("folder");
+    let input = folder.path().join("input");
+    fs_err::write(&input, b"1234").expect("write");
+    let mut builder = TarBuilder::new(0);
+    builder.file("a", false, b"a".to_vec());
+    builder.file("b", false, FileContent::new(&input).expect("file"));
+    let tar = builder.finish();
+    fs_err::write(&input, b"12345").expect("write");
+    let mut whole = vec![0; tar.size() as usize];
+    let error = tar.open().expect("open").read_exact_at(0, &mut whole).expect_err("it grew");
+    assert!(error.to_string().contains("/input` has 5 bytes now"), "{error}");
+}

@@ -228,7 +228,7 @@ pub(crate) fn read_error(member: &str, content: &dyn Content, source: io::Error)
     let origin = content.origin().map(Path::to_owned);
     match source.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => {
-            Error::SizeChanged { member, origin, expected: content.size() }
+            Error::SizeChanged { member, origin, expected: content.size(), source }
         }
         _ => Error::Read { member, origin, source },
     }
