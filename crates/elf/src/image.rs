@@ -76,7 +76,7 @@ pub(crate) struct SectionHeader {
 
 impl SectionHeader {
     pub(crate) fn is_allocated(&self) -> bool {
-        self.flags & u64::from(elf::SHF_ALLOC.0) != 0
+        self.flags & elf::SHF_ALLOC.0 != 0
     }
 
     /// Bytes the section occupies in the file.
@@ -431,7 +431,7 @@ impl Image {
         let mut code = self
             .sections
             .iter()
-            .filter(|section| section.is_allocated() && section.flags & u64::from(elf::SHF_EXECINSTR.0) != 0)
+            .filter(|section| section.is_allocated() && section.flags & elf::SHF_EXECINSTR.0 != 0)
             .peekable();
         let without_code = code.peek().is_some() && code.all(|section| section.kind == elf::SHT_NOBITS.0);
         without_code

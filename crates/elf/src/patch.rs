@@ -201,7 +201,7 @@ impl<R: ReadAt> ReadAt for Patched<R> {
             let length = (extent.length - skip).min(buffer.len() as u64) as usize;
             match &extent.content {
                 Content::Bytes(bytes) => {
-                    buffer[..length].copy_from_slice(&bytes[skip as usize..skip as usize + length])
+                    buffer[..length].copy_from_slice(&bytes[skip as usize..skip as usize + length]);
                 }
                 Content::Original(from) => return self.original.read_at(from + skip, &mut buffer[..length]),
                 Content::Zero => buffer[..length].fill(0),

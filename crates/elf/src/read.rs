@@ -169,7 +169,7 @@ fn sections(image: &Image) -> Vec<Section> {
 /// ET_DYN is both: a program has DF_1_PIE or, from older linkers, an interpreter and no SONAME (libc.so.6 has both).
 pub(crate) fn kind(image: &Image, has_interpreter: bool, has_soname: bool) -> Kind {
     let flags = image.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_FLAGS_1)).unwrap_or(0);
-    let is_pie = flags & u64::from(elf::DF_1_PIE.0) != 0;
+    let is_pie = flags & elf::DF_1_PIE.0 != 0;
     match elf::FileType(image.file_type) {
         elf::ET_REL => Kind::Relocatable,
         elf::ET_EXEC | elf::ET_DYN if image.has_no_content() => Kind::DebugOnly,

@@ -2,6 +2,7 @@
 //!
 //! `ROCWHEEL_REAL_DEBS=FOLDER cargo test -p elf --features real --test real -- --nocapture`, where FOLDER holds .deb
 //! files that need nothing outside of it and the system. Debian packages: gcc, binutils, dpkg.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stderr, reason = "the counts are the result")]
 
 use std::collections::BTreeSet;

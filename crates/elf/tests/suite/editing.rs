@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use elf::{Edit, Elf, NeededEdit, Outcome, SearchPath, edit_file};
 
-use crate::fixtures::{Try, Workshop, forget_sections};
+use crate::fixtures::{Try, Workshop, forget_sections, readelf};
 
 /// Everything at once. Afterwards the file finds its libraries in `deps/` only.
 fn first_edit() -> Edit {
@@ -44,7 +44,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    fn edit(&self, file: &Path, edit: &Edit) {
+    fn edit(file: &Path, edit: &Edit) {
         let outcome = edit_file(file, edit).unwrap_or_else(|error| panic!("{}: {error:?}", file.display()));
         assert_eq!(outcome, Outcome::Changed, "{}", file.display());
         assert_eq!(edit_file(file, edit).unwrap(), Outcome::Unchanged, "{}: the same edit again", file.display());
@@ -63,7 +63,7 @@ impl Case<'_> {
         assert!(
             found.version_needs.iter().any(|need| need.library == "librenamed.so.1" && need.versions == ["FIRST_1.0"])
         );
-        let (said, complaints) = self.workshop.readelf(file);
+        let (said, complaints) = readelf(file);
         assert_eq!(complaints, self.complaints, "{}", file.display());
         let quoted = |tag: &str, label: &str, value: &str| {
             let mut lines = said.lines().filter(|line| line.contains(tag));
@@ -91,7 +91,7 @@ impl Case<'_> {
     /// The whole life of an edited file. `strip`: the tools that rewrite it in between.
     fn live(&self, strips: &[&[&str]]) {
         let before = fs_err::metadata(&self.file).unwrap().len();
-        self.edit(&self.file, &first_edit());
+        Self::edit(&self.file, &first_edit());
         let needed = ["librenamed.so.1", "libsecond.so", "libadded.so"];
         self.check(&self.file, "$ORIGIN/deps", &needed);
         self.answers(&self.file, "after the edit");
@@ -99,7 +99,7 @@ impl Case<'_> {
         assert!(once - before < self.growth, "{} grew from {before} to {once}", self.file.display());
 
         let again = self.copy("again");
-        self.edit(&again, &second_edit());
+        Self::edit(&again, &second_edit());
         let path = "$ORIGIN/deps:/nowhere/of/importance";
         self.check(&again, path, &needed[..2]);
         self.answers(&again, "after the second edit");
@@ -113,7 +113,7 @@ impl Case<'_> {
             self.workshop.tool(tool[0], &arguments);
             self.check(&stripped, "$ORIGIN/deps", &needed);
             self.answers(&stripped, &format!("after {tool:?}"));
-            self.edit(&stripped, &second_edit());
+            Self::edit(&stripped, &second_edit());
             self.check(&stripped, path, &needed[..2]);
             self.answers(&stripped, &format!("after {tool:?} and another edit"));
             self.workshop.tool(tool[0], &arguments);
@@ -132,7 +132,7 @@ fn live(workshop: &Workshop, name: &str, how: Try, arguments: &[&str], strips: &
 
 fn live_file(workshop: &Workshop, file: PathBuf, how: Try, strips: &[&[&str]], growth: u64) {
     workshop.answer(&file, how, Some("original")).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    let complaints = workshop.readelf(&file).1;
+    let complaints = readelf(&file).1;
     Case { workshop, file, how, complaints, growth }.live(strips);
 }
 

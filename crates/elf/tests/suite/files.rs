@@ -7,7 +7,7 @@ use elf::{Edit, Elf, Error, NeededEdit, Outcome, Patched, SearchPath, SearchPath
 use positioned_io::ReadAt;
 
 use crate::editing::read;
-use crate::fixtures::{Try, Workshop};
+use crate::fixtures::{Try, Workshop, readelf};
 
 fn set(entries: &[&str]) -> Edit {
     let entries = entries.iter().map(|&entry| entry.to_owned()).collect();
@@ -166,7 +166,7 @@ fn removing_a_versioned_library() {
                 let found = read(&file);
                 assert_eq!(found.version_needs.len(), kept, "{linker} {}", file.display());
                 assert!(found.version_needs.iter().all(|need| need.library != "libfirst.so"));
-                assert_eq!(workshop.readelf(&file).1, "", "{linker} {} {round}", file.display());
+                assert_eq!(readelf(&file).1, "", "{linker} {} {round}", file.display());
                 workshop.answer(&file, Try::Library, None).unwrap_or_else(|error| panic!("{linker} {round}: {error}"));
                 workshop.tool("strip", &[file.to_str().unwrap()]);
             }

@@ -154,14 +154,6 @@ impl Workshop {
         let output = command.output().map_err(|error| error.to_string())?;
         if output.status.success() && output.stdout == b"42\n" { Ok(()) } else { Err(text(&output)) }
     }
-
-    /// What `readelf` says of a file, and what it complains of.
-    pub(crate) fn readelf(&self, file: &Path) -> (String, String) {
-        let output =
-            Command::new("readelf").args(["-l", "-S", "-d", "-V", "-n", "-W"]).arg(file).env("LC_ALL", "C").output();
-        let output = output.expect("readelf is needed for this test");
-        (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned())
-    }
 }
 
 fn text(output: &Output) -> String {
@@ -175,4 +167,12 @@ pub(crate) fn forget_sections(file: &Path) {
     bytes[0x28..0x30].fill(0);
     bytes[0x3a..0x40].fill(0);
     fs_err::write(file, bytes).unwrap();
+}
+
+/// What `readelf` says of a file, and what it complains of.
+pub(crate) fn readelf(file: &Path) -> (String, String) {
+    let output =
+        Command::new("readelf").args(["-l", "-S", "-d", "-V", "-n", "-W"]).arg(file).env("LC_ALL", "C").output();
+    let output = output.expect("readelf is needed for this test");
+    (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned())
 }

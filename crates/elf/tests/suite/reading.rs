@@ -6,7 +6,7 @@ use elf::{Edit, Elf, Error, Kind, SearchPath, is_pe};
 use positioned_io::ReadAt;
 
 use crate::editing::read;
-use crate::fixtures::Workshop;
+use crate::fixtures::{Workshop, readelf};
 
 fn rpath(entry: &str) -> Edit {
     Edit { search_path: Some(SearchPath::Set(vec![entry.to_owned()])), ..Edit::default() }
@@ -65,7 +65,7 @@ fn headers_agree_with_readelf() {
     assert_eq!(found.needed, ["libfirst.so", "libsecond.so", "libc.so.6", "ld-linux-x86-64.so.2"]);
     assert_eq!(found.version_definitions, ["ANSWER_1.0", "ANSWER_2.0"]);
     assert_eq!(found.version_needs[0].versions, ["FIRST_1.0"]);
-    let (said, _) = workshop.readelf(&file);
+    let (said, _) = readelf(&file);
     let hexadecimal: String = found.build_id.unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
     assert!(said.contains(&format!("Build ID: {hexadecimal}")));
     for section in &found.sections {
