@@ -55,11 +55,11 @@ fn directory(path: &str) -> &str {
 /// Follows everything that is needed. `names` are the names of the sources.
 pub(super) fn resolve(unpacked: &Unpacked, names: &[String]) -> Result<Resolution, Error> {
     let files = &unpacked.files;
-    for file in files {
-        if let Some(elf) = file.elf.as_ref().filter(|elf| matches!(elf.kind, Kind::Executable | Kind::SharedLibrary)) {
-            if elf.machine != EM_X86_64 && elf.machine != EM_AMDGPU && !file.system {
-                return Err(Error::Machine { path: file.place.path.clone(), machine: elf.machine });
-            }
+    for file in files.iter().filter(|file| !file.system) {
+        let linked = |elf: &&Box<Elf>| matches!(elf.kind, Kind::Executable | Kind::SharedLibrary);
+        let machine = file.elf.as_ref().filter(linked).map(|elf| elf.machine);
+        if let Some(machine) = machine.filter(|machine| ![EM_X86_64, EM_AMDGPU].contains(machine)) {
+            return Err(Error::Machine { path: file.place.path.clone(), machine });
         }
     }
     let providers = providers(unpacked, names)?;

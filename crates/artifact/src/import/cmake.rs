@@ -19,12 +19,14 @@ use super::table::Table;
 
 /// Whether a file (flattened path) is one these rules are for.
 pub(super) fn is_candidate(path: &str) -> bool {
-    let extension = path.rsplit('.').next().unwrap_or_default();
-    match extension {
-        "cmake" => path.contains("/cmake/"),
-        "pc" => path.contains("/pkgconfig/"),
-        _ => false,
+    match path.rsplit('.').next() {
+        Some("cmake") => path.contains("/cmake/"),
+        _ => is_pkg_config(path),
     }
+}
+
+fn is_pkg_config(path: &str) -> bool {
+    path.rsplit('.').next() == Some("pc") && path.contains("/pkgconfig/")
 }
 
 /// The text of the file that was at `input` and goes to `path` in the flattened tree.
@@ -33,7 +35,7 @@ pub(super) fn rewrite(table: &Table, input: &str, path: &str, text: &str) -> Str
     let depth = |path: &str| path.matches('/').count();
     let old = depth(input) - if prefix.is_empty() { 0 } else { depth(prefix) + 1 };
     let new = depth(path);
-    if path.ends_with(".pc") {
+    if is_pkg_config(path) {
         return pkg_config(table, prefix, new, text);
     }
     let here = format!("${{CMAKE_CURRENT_LIST_DIR}}{}", "/..".repeat(new));
@@ -120,11 +122,11 @@ fn drop_original_prefix(text: &str) -> String {
 
 /// Rule 2, second half: `set(X "/usr")` and `set(X "/usr/lib/llvm-17/lib/clang/17")` for prefix variables.
 fn absolute_prefix(table: &Table, prefix: &str, here: &str, text: &str) -> String {
+    static SET: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r#"set\((\w*PREFIX\w*)\s+"/([^"$]+)"\)"#).expect("a constant expression"));
     if prefix.is_empty() {
         return text.to_owned();
     }
-    static SET: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r#"set\((\w*PREFIX\w*)\s+"/([^"$]+)"\)"#).expect("a constant expression"));
     SET.replace_all(text, |found: &Captures<'_>| {
         let inside = found[2] == *prefix || found[2].starts_with(&format!("{prefix}/"));
         if !inside {

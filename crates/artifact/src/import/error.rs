@@ -128,6 +128,16 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
+    /// The disk is too small.
+    #[error("`{path}` has {free} bytes free, but the packages take {needed}")]
+    Space {
+        /// The directory that holds the output.
+        path: PathBuf,
+        /// Bytes on disk, as the packages announce them.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
     /// Another run works on the same output.
     #[error("another run is writing to the output `{path}`")]
     Locked {
@@ -160,6 +170,7 @@ impl fmt::Display for MissingList<'_> {
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         let text = match self {
+            Self::Space { .. } => "make room on the disk, or choose another output",
             Self::Io(source) if source.kind() == io::ErrorKind::StorageFull => "make room on the disk and run it again",
             Self::Package { .. } | Self::Damaged { .. } => {
                 "download the file again; it is incomplete or no such archive"

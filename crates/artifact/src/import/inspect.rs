@@ -49,7 +49,7 @@ pub(super) fn inspect(path: &Path, name: &str) -> Result<Option<(Elf, Inspected)
     }
     let mut mentions = BTreeSet::new();
     for section in elf.sections.iter().filter(|section| is_data(section)) {
-        collect_mentions(reader, section, &mut mentions)?;
+        collect_mentions(reader, section, &mut mentions);
     }
     Ok(Some((elf, Inspected { targets, mentions })))
 }
@@ -63,7 +63,7 @@ fn is_data(section: &Section) -> bool {
     has_bytes(section) && (name.starts_with(".rodata") || name.starts_with(".data"))
 }
 
-fn collect_mentions(reader: &dyn ReadAt, section: &Section, mentions: &mut BTreeSet<String>) -> Result<(), Error> {
+fn collect_mentions(reader: &dyn ReadAt, section: &Section, mentions: &mut BTreeSet<String>) {
     static NAME: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"lib[A-Za-z0-9_+-]+\.so(?:\.[0-9]+)*").expect("a constant expression"));
     let mut buffer = vec![0; WINDOW.min(section.size) as usize];
@@ -72,7 +72,7 @@ fn collect_mentions(reader: &dyn ReadAt, section: &Section, mentions: &mut BTree
         let length = WINDOW.min(section.size - position) as usize;
         // A section header that lies about its size is the loader's business, not ours.
         let Ok(()) = reader.read_exact_at(section.offset.saturating_add(position), &mut buffer[..length]) else {
-            return Ok(());
+            return;
         };
         let found = NAME.find_iter(&buffer[..length]);
         mentions.extend(found.map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()));
@@ -81,5 +81,4 @@ fn collect_mentions(reader: &dyn ReadAt, section: &Section, mentions: &mut BTree
         }
         position += WINDOW - OVERLAP;
     }
-    Ok(())
 }

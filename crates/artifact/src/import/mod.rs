@@ -139,6 +139,7 @@ pub fn plan(source: &ImportSource, options: &ImportOptions, reporter: &dyn Repor
 /// Everything [`Error`] lists; nothing is left behind and an output that was there stays as it was.
 pub fn execute(plan: &ImportPlan, reporter: &dyn Reporter) -> Result<ImportReport, Error> {
     let staging = Staging::new(&plan.options.output)?;
+    staging.reserve(plan.installed)?;
     let report = fill(plan, staging.root(), reporter)?;
     staging.commit()?;
     Ok(report)
@@ -249,7 +250,7 @@ fn plan_debs(paths: &[PathBuf], options: &ImportOptions, reporter: &dyn Reporter
     Ok(ImportPlan {
         schema: SCHEMA,
         kind: SourceKind::Deb,
-        version: version_of(sources.iter().map(|planned| &planned.source)),
+        version: version_of(&sources),
         sources,
         left_out: Vec::new(),
         installed,
@@ -272,11 +273,11 @@ fn planned(control: Control) -> Source {
 }
 
 /// The version of a set of packages: ROCm's own when there is a package for it, else the HIP runtime's.
-fn version_of<'a>(sources: impl Iterator<Item = &'a Source> + Clone) -> String {
-    let of = |prefix: &'static str| {
-        let mut found =
-            sources.clone().filter(move |source| source.name.starts_with(prefix) && !source.name.ends_with("-dev"));
-        found.next().map(|source| deb::upstream(&source.version))
+fn version_of(sources: &[PlannedSource]) -> String {
+    let of = |prefix: &str| {
+        let mut sources = sources.iter().map(|planned| &planned.source);
+        let found = sources.find(|source| source.name.starts_with(prefix) && !source.name.ends_with("-dev"));
+        found.map(|source| deb::upstream(&source.version))
     };
     let version = of("rocm-core").or_else(|| of("libamdhip64-")).or_else(|| of("hip-runtime-")).unwrap_or_default();
     version.split('.').take(3).collect::<Vec<_>>().join(".")
@@ -319,7 +320,8 @@ impl Visitor for Feed<'_> {
     }
 
     fn symlink(&mut self, path: &str, target: &str) -> Result<(), Error> {
-        self.unpacker.symlink(self.source, self.belongs, path, target)
+        self.unpacker.symlink(self.source, self.belongs, path, target);
+        Ok(())
     }
 
     fn hard_link(&mut self, path: &str, target: &str) -> Result<(), Error> {

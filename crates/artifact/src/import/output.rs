@@ -38,6 +38,20 @@ impl Staging {
         Ok(Self { output, tree, lock })
     }
 
+    /// Checks that `needed` bytes fit on the disk.
+    ///
+    /// # Errors
+    /// [`Error::Space`].
+    pub(super) fn reserve(&self, needed: u64) -> Result<(), Error> {
+        let disk = rustix::fs::statvfs(self.root()).map_err(io::Error::from)?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        if needed > free {
+            let path = self.output.parent().unwrap_or(&self.output).to_owned();
+            return Err(Error::Space { path, needed, free });
+        }
+        Ok(())
+    }
+
     /// Where to write.
     pub(super) fn root(&self) -> &Path {
         self.tree.path()
@@ -113,6 +127,15 @@ mod tests {
         assert!(matches!(Staging::new(&output), Err(Error::Locked { .. })));
         drop(staging);
         assert_eq!(fs_err::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_disk_that_is_too_small_is_said_before_anything_is_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let staging = Staging::new(&directory.path().join("out")).unwrap();
+        staging.reserve(1).unwrap();
+        let error = staging.reserve(u64::MAX).unwrap_err();
+        assert!(error.to_string().contains("but the packages take 18446744073709551615"), "{error}");
     }
 
     #[test]

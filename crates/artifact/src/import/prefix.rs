@@ -25,12 +25,16 @@ use crate::dlopen::DlopenTable;
 /// Below the root that holds a prefix.
 const DPKG: &str = "var/lib/dpkg";
 
+/// What a private prefix has instead of a source package.
+const TREE: &str = "prefix";
+
 /// Plans the import of `prefix`.
 pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan, Error> {
     let prefix = fs_err::canonicalize(prefix)?;
-    let root = root_of(&prefix);
-    let dpkg = root.as_deref().map(Dpkg::read).transpose()?.unwrap_or_default();
     let shared = prefix.ends_with("usr");
+    let root =
+        if shared { prefix.parent().filter(|root| has_dpkg(root)).map(Path::to_owned) } else { root_of(&prefix) };
+    let dpkg = root.as_deref().map(Dpkg::read).transpose()?.unwrap_or_default();
     let mut sources = Vec::new();
     let mut libraries = Libraries::default();
     let version;
@@ -38,14 +42,14 @@ pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan,
         let root = root.as_deref().filter(|_| !dpkg.packages.is_empty());
         let root = root.ok_or_else(|| empty(&prefix, "a shared prefix needs dpkg's database to tell ROCm's files"))?;
         for package in dpkg.packages.values().filter(|package| is_rocm(&package.control)) {
-            let files = package.files(root)?;
+            let files = package.files()?;
             libraries.add_files(root, &files)?;
-            sources.push(installed(package, &prefix, files));
+            sources.push(installed(package, root, files));
         }
         if sources.is_empty() {
             return Err(empty(&prefix, "no package of ROCm is installed in it"));
         }
-        version = version_of(sources.iter().map(|planned| &planned.source));
+        version = version_of(&sources);
     } else {
         let files = tree(&prefix)?;
         libraries.add_files(&prefix, &files)?;
@@ -62,7 +66,7 @@ pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan,
     let taken = libraries.close(&root, &dpkg)?;
     for package in taken.iter().filter_map(|name| dpkg.packages.get(name)).filter(|package| !is_rocm(&package.control))
     {
-        sources.push(installed(package, &root, package.files(&root)?));
+        sources.push(installed(package, &root, package.files()?));
     }
     let left_out = if shared { left_out(&dpkg, &sources) } else { Vec::new() };
     if shared {
@@ -83,22 +87,16 @@ pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan,
 
 /// Copies what the plan names.
 pub(super) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), Error> {
-    let shared_root = |planned: &PlannedSource| root_of(&planned.path).unwrap_or_else(|| planned.path.clone());
-    let jobs: Vec<(usize, PathBuf, Belongs, &str)> = plan
+    let jobs: Vec<(usize, &Path, Belongs, &str)> = plan
         .sources
         .iter()
         .enumerate()
         .flat_map(|(index, planned)| {
-            let tree = planned.source.artifact.is_none() && index == 0 && !planned.path.ends_with("usr");
-            let (base, belongs) = if tree && planned.source.source == "prefix" {
-                (planned.path.clone(), Belongs::ByPath)
-            } else {
-                (shared_root(planned), belongs(&planned.source))
-            };
-            planned.files.iter().map(move |file| (index, base.clone(), belongs, file.as_str()))
+            let belongs = if planned.source.source == TREE { Belongs::ByPath } else { belongs(&planned.source) };
+            planned.files.iter().map(move |file| (index, planned.path.as_path(), belongs, file.as_str()))
         })
         .collect();
-    jobs.into_par_iter().try_for_each(|(source, base, belongs, path)| take(unpacker, source, &base, belongs, path))
+    jobs.into_par_iter().try_for_each(|(source, base, belongs, path)| take(unpacker, source, base, belongs, path))
 }
 
 fn take(unpacker: &Unpacker<'_>, source: usize, base: &Path, belongs: Belongs, path: &str) -> Result<(), Error> {
@@ -106,14 +104,16 @@ fn take(unpacker: &Unpacker<'_>, source: usize, base: &Path, belongs: Belongs, p
     let metadata = match fs_err::symlink_metadata(&full) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return unpacker.absent(source, path, "dpkg lists it, but it is not installed");
+            unpacker.absent(source, path, "dpkg lists it, but it is not installed");
+            return Ok(());
         }
         Err(error) => return Err(error.into()),
     };
     if metadata.is_symlink() {
         let target = fs_err::read_link(&full)?;
         let target = target.strip_prefix(base).map_or_else(|_| target.clone(), |rest| Path::new("/").join(rest));
-        return unpacker.symlink(source, belongs, path, &target.to_string_lossy());
+        unpacker.symlink(source, belongs, path, &target.to_string_lossy());
+        return Ok(());
     }
     if metadata.is_dir() {
         return Ok(());
@@ -129,7 +129,11 @@ fn take(unpacker: &Unpacker<'_>, source: usize, base: &Path, belongs: Belongs, p
 
 /// The nearest directory above the prefix that has a dpkg database.
 fn root_of(prefix: &Path) -> Option<PathBuf> {
-    prefix.ancestors().find(|directory| directory.join(DPKG).join("status").is_file()).map(Path::to_owned)
+    prefix.ancestors().find(|directory| has_dpkg(directory)).map(Path::to_owned)
+}
+
+fn has_dpkg(root: &Path) -> bool {
+    root.join(DPKG).join("status").is_file()
 }
 
 fn is_rocm(control: &Control) -> bool {
@@ -144,7 +148,7 @@ fn tree_source(name: String, version: &str) -> Source {
     Source {
         name,
         version: version.to_owned(),
-        source: "prefix".into(),
+        source: TREE.into(),
         source_version: version.to_owned(),
         sha256: None,
         size: 0,
@@ -242,7 +246,7 @@ impl Dpkg {
         }
         let mut libraries = BTreeMap::new();
         for (name, package) in &dpkg.packages {
-            for path in package.files(root)? {
+            for path in package.files()? {
                 let flat = Table::embedded().flatten(&path);
                 let library = flat.strip_prefix("lib/").filter(|name| !name.contains('/') && name.contains(".so"));
                 if let Some(library) = library {
@@ -256,9 +260,8 @@ impl Dpkg {
 }
 
 impl Package {
-    /// Paths relative to the root, without directories' names being told apart.
-    fn files(&self, root: &Path) -> Result<Vec<String>, Error> {
-        let _ = root;
+    /// Its files and links, relative to the root.
+    fn files(&self) -> Result<Vec<String>, Error> {
         let text = fs_err::read_to_string(&self.list)?;
         let paths = text.lines().map(|line| line.trim_start_matches('/').to_owned());
         let mut paths: Vec<String> = paths.filter(|path| !path.is_empty() && path != ".").collect();

@@ -127,7 +127,10 @@ impl<'a> Unpacker<'a> {
     pub(super) fn file(&self, incoming: &Incoming<'_>, content: &mut dyn Read) -> Result<(), Error> {
         self.count();
         let (place, system) = match self.decide(incoming.belongs, incoming.path) {
-            Decision::Skip(reason) => return self.skip(incoming.source, incoming.path, reason),
+            Decision::Skip(reason) => {
+                self.skip(incoming.source, incoming.path, reason);
+                return Ok(());
+            }
             Decision::Place { place, system, unknown } => {
                 if unknown {
                     self.state().unknown.push(place.path.clone());
@@ -158,7 +161,7 @@ impl<'a> Unpacker<'a> {
     }
 
     /// Takes one symbolic link.
-    pub(super) fn symlink(&self, source: usize, belongs: Belongs, path: &str, target: &str) -> Result<(), Error> {
+    pub(super) fn symlink(&self, source: usize, belongs: Belongs, path: &str, target: &str) {
         self.count();
         let place = match self.decide(belongs, path) {
             Decision::Skip(reason) if belongs != Belongs::System => return self.skip(source, path, reason),
@@ -167,7 +170,6 @@ impl<'a> Unpacker<'a> {
         };
         let link = Link { source, input: path.to_owned(), target: target.to_owned(), place };
         self.state().links.push(link);
-        Ok(())
     }
 
     /// Takes another name of a file that came before: a copy, as the two may go to different artifacts.
@@ -180,7 +182,8 @@ impl<'a> Unpacker<'a> {
         let Some((original, size)) = found else {
             let reason = format!("another name of `{target}`, which is not imported");
             self.count();
-            return self.skip(incoming.source, incoming.path, reason);
+            self.skip(incoming.source, incoming.path, reason);
+            return Ok(());
         };
         let executable = is_executable(&original)?;
         let mut content = fs_err::File::open(original)?;
@@ -188,9 +191,9 @@ impl<'a> Unpacker<'a> {
     }
 
     /// Lists a file that should be in the source and is not.
-    pub(super) fn absent(&self, source: usize, path: &str, reason: &str) -> Result<(), Error> {
+    pub(super) fn absent(&self, source: usize, path: &str, reason: &str) {
         self.count();
-        self.skip(source, path, reason.to_owned())
+        self.skip(source, path, reason.to_owned());
     }
 
     /// Where a file lies in the staging tree.
@@ -206,25 +209,22 @@ impl<'a> Unpacker<'a> {
         self.state().entries += 1;
     }
 
-    fn skip(&self, source: usize, path: &str, reason: String) -> Result<(), Error> {
+    fn skip(&self, source: usize, path: &str, reason: String) {
         let skipped = Skipped { source: self.names[source].clone(), path: path.to_owned(), reason };
         self.state().skipped.push((source, skipped));
-        Ok(())
     }
 
     fn claim(&self, path: &str, source: usize, input: &str) -> Result<(), Error> {
         let mut state = self.state();
-        match state.owners.get(path) {
-            Some((other, other_input)) => Err(Error::Collision {
+        if let Some((other, other_input)) = state.owners.get(path) {
+            return Err(Error::Collision {
                 path: path.to_owned(),
                 first: owner(&self.names[*other], other_input),
                 second: owner(&self.names[source], input),
-            }),
-            None => {
-                state.owners.insert(path.to_owned(), (source, input.to_owned()));
-                Ok(())
-            }
+            });
         }
+        state.owners.insert(path.to_owned(), (source, input.to_owned()));
+        Ok(())
     }
 
     fn decide(&self, belongs: Belongs, input: &str) -> Decision {
@@ -318,7 +318,7 @@ fn decide_system(path: String) -> Decision {
 
 /// `libfoo.so`, `libfoo.so.1` or `libfoo-1.2.so`.
 fn is_library_name(name: &str) -> bool {
-    name.ends_with(".so") || name.contains(".so.")
+    name.rsplit('.').next() == Some("so") || name.contains(".so.")
 }
 
 fn is_executable(path: &Path) -> Result<bool, Error> {
