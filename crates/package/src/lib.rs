@@ -6,6 +6,7 @@ mod devel;
 mod dist_info;
 mod error;
 mod execute;
+mod imported;
 mod inspect;
 mod licenses;
 mod planner;

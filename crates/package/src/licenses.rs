@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::{Catalog, EntryKind, Manifest};
+use artifact::{Catalog, EntryKind};
 use serde::Deserialize;
 
 use crate::Error;
+use crate::imported::Imported;
 use crate::populate::{PlannedFile, Source};
 use crate::tree::file_name;
 
@@ -32,8 +33,8 @@ pub struct Licenses {
 }
 
 impl Licenses {
-    /// Finds the licence texts in a catalog and the expressions in a manifest.
-    pub fn collect(catalog: &Catalog, manifest: &Manifest) -> Result<Licenses, Error> {
+    /// Finds the licence texts in a catalog and the expressions of what was imported.
+    pub fn collect(catalog: &Catalog, imported: Option<&Imported>) -> Result<Licenses, Error> {
         let table: Table = toml::from_str(EMBEDDED).map_err(|source| Error::Rules { source: Box::new(source) })?;
         let mut texts: BTreeMap<String, BTreeMap<String, PlannedFile>> = BTreeMap::new();
         for artifact in &catalog.artifacts {
@@ -45,7 +46,7 @@ impl Licenses {
                 texts.entry(artifact.name.name.clone()).or_default().insert(place, file);
             }
         }
-        Ok(Licenses { table, system: system_expressions(manifest), texts })
+        Ok(Licenses { table, system: imported.map(Imported::licenses).unwrap_or_default(), texts })
     }
 
     /// The expression and the texts for files of these artifacts.
@@ -97,16 +98,6 @@ fn has_alternative(expression: &str) -> bool {
         depth += word.matches('(').count() as i32 - word.matches(')').count() as i32;
         word == "OR" && depth == 0
     })
-}
-
-fn system_expressions(manifest: &Manifest) -> BTreeSet<String> {
-    let libraries = manifest.other.get("rocwheel").and_then(|import| import.get("system_libraries"));
-    libraries
-        .and_then(|list| list.as_array())
-        .into_iter()
-        .flatten()
-        .filter_map(|library| library.get("license").and_then(|license| license.as_str()).map(str::to_owned))
-        .collect()
 }
 
 /// Where a licence text goes below `dist-info/licenses/`; `None` for other files.

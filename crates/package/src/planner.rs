@@ -13,6 +13,7 @@ use wheel::{Tag, WheelName};
 use crate::contents::{Tools, console_scripts};
 use crate::devel::{DevelEntry, DevelTree, device_links};
 use crate::dist_info::Promise;
+use crate::imported::Imported;
 use crate::inspect::Natures;
 use crate::licenses::Licenses;
 use crate::populate::{Input, Note, PlannedFile, Population, Source};
@@ -39,7 +40,8 @@ pub fn plan(request: &Request, catalog: &Catalog, reporter: &dyn Reporter) -> Re
     if wheel::check_version(&version).is_err() {
         return Err(Error::Version { value: version });
     }
-    let shape = request.shape.unwrap_or_else(|| shape_of(&manifest));
+    let imported = Imported::find(&manifest);
+    let shape = request.shape.unwrap_or_else(|| shape_of(&manifest, imported.as_ref()));
     let wanted = targets(request, catalog, shape)?;
     let planner = Planner {
         request,
@@ -49,8 +51,8 @@ pub fn plan(request: &Request, catalog: &Catalog, reporter: &dyn Reporter) -> Re
         tools: Tools::embedded()?,
         dlopen: DlopenTable::embedded(),
         natures: natures(catalog, reporter)?,
-        licenses: Licenses::collect(catalog, &manifest)?,
-        provided: Provided::of(&manifest),
+        licenses: Licenses::collect(catalog, imported.as_ref())?,
+        allowed: imported.map(|imported| imported.allowed_unresolved).unwrap_or_default(),
         manifest: (version != manifest.rocm_package_version).then(|| renamed(manifest, &version)),
         targets: wanted,
         version,
@@ -68,13 +70,12 @@ fn renamed(mut manifest: Manifest, version: &str) -> String {
 }
 
 /// The shape the artifacts are made for: an import says so itself, a TheRock build by its flag.
-fn shape_of(manifest: &Manifest) -> Shape {
-    if manifest.other.contains_key("rocwheel") {
-        Shape::Fat
-    } else if manifest.is_split() {
-        Shape::Split
-    } else {
-        Shape::PerFamily
+fn shape_of(manifest: &Manifest, imported: Option<&Imported>) -> Shape {
+    match imported.and_then(|imported| imported.shape.as_deref()) {
+        Some("fat") => Shape::Fat,
+        Some("per-family") => Shape::PerFamily,
+        _ if manifest.is_split() => Shape::Split,
+        _ => Shape::PerFamily,
     }
 }
 
@@ -121,28 +122,6 @@ fn natures(catalog: &Catalog, reporter: &dyn Reporter) -> Result<Natures, Error>
     natures
 }
 
-/// Libraries that are not looked for in the set.
-struct Provided {
-    allowed: BTreeSet<String>,
-}
-
-impl Provided {
-    fn of(manifest: &Manifest) -> Provided {
-        let allowed = manifest
-            .other
-            .get("rocwheel")
-            .and_then(|import| import.get("allowed_unresolved"))
-            .and_then(|list| list.as_array())
-            .map(|list| list.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect())
-            .unwrap_or_default();
-        Provided { allowed }
-    }
-
-    fn holds(&self, library: &str) -> bool {
-        manylinux::Policies::built_in().provides(library) || self.allowed.contains(library)
-    }
-}
-
 fn libraries(elf: &elf::Elf) -> Vec<LibraryNeeds> {
     let versions = |library: &str| {
         let needs = elf.version_needs.iter().filter(|need| need.library == library);
@@ -160,7 +139,8 @@ struct Planner<'a> {
     dlopen: &'static DlopenTable,
     natures: Natures,
     licenses: Licenses,
-    provided: Provided,
+    /// Libraries that were allowed to be missing when the artifacts were imported.
+    allowed: BTreeSet<String>,
     /// Text of the manifest to ship when another version than the one it names was asked for.
     manifest: Option<String>,
     targets: Vec<String>,
@@ -291,7 +271,8 @@ impl Planner<'_> {
     ) {
         let packages: BTreeMap<Logical, String> =
             Logical::ALL[..5].iter().map(|logical| (*logical, self.platform_package(*logical, family))).collect();
-        let provided = |library: &str| self.provided.holds(library);
+        let provided =
+            |library: &str| manylinux::Policies::built_in().provides(library) || self.allowed.contains(library);
         let search =
             SearchPaths { rules: &self.rules, dlopen: self.dlopen, natures: &self.natures, provided: &provided };
         for index in 0..populations.len() {
