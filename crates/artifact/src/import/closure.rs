@@ -56,8 +56,8 @@ fn directory(path: &str) -> &str {
 pub(super) fn resolve(unpacked: &Unpacked, names: &[String]) -> Result<Resolution, Error> {
     let files = &unpacked.files;
     for file in files.iter().filter(|file| !file.system) {
-        let linked = |elf: &&Box<Elf>| matches!(elf.kind, Kind::Executable | Kind::SharedLibrary);
-        let machine = file.elf.as_ref().filter(linked).map(|elf| elf.machine);
+        let linked = |elf: &&Elf| matches!(elf.kind, Kind::Executable | Kind::SharedLibrary);
+        let machine = file.elf.as_deref().filter(linked).map(|elf| elf.machine);
         if let Some(machine) = machine.filter(|machine| ![EM_X86_64, EM_AMDGPU].contains(machine)) {
             return Err(Error::Machine { path: file.place.path.clone(), machine });
         }

@@ -61,7 +61,7 @@ pub(super) fn system_libraries(unpacked: &Unpacked, relinked: &Relinked, sources
             version: source.version.clone(),
             source: source.source.clone(),
             source_version: source.source_version.clone(),
-            license: license(&source.source).map(str::to_owned),
+            license: license(&source.source, &upstream(&source.source_version)).map(str::to_owned),
             copyright: copyrights.get(&index).map(|path| (*path).to_owned()),
         }
     });

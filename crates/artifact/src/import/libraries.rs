@@ -64,12 +64,20 @@ struct Licenses {
     prefix: BTreeMap<String, String>,
 }
 
-/// The SPDX expression for libraries of a source package; `None` when the table does not know it.
-pub(super) fn license(source: &str) -> Option<&'static str> {
+/// The SPDX expression for libraries of a source package in an upstream version; `None` when the table does not know it.
+pub(super) fn license(source: &str, version: &str) -> Option<&'static str> {
     static EMBEDDED: LazyLock<Licenses> =
         LazyLock::new(|| toml::from_str(LICENSES).expect("the embedded table is tested"));
     let by_prefix = || EMBEDDED.prefix.iter().find(|(prefix, _)| source.starts_with(prefix.as_str()));
-    EMBEDDED.source.get(source).or_else(|| by_prefix().map(|(_, license)| license)).map(String::as_str)
+    let by_version = || {
+        let numbers: Vec<&str> = version.split('.').collect();
+        let key = |count: usize| format!("{source} {}", numbers[..count.min(numbers.len())].join("."));
+        [2, 1].into_iter().find_map(|count| EMBEDDED.source.get(&key(count)))
+    };
+    by_version()
+        .or_else(|| EMBEDDED.source.get(source))
+        .or_else(|| by_prefix().map(|(_, license)| license))
+        .map(String::as_str)
 }
 
 #[cfg(test)]
@@ -113,8 +121,11 @@ mod tests {
 
     #[test]
     fn licenses_are_found_by_source_package() {
-        assert_eq!(license("numactl"), Some("LGPL-2.1-only"));
-        assert_eq!(license("llvm-toolchain-15"), Some("Apache-2.0 WITH LLVM-exception"));
-        assert_eq!(license("unheard-of"), None);
+        assert_eq!(license("numactl", "2.0.16"), Some("LGPL-2.1-only"));
+        assert_eq!(license("llvm-toolchain-15", "15.0.6"), Some("Apache-2.0 WITH LLVM-exception"));
+        assert_eq!(license("icu", "76.1"), Some("Unicode-3.0"));
+        assert_eq!(license("icu", "72.1"), Some("Unicode-DFS-2016"));
+        assert_eq!(license("xz-utils", "5.4.1"), Some("LicenseRef-Public-Domain"));
+        assert_eq!(license("unheard-of", "1"), None);
     }
 }

@@ -173,7 +173,7 @@ pub fn listing(root: &Path) -> Vec<(String, String)> {
 
 /// A program that loads the library it is given and prints the paths of all loaded objects.
 pub fn loader(directory: &Path) -> PathBuf {
-    let source = r#"
+    let source = r"
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -184,7 +184,7 @@ int main(int count, char **arguments) {
     dl_iterate_phdr(show, 0);
     return 0;
 }
-"#;
+";
     let path = directory.join("loader");
     let mut child =
         Command::new("gcc").args(["-xc", "-", "-o"]).arg(&path).stdin(std::process::Stdio::piped()).spawn().unwrap();

@@ -15,6 +15,9 @@ fn put(root: &Path, path: &str, content: &[u8]) {
     fs_err::write(target, content).unwrap();
 }
 
+/// Name, version, dependencies and files of a package.
+type Installed<'a> = (&'a str, &'a str, &'a str, Vec<(&'a str, Vec<u8>)>);
+
 /// A root as debootstrap leaves it: files, and dpkg's database.
 fn system(root: &Path) {
     let build = root.join("build");
@@ -22,7 +25,7 @@ fn system(root: &Path) {
     let numa = library(&build, "libnuma.so.1", "int numa(void) { return 1; }", &[]);
     let comgr = library(&build, "libamd_comgr.so.2", "int comgr(void) { return 1; }", &[]);
     let hip = library(&build, "libamdhip64.so.5", "int numa(void); int hip(void) { return numa(); }", &[&numa]);
-    let packages: [(&str, &str, &str, Vec<(&str, Vec<u8>)>); 5] = [
+    let packages: [Installed<'_>; 5] = [
         ("libamdhip64-5", "5.2.3-8", "libamd-comgr2, libnuma1, perl", {
             vec![
                 ("usr/lib/x86_64-linux-gnu/libamdhip64.so.5", fs_err::read(&hip).unwrap()),
@@ -173,7 +176,7 @@ fn a_tarball_goes_back_into_its_artifacts() {
 fn a_cut_tarball_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("therock-dist-linux-gfx1100-7.1.0.tar.gz");
-    let whole = Packing::Gz.pack(&Tar::default().file("./lib/libamdhip64.so.7", &[7; 50_000]).finish());
+    let whole = Packing::Gz.pack(&Tar::default().file("./lib/libamdhip64.so.7", &vec![7; 50_000]).finish());
     fs_err::write(&path, &whole[..whole.len() - 40]).unwrap();
     let error = import(&ImportSource::Tarball(path), &options(&directory.path().join("out"))).unwrap_err();
     assert!(matches!(error, Error::Damaged { .. }), "{error:?}");
