@@ -123,7 +123,6 @@ impl Progress {
                 let bar = state.bar.get_or_insert_with(new_bar);
                 if bar.message() != text {
                     bar.set_message(text);
-                    bar.tick();
                 }
             }
             Display::Lines => {

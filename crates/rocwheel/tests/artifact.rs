@@ -126,3 +126,31 @@ fn ctrl_c_leaves_nothing_half_written() {
     assert!(ran.stderr.ends_with("interrupted\n"), "{ran:?}");
     assert_eq!(fs_err::read_dir(context.path("out")).unwrap().count(), 0, "a temporary file is left");
 }
+
+#[test]
+fn a_narrow_terminal_shows_less_but_never_wraps() {
+    const COLUMNS: usize = 31;
+    let context = context();
+    let root = context.artifact("in", "blas_lib_generic", &[("blas/stage/lib/small", b"x")]);
+    let large = fs_err::File::create(root.join("blas/stage/lib/large")).unwrap();
+    large.set_len(400_000_000_000).unwrap();
+    let program = env!("CARGO_BIN_EXE_rocwheel");
+    let inner =
+        format!("stty rows 24 cols {COLUMNS}; exec timeout -s INT 3 '{program}' artifact archive in --output out");
+    // `script` gives the program a terminal.
+    let output = std::process::Command::new("script")
+        .args(["--quiet", "--return", "--command", &inner, "/dev/null"])
+        .current_dir(context.directory())
+        .env("TERM", "xterm")
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let drawn: Vec<&str> = text.split(['\r', '\n']).map(|line| line.trim_start_matches("\x1b[2K")).collect();
+    let bars: Vec<&&str> = drawn.iter().filter(|line| line.contains(" % [")).collect();
+    assert!(!bars.is_empty(), "no bar was drawn: {text:?}");
+    assert!(bars.iter().all(|line| line.chars().count() <= COLUMNS), "{bars:?}");
+    // The bar is gone when the last word is said.
+    assert!(text.trim_end().ends_with("interrupted\u{1b}[0m"), "{text:?}");
+    assert!(!text.contains("\n\n"), "{text:?}");
+}
