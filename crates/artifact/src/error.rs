@@ -61,7 +61,7 @@ pub enum Error {
     },
     /// Files that no basedir of the manifest covers.
     #[error(
-        "artifact `{artifact}` at `{path}` holds {count} files that artifact_manifest.txt does not cover, first `{first}`"
+        "artifact `{artifact}` at `{path}` has files that artifact_manifest.txt does not cover: {count}, first `{first}`"
     )]
     OutsideBasedirs {
         /// The artifact.

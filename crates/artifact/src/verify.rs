@@ -226,10 +226,10 @@ fn check_component(artifact: &Artifact, component: Component, findings: &mut Fin
     }
     for (owner, (count, first)) in groups {
         let (severity, message) = if let Some(owner) = owner {
-            (Severity::Warning, format!("{count} files have names of the component `{owner}`, first `{first}`"))
+            (Severity::Warning, format!("named like files of the component `{owner}`: {count}, first `{first}`"))
         } else {
             let text =
-                format!("{count} files match no default pattern of the component `{component}`, first `{first}`");
+                format!("matched by no default pattern of the component `{component}`: {count}, first `{first}`");
             (Severity::Note, text)
         };
         findings.add(severity, &artifact.name.to_string(), Some(first), message);

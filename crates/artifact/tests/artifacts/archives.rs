@@ -27,7 +27,7 @@ fn threads_and_directory_order_do_not_change_the_bytes() {
     let huge = noise(1 << 16).repeat(26 * 16);
     for compression in BOTH {
         let mut digests = Vec::new();
-        for (index, threads) in [1, 2, 3, 7].into_iter().enumerate() {
+        for (index, threads) in [1, 2, 5].into_iter().enumerate() {
             let place = temporary.path().join(format!("{compression:?}{threads}"));
             let artifact = rich(&place, index % 2 == 1);
             // Several jobs for zstd, two blocks for xz.

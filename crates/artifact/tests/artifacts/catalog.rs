@@ -171,7 +171,7 @@ fn missing_and_lying_manifests() {
     assert_eq!(
         error.to_string(),
         format!(
-            "artifact `core_lib_generic` at `{}` holds 2 files that artifact_manifest.txt does not cover, first `b/stage/y`",
+            "artifact `core_lib_generic` at `{}` has files that artifact_manifest.txt does not cover: 2, first `b/stage/y`",
             artifact.root.display()
         )
     );

@@ -41,8 +41,8 @@ fn a_good_directory() {
     let report = check(temporary.path());
     assert_eq!(
         lines(&report),
-        ["Note base_lib_generic share/therock/therock_manifest.json: 1 files match no default pattern of the \
-             component `lib`, first `share/therock/therock_manifest.json`"]
+        ["Note base_lib_generic share/therock/therock_manifest.json: matched by no default pattern of the \
+             component `lib`: 1, first `share/therock/therock_manifest.json`"]
     );
     assert!(!report.has_errors());
     assert_eq!((report.artifacts, report.files), (4, 7));
@@ -98,8 +98,8 @@ fn everything_that_is_wrong_is_listed_at_once() {
              by `one_lib_generic` (basedir `b`)"
                 .into(),
             format!(
-                "Error one_lib_generic loose: artifact `one_lib_generic` at `{shown}/one_lib_generic` holds 1 files that \
-                 artifact_manifest.txt does not cover, first `loose`"
+                "Error one_lib_generic loose: artifact `one_lib_generic` at `{shown}/one_lib_generic` has files that \
+                 artifact_manifest.txt does not cover: 1, first `loose`"
             ),
             format!(
                 "Error packed_lib_generic -: `{shown}/packed_lib_generic.tar.zst` has the SHA-256 digest `{digest}`, but \
@@ -107,10 +107,10 @@ fn everything_that_is_wrong_is_listed_at_once() {
                 "0".repeat(64)
             ),
             "Warning odd_bits_gfx803 -: `bits` is no component; they are lib, run, dbg, dev, doc, test".into(),
-            "Warning one_lib_generic include/x.h: 2 files have names of the component `dev`, first `include/x.h`".into(),
-            "Warning test_run_generic lib/libx2.so: 1 files have names of the component `lib`, first `lib/libx2.so`".into(),
-            "Note base_lib_generic share/therock/therock_manifest.json: 1 files match no default pattern of the component \
-             `lib`, first `share/therock/therock_manifest.json`"
+            "Warning one_lib_generic include/x.h: named like files of the component `dev`: 2, first `include/x.h`".into(),
+            "Warning test_run_generic lib/libx2.so: named like files of the component `lib`: 1, first `lib/libx2.so`".into(),
+            "Note base_lib_generic share/therock/therock_manifest.json: matched by no default pattern of the component \
+             `lib`: 1, first `share/therock/therock_manifest.json`"
                 .into(),
             "Note cut_lib_generic -: the archive has no sidecar to check it against".into(),
             "Note none_doc_generic -: the artifact holds no file".into(),
