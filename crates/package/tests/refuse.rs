@@ -1,5 +1,7 @@
 //! Sets that would not install or not load are refused before anything is written.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use package::{Error, Request, Shape};

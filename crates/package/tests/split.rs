@@ -1,5 +1,7 @@
 //! The shape of a TheRock build with kpack, against the table of appendix A.6 and the formats of section 2.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use package::{Logical, Shape};

@@ -1,6 +1,6 @@
 //! TheRock-shaped artifacts, made in a temporary folder.
 
-#![allow(dead_code)] // Each test file uses its own part.
+#![allow(dead_code, clippy::unwrap_used)] // Each test file uses its own part.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
