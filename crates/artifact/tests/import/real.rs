@@ -1,7 +1,8 @@
 //! Real packages: the folders named by `ROCWHEEL_REAL_DEBS` (separated by `:`), each a set that is complete by itself.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use artifact::Catalog;
 use artifact::import::ImportSource;
@@ -37,6 +38,7 @@ fn real_sets_are_complete_and_load() {
         let moved = directory.path().join("moved");
         fs_err::rename(&flat, &moved).unwrap();
         let loader = loader(directory.path());
+        let mut too_new = false;
         for entry in walkdir::WalkDir::new(moved.join("lib")).sort_by_file_name() {
             let entry = entry.unwrap();
             let name = entry.file_name().to_string_lossy();
@@ -48,11 +50,39 @@ fn real_sets_are_complete_and_load() {
                 // The set of a newer release does not load on an older one, but only for that reason.
                 Err(text) => {
                     assert!(text.contains("GLIBC_") || text.contains("GLIBCXX_") || text.contains("CXXABI_"), "{text}");
+                    too_new = true;
                     continue;
                 }
             }
             loaded += 1;
         }
+        if !too_new {
+            build_with_cmake(&moved, directory.path());
+        }
     }
     assert!(loaded >= 30, "only {loaded} libraries load on this machine");
+}
+
+/// `find_package` for HIP and rocRAND, compiled, linked and run against a set that was moved after it was flattened.
+fn build_with_cmake(root: &Path, scratch: &Path) {
+    let project = scratch.join("project");
+    fs_err::create_dir(&project).unwrap();
+    let cmake = "cmake_minimum_required(VERSION 3.16)\nproject(probe CXX)\nfind_package(hip REQUIRED)\n\
+                 find_package(rocrand REQUIRED)\nadd_executable(probe main.cpp)\n\
+                 target_link_libraries(probe hip::host roc::rocrand)\n";
+    fs_err::write(project.join("CMakeLists.txt"), cmake).unwrap();
+    let source = "#include <hip/hip_runtime.h>\n#include <rocrand/rocrand.h>\n#include <cstdio>\n\
+                  int main() { int n = 0, v = 0; int e = hipGetDeviceCount(&n); rocrand_get_version(&v);\n\
+                  std::printf(\"%d %d\", e, v); return v > 0 ? 0 : 1; }\n";
+    fs_err::write(project.join("main.cpp"), source).unwrap();
+    let build = scratch.join("build");
+    let run = |command: &mut Command| {
+        let output = command.env_clear().env("PATH", "/usr/bin:/bin").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command:?}: {text}");
+    };
+    let prefix = format!("-DCMAKE_PREFIX_PATH={}", root.display());
+    run(Command::new("cmake").arg("-S").arg(&project).arg("-B").arg(&build).arg(prefix));
+    run(Command::new("cmake").arg("--build").arg(&build));
+    run(&mut Command::new(build.join("probe")));
 }
