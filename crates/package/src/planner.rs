@@ -206,6 +206,7 @@ impl Planner<'_> {
             let mut population =
                 Population::new(logical, self.target(logical, family), self.platform_package(logical, family));
             population.fill(&input, &selection.paths(logical, family, &world));
+            population.add_second_names(self.rules.of(logical));
             if !population.files.is_empty() {
                 populations.push(population);
             }

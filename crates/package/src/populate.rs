@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use artifact::EntryKind;
+use artifact::{EntryKind, Pattern};
 use serde::Serialize;
 
 use crate::Logical;
 use crate::inspect::{Nature, Natures};
+use crate::rules::Rule;
 use crate::tree::{Node, Tree, file_name, join, parent};
 
 /// Where the bytes of a planned file come from.
@@ -139,6 +140,33 @@ impl Population {
         }
     }
 
+    /// Adds what the rule wants under a second name (spec 2.10).
+    pub fn add_second_names(&mut self, rule: &Rule) {
+        let patterns: Vec<Pattern> = rule.unversioned.iter().map(|glob| Pattern::new(glob)).collect();
+        let mut copies = Vec::new();
+        for (path, file) in self.files.iter().filter(|(path, _)| patterns.iter().any(|pattern| pattern.matches(path))) {
+            if let Some((unversioned, _)) = path.rsplit_once('.')
+                && !self.files.contains_key(unversioned)
+            {
+                copies.push((unversioned.to_owned(), file.clone()));
+            }
+        }
+        for (path, file) in copies {
+            self.aliases.remove(&path);
+            self.note(&path, "a copy: its tools load it by this name");
+            self.files.insert(path, file);
+        }
+        for stub in &rule.stubs {
+            let program = resolved(parent(&stub.path), &stub.target);
+            let Some(program) = self.files.get(&program).filter(|_| !self.files.contains_key(&stub.path)) else {
+                continue;
+            };
+            let source = Source::Stub { target: stub.target.clone() };
+            let planned = PlannedFile { source, size: 0, executable: true, owners: program.owners.clone() };
+            self.files.insert(stub.path.clone(), planned);
+        }
+    }
+
     /// Takes the paths in `selected` as they are, links replaced by what they lead to (device distributions).
     pub fn fill_verbatim(&mut self, input: &Input<'_>, selected: &BTreeSet<&str>) {
         for &path in selected {
@@ -232,4 +260,17 @@ impl Population {
             .iter()
             .filter_map(|(path, file)| matches!(natures.of(file.path()?), Nature::Library(_)).then_some(path.as_str()))
     }
+}
+
+/// The path that `target` means in `directory`, `..` taken away.
+fn resolved(directory: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = directory.split('/').collect();
+    for part in target.split('/') {
+        if part == ".." {
+            parts.pop();
+        } else {
+            parts.push(part);
+        }
+    }
+    parts.join("/")
 }

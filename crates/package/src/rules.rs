@@ -76,6 +76,16 @@ pub struct Also {
     pub component: String,
 }
 
+/// An exec stub made when its program is there and its own path is free.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stub {
+    /// Where the stub goes.
+    pub path: String,
+    /// The program, relative to the stub's directory.
+    pub target: String,
+}
+
 /// What one distribution takes and where it looks for libraries.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -102,6 +112,12 @@ pub struct Rule {
     /// Why `include` and `exclude` leave paths out, for the report.
     #[serde(default)]
     pub exclude_reason: String,
+    /// Globs of libraries that are also wanted under their names without the last dotted part.
+    #[serde(default)]
+    pub unversioned: Vec<String>,
+    /// Programs that are also wanted under another path.
+    #[serde(default)]
+    pub stubs: Vec<Stub>,
     /// Library directories as `<logical>:<path>`, in search order.
     pub search: Vec<String>,
     /// Distributions this one requires at the same version.

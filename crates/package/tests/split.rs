@@ -270,3 +270,56 @@ fn another_version_is_in_the_manifest_too() {
     assert!(manifest.contains(r#""rocm_package_version": "10.2.0rc1""#), "{manifest}");
     assert!(manifest.contains(r#""rocm_version": "10.2.0""#) && manifest.contains("abc"), "{manifest}");
 }
+
+#[test]
+fn the_profilers_have_their_own_wheel_with_the_names_they_ask_for() {
+    let build = build();
+    let systems = "rocprofiler-systems_lib_generic";
+    build.library(systems, "lib/librocprof-sys-dl.so.1.2.0", Some("librocprof-sys-dl.so.1"), &[]);
+    build.link(systems, "lib/librocprof-sys-dl.so.1", "librocprof-sys-dl.so.1.2.0");
+    build.program("rocprofiler-systems_run_generic", "bin/rocprof-sys-run", "return 0;", &[]);
+    build.file("rocprofiler-systems_run_generic", "bin/something-else", "not the profiler's");
+    build.script("rocprofiler-compute_run_generic", "libexec/rocprofiler-compute/rocprof-compute", "#!/bin/sh\n");
+    let (plan, _) = build.package(&build.request()).unwrap();
+    let path = wheel(&build, "rocm_profiler");
+    let members = members(&path);
+    for name in [
+        "lib/librocprof-sys-dl.so.1",
+        "lib/librocprof-sys-dl.so",
+        "bin/rocprof-sys-run",
+        "bin/rocprof-compute",
+        "libexec/rocprofiler-compute/rocprof-compute",
+    ] {
+        assert!(members.contains_key(&format!("_rocm_profiler/{name}")), "{name}: {:?}", members.keys());
+    }
+    assert!(!members.contains_key("_rocm_profiler/bin/something-else"));
+    assert!(plan.left_out.iter().any(|row| row.what == "part of rocprofiler-systems_run_generic" && row.files == 1));
+    let scripts = text(&path, "entry_points.txt");
+    assert!(scripts.contains("rocprof-sys-run = rocm_profiler._cli:rocprof_sys_run\n"), "{scripts}");
+    assert!(plan.selectors[0].extras.contains_key("profiler"));
+}
+
+#[test]
+fn archives_give_the_same_packages_as_directories() {
+    let build = build();
+    let digests = |outcome: package::Outcome| {
+        outcome.packages.into_iter().map(|package| (package.path, package.sha256)).collect::<Vec<_>>()
+    };
+    let from_directories = digests(build.package(&build.request()).unwrap().1);
+    for (index, name) in support::names(&build.artifacts()).into_iter().enumerate() {
+        let (flag, suffix) = if index % 2 == 0 { ("--zstd", "tar.zst") } else { ("--xz", "tar.xz") };
+        let artifact = build.artifacts().join(&name);
+        let status = std::process::Command::new("tar")
+            .args([flag, "-cf"])
+            .arg(build.artifacts().join(format!("{name}.{suffix}")))
+            .arg("-C")
+            .arg(&artifact)
+            .arg("artifact_manifest.txt")
+            .args(support::names(&artifact).into_iter().filter(|name| name != "artifact_manifest.txt"))
+            .status()
+            .unwrap();
+        assert!(status.success());
+        fs_err::remove_dir_all(artifact).unwrap();
+    }
+    assert_eq!(digests(build.package(&build.request()).unwrap().1), from_directories);
+}
