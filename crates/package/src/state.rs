@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use artifact::Catalog;
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +84,17 @@ impl OutputFolder {
     /// Where archives are unpacked.
     pub fn scratch(&self) -> PathBuf {
         self.root.join(FOLDER).join("artifacts")
+    }
+
+    /// Removes unpacked archives that are not among the artifacts of this run.
+    pub fn prune_scratch(&self, catalog: &Catalog) -> Result<(), Error> {
+        let used = |path: &Path| catalog.artifacts.iter().any(|artifact| artifact.root.starts_with(path));
+        for entry in fs::read_dir(self.scratch()).into_iter().flatten().flatten() {
+            if entry.path().is_dir() && !used(&entry.path()) {
+                fs::remove_dir_all(entry.path()).map_err(Error::io("remove an unpacked archive of an earlier run"))?;
+            }
+        }
+        Ok(())
     }
 
     /// An empty folder on the same file system, for packages of a run that is not over yet.

@@ -167,6 +167,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let catalog = Catalog::open(&request.artifacts, &folder.scratch(), printer.reporter())?;
     let plan = package::plan(request, &catalog, printer.reporter())?;
     let outcome = package::execute(&plan, request, &mut folder, printer.reporter())?;
+    folder.prune_scratch(&catalog)?;
     let seconds = begin.elapsed().as_secs_f64();
     if printer.format() == Format::Json {
         let (version, shape, targets) = (&*plan.version, plan.shape, &*plan.targets);
