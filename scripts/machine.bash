@@ -52,3 +52,10 @@ install_packages() {
         as_root "${install[@]}" >&2
     }
 }
+
+# Keeps a second run of the same script from making the same thing in the cache; held until the script ends.
+lock_cache() {
+    mkdir -p "$cache"
+    exec 9>"$cache/$1.lock"
+    flock 9
+}
