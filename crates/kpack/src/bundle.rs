@@ -95,14 +95,8 @@ pub fn read(reader: &dyn ReadAt, section: Range<u64>) -> Result<Vec<Bundle>, Err
 /// The targets, with their features, that any bundle of the section has code for.
 pub fn targets(reader: &dyn ReadAt, section: Range<u64>) -> Result<BTreeSet<String>, Error> {
     let bundles = read(reader, section)?;
-    let entries = bundles
-        .iter()
-        .flat_map(|bundle| &bundle.entries)
-        .filter(|entry| entry.size > 0);
-    Ok(entries
-        .filter_map(Entry::target)
-        .map(str::to_owned)
-        .collect())
+    let entries = bundles.iter().flat_map(|bundle| &bundle.entries).filter(|entry| entry.size > 0);
+    Ok(entries.filter_map(Entry::target).map(str::to_owned).collect())
 }
 
 /// The section, as something that can only be read inside its bounds.
@@ -122,13 +116,8 @@ impl Window<'_> {
         if end.is_none_or(|end| end > self.size()) {
             return Err(malformed(bundle, "it reaches beyond the section"));
         }
-        let read = self
-            .reader
-            .read_exact_at(self.section.start.saturating_add(offset), buffer);
-        read.map_err(|source| Error::Read {
-            offset: bundle,
-            source,
-        })
+        let read = self.reader.read_exact_at(self.section.start.saturating_add(offset), buffer);
+        read.map_err(|source| Error::Read { offset: bundle, source })
     }
 
     /// The first bundle at or after `position`, which may be the section's end. Only zeros may be skipped.
@@ -157,26 +146,10 @@ impl Window<'_> {
             return self.read_compressed(offset);
         }
         let available = self.size() - offset;
-        let source = BufReader::with_capacity(
-            4096,
-            Span {
-                window: self,
-                position: offset,
-                end: self.size(),
-            },
-        );
+        let source = BufReader::with_capacity(4096, Span { window: self, position: offset, end: self.size() });
         let entries = read_table(source, offset, available)?;
-        let length = entries
-            .iter()
-            .map(|entry| entry.offset + entry.size)
-            .max()
-            .unwrap_or(0);
-        Ok(Bundle {
-            offset,
-            length: length.max(MAGIC.len() as u64),
-            compression: None,
-            entries,
-        })
+        let length = entries.iter().map(|entry| entry.offset + entry.size).max().unwrap_or(0);
+        Ok(Bundle { offset, length: length.max(MAGIC.len() as u64), compression: None, entries })
     }
 
     fn read_compressed(&self, offset: u64) -> Result<Bundle, Error> {
@@ -187,48 +160,24 @@ impl Window<'_> {
             0 => Method::Zlib,
             1 => Method::Zstd,
             value => {
-                return Err(Error::Unsupported {
-                    offset,
-                    field: "method",
-                    value,
-                });
+                return Err(Error::Unsupported { offset, field: "method", value });
             }
         };
         let (total, uncompressed, header) = match version {
             1 => (None, self.number(offset, 8, 4)?, 20),
-            2 => (
-                Some(self.number(offset, 8, 4)?),
-                self.number(offset, 12, 4)?,
-                24,
-            ),
-            3 => (
-                Some(self.number(offset, 8, 8)?),
-                self.number(offset, 16, 8)?,
-                32,
-            ),
+            2 => (Some(self.number(offset, 8, 4)?), self.number(offset, 12, 4)?, 24),
+            3 => (Some(self.number(offset, 8, 8)?), self.number(offset, 16, 8)?, 32),
             value => {
-                return Err(Error::Unsupported {
-                    offset,
-                    field: "version",
-                    value,
-                });
+                return Err(Error::Unsupported { offset, field: "version", value });
             }
         };
         let total = match total {
             Some(total) => total,
             None => self.length_without_size(offset)?,
         };
-        let end = offset
-            .checked_add(total)
-            .filter(|end| total >= header && *end <= self.size());
-        let end = end.ok_or_else(|| {
-            malformed(offset, format!("its size {total} does not fit the section"))
-        })?;
-        let payload = Span {
-            window: self,
-            position: offset + header,
-            end,
-        };
+        let end = offset.checked_add(total).filter(|end| total >= header && *end <= self.size());
+        let end = end.ok_or_else(|| malformed(offset, format!("its size {total} does not fit the section")))?;
+        let payload = Span { window: self, position: offset + header, end };
         let payload: Box<dyn Read> = match method {
             Method::Zlib => Box::new(flate2::read::ZlibDecoder::new(payload)),
             Method::Zstd => {
@@ -237,17 +186,8 @@ impl Window<'_> {
             }
         };
         let entries = read_table(payload, offset, uncompressed)?;
-        let compression = Some(Compression {
-            version,
-            method,
-            uncompressed,
-        });
-        Ok(Bundle {
-            offset,
-            length: total,
-            compression,
-            entries,
-        })
+        let compression = Some(Compression { version, method, uncompressed });
+        Ok(Bundle { offset, length: total, compression, entries })
     }
 
     fn number(&self, bundle: u64, at: u64, width: usize) -> Result<u64, Error> {
@@ -282,10 +222,10 @@ struct Span<'a> {
 impl Read for Span<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = (self.end.saturating_sub(self.position)).min(buffer.len() as u64) as usize;
-        let read = self.window.reader.read_at(
-            self.window.section.start.saturating_add(self.position),
-            &mut buffer[..length],
-        )?;
+        let read = self
+            .window
+            .reader
+            .read_at(self.window.section.start.saturating_add(self.position), &mut buffer[..length])?;
         self.position += read as u64;
         Ok(read)
     }
@@ -295,10 +235,7 @@ impl Read for Span<'_> {
 fn read_table(mut source: impl Read, bundle: u64, size: u64) -> Result<Vec<Entry>, Error> {
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::UnexpectedEof => malformed(bundle, "it ends within its entry table"),
-        _ => Error::Read {
-            offset: bundle,
-            source,
-        },
+        _ => Error::Read { offset: bundle, source },
     };
     let mut magic = [0; MAGIC.len()];
     source.read_exact(&mut magic).map_err(failed)?;
@@ -315,26 +252,15 @@ fn read_table(mut source: impl Read, bundle: u64, size: u64) -> Result<Vec<Entry
         let length = number(&mut source).map_err(failed)?;
         let id_length = number(&mut source).map_err(failed)?;
         if id_length > MAX_ID {
-            return Err(malformed(
-                bundle,
-                format!("it claims an entry with a name of {id_length} bytes"),
-            ));
+            return Err(malformed(bundle, format!("it claims an entry with a name of {id_length} bytes")));
         }
         let mut id = vec![0; id_length as usize];
         source.read_exact(&mut id).map_err(failed)?;
-        let id = String::from_utf8(id)
-            .map_err(|_| malformed(bundle, "the name of an entry is not text"))?;
+        let id = String::from_utf8(id).map_err(|_| malformed(bundle, "the name of an entry is not text"))?;
         if offset.checked_add(length).is_none_or(|end| end > size) {
-            return Err(malformed(
-                bundle,
-                format!("its entry `{id}` reaches beyond the bundle"),
-            ));
+            return Err(malformed(bundle, format!("its entry `{id}` reaches beyond the bundle")));
         }
-        entries.push(Entry {
-            id,
-            offset,
-            size: length,
-        });
+        entries.push(Entry { id, offset, size: length });
     }
     Ok(entries)
 }
@@ -346,8 +272,5 @@ fn number(source: &mut impl Read) -> io::Result<u64> {
 }
 
 fn malformed(offset: u64, reason: impl Into<String>) -> Error {
-    Error::Malformed {
-        offset,
-        reason: reason.into(),
-    }
+    Error::Malformed { offset, reason: reason.into() }
 }

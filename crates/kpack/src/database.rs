@@ -33,9 +33,7 @@ pub struct Member<'a> {
 impl Member<'_> {
     /// The target without its features: `gfx90a`.
     pub fn base_target(&self) -> Option<&str> {
-        self.target
-            .as_deref()
-            .map(|target| target.split(':').next().unwrap_or(target))
+        self.target.as_deref().map(|target| target.split(':').next().unwrap_or(target))
     }
 }
 
@@ -97,9 +95,7 @@ impl Databases {
                 rename: rule.rename,
             })
         });
-        Ok(Self {
-            rules: rules.collect::<Result<_, Error>>()?,
-        })
+        Ok(Self { rules: rules.collect::<Result<_, Error>>()? })
     }
 
     /// What the file at `path` (relative, with `/`) is to a kernel database; `None` when it belongs to none.
@@ -109,10 +105,7 @@ impl Databases {
             return None;
         }
         let rule = self.rules.iter().find(|rule| rule.path.is_match(path))?;
-        Some(Member {
-            database: &rule.database,
-            target: rule.target_of(path),
-        })
+        Some(Member { database: &rule.database, target: rule.target_of(path) })
     }
 }
 
@@ -128,12 +121,7 @@ impl Rule {
             Within::Name => token(name)?,
             Within::Directory => directories.split('/').find_map(token)?,
         };
-        Some(
-            self.rename
-                .get(&found)
-                .cloned()
-                .unwrap_or_else(|| features(&found)),
-        )
+        Some(self.rename.get(&found).cloned().unwrap_or_else(|| features(&found)))
     }
 }
 
@@ -143,11 +131,7 @@ fn features(token: &str) -> String {
     for feature in ["xnack", "sramecc"] {
         for (sign, written) in [("+", ["-{}+", "_{}p"]), ("-", ["-{}-", "_{}_"])] {
             for form in written {
-                target = target.replacen(
-                    &form.replace("{}", feature),
-                    &format!(":{feature}{sign}"),
-                    1,
-                );
+                target = target.replacen(&form.replace("{}", feature), &format!(":{feature}{sign}"), 1);
             }
         }
     }
@@ -155,10 +139,8 @@ fn features(token: &str) -> String {
 }
 
 fn expression(text: &str) -> Result<Regex, Error> {
-    Regex::new(&text.replace("{target}", TARGET)).map_err(|source| Error::Expression {
-        expression: text.to_owned(),
-        source: Box::new(source),
-    })
+    Regex::new(&text.replace("{target}", TARGET))
+        .map_err(|source| Error::Expression { expression: text.to_owned(), source: Box::new(source) })
 }
 
 #[cfg(test)]
@@ -167,130 +149,38 @@ mod tests {
 
     /// Path, database, target.
     const CASES: &[(&str, &str, Option<&str>)] = &[
-        (
-            "lib/rocblas/library/TensileLibrary_gfx90a.co",
-            "rocblas",
-            Some("gfx90a"),
-        ),
-        (
-            "lib/rocblas/library/Kernels.so-000-gfx90a-xnack+.hsaco",
-            "rocblas",
-            Some("gfx90a:xnack+"),
-        ),
-        (
-            "lib/rocblas/library/Kernels.so-000-gfx90a-xnack-.hsaco",
-            "rocblas",
-            Some("gfx90a:xnack-"),
-        ),
-        (
-            "lib/rocblas/2.47.0/library/TensileLibrary_gfx1100.co",
-            "rocblas",
-            Some("gfx1100"),
-        ),
-        (
-            "lib/rocblas/2.47.0/library/TensileLibrary.dat",
-            "rocblas",
-            None,
-        ),
-        (
-            "lib/rocblas/library/TensileLibrary_Type_HH_fallback.dat",
-            "rocblas",
-            None,
-        ),
-        (
-            "lib/hipblaslt/library/gfx942/extop.yaml",
-            "hipblaslt",
-            Some("gfx942"),
-        ),
-        (
-            "lib/hipsparselt/library/Kernels_gfx950.hsaco",
-            "hipsparselt",
-            Some("gfx950"),
-        ),
-        (
-            "torch/lib/aotriton.images/amd-gfx11xx/flash/x.aks2",
-            "aotriton",
-            Some("gfx11"),
-        ),
-        (
-            "torch/lib/aotriton.images/amd-gfx120x/flash/x.aks2",
-            "aotriton",
-            Some("gfx12_0"),
-        ),
-        (
-            "torch/lib/aotriton.images/amd-gfx942/flash/x.aks2",
-            "aotriton",
-            Some("gfx942"),
-        ),
+        ("lib/rocblas/library/TensileLibrary_gfx90a.co", "rocblas", Some("gfx90a")),
+        ("lib/rocblas/library/Kernels.so-000-gfx90a-xnack+.hsaco", "rocblas", Some("gfx90a:xnack+")),
+        ("lib/rocblas/library/Kernels.so-000-gfx90a-xnack-.hsaco", "rocblas", Some("gfx90a:xnack-")),
+        ("lib/rocblas/2.47.0/library/TensileLibrary_gfx1100.co", "rocblas", Some("gfx1100")),
+        ("lib/rocblas/2.47.0/library/TensileLibrary.dat", "rocblas", None),
+        ("lib/rocblas/library/TensileLibrary_Type_HH_fallback.dat", "rocblas", None),
+        ("lib/hipblaslt/library/gfx942/extop.yaml", "hipblaslt", Some("gfx942")),
+        ("lib/hipsparselt/library/Kernels_gfx950.hsaco", "hipsparselt", Some("gfx950")),
+        ("torch/lib/aotriton.images/amd-gfx11xx/flash/x.aks2", "aotriton", Some("gfx11")),
+        ("torch/lib/aotriton.images/amd-gfx120x/flash/x.aks2", "aotriton", Some("gfx12_0")),
+        ("torch/lib/aotriton.images/amd-gfx942/flash/x.aks2", "aotriton", Some("gfx942")),
         ("share/miopen/db/gfx90878.kdb", "miopen", Some("gfx908")),
         ("share/miopen/db/gfx942130.db.txt", "miopen", Some("gfx942")),
-        (
-            "share/miopen/db/gfx90a6e.HIP.fdb.txt",
-            "miopen",
-            Some("gfx90a"),
-        ),
-        (
-            "share/miopen/db/gfx942e4.HIP.fdb.txt",
-            "miopen",
-            Some("gfx942"),
-        ),
-        (
-            "share/miopen/db/gfx1030_36.db.txt",
-            "miopen",
-            Some("gfx1030"),
-        ),
-        (
-            "share/miopen/db/gfx908_metadata.tn.model",
-            "miopen",
-            Some("gfx908"),
-        ),
+        ("share/miopen/db/gfx90a6e.HIP.fdb.txt", "miopen", Some("gfx90a")),
+        ("share/miopen/db/gfx942e4.HIP.fdb.txt", "miopen", Some("gfx942")),
+        ("share/miopen/db/gfx1030_36.db.txt", "miopen", Some("gfx1030")),
+        ("share/miopen/db/gfx908_metadata.tn.model", "miopen", Some("gfx908")),
         ("share/miopen/db/gfx803_36.db.txt", "miopen", None),
-        (
-            "lib/libMIOpenCKGroupedConv_gfx950.so",
-            "miopen",
-            Some("gfx950"),
-        ),
-        (
-            "lib/libdevice_conv_operations_gfx90a_xnackp_sramecc_.a",
-            "composablekernel",
-            Some("gfx90a:xnack+:sramecc-"),
-        ),
-        (
-            "lib/libdevice_conv_operations_gfx1250_strict.a",
-            "composablekernel",
-            Some("gfx1250-strict"),
-        ),
-        (
-            "lib/x/engines/arch_content/a/gfx942/b/k.hsaco",
-            "hipkernelprovider",
-            Some("gfx942"),
-        ),
+        ("lib/libMIOpenCKGroupedConv_gfx950.so", "miopen", Some("gfx950")),
+        ("lib/libdevice_conv_operations_gfx90a_xnackp_sramecc_.a", "composablekernel", Some("gfx90a:xnack+:sramecc-")),
+        ("lib/libdevice_conv_operations_gfx1250_strict.a", "composablekernel", Some("gfx1250-strict")),
+        ("lib/x/engines/arch_content/a/gfx942/b/k.hsaco", "hipkernelprovider", Some("gfx942")),
     ];
 
     #[test]
     fn files_find_their_database_and_target() {
         for (path, database, target) in CASES {
-            let member = Databases::embedded()
-                .classify(path)
-                .unwrap_or_else(|| panic!("{path} is in no database"));
-            assert_eq!(
-                (member.database, member.target.as_deref()),
-                (*database, *target),
-                "{path}"
-            );
+            let member = Databases::embedded().classify(path).unwrap_or_else(|| panic!("{path} is in no database"));
+            assert_eq!((member.database, member.target.as_deref()), (*database, *target), "{path}");
         }
-        let hotswap = format!(
-            "share/rocjitsu/translations/gfx1250-b0-a0/v1/{}.obj",
-            "0a".repeat(32)
-        );
-        assert_eq!(
-            Databases::embedded()
-                .classify(&hotswap)
-                .unwrap()
-                .target
-                .as_deref(),
-            Some("gfx1250")
-        );
+        let hotswap = format!("share/rocjitsu/translations/gfx1250-b0-a0/v1/{}.obj", "0a".repeat(32));
+        assert_eq!(Databases::embedded().classify(&hotswap).unwrap().target.as_deref(), Some("gfx1250"));
     }
 
     #[test]
@@ -311,9 +201,7 @@ mod tests {
 
     #[test]
     fn the_base_target_has_no_features() {
-        let member = Databases::embedded()
-            .classify("rocblas/library/k-gfx90a-xnack+.hsaco")
-            .unwrap();
+        let member = Databases::embedded().classify("rocblas/library/k-gfx90a-xnack+.hsaco").unwrap();
         assert_eq!(member.base_target(), Some("gfx90a"));
     }
 
@@ -321,9 +209,6 @@ mod tests {
     fn a_broken_table_is_an_error() {
         assert!(matches!(Databases::parse("rule = 3"), Err(Error::Table(_))));
         let text = "[[rule]]\ndatabase = \"x\"\npath = '('\n";
-        assert!(matches!(
-            Databases::parse(text),
-            Err(Error::Expression { .. })
-        ));
+        assert!(matches!(Databases::parse(text), Err(Error::Expression { .. })));
     }
 }

@@ -55,9 +55,7 @@ pub enum Error {
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Unsupported { .. } => {
-                Some("the file was made by a newer compiler than this program knows".into())
-            }
+            Self::Unsupported { .. } => Some("the file was made by a newer compiler than this program knows".into()),
             _ => None,
         }
     }

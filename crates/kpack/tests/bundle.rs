@@ -13,10 +13,7 @@ const HOST: &str = "host-x86_64-unknown-linux--";
 
 /// A plain bundle with one code object of `size` bytes for each target.
 fn plain(targets: &[&str], size: u64) -> Vec<u8> {
-    let ids: Vec<String> = targets
-        .iter()
-        .map(|target| format!("hipv4-amdgcn-amd-amdhsa--{target}"))
-        .collect();
+    let ids: Vec<String> = targets.iter().map(|target| format!("hipv4-amdgcn-amd-amdhsa--{target}")).collect();
     let mut table = Vec::new();
     table.extend(b"__CLANG_OFFLOAD_BUNDLE__");
     table.extend((ids.len() as u64 + 1).to_le_bytes());
@@ -42,8 +39,7 @@ fn compressed(version: u16, method: Method, content: &[u8]) -> Vec<u8> {
     let (number, payload) = match method {
         Method::Zstd => (1_u16, zstd::bulk::compress(content, 3).unwrap()),
         Method::Zlib => {
-            let mut encoder =
-                flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+            let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
             encoder.write_all(content).unwrap();
             (0, encoder.finish().unwrap())
         }
@@ -99,32 +95,14 @@ fn plain_and_compressed_bundles_stand_side_by_side() {
     assert_eq!(found.len(), 8);
     for bundle in &found[1..7] {
         assert_eq!(bundle.entries.len(), 4);
-        assert_eq!(
-            bundle.compression.unwrap().uncompressed,
-            content.len() as u64
-        );
+        assert_eq!(bundle.compression.unwrap().uncompressed, content.len() as u64);
         assert_eq!(bundle.entries[0].target(), None);
         assert_eq!(bundle.entries[3].target(), Some("gfx1100"));
-        assert_eq!(
-            (bundle.entries[3].offset, bundle.entries[3].size),
-            (3 * 8192, 5000)
-        );
+        assert_eq!((bundle.entries[3].offset, bundle.entries[3].size), (3 * 8192, 5000));
     }
     let (file, range) = section(&bundles);
-    let targets: Vec<String> = bundle::targets(&file.as_slice(), range)
-        .unwrap()
-        .into_iter()
-        .collect();
-    assert_eq!(
-        targets,
-        [
-            "gfx1100",
-            "gfx803",
-            "gfx90a:xnack+",
-            "gfx90a:xnack-",
-            "gfx942"
-        ]
-    );
+    let targets: Vec<String> = bundle::targets(&file.as_slice(), range).unwrap().into_iter().collect();
+    assert_eq!(targets, ["gfx1100", "gfx803", "gfx90a:xnack+", "gfx90a:xnack-", "gfx942"]);
 }
 
 #[test]
@@ -136,20 +114,14 @@ fn an_empty_section_and_a_section_of_zeros_have_no_bundles() {
 #[test]
 fn an_entry_without_code_is_no_target() {
     let (file, range) = section(&[plain(&["gfx906"], 0)]);
-    assert_eq!(
-        bundle::targets(&file.as_slice(), range).unwrap(),
-        BTreeSet::new()
-    );
+    assert_eq!(bundle::targets(&file.as_slice(), range).unwrap(), BTreeSet::new());
 }
 
 #[test]
 fn wrong_data_is_an_error_that_says_where() {
     let bundle = plain(&["gfx906"], 100);
     let text = |bundles: &[Vec<u8>]| read(bundles).unwrap_err().to_string();
-    assert_eq!(
-        text(&[b"HIPK".to_vec()]),
-        "no offload bundle at offset 0x0 of the fat binary section"
-    );
+    assert_eq!(text(&[b"HIPK".to_vec()]), "no offload bundle at offset 0x0 of the fat binary section");
     assert!(text(&[bundle.clone(), b"junk".to_vec()]).contains("offset 0x3000"));
     assert!(text(&[bundle[..40].to_vec()]).contains("ends within its entry table"));
     assert!(text(&[bundle[..8250].to_vec()]).contains("reaches beyond the bundle"));
@@ -162,24 +134,10 @@ fn wrong_data_is_an_error_that_says_where() {
     let good = compressed(2, Method::Zstd, &bundle);
     let mut version = good.clone();
     version[4] = 9;
-    assert!(matches!(
-        read(&[version]),
-        Err(Error::Unsupported {
-            field: "version",
-            value: 9,
-            ..
-        })
-    ));
+    assert!(matches!(read(&[version]), Err(Error::Unsupported { field: "version", value: 9, .. })));
     let mut method = good.clone();
     method[6] = 7;
-    assert!(matches!(
-        read(&[method]),
-        Err(Error::Unsupported {
-            field: "method",
-            value: 7,
-            ..
-        })
-    ));
+    assert!(matches!(read(&[method]), Err(Error::Unsupported { field: "method", value: 7, .. })));
     let mut huge = good.clone();
     huge[8..12].fill(0xff);
     assert!(text(&[huge]).contains("does not fit the section"));
