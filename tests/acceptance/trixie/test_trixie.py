@@ -13,7 +13,6 @@ from environment import TOOLS
 from isolation import install_in_root
 from packages import PackageSet, fetch_debs, make_package_set, record_problems
 
-
 # Debian has a version directory in between.
 KERNEL = re.compile(r"/rocblas/(?:[^/]+/)?library/")
 
