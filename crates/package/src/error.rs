@@ -53,11 +53,19 @@ pub enum Error {
         /// The other.
         second: String,
     },
-    /// A list of targets or families that means nothing.
+    /// A version that cannot be a package's.
     #[error("`{value}` is not a version that pip accepts (PEP 440)")]
     Version {
         /// The text.
         value: String,
+    },
+    /// The manifest names a version that cannot be a package's.
+    #[error("the manifest of `{artifacts}` names version `{value}`, which pip does not accept (PEP 440)")]
+    ManifestVersion {
+        /// The text.
+        value: String,
+        /// The folder of artifacts.
+        artifacts: PathBuf,
     },
     /// The set would promise targets it does not hold.
     #[error("no artifact holds code for {}", targets.join(", "))]
@@ -139,6 +147,10 @@ impl Hint for Error {
                 Some("remove one of the two artifacts, or build both from the same sources".into())
             }
             Error::Version { .. } => Some("give one such as `7.1.0` or `7.1.0a20261121` with --version".into()),
+            Error::ManifestVersion { .. } => Some(
+                "give the packages' version with --version, or mend `rocm_package_version` in therock_manifest.json"
+                    .into(),
+            ),
             Error::MissingTargets { present, .. } if present.is_empty() => {
                 Some("the artifacts hold no per-target part at all; leave --targets out".into())
             }

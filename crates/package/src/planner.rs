@@ -36,7 +36,10 @@ pub fn plan(request: &Request, catalog: &Catalog, reporter: &dyn Reporter) -> Re
     let manifest = Manifest::find(catalog)?;
     let version = request.version.clone().unwrap_or_else(|| manifest.rocm_package_version.clone());
     if wheel::check_version(&version).is_err() {
-        return Err(Error::Version { value: version });
+        return Err(match request.version {
+            Some(_) => Error::Version { value: version },
+            None => Error::ManifestVersion { value: version, artifacts: request.artifacts.clone() },
+        });
     }
     let imported = Imported::find(&manifest);
     let shape = request.shape.unwrap_or_else(|| shape_of(&manifest, imported.as_ref()));
