@@ -3,6 +3,7 @@
 //! Names are checked here, before anybody sees them: relative, without `..`, UTF-8. Devices, sockets and the like are
 //! refused.
 
+use std::collections::HashSet;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
@@ -88,6 +89,7 @@ impl Decoding<'_> {
 pub(super) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut dyn Visitor) -> Result<(), Error> {
     let decoder = decoding.decoder(stream)?;
     let mut archive = tar::Archive::new(BufReader::with_capacity(1 << 20, decoder));
+    let mut files = HashSet::new();
     for entry in archive.entries().map_err(|error| decoding.damaged(error))? {
         let mut entry = entry.map_err(|error| decoding.damaged(error))?;
         let kind = entry.header().entry_type();
@@ -104,6 +106,7 @@ pub(super) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
         match kind {
             EntryType::Directory => {}
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+                files.insert(path.clone());
                 let executable = entry.header().mode().map_err(|error| decoding.damaged(error))? & 0o111 != 0;
                 let size = entry.size();
                 let mut content = Watched { inner: &mut entry, failed: false };
@@ -116,9 +119,20 @@ pub(super) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
                     other => other,
                 })?;
             }
-            EntryType::Symlink => visitor.symlink(&path, &link()?)?,
+            EntryType::Symlink => {
+                let target = link()?;
+                if climbs_out(&path, &target) {
+                    return Err(decoding.refused(&raw, "it is a link that leads out of the archive"));
+                }
+                visitor.symlink(&path, &target)?;
+            }
             EntryType::Link => {
                 let target = checked_path(decoding, link()?.as_bytes())?;
+                if !files.contains(&target) {
+                    let reason = format!("it is another name of `{target}`, which does not come before it");
+                    return Err(decoding.refused(&raw, &reason));
+                }
+                files.insert(path.clone());
                 visitor.hard_link(&path, &target)?;
             }
             EntryType::Char | EntryType::Block => return Err(decoding.refused(&raw, "it is a device")),
@@ -141,6 +155,22 @@ impl Read for Watched<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.inner.read(buffer).inspect_err(|_| self.failed = true)
     }
+}
+
+/// True when a relative link at `path` has more `..` than there are directories above it.
+fn climbs_out(path: &str, target: &str) -> bool {
+    let mut depth = path.matches('/').count();
+    if target.starts_with('/') {
+        return false; // Absolute links mean the root that the archive is unpacked into.
+    }
+    for part in target.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        match (part, depth) {
+            ("..", 0) => return true,
+            ("..", _) => depth -= 1,
+            _ => depth += 1,
+        }
+    }
+    false
 }
 
 /// The name of a member as a relative path, without `./` and empty for the root.
