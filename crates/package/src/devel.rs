@@ -45,10 +45,6 @@ impl DevelTree {
                 (EntryKind::Directory, _) => DevelEntry::Directory,
                 (_, Some(target)) => DevelEntry::Symlink { target },
                 (EntryKind::Symlink { target }, None) => {
-                    if leaves(path, target) {
-                        tree.note(path, &format!("left out: the link to `{target}` leaves the tree"));
-                        continue;
-                    }
                     if input.world.resolve(path).is_none() {
                         tree.note(path, &format!("the link to `{target}` leads nowhere in these artifacts"));
                     }
@@ -141,24 +137,6 @@ fn provided(path: &str, runtime: &[&Population]) -> Option<String> {
     None
 }
 
-fn leaves(path: &str, target: &str) -> bool {
-    if target.starts_with('/') {
-        return true;
-    }
-    let mut depth = path.split('/').count() as isize - 1;
-    for part in target.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => depth -= 1,
-            _ => depth += 1,
-        }
-        if depth < 0 {
-            return true;
-        }
-    }
-    false
-}
-
 /// `.devel_links/<target>.json`: what `rocm-sdk init` links from a device distribution into the development tree
 /// (spec 2.11, appendix A.5).
 pub fn device_links(version: &str, libraries_package: &str, paths: impl Iterator<Item = String>) -> String {
@@ -196,15 +174,6 @@ mod tests {
             tree.tar_order(),
             ["lib.txt", "include", "include/z", "include/z/z.h", "lib", "lib/a.so", "lib/x-1.h", "lib/x", "lib/x/y.h"]
         );
-    }
-
-    #[test]
-    fn links_that_leave_the_tree_are_seen() {
-        assert!(leaves("lib/a", "/usr/lib/a"));
-        assert!(leaves("lib/a", "../../a"));
-        assert!(leaves("a", "b/../../a"));
-        assert!(!leaves("lib/a", "../bin/a"));
-        assert!(!leaves("lib/a", "a.so"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use liblzma::stream::{CONCATENATED, MtStreamBuilder, Stream};
 use tar::EntryType;
 
 use super::error::Error;
+use crate::links::{Links, leaves_tree};
 
 /// Bytes of a single decompressor that are too many: preset 9 of xz takes 65 MiB, zstd's largest window 128 MiB.
 const MEMORY_LIMIT: u64 = 512 << 20;
@@ -121,7 +122,8 @@ pub(super) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
             }
             EntryType::Symlink => {
                 let target = link()?;
-                if climbs_out(&path, &target) {
+                // Absolute links mean the root that the archive is unpacked into.
+                if !target.starts_with('/') && leaves_tree(&path, &target, &Links::new()) {
                     return Err(decoding.refused(&raw, "it is a link that leads out of the archive"));
                 }
                 visitor.symlink(&path, &target)?;
@@ -155,22 +157,6 @@ impl Read for Watched<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.inner.read(buffer).inspect_err(|_| self.failed = true)
     }
-}
-
-/// True when a relative link at `path` has more `..` than there are directories above it.
-fn climbs_out(path: &str, target: &str) -> bool {
-    let mut depth = path.matches('/').count();
-    if target.starts_with('/') {
-        return false; // Absolute links mean the root that the archive is unpacked into.
-    }
-    for part in target.split('/').filter(|part| !part.is_empty() && *part != ".") {
-        match (part, depth) {
-            ("..", 0) => return true,
-            ("..", _) => depth -= 1,
-            _ => depth += 1,
-        }
-    }
-    false
 }
 
 /// The name of a member as a relative path, without `./` and empty for the root.
