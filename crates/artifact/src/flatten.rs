@@ -14,6 +14,7 @@ use crate::archive::Compression;
 use crate::catalog::{self, Artifact, Catalog, EntryKind, Form, Place};
 use crate::contents;
 use crate::error::Error;
+use crate::input::separate;
 use crate::links::{self, Links};
 use crate::name::ArtifactName;
 use crate::scan::MANIFEST;
@@ -139,21 +140,7 @@ fn places(inputs: &[PathBuf]) -> Result<Vec<(ArtifactName, Place)>, Error> {
 /// The output with links resolved, if it may be written.
 fn check_output(output: &Path, existing: Existing, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
     let not_ours = || Error::OutputNotOurs { path: output.to_owned() };
-    let real = match fs_err::canonicalize(output) {
-        Ok(real) => real,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            fs_err::create_dir_all(parent)?;
-            fs_err::canonicalize(parent)?.join(output.file_name().ok_or_else(not_ours)?)
-        }
-        Err(error) => return Err(error.into()),
-    };
-    for input in inputs {
-        let input = fs_err::canonicalize(input)?;
-        if real.starts_with(&input) || input.starts_with(&real) {
-            return Err(Error::OutputOverlapsInput { output: real, input });
-        }
-    }
+    let real = separate(output, inputs)?;
     if existing == Existing::Anything || !real.exists() {
         return Ok(real);
     }

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, VecDeque};
 const LONGEST_CHAIN: usize = 40;
 
 /// The symbolic links of one tree: path relative to its root → text of the link.
-pub(crate) type Links<'a> = BTreeMap<&'a str, &'a str>;
+pub type Links<'a> = BTreeMap<&'a str, &'a str>;
 
 /// Whether the link at `path` with the text `target` leads out of the tree, directly or through other links of it.
 /// Absolute links do; a link that leads nowhere or in a circle does not.
-pub(crate) fn leaves_tree(path: &str, target: &str, links: &Links) -> bool {
+pub fn leaves_tree(path: &str, target: &str, links: &Links) -> bool {
     if target.starts_with('/') {
         return true;
     }

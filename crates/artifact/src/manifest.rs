@@ -143,7 +143,7 @@ fn locate(catalog: &Catalog, file: &str) -> Option<PathBuf> {
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
-    let text = fs_err::read(path)?;
+    let text = crate::input::read_small(path)?;
     serde_json::from_slice(&text).map_err(|source| Error::MalformedJson { path: path.to_owned(), source })
 }
 

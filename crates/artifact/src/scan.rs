@@ -1,6 +1,6 @@
 //! Input: one artifact directory. Output: its basedirs and entries, and everything that is wrong with it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -10,6 +10,7 @@ use walkdir::WalkDir;
 
 use crate::catalog::{Entry, EntryKind};
 use crate::error::Error;
+use crate::input::read_small;
 use crate::links::{self, Links};
 use crate::name::ArtifactName;
 
@@ -38,12 +39,13 @@ impl Scan {
 /// artifact's directory or archive, for messages.
 pub(crate) fn parse_manifest(text: &str, shown: &Path) -> (Vec<String>, Vec<Error>) {
     let mut basedirs: Vec<String> = Vec::new();
+    let mut seen = HashSet::new();
     let mut problems = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let basedir = line.trim_end_matches('/');
         if !is_plain_path(basedir) {
             problems.push(Error::UnsafeBasedir { path: shown.to_owned(), line: line.to_owned() });
-        } else if !basedirs.iter().any(|seen| seen == basedir) {
+        } else if seen.insert(basedir) {
             basedirs.push(basedir.to_owned());
         }
     }
@@ -93,7 +95,7 @@ impl<'a> Basedirs<'a> {
 /// # Errors
 /// Only what makes going on pointless: files that cannot be read, a missing manifest, an interruption.
 pub(crate) fn scan(root: &Path, name: &ArtifactName, shown: &Path, reporter: &dyn Reporter) -> Result<Scan, Error> {
-    let text = match fs_err::read(root.join(MANIFEST)) {
+    let text = match read_small(&root.join(MANIFEST)) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(Error::MissingManifest { artifact: name.to_string(), path: shown.to_owned() });

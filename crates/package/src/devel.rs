@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifact::EntryKind;
+use artifact::links::leaves_tree;
 use serde::Serialize;
 
 use crate::Logical;
@@ -39,12 +40,17 @@ impl DevelTree {
     /// populations are not among them: `rocm-sdk init` links their files by `.devel_links`.
     pub fn build(input: &Input<'_>, selected: &BTreeSet<&str>, runtime: &[&Population]) -> DevelTree {
         let mut tree = DevelTree::default();
+        let links = input.world.links();
         for &path in selected {
             let Some(node) = input.world.get(path) else { continue };
             let entry = match (&node.kind, provided(path, runtime)) {
                 (EntryKind::Directory, _) => DevelEntry::Directory,
                 (_, Some(target)) => DevelEntry::Symlink { target },
                 (EntryKind::Symlink { target }, None) => {
+                    if leaves_tree(path, target, &links) {
+                        tree.note(path, &format!("left out: the link to `{target}` leaves the tree"));
+                        continue;
+                    }
                     if input.world.resolve(path).is_none() {
                         tree.note(path, &format!("the link to `{target}` leads nowhere in these artifacts"));
                     }

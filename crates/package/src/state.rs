@@ -73,7 +73,13 @@ impl OutputFolder {
         })?;
         let file = match fs::read(hidden.join(STATE)) {
             // A state of another program version, or a damaged one, only costs writing everything again.
-            Ok(bytes) => serde_json::from_slice(&bytes).ok().filter(|file: &File| file.schema == 1).unwrap_or_default(),
+            Ok(bytes) => {
+                let mut file: File =
+                    serde_json::from_slice(&bytes).ok().filter(|file: &File| file.schema == 1).unwrap_or_default();
+                // The file may come from anywhere, and what it names may be removed.
+                file.finished.retain(|path, _| is_package_path(path));
+                file
+            }
             Err(_) => File::default(),
         };
         let folder = OutputFolder { root: root.to_owned(), file, created, _lock: lock };
@@ -204,6 +210,12 @@ impl Drop for OutputFolder {
     }
 }
 
+/// Whether a path can be that of a package: `dist/NAME` or `dist/FAMILY/NAME`.
+fn is_package_path(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    matches!(parts.len(), 2 | 3) && parts[0] == "dist" && parts.iter().all(|part| !matches!(*part, "" | "." | ".."))
+}
+
 /// What a file's directory entry says about it; any change to the file changes it.
 pub fn stamp(path: &Path) -> std::io::Result<String> {
     let data = fs::metadata(path)?;
@@ -261,6 +273,21 @@ mod tests {
         assert!(output.up_to_date("dist/a.whl", "one").is_none());
         assert_eq!(output.publish(&[], Vec::new()).unwrap(), ["dist/a.whl"], "what is no longer made is removed");
         assert!(!folder.path().join("dist").exists());
+    }
+
+    #[test]
+    fn a_state_that_names_other_files_does_not_have_them_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        let root = folder.path().join("out");
+        fs::create_dir_all(root.join(FOLDER)).unwrap();
+        let paths = ["../victim", victim.to_str().unwrap(), "dist/../../victim", "dist", ".rocwheel/state.json"];
+        let finished = paths.iter().map(|path| ((*path).to_owned(), finished("x"))).collect();
+        let state = serde_json::to_string(&File { schema: 1, finished }).unwrap();
+        fs::write(root.join(FOLDER).join(STATE), state).unwrap();
+        assert_eq!(OutputFolder::open(&root).unwrap().publish(&[], Vec::new()).unwrap(), Vec::<String>::new());
+        assert!(victim.exists());
     }
 
     #[test]

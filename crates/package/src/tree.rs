@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use artifact::links::Links;
 use artifact::{Artifact, Catalog, EntryKind};
 use fs_err as fs;
 
@@ -65,6 +66,15 @@ impl Tree {
     /// The node at a path, links not followed.
     pub fn get(&self, path: &str) -> Option<&Node> {
         self.nodes.get(path)
+    }
+
+    /// Every link with its text, for [`artifact::links::leaves_tree`].
+    pub fn links(&self) -> Links<'_> {
+        let links = self.iter().filter_map(|(path, node)| match &node.kind {
+            EntryKind::Symlink { target } => Some((path, target.as_str())),
+            _ => None,
+        });
+        links.collect()
     }
 
     /// Where `path` leads when links are followed, also links to directories on the way. `None` when it leaves the

@@ -323,3 +323,15 @@ fn archives_give_the_same_packages_as_directories() {
     }
     assert_eq!(digests(build.package(&build.request()).unwrap().1), from_directories);
 }
+
+#[test]
+fn links_that_leave_the_tree_only_together_are_not_shipped() {
+    let build = build();
+    build.link("core-hip_lib_generic", "lib/evil", "../deep/link/../../etc/passwd");
+    build.link("rand_lib_generic", "deep/link", "..");
+    let (plan, _) = build.package(&build.request()).unwrap();
+    let devel = members(&wheel(&build, "rocm_sdk_devel"));
+    let names = tar_members(&devel["rocm_sdk_devel/_devel.tar"]);
+    assert!(!names.iter().any(|(name, _)| name.ends_with("lib/evil")), "{names:?}");
+    assert!(plan.notes.iter().any(|note| note.path == "lib/evil" && note.message.contains("leaves the tree")));
+}

@@ -17,6 +17,7 @@ use super::sidecar::{hexadecimal, sidecar_line, sidecar_path};
 use super::tarball::{Head, Tarball};
 use crate::catalog::{Artifact, EntryKind};
 use crate::error::Error;
+use crate::input::{outside, read_small};
 use crate::name::ArtifactName;
 use crate::scan::MANIFEST;
 
@@ -92,6 +93,7 @@ pub fn plan(
     if !levels.contains(&options.level) {
         return Err(Error::UnknownLevel { level: options.level, least: *levels.start(), most: *levels.end() });
     }
+    outside(output, directories)?;
     let mut archives: Vec<PlannedArchive> = Vec::new();
     for directory in directories {
         let name = directory.file_name().unwrap_or_default().to_string_lossy();
@@ -168,7 +170,7 @@ fn new_file(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
 /// Writes the manifest, then everything else by basedir and path. Files that share an inode become hard links to the
 /// first of them in that order. Returns the bytes of all file contents.
 fn write_members<W: Write>(artifact: &Artifact, tarball: &mut Tarball<W>, reporter: &dyn Reporter) -> io::Result<u64> {
-    let manifest = fs_err::read(artifact.root.join(MANIFEST))?;
+    let manifest = read_small(&artifact.root.join(MANIFEST))?;
     let size = manifest.len() as u64;
     tarball.head(MANIFEST, Head { kind: EntryType::Regular, mode: 0o644, size, link: "" })?;
     tarball.write_all(&manifest)?;

@@ -163,6 +163,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         let plan = package::plan(request, &catalog, printer.reporter())?;
         return show_plan(&plan, printer);
     }
+    artifact::outside(&request.output, std::slice::from_ref(&request.artifacts))?;
     let mut folder = OutputFolder::open(&request.output)?;
     let catalog = Catalog::open(&request.artifacts, &folder.scratch(), printer.reporter())?;
     let plan = package::plan(request, &catalog, printer.reporter())?;

@@ -1,0 +1,105 @@
+//! Care with what lies beside artifacts: small text files that may not be files at all, and outputs that would land in
+//! an input.
+
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+/// No manifest or sidecar comes near this many bytes.
+const LIMIT: u64 = 16 << 20;
+
+/// Reads a small file that must be a regular one: a link may lead to somebody else's file, a named pipe never ends.
+pub(crate) fn read_small(path: &Path) -> io::Result<Vec<u8>> {
+    let refused = |reason: &str| {
+        let message = format!("cannot read `{}`: it is {reason}", path.display());
+        Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+    };
+    let kind = fs_err::symlink_metadata(path)?.file_type();
+    if kind.is_symlink() {
+        return refused("a symbolic link, not a file");
+    }
+    if !kind.is_file() {
+        return refused("no regular file");
+    }
+    let mut bytes = Vec::new();
+    fs_err::File::open(path)?.take(LIMIT + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LIMIT { refused("larger than 16 MiB") } else { Ok(bytes) }
+}
+
+/// The output with links resolved, whether it exists or not, when it neither lies in an input nor holds one.
+///
+/// # Errors
+/// [`Error::OutputOverlapsInput`]; nothing is created.
+pub(crate) fn separate(output: &Path, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
+    let real = outside(output, inputs)?;
+    for input in inputs {
+        let input = fs_err::canonicalize(input)?;
+        if input.starts_with(&real) {
+            return Err(Error::OutputOverlapsInput { output: real, input });
+        }
+    }
+    Ok(real)
+}
+
+/// The output with links resolved, whether it exists or not, when it does not lie in an input.
+///
+/// # Errors
+/// [`Error::OutputOverlapsInput`]; nothing is created.
+pub fn outside(output: &Path, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
+    let real = resolve(output)?;
+    for input in inputs {
+        let input = fs_err::canonicalize(input)?;
+        if real.starts_with(&input) {
+            return Err(Error::OutputOverlapsInput { output: real, input });
+        }
+    }
+    Ok(real)
+}
+
+/// Resolves the part of a path that exists; the rest stays as it is written.
+fn resolve(path: &Path) -> Result<PathBuf, Error> {
+    match fs_err::canonicalize(path) {
+        Ok(real) => Ok(real),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let name = path.file_name().ok_or_else(|| Error::OutputNotOurs { path: path.to_owned() })?;
+            Ok(resolve(parent)?.join(name))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_of_some_size_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs_err::write(at("file"), "text").unwrap();
+        assert_eq!(read_small(&at("file")).unwrap(), b"text");
+        std::os::unix::fs::symlink("file", at("link")).unwrap();
+        assert!(read_small(&at("link")).unwrap_err().to_string().contains("symbolic link"));
+        assert!(std::process::Command::new("mkfifo").arg(at("pipe")).status().unwrap().success());
+        assert!(read_small(&at("pipe")).unwrap_err().to_string().contains("no regular file"));
+        fs_err::File::create(at("large")).unwrap().set_len(LIMIT + 1).unwrap();
+        assert!(read_small(&at("large")).unwrap_err().to_string().contains("larger"));
+        assert_eq!(read_small(&at("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn an_output_in_an_input_is_refused_and_nothing_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let input = folder.path().join("input");
+        fs_err::create_dir(&input).unwrap();
+        let inputs = [input.clone()];
+        assert!(separate(&input.join("a/b/c"), &inputs).is_err());
+        assert!(separate(folder.path(), &inputs).is_err());
+        separate(&folder.path().join("input2/x"), &inputs).unwrap();
+        std::os::unix::fs::symlink(&input, folder.path().join("link")).unwrap();
+        assert!(separate(&folder.path().join("link/x"), &inputs).is_err());
+        assert_eq!(fs_err::read_dir(&input).unwrap().count(), 0);
+    }
+}
