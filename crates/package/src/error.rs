@@ -67,6 +67,14 @@ pub enum Error {
         /// The folder of artifacts.
         artifacts: PathBuf,
     },
+    /// A file whose name no wheel can hold.
+    #[error("`{path}` cannot be packaged under its name")]
+    Name {
+        /// The artifact's file.
+        path: PathBuf,
+        /// What is wrong with the name.
+        source: wheel::Error,
+    },
     /// The set would promise targets it does not hold.
     #[error("no artifact holds code for {}", targets.join(", "))]
     MissingTargets {
@@ -147,6 +155,7 @@ impl Hint for Error {
                 Some("remove one of the two artifacts, or build both from the same sources".into())
             }
             Error::Version { .. } => Some("give one such as `7.1.0` or `7.1.0a20261121` with --version".into()),
+            Error::Name { .. } => Some("rename the file in the artifact, or remove it".into()),
             Error::ManifestVersion { .. } => Some(
                 "give the packages' version with --version, or mend `rocm_package_version` in therock_manifest.json"
                     .into(),

@@ -152,3 +152,14 @@ fn the_three_shapes_differ_as_they_should() {
     }
     assert!(outcome.removed.iter().any(|path| path.contains("rocm_sdk_libraries-")), "{:?}", outcome.removed);
 }
+
+#[test]
+fn a_name_that_no_wheel_can_hold_is_refused_with_the_file() {
+    let build = minimal();
+    build.file("core-hip_run_generic", "share/back\\slash", "x");
+    let error = refused(&build, &build.request());
+    let Error::Name { path, .. } = &error else { panic!("{error}") };
+    assert!(path.ends_with("core-hip/stage/share/back\\slash"), "{}", path.display());
+    assert!(error.hint().is_some());
+    assert!(matches!(build.plan(&build.request()), Err(Error::Name { .. })), "the plan refuses it already");
+}

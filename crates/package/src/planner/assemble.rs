@@ -162,6 +162,11 @@ impl Planner<'_> {
         let mut wheel = self.base_wheel(logical, target, promise, platform)?;
         let package = &population.platform_package;
         wheel.folder = set.folder.clone().filter(|_| logical == Logical::Libraries);
+        for (path, file) in &population.files {
+            let name = format!("{package}/{path}");
+            let place = || file.path().cloned().unwrap_or_else(|| name.clone().into());
+            wheel::check_member_name(&name).map_err(|source| Error::Name { path: place(), source })?;
+        }
         wheel.files = population.files.iter().map(|(path, file)| (format!("{package}/{path}"), file.clone())).collect();
         if logical == Logical::Device {
             let target = target.unwrap_or_default();
