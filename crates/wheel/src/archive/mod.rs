@@ -4,7 +4,6 @@ mod blocks;
 mod chunks;
 mod deflate;
 mod format;
-mod pipeline;
 
 use std::io::{self, Write as _};
 use std::path::Path;

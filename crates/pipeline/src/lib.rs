@@ -12,11 +12,26 @@ use std::time::Duration;
 const NAP: Duration = Duration::from_micros(200);
 
 /// Runs `work` on every unit in the pool and `consume` on every result, in order, on the calling thread. The first
-/// error in order ends it; units that were begun are waited for.
+/// error in order, of `work` or of `consume`, ends it and is returned; units that were begun are waited for. A panic of
+/// `work` is passed on.
 ///
-/// The calling thread may itself be a worker of the pool: while it waits it works, so wheels can be written in
+/// `units` is asked for the next unit on the calling thread, and only when there is room: no more than two units for
+/// each thread of the pool are between start and `consume`, so memory is bounded by what two units a thread hold.
+///
+/// The calling thread may itself be a worker of the pool: while it waits it works, so whole files can be written in
 /// parallel with no more threads than the pool has.
-pub(crate) fn ordered<U, T, E>(
+///
+/// ```
+/// let mut squares = Vec::new();
+/// let collect = |square| -> Result<(), String> {
+///     squares.push(square);
+///     Ok(())
+/// };
+/// pipeline::ordered(0_u64..4, |number| Ok(number * number), collect)?;
+/// assert_eq!(squares, [0, 1, 4, 9]);
+/// # Ok::<(), String>(())
+/// ```
+pub fn ordered<U, T, E>(
     units: impl Iterator<Item = U>,
     work: impl Fn(U) -> Result<T, E> + Sync,
     mut consume: impl FnMut(T) -> Result<(), E>,
