@@ -138,7 +138,7 @@ impl Edit {
     }
 }
 
-fn check_machine(image: &Image) -> Result<(), Error> {
+pub(crate) fn check_machine(image: &Image) -> Result<(), Error> {
     let machine = elf::Machine(image.machine);
     let is_little = matches!(image.endian, object::Endianness::Little);
     if machine == elf::EM_X86_64 && image.is_64 && is_little {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use report::Hint;
+use report::{Exit, Hint};
 
 /// Why GPU code could not be read. Offsets are in bytes from the start of the `.hip_fatbin` section.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +39,33 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A fat binary's sections contradict themselves or the file.
+    #[error("malformed fat binary: {reason}")]
+    FatBinary {
+        /// What is wrong.
+        reason: String,
+    },
+    /// A wrapper that the runtime would refuse.
+    #[error("malformed fat binary: wrapper {number} at offset {offset:#x} of the file: {reason}")]
+    Wrapper {
+        /// Its number, by address.
+        number: usize,
+        /// Where it starts in the file.
+        offset: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Reading a part of a fat binary failed.
+    #[error("could not read {what} of the fat binary")]
+    Io {
+        /// What was being read.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The host file's headers or their edit.
+    #[error(transparent)]
+    Elf(#[from] elf::Error),
     /// A table of kernel databases that cannot be used.
     #[error("could not read the table of kernel databases")]
     Table(#[from] toml::de::Error),
@@ -56,7 +83,15 @@ impl Hint for Error {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Unsupported { .. } => Some("the file was made by a newer compiler than this program knows".into()),
+            Self::Elf(error) => error.hint(),
             _ => None,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Elf(error) => error.exit(),
+            _ => Exit::Failed,
         }
     }
 }

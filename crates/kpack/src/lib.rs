@@ -6,7 +6,11 @@
 pub mod bundle;
 pub mod database;
 mod error;
+pub mod fatbin;
+pub mod marker;
 
 pub use bundle::{Bundle, Compression, Entry};
 pub use database::{Databases, Member};
 pub use error::Error;
+pub use fatbin::{FatBinary, Format, Magic, Points, Wrapper};
+pub use marker::Marker;

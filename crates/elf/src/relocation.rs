@@ -1,0 +1,192 @@
+//! Input: a random-access file. Output: which words of data the loader fills with addresses, and with which ones:
+//! the entries of DT_RELA and the words of DT_RELR, whose addends are in place.
+
+use object::elf;
+use positioned_io::ReadAt;
+
+use crate::Error;
+use crate::image::{Image, Source};
+
+/// Relocations are read in windows of this many bytes, a multiple of the size of every kind of entry.
+const WINDOW: u64 = 24 << 11;
+const RELA_SIZE: u64 = 24;
+const SYMBOL_SIZE: u64 = 24;
+const WORD: u64 = 8;
+
+/// A word that the loader writes when it loads the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Relocation {
+    /// Virtual address of the word.
+    pub address: u64,
+    /// What the loader writes there.
+    pub value: RelocatedValue,
+    /// Where the file says so.
+    pub record: RelocationRecord,
+}
+
+/// What the loader writes into a relocated word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RelocatedValue {
+    /// The address where the file is loaded plus this, a virtual address of the file.
+    Relative(u64),
+    /// The address of a symbol plus `addend` (`R_X86_64_64`).
+    Symbol {
+        /// Number of the symbol in the dynamic symbol table.
+        index: u32,
+        /// Added to the symbol's address.
+        addend: i64,
+    },
+    /// Something else: copies, thread-local offsets, functions called to find the address.
+    Other,
+}
+
+/// Where a relocation is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RelocationRecord {
+    /// An `Elf64_Rela` at this offset of the file.
+    Rela(u64),
+    /// A bit or word of DT_RELR; the addend is the word itself.
+    Packed,
+}
+
+/// Calls `each` for every dynamic relocation of a 64-bit x86-64 file, in the order of the file. Files without dynamic
+/// section have none.
+///
+/// # Errors
+/// [`Error::NotElf`], [`Error::Machine`], and [`Error::Truncated`] or [`Error::Malformed`] for tables that leave their
+/// segment; what `each` returns ends the walk.
+pub fn relocations(reader: &dyn ReadAt, each: &mut dyn FnMut(&Relocation) -> Result<(), Error>) -> Result<(), Error> {
+    let source = Source { reader };
+    let image = Image::read(source)?.ok_or(Error::NotElf)?;
+    visit(&image, source, each)
+}
+
+pub(crate) fn visit(
+    image: &Image,
+    source: Source<'_>,
+    each: &mut dyn FnMut(&Relocation) -> Result<(), Error>,
+) -> Result<(), Error> {
+    crate::edit::check_machine(image)?;
+    let Some((offset, size)) = table(image, elf::DT_RELA, elf::DT_RELASZ, "relocation table")? else {
+        return packed(image, source, each);
+    };
+    let mut start = 0;
+    while start < size {
+        let bytes = source.bytes(offset + start, WINDOW.min(size - start), "relocation table")?;
+        for (index, entry) in bytes.chunks_exact(RELA_SIZE as usize).enumerate() {
+            let info = word(entry, 8);
+            let addend = word(entry, 16);
+            let value = match elf::RelocationType(info as u32) {
+                elf::R_X86_64_RELATIVE => RelocatedValue::Relative(addend),
+                elf::R_X86_64_64 => RelocatedValue::Symbol { index: (info >> 32) as u32, addend: addend.cast_signed() },
+                _ => RelocatedValue::Other,
+            };
+            let place = offset + start + index as u64 * RELA_SIZE;
+            each(&Relocation { address: word(entry, 0), value, record: RelocationRecord::Rela(place) })?;
+        }
+        start += bytes.len() as u64;
+    }
+    packed(image, source, each)
+}
+
+/// DT_RELR: an even word is an address; an odd one has a bit for each of the 63 words that follow.
+fn packed(
+    image: &Image,
+    source: Source<'_>,
+    each: &mut dyn FnMut(&Relocation) -> Result<(), Error>,
+) -> Result<(), Error> {
+    const WHAT: &str = "packed relocation table";
+    let Some((offset, size)) = table(image, elf::DT_RELR, elf::DT_RELRSZ, WHAT)? else { return Ok(()) };
+    let mut words = Words { image, source, address: 0, bytes: Vec::new() };
+    let mut visit = |address: u64| {
+        let value = RelocatedValue::Relative(words.at(address)?);
+        each(&Relocation { address, value, record: RelocationRecord::Packed })
+    };
+    let (mut start, mut next) = (0, 0u64);
+    while start < size {
+        let bytes = source.bytes(offset + start, WINDOW.min(size - start), WHAT)?;
+        for entry in bytes.chunks_exact(WORD as usize).map(|entry| word(entry, 0)) {
+            let overflow = || Error::malformed(WHAT, "it leaves the address space");
+            if entry & 1 == 0 {
+                visit(entry)?;
+                next = entry.checked_add(WORD).ok_or_else(overflow)?;
+            } else {
+                for bit in (0..63).filter(|bit| entry >> (bit + 1) & 1 == 1) {
+                    visit(next.checked_add(bit * WORD).ok_or_else(overflow)?)?;
+                }
+                next = next.checked_add(63 * WORD).ok_or_else(overflow)?;
+            }
+        }
+        start += bytes.len() as u64;
+    }
+    Ok(())
+}
+
+/// Words of the mapped file by address, which come in rising order: one read for many of them.
+struct Words<'a> {
+    image: &'a Image,
+    source: Source<'a>,
+    address: u64,
+    bytes: Vec<u8>,
+}
+
+impl Words<'_> {
+    fn at(&mut self, address: u64) -> Result<u64, Error> {
+        const WHAT: &str = "relocated data";
+        let inside = address >= self.address && address - self.address + WORD <= self.bytes.len() as u64;
+        if !inside {
+            let length = self.image.mapped_after(address).min(WINDOW);
+            let offset = self.image.offset_of(address).filter(|_| length >= WORD);
+            let offset = offset.ok_or_else(|| Error::malformed(WHAT, format!("nothing is mapped at {address:#x}")))?;
+            self.bytes = self.source.bytes(offset, length, WHAT)?;
+            self.address = address;
+        }
+        Ok(word(&self.bytes, (address - self.address) as usize))
+    }
+}
+
+/// Offset and size of a table that the dynamic section names; it must lie in one segment.
+fn table(
+    image: &Image,
+    address: elf::DynamicTag,
+    size: elf::DynamicTag,
+    what: &'static str,
+) -> Result<Option<(u64, u64)>, Error> {
+    let Some(dynamic) = &image.dynamic else { return Ok(None) };
+    let (Some(address), Some(size)) = (dynamic.value(address), dynamic.value(size)) else { return Ok(None) };
+    if size == 0 {
+        return Ok(None);
+    }
+    if size > image.mapped_after(address) {
+        return Err(Error::malformed(what, format!("its {size} bytes do not fit into a segment")));
+    }
+    Ok(image.offset_of(address).map(|offset| (offset, size)))
+}
+
+/// The value of a symbol of the dynamic symbol table; `None` when the file does not define it.
+///
+/// # Errors
+/// [`Error::NotElf`], [`Error::Machine`], and [`Error::Malformed`] when there is no such symbol.
+pub fn dynamic_symbol(reader: &dyn ReadAt, index: u32) -> Result<Option<u64>, Error> {
+    let source = Source { reader };
+    let image = Image::read(source)?.ok_or(Error::NotElf)?;
+    crate::edit::check_machine(&image)?;
+    symbol_value(&image, source, index)
+}
+
+pub(crate) fn symbol_value(image: &Image, source: Source<'_>, index: u32) -> Result<Option<u64>, Error> {
+    const WHAT: &str = "dynamic symbol table";
+    let missing = || Error::malformed(WHAT, format!("it has no symbol {index}"));
+    let table = image.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_SYMTAB)).ok_or_else(missing)?;
+    let address = table.checked_add(u64::from(index) * SYMBOL_SIZE).ok_or_else(missing)?;
+    let offset = image.offset_of(address).filter(|_| image.mapped_after(address) >= SYMBOL_SIZE);
+    let bytes = source.bytes(offset.ok_or_else(missing)?, SYMBOL_SIZE, WHAT)?;
+    let section = u16::from_le_bytes([bytes[6], bytes[7]]);
+    Ok((section != elf::SHN_UNDEF.0).then(|| word(&bytes, 8)))
+}
+
+pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}

@@ -1,0 +1,69 @@
+//! Fat binaries in real ROCm wheels.
+//!
+//! `ROCWHEEL_REAL_WHEELS=FOLDER cargo test -p kpack --features real --test real -- --nocapture`, where FOLDER holds .whl
+//! files. Needs python3, gcc and binutils.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kpack::{FatBinary, Magic, Points};
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs_err::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            files(&entry.path(), found);
+        } else if kind.is_file() {
+            found.push(entry.path());
+        }
+    }
+}
+
+fn unpacked() -> (tempfile::TempDir, Vec<PathBuf>) {
+    let wheels = std::env::var_os("ROCWHEEL_REAL_WHEELS").expect("set ROCWHEEL_REAL_WHEELS to a folder of .whl files");
+    let folder = tempfile::tempdir().unwrap();
+    let mut all = Vec::new();
+    for (number, wheel) in fs_err::read_dir(wheels).unwrap().map(|entry| entry.unwrap().path()).enumerate() {
+        if wheel.extension().is_none_or(|extension| extension != "whl") {
+            continue;
+        }
+        let to = folder.path().join(number.to_string());
+        let done = Command::new("python3").args(["-m", "zipfile", "-e"]).arg(&wheel).arg(&to).status().unwrap();
+        assert!(done.success(), "{}", wheel.display());
+        files(&to, &mut all);
+    }
+    all.sort();
+    (folder, all)
+}
+
+fn read(path: &Path) -> Option<FatBinary> {
+    let file = fs_err::File::open(path).unwrap();
+    let size = file.metadata().unwrap().len();
+    FatBinary::read(file.file(), size).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn every_wrapper_of_a_real_library_reaches_a_bundle() {
+    let (_folder, all) = unpacked();
+    let (mut libraries, mut wrappers, mut bundles) = (0, 0, 0);
+    for path in &all {
+        let Some(fat) = read(path) else { continue };
+        let name = path.file_name().unwrap().display();
+        eprintln!(
+            "{name}: {} wrappers, {} bundles, {} bytes",
+            fat.wrappers.len(),
+            fat.bundles.len(),
+            fat.section.end - fat.section.start
+        );
+        for wrapper in &fat.wrappers {
+            assert_eq!(wrapper.magic, Magic::Fat, "{name}");
+            assert!(matches!(wrapper.points, Points::Bundle(_)), "{name}: {wrapper:?}");
+        }
+        libraries += 1;
+        wrappers += fat.wrappers.len();
+        bundles += fat.bundles.len();
+    }
+    eprintln!("{libraries} libraries, {wrappers} wrappers, {bundles} bundles");
+    assert!(libraries > 0);
+}
