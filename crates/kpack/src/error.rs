@@ -66,6 +66,28 @@ pub enum Error {
     /// The host file's headers or their edit.
     #[error(transparent)]
     Elf(#[from] elf::Error),
+    /// The headers of an AMDGPU ELF file contradict each other, or leave the file.
+    #[error("malformed AMDGPU code object: {reason}")]
+    MalformedCodeObject {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Reading a code object failed.
+    #[error("could not read the code object at offset {offset:#x}")]
+    ReadCodeObject {
+        /// In bytes from the start of the code object.
+        offset: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// A text that is no GPU target.
+    #[error("`{target}` is no GPU target: {reason}")]
+    Target {
+        /// The text.
+        target: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A table of kernel databases that cannot be used.
     #[error("could not read the table of kernel databases")]
     Table(#[from] toml::de::Error),

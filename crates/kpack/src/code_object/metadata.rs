@@ -1,0 +1,120 @@
+//! Input: the value of an `NT_AMDGPU_METADATA` note, MessagePack. Output: the kernels it lists.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor};
+
+/// More kernels than any code object has: the note is hostile then. Each costs some 300 bytes.
+const MOST_KERNELS: usize = 1 << 18;
+
+/// Arrays and maps inside each other. Real notes have five; the reader recurses, and its own limit overflows the stack.
+const DEEPEST: usize = 32;
+
+/// Where the kernels of a code object come from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Metadata {
+    /// There is no metadata note.
+    #[default]
+    Absent,
+    /// The MessagePack note of code object version 3 and later.
+    MessagePack,
+    /// The YAML note of code object version 2, which is not read.
+    Yaml,
+    /// There is a note that cannot be understood, for this reason.
+    Malformed(String),
+}
+
+impl Metadata {
+    /// Keeps what was read already: only the want of metadata needs a reason.
+    pub(super) fn complain(&mut self, reason: impl Into<String>) {
+        if *self == Metadata::Absent {
+            *self = Metadata::Malformed(reason.into());
+        }
+    }
+}
+
+/// One kernel. What the note does not mention is `None`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Kernel {
+    /// The (mangled) name.
+    #[serde(rename = ".name")]
+    pub name: String,
+    /// The symbol of its descriptor: the name with `.kd`.
+    #[serde(rename = ".symbol")]
+    pub symbol: String,
+    /// Vector registers each work item needs.
+    #[serde(rename = ".vgpr_count")]
+    pub vgpr: Option<u64>,
+    /// Accumulation registers each work item needs.
+    #[serde(rename = ".agpr_count")]
+    pub agpr: Option<u64>,
+    /// Scalar registers each wavefront needs.
+    #[serde(rename = ".sgpr_count")]
+    pub sgpr: Option<u64>,
+    /// Stores from vector registers to memory for want of registers.
+    #[serde(rename = ".vgpr_spill_count")]
+    pub vgpr_spills: Option<u64>,
+    /// Stores from scalar registers for want of registers.
+    #[serde(rename = ".sgpr_spill_count")]
+    pub sgpr_spills: Option<u64>,
+    /// Memory that a work group shares (LDS), fixed part, in bytes.
+    #[serde(rename = ".group_segment_fixed_size")]
+    pub lds: Option<u64>,
+    /// Private memory of a work item, fixed part, in bytes.
+    #[serde(rename = ".private_segment_fixed_size")]
+    pub scratch: Option<u64>,
+    /// Work items in a wavefront: 32 or 64.
+    #[serde(rename = ".wavefront_size")]
+    pub wavefront: Option<u64>,
+    /// Most work items in a work group.
+    #[serde(rename = ".max_flat_workgroup_size")]
+    pub max_workgroup: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Note {
+    #[serde(rename = "amdhsa.kernels", default)]
+    kernels: Kernels,
+}
+
+#[derive(Default)]
+struct Kernels(Vec<Kernel>);
+
+impl<'de> Deserialize<'de> for Kernels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bounded;
+        impl<'de> Visitor<'de> for Bounded {
+            type Value = Kernels;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an array of kernels")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Kernels, A::Error> {
+                let mut kernels = Vec::new();
+                while kernels.len() < MOST_KERNELS {
+                    let Some(kernel) = sequence.next_element()? else {
+                        return Ok(Kernels(kernels));
+                    };
+                    kernels.push(kernel);
+                }
+                match sequence.next_element::<IgnoredAny>()? {
+                    None => Ok(Kernels(kernels)),
+                    Some(_) => Err(A::Error::custom(format!("more than {MOST_KERNELS} kernels"))),
+                }
+            }
+        }
+        deserializer.deserialize_seq(Bounded)
+    }
+}
+
+/// The kernels of a note, and whether it could be read.
+pub(super) fn parse(note: &[u8]) -> (Metadata, Vec<Kernel>) {
+    let mut deserializer = rmp_serde::Deserializer::from_read_ref(note);
+    deserializer.set_max_depth(DEEPEST);
+    match Note::deserialize(&mut deserializer) {
+        Ok(note) => (Metadata::MessagePack, note.kernels.0),
+        Err(error) => (Metadata::Malformed(error.to_string()), Vec::new()),
+    }
+}

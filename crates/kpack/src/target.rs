@@ -1,0 +1,308 @@
+//! Input: a GPU target as somebody spelled it: `gfx90a:xnack+`, a bundle id, the runtime's ISA name. Output: its parts,
+//! its place in the order people expect, and where the runtime looks for its code.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+use crate::error::Error;
+
+const GENERIC: &str = include_str!("../../../data/generic-targets.toml");
+
+/// Characters that a processor's name may have besides letters and digits. The name becomes part of file names.
+const PUNCTUATION: &[char] = &['-', '_', '.'];
+
+/// A GPU target: a processor, and the two features that a code object can be built for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TargetId {
+    /// `gfx90a`, `gfx9-4-generic`, `gfx1250-strict`; names in no table are kept as they are.
+    pub processor: String,
+    /// Whether page faults are retried.
+    pub xnack: Feature,
+    /// Whether the memory on the chip corrects errors.
+    pub sramecc: Feature,
+}
+
+/// What a target says about a feature.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Feature {
+    /// Nothing: the code runs with the feature and without it.
+    #[default]
+    Any,
+    /// `+`: only with it.
+    On,
+    /// `-`: only without it.
+    Off,
+}
+
+impl Feature {
+    fn sign(self) -> Option<char> {
+        match self {
+            Self::Any => None,
+            Self::On => Some('+'),
+            Self::Off => Some('-'),
+        }
+    }
+}
+
+impl TargetId {
+    /// A processor without features.
+    pub fn plain(processor: impl Into<String>) -> Self {
+        Self { processor: processor.into(), xnack: Feature::Any, sramecc: Feature::Any }
+    }
+
+    /// The targets whose code a GPU that calls itself so can run, in the order in which the runtime's loader asks for
+    /// them: all features, then fewer, those on the right dropped first (spec 4.2).
+    pub fn compatible(&self) -> Vec<Self> {
+        let mut found = Vec::with_capacity(4);
+        let features =
+            |feature: Feature| if feature == Feature::Any { vec![feature] } else { vec![feature, Feature::Any] };
+        for sramecc in features(self.sramecc) {
+            for xnack in features(self.xnack) {
+                found.push(Self { processor: self.processor.clone(), xnack, sramecc });
+            }
+        }
+        found
+    }
+
+    /// The generic target that the runtime tries when nothing was built for this one, with the same features.
+    pub fn generic(&self) -> Option<Self> {
+        let processor = generic_processors().get(self.processor.as_str())?;
+        Some(Self { processor: (*processor).to_owned(), ..self.clone() })
+    }
+
+    /// Everything the loader asks for on a GPU that calls itself so: [`TargetId::compatible`], then the same for
+    /// [`TargetId::generic`].
+    pub fn lookup_order(&self) -> Vec<Self> {
+        let mut found = self.compatible();
+        found.extend(self.generic().iter().flat_map(Self::compatible));
+        found
+    }
+}
+
+/// Processor → generic processor.
+fn generic_processors() -> &'static BTreeMap<String, String> {
+    static TABLE: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+        let table: BTreeMap<String, Vec<String>> = toml::from_str(GENERIC).expect("the embedded table is tested");
+        let pairs = table
+            .into_iter()
+            .flat_map(|(generic, members)| members.into_iter().map(move |member| (member, generic.clone())));
+        pairs.collect()
+    });
+    &TABLE
+}
+
+/// `gfx90a:sramecc+:xnack-`: the order in which bundle ids have the features and the loader looks them up.
+impl fmt::Display for TargetId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.processor)?;
+        for (name, feature) in [("sramecc", self.sramecc), ("xnack", self.xnack)] {
+            if let Some(sign) = feature.sign() {
+                write!(formatter, ":{name}{sign}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads `gfx90a:xnack+`, `gfx90a-xnack+` (file names), `amdgcn-amd-amdhsa--gfx90a:xnack+` (the runtime) and
+/// `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+` (bundles), features in any order.
+impl FromStr for TargetId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let fail = |reason: &str| Error::Target { target: text.to_owned(), reason: reason.to_owned() };
+        let name = if text.starts_with("gfx") { text } else { of_bundle_id(text).unwrap_or(text) };
+        let name = name.replace("-xnack", ":xnack").replace("-sramecc", ":sramecc");
+        let mut parts = name.split(':');
+        let processor = parts.next().unwrap_or_default();
+        let accepted = |character: char| character.is_ascii_alphanumeric() || PUNCTUATION.contains(&character);
+        if processor.is_empty() {
+            return Err(fail("it names no processor"));
+        }
+        if !processor.starts_with(|first: char| first.is_ascii_alphanumeric()) || !processor.chars().all(accepted) {
+            return Err(fail("a processor's name has letters, digits, `-`, `_` and `.` only"));
+        }
+        let mut target = Self::plain(processor);
+        for part in parts {
+            let value = match part.chars().next_back() {
+                Some('+') => Feature::On,
+                Some('-') => Feature::Off,
+                _ => return Err(fail("a feature ends with `+` or `-`")),
+            };
+            let feature = match &part[..part.len() - 1] {
+                "xnack" => &mut target.xnack,
+                "sramecc" => &mut target.sramecc,
+                _ => return Err(fail("the features are `sramecc` and `xnack`")),
+            };
+            if std::mem::replace(feature, value) != Feature::Any {
+                return Err(fail("it has a feature twice"));
+            }
+        }
+        Ok(target)
+    }
+}
+
+impl Ord for TargetId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compare(&self.to_string(), &other.to_string())
+    }
+}
+
+impl PartialOrd for TargetId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The target in a bundle entry's id: what follows the last `--`, or the fifth `-` where a newer compiler wrote out the
+/// environment (`hip-amdgcn-amd-amdhsa-unknown-gfx906`). `None` for the host's entry and for ids of another form.
+pub fn of_bundle_id(id: &str) -> Option<&str> {
+    if id.starts_with("host-") {
+        return None;
+    }
+    let target = match id.rsplit_once("--") {
+        Some((_, target)) => target,
+        None => id.splitn(6, '-').nth(5)?,
+    };
+    (!target.is_empty()).then_some(target)
+}
+
+/// The target without its features: what comes before the first `:` (`gfx942` of `gfx942:xnack+`).
+pub fn base_target(target: &str) -> &str {
+    target.split(':').next().unwrap_or(target)
+}
+
+/// Orders targets as people do: by major, minor and stepping, so `gfx90a` comes before `gfx942` and both before
+/// `gfx1010`. The last two characters of a name are hexadecimal digits, what is before them is decimal. Variants of one
+/// target (`gfx942:xnack+`, `gfx1250-strict`) follow it as text; names of another form come last, as text.
+pub fn compare(left: &str, right: &str) -> Ordering {
+    key(left).cmp(&key(right)).then_with(|| left.cmp(right))
+}
+
+fn key(target: &str) -> (bool, u32, u32) {
+    let base = base_target(target);
+    let name = base.split('-').next().unwrap_or(base);
+    let parsed = name.strip_prefix("gfx").and_then(|digits| {
+        let split = digits.len().checked_sub(2).filter(|split| *split > 0 && digits.is_ascii())?;
+        let (major, rest) = digits.split_at(split);
+        let all_digits = major.bytes().all(|byte| byte.is_ascii_digit())
+            && rest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let numbers = all_digits.then(|| (major.parse(), u32::from_str_radix(rest, 16)));
+        numbers.and_then(|(major, rest)| Some((major.ok()?, rest.ok()?)))
+    });
+    parsed.map_or((true, 0, 0), |(major, rest)| (false, major, rest))
+}
+
+/// Sorts with [`compare`] and removes repetitions.
+pub fn sort(targets: &mut Vec<String>) {
+    targets.sort_by(|left, right| compare(left, right));
+    targets.dedup();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_is_the_same_target() {
+        for (spelled, written) in [
+            ("gfx90a", "gfx90a"),
+            ("gfx90a:xnack+", "gfx90a:xnack+"),
+            ("gfx90a-xnack-", "gfx90a:xnack-"),
+            ("gfx90a-sramecc--xnack+", "gfx90a:sramecc-:xnack+"),
+            ("gfx90a:xnack+:sramecc-", "gfx90a:sramecc-:xnack+"),
+            ("hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+", "gfx90a:xnack+"),
+            ("hip-amdgcn-amd-amdhsa--gfx906", "gfx906"),
+            ("hip-amdgcn-amd-amdhsa-unknown-gfx9-4-generic:xnack-", "gfx9-4-generic:xnack-"),
+            ("hipv4-spirv64-amd-amdhsa--amdgcnspirv", "amdgcnspirv"),
+            ("amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-", "gfx942:sramecc+:xnack-"),
+            ("gfx1250-strict", "gfx1250-strict"),
+            ("gfx12-generic", "gfx12-generic"),
+            ("gfx9999", "gfx9999"),
+        ] {
+            let target: TargetId = spelled.parse().unwrap();
+            assert_eq!(target.to_string(), written, "{spelled}");
+            assert_eq!(written.parse::<TargetId>().unwrap(), target);
+        }
+    }
+
+    #[test]
+    fn names_that_are_no_targets_are_refused() {
+        for (text, reason) in [
+            ("", "no processor"),
+            (":xnack+", "no processor"),
+            ("../gfx90a", "letters, digits"),
+            ("gfx90a/x", "letters, digits"),
+            (".gfx90a", "letters, digits"),
+            ("gfx90a:xnack", "ends with"),
+            ("gfx90a:", "ends with"),
+            ("gfx90a:é", "ends with"),
+            ("gfx90a:wave64+", "`sramecc` and `xnack`"),
+            ("gfx90a:xnack+:xnack-", "twice"),
+        ] {
+            let error = text.parse::<TargetId>().unwrap_err().to_string();
+            assert!(error.contains(reason) && error.contains(&format!("`{text}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_host_has_no_target() {
+        for id in
+            ["host-x86_64-unknown-linux--", "host-x86_64-unknown-linux-gnu-", "host-x86_64-unknown-linux", "x", "a--"]
+        {
+            assert_eq!(of_bundle_id(id), None, "{id}");
+        }
+    }
+
+    fn texts(targets: &[TargetId]) -> Vec<String> {
+        targets.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_loader_drops_features_from_the_right_and_then_tries_the_generic_target() {
+        let target: TargetId = "gfx942:sramecc+:xnack-".parse().unwrap();
+        assert_eq!(
+            texts(&target.compatible()),
+            ["gfx942:sramecc+:xnack-", "gfx942:sramecc+", "gfx942:xnack-", "gfx942"]
+        );
+        assert_eq!(texts(&TargetId::plain("gfx1100").compatible()), ["gfx1100"]);
+        assert_eq!(texts(&TargetId::plain("gfx1100").lookup_order()), ["gfx1100", "gfx11-generic"]);
+        let order = texts(&"gfx906:sramecc-:xnack+".parse::<TargetId>().unwrap().lookup_order());
+        assert_eq!(order.len(), 8);
+        assert_eq!(order[4], "gfx9-generic:sramecc-:xnack+");
+        assert_eq!(TargetId::plain("gfx90a").generic(), None);
+        assert_eq!(TargetId::plain("gfx908").generic(), None);
+    }
+
+    #[test]
+    fn targets_sort_numerically() {
+        let sorted = [
+            "gfx803",
+            "gfx906",
+            "gfx90a",
+            "gfx90a:sramecc+",
+            "gfx90a:xnack+",
+            "gfx90a:xnack-",
+            "gfx90c",
+            "gfx942",
+            "gfx1010",
+            "gfx1100",
+            "gfx1250",
+            "gfx1250-strict",
+            "gfx1251",
+            "gfx11-generic",
+            "gfx9-4-generic",
+            "gfx9-generic",
+            "native",
+        ];
+        let mut targets: Vec<TargetId> = sorted.iter().rev().map(|name| name.parse().unwrap()).collect();
+        targets.sort();
+        assert_eq!(texts(&targets), sorted);
+        let mut names: Vec<String> = sorted.iter().rev().chain(&sorted).map(|name| (*name).to_owned()).collect();
+        sort(&mut names);
+        assert_eq!(names, sorted);
+    }
+}
