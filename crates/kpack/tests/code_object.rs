@@ -1,5 +1,7 @@
 //! Code objects made by clang, and what hostile or old ones may look like.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
@@ -94,7 +96,7 @@ fn every_processor_of_the_compiler_is_known() {
     let listed = command.output().expect("`make setup` installs clang-19");
     let text = String::from_utf8(listed.stderr).unwrap();
     let names: Vec<&str> = text.lines().map(str::trim).filter(|line| line.starts_with("gfx")).collect();
-    assert!(names.len() > 50, "{text}");
+    assert!(names.len() > 40, "{text}");
     let compiler = Compiler::new();
     for name in names {
         let version = if name.ends_with("-generic") { "6" } else { "5" };
@@ -233,7 +235,7 @@ fn version_2_has_its_target_in_notes() {
 #[test]
 fn a_note_that_lies_leaves_the_target() {
     let many = [&b"\x81\xaeamdhsa.kernels"[..], b"\xdd\xff\xff\xff\xff"].concat();
-    let deep = [&b"\x81\xa1x"[..], &[0x91; 100_000]].concat();
+    let deep = [&b"\x81\xa1x"[..], &vec![0x91; 100_000]].concat();
     let wrong = b"\x81\xaeamdhsa.kernels\x91\x82\xa5.name\x01\xa7.symbol\xa1x".to_vec();
     for value in [b"".to_vec(), b"\xc1".to_vec(), many, deep, wrong, b"\x81\xaeamdhsa.kernels\x91\x80".to_vec()] {
         let object = read(&with_notes(3, &[(b"AMDGPU\0", 32, &value)]));
