@@ -13,6 +13,22 @@ use positioned_io::ReadAt;
 /// An open content. Many threads read from it at once.
 pub type Reader = Box<dyn ReadAt + Send + Sync>;
 
+/// A reader with several owners: an archive and the readers of its members.
+#[derive(Clone)]
+pub(crate) struct Shared(Arc<dyn ReadAt + Send + Sync>);
+
+impl Shared {
+    pub(crate) fn new(reader: impl ReadAt + Send + Sync + 'static) -> Shared {
+        Shared(Arc::new(reader))
+    }
+}
+
+impl ReadAt for Shared {
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(position, buffer)
+    }
+}
+
 /// Bytes that will become a member of an archive.
 pub trait Content: Send + Sync {
     /// Number of bytes; must not change.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use report::{Reporter, Silent, Unit};
 
-use crate::archive::{Archive, Settings, Source};
+use crate::archive::{Archive, Settings, Source, file_mode};
 use crate::names::{self, Tag, WheelName};
 use crate::record::Record;
 use crate::{Content, Error, Metadata};
@@ -159,10 +159,10 @@ pub fn write_wheel(
         distribution.licenses.iter().map(|member| (format!("{info}licenses/{}", member.name), member)).collect();
     let mut sources: Vec<Source<'_>> = Vec::new();
     for member in distribution.members.iter().chain(&generated) {
-        sources.push(Source { name: &member.name, executable: member.executable, content: &*member.content });
+        sources.push(Source { name: &member.name, mode: file_mode(member.executable), content: &*member.content });
     }
     for (path, member) in &licenses {
-        sources.push(Source { name: path, executable: false, content: &*member.content });
+        sources.push(Source { name: path, mode: file_mode(false), content: &*member.content });
     }
     sources.sort_by_key(|source| (source.name.starts_with(&info), source.name.as_bytes()));
     check_tree(sources.iter().map(|source| source.name).chain([record_name.as_str()]))?;
@@ -190,7 +190,7 @@ fn write_archive(
     }
     let record = record.text(record_name);
     // RECORD's bytes are not part of the announced progress.
-    archive.add(&[Source { name: record_name, executable: false, content: &record.into_bytes() }], &Silent)?;
+    archive.add(&[Source { name: record_name, mode: file_mode(false), content: &record.into_bytes() }], &Silent)?;
     archive.finish()
 }
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use report::{Exit, Hint};
 
+use crate::read::Fault;
+
 /// What went wrong; the message says what was attempted, the source says why it failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -112,6 +114,32 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A member of a wheel cannot be unpacked.
+    #[error("cannot unpack member `{member}` of `{}`", path.display())]
+    Unpack {
+        /// The wheel.
+        path: PathBuf,
+        /// The member.
+        member: String,
+        /// Why.
+        source: Fault,
+    },
+    /// A wheel has no such file, or it cannot be changed in the way that was asked for.
+    #[error("member `{member}` of `{}` {reason}", path.display())]
+    Member {
+        /// The wheel.
+        path: PathBuf,
+        /// The member.
+        member: String,
+        /// What is the matter, so that a sentence comes of it.
+        reason: &'static str,
+    },
+    /// The output is the input.
+    #[error("`{}` would be replaced while it is read", path.display())]
+    SameFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// A policy table that is not in the expected form.
     #[error("cannot understand the manylinux policy table")]
     PolicyTable {
@@ -134,6 +162,7 @@ impl Hint for Error {
             Error::Write { source, path, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 Some(format!("free space on the file system of `{}`, or choose another output folder", path.display()))
             }
+            Error::SameFile { .. } => Some("choose another output folder".to_owned()),
             Error::SizeChanged { .. } => {
                 Some("wait until nothing writes to the input any more, then run the command again".to_owned())
             }

@@ -3,18 +3,21 @@
 //!
 //! Nothing here knows ROCm. [`write_wheel`] and [`write_sdist`] are the doors; [`tar`] lays a tar archive over
 //! contents without copying them, [`manylinux`] finds the platform tag a set of files honestly deserves, and
-//! [`read`] opens finished wheels.
+//! [`read`] opens finished wheels, and [`rewrite`] makes another wheel of one without unpacking what stays as it is;
+//! [`Headers`] changes the texts of METADATA and WHEEL.
 
 mod archive;
 mod content;
 mod distribution;
 mod error;
+mod headers;
 pub mod manylinux;
 mod metadata;
 mod names;
 mod output;
 pub mod read;
 mod record;
+mod rewrite;
 mod sdist;
 pub mod tar;
 
@@ -23,9 +26,11 @@ pub use distribution::{
     DEFAULT_EPOCH, Distribution, EntryPoints, Level, Member, WriteOptions, Written, top_level, write_wheel,
 };
 pub use error::Error;
+pub use headers::Headers;
 pub use metadata::{Description, Metadata};
 pub use names::{
     Tag, WheelName, canonical_name, case_collisions, check_member_name, check_name, check_version, file_name_part,
 };
 pub use record::{Digest, Row, hash_column, parse_rows};
+pub use rewrite::{Existing, Rewrite, rewrite};
 pub use sdist::{Sdist, write_sdist};

@@ -106,7 +106,7 @@ impl Metadata {
     }
 }
 
-fn check_value(field: &str, value: &str) -> Result<(), Error> {
+pub(crate) fn check_value(field: &str, value: &str) -> Result<(), Error> {
     let reason = if value.is_empty() {
         "it is empty"
     } else if value.chars().any(char::is_control) {

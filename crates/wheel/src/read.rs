@@ -1,27 +1,48 @@
-//! Input: a wheel file. Output: its members and metadata, and what its RECORD says that is not so.
+//! Input: a wheel file, of whatever tool. Output: its members and metadata, their bytes at random access, and what its
+//! RECORD says that is not so.
+//!
+//! Opening reads the directory and the header of each member, and refuses archives that installers would not agree on.
+//! What only some uses need (RECORD, a name that agrees, methods that can be unpacked) is asked for by those uses.
+
+mod directory;
+mod unpack;
+mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::io::{self, BufReader, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use ring::digest::{Context, SHA256};
-use zip::ZipArchive;
+use crate::content::Shared;
+use crate::record::{Algorithm, Hash, Row, parse_rows};
+use crate::{Content, Error, Reader, WheelName};
+pub use unpack::Fault;
+pub(crate) use unpack::Packed;
+pub use verify::Problem;
+pub(crate) use verify::{same_version, unhashed};
 
-use crate::record::{Row, hash_column, parse_rows};
-use crate::{Error, WheelName};
-
-/// Bytes that are unpacked at once.
-const WINDOW: usize = 1 << 18;
-
-/// An open wheel.
+/// An open wheel. Many threads read from it at once; the file must not change meanwhile.
 pub struct Wheel {
     /// What the file name says.
     pub name: WheelName,
     path: PathBuf,
-    archive: ZipArchive<BufReader<fs_err::File>>,
+    file: Shared,
+    members: Vec<Listed>,
+    /// Name → index of the member.
+    index: BTreeMap<String, usize>,
     /// The `.dist-info` folder, without a slash.
     info: String,
+}
+
+/// What a member is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A file.
+    File,
+    /// A folder; its name ends in `/`. Installers make folders as they need them.
+    Directory,
+    /// A symbolic link; its bytes are where it points to. Installers make a file with this text of it.
+    Symlink,
 }
 
 /// A member of an open wheel.
@@ -35,170 +56,167 @@ pub struct Listed {
     pub compressed: u64,
     /// Whether the mode has an execute bit.
     pub executable: bool,
-}
-
-/// A way in which RECORD and the members of a wheel disagree.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Problem {
-    /// RECORD names a file that is not there.
-    Missing(String),
-    /// A file that RECORD does not name.
-    Unrecorded(String),
-    /// RECORD names a file twice.
-    Repeated(String),
-    /// RECORD gives no hash, or one of a kind that installers refuse.
-    NoHash(String),
-    /// The bytes are not those that were recorded.
-    Hash(String),
-    /// The size is not the one that was recorded.
-    Size(String),
-    /// The bytes cannot be unpacked, or their CRC is wrong.
-    Unreadable(String),
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Problem::Missing(name) => write!(formatter, "`{name}` is in RECORD but not in the wheel"),
-            Problem::Unrecorded(name) => write!(formatter, "`{name}` is in the wheel but not in RECORD"),
-            Problem::Repeated(name) => write!(formatter, "`{name}` is in RECORD more than once"),
-            Problem::NoHash(name) => write!(formatter, "`{name}` has no SHA-256 in RECORD"),
-            Problem::Hash(name) => write!(formatter, "`{name}` does not have the hash that RECORD says"),
-            Problem::Size(name) => write!(formatter, "`{name}` does not have the size that RECORD says"),
-            Problem::Unreadable(name) => write!(formatter, "`{name}` cannot be unpacked"),
-        }
-    }
+    /// What it is.
+    pub kind: Kind,
+    /// The permission bits.
+    pub mode: u32,
+    pub(crate) crc32: u32,
+    /// The number of the method in the ZIP file.
+    pub(crate) method: u16,
+    pub(crate) encrypted: bool,
+    /// Where the bytes begin in the file.
+    pub(crate) offset: u64,
 }
 
 impl Wheel {
-    /// Opens the wheel at `path`. Errors when the file name is no wheel's, the file no ZIP, or its `.dist-info` folder
-    /// is not the one that the name asks for.
+    /// Opens the wheel at `path`. Errors when the file name is no wheel's, the file no ZIP, a member has a name that is
+    /// absolute or leaves the folder, comes twice, overlaps another one or has a size that cannot be, and when there is not exactly
+    /// one `.dist-info` folder with METADATA and WHEEL in it.
+    ///
+    /// The `.dist-info` folder may have another name than the file ([`Wheel::name_agrees`]), and RECORD may be missing.
     pub fn open(path: &Path) -> Result<Wheel, Error> {
-        let fail = |source| Error::Open { path: path.to_owned(), source };
         let name: WheelName = path.file_name().unwrap_or_default().to_string_lossy().parse()?;
-        let file = fs_err::File::open(path).map_err(fail)?;
-        let archive = ZipArchive::new(BufReader::new(file)).map_err(|error| fail(error.into()))?;
-        let info = format!("{}.dist-info", name.stem());
-        let wheel = Wheel { name, path: path.to_owned(), archive, info };
-        for needed in ["METADATA", "WHEEL", "RECORD"] {
-            let member = format!("{}/{needed}", wheel.info);
-            if wheel.archive.index_for_name(&member).is_none() {
-                return Err(wheel.malformed(format!("it has no `{member}`")));
+        let (file, members) = directory::read(path)?;
+        let malformed = |reason| Error::Malformed { path: path.to_owned(), reason };
+        let infos: BTreeSet<&str> = members
+            .iter()
+            .filter_map(|member| member.name.split_once('/'))
+            .map(|(folder, _)| folder)
+            .filter(|folder| folder.ends_with(".dist-info"))
+            .collect();
+        let info = match infos.iter().copied().collect::<Vec<_>>()[..] {
+            [info] => info.to_owned(),
+            [] => return Err(malformed("it has no `.dist-info` folder".to_owned())),
+            [first, second, ..] => {
+                return Err(malformed(format!("it has several `.dist-info` folders: `{first}`, `{second}`")));
             }
+        };
+        let index = members.iter().enumerate().map(|(index, member)| (member.name.clone(), index)).collect();
+        let wheel = Wheel { name, path: path.to_owned(), file, members, index, info };
+        for needed in ["METADATA", "WHEEL"] {
+            wheel.check_has(needed)?;
         }
         Ok(wheel)
+    }
+
+    fn check_has(&self, file: &str) -> Result<(), Error> {
+        let member = format!("{}/{file}", self.info);
+        if self.index.contains_key(&member) { Ok(()) } else { Err(self.malformed(format!("it has no `{member}`"))) }
     }
 
     fn malformed(&self, reason: String) -> Error {
         Error::Malformed { path: self.path.clone(), reason }
     }
 
+    /// Where the wheel is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The name of the `.dist-info` folder, without a slash.
+    pub fn info(&self) -> &str {
+        &self.info
+    }
+
+    pub(crate) fn record_name(&self) -> String {
+        format!("{}/RECORD", self.info)
+    }
+
     /// All members in the order of the archive.
-    pub fn members(&mut self) -> Result<Vec<Listed>, Error> {
-        let mut members = Vec::with_capacity(self.archive.len());
-        for index in 0..self.archive.len() {
-            let member = self
-                .archive
-                .by_index_raw(index)
-                .map_err(|error| Error::Open { path: self.path.clone(), source: error.into() })?;
-            let name = member
-                .name()
-                .map_err(|error| Error::Open { path: self.path.clone(), source: error.into() })?
-                .into_owned();
-            members.push(Listed {
-                name,
-                size: member.size(),
-                compressed: member.compressed_size(),
-                executable: member.unix_mode().is_some_and(|mode| mode & 0o111 != 0),
-            });
-        }
-        Ok(members)
+    pub fn members(&self) -> &[Listed] {
+        &self.members
     }
 
-    /// The bytes of one member.
-    pub fn bytes(&mut self, name: &str) -> Result<Vec<u8>, Error> {
-        let fail = |source| Error::Open { path: self.path.clone(), source };
-        let mut member = self.archive.by_name(name).map_err(|error| fail(error.into()))?;
-        let mut bytes = Vec::new();
-        member.read_to_end(&mut bytes).map_err(fail)?;
-        Ok(bytes)
+    /// The member of this name.
+    pub fn member(&self, name: &str) -> Option<&Listed> {
+        self.index.get(name).map(|index| &self.members[*index])
     }
 
-    fn info_text(&mut self, file: &str) -> Result<String, Error> {
+    fn find(&self, name: &str) -> Result<Packed<'_>, Error> {
+        let listed = self.member(name).ok_or_else(|| Error::Member {
+            path: self.path.clone(),
+            member: name.to_owned(),
+            reason: "does not exist",
+        })?;
+        let packed = self.packed(listed);
+        if listed.kind == Kind::Directory { Err(packed.error(Fault::Directory)) } else { Ok(packed) }
+    }
+
+    pub(crate) fn packed<'a>(&'a self, listed: &'a Listed) -> Packed<'a> {
+        Packed { path: &self.path, file: &self.file, listed }
+    }
+
+    /// The bytes of one member, at most 64 MiB; the CRC is checked.
+    pub fn bytes(&self, name: &str) -> Result<Vec<u8>, Error> {
+        self.find(name)?.bytes()
+    }
+
+    /// Random access to the bytes of one member. A stored member is read where it is, and its CRC is not checked. Others
+    /// are unpacked and checked here, up to 64 MiB into memory (and the packed bytes meanwhile), larger ones into a file
+    /// without a name in the folder `scratch`, which goes when the reader does.
+    pub fn reader(&self, name: &str, scratch: &Path) -> Result<Reader, Error> {
+        self.find(name)?.reader(scratch)
+    }
+
+    fn info_text(&self, file: &str) -> Result<String, Error> {
         let name = format!("{}/{file}", self.info);
-        let bytes = self.bytes(&name)?;
-        String::from_utf8(bytes).map_err(|_| self.malformed(format!("`{name}` is not UTF-8")))
+        String::from_utf8(self.bytes(&name)?).map_err(|_| self.malformed(format!("`{name}` is not UTF-8")))
     }
 
     /// The text of METADATA.
-    pub fn metadata(&mut self) -> Result<String, Error> {
+    pub fn metadata(&self) -> Result<String, Error> {
         self.info_text("METADATA")
     }
 
     /// The text of WHEEL.
-    pub fn wheel(&mut self) -> Result<String, Error> {
+    pub fn wheel(&self) -> Result<String, Error> {
         self.info_text("WHEEL")
     }
 
-    /// The rows of RECORD.
-    pub fn record(&mut self) -> Result<Vec<Row>, Error> {
+    /// The rows of RECORD. Errors when there is none.
+    pub fn record(&self) -> Result<Vec<Row>, Error> {
+        self.check_has("RECORD")?;
         let text = self.info_text("RECORD")?;
         parse_rows(&text).map_err(|reason| self.malformed(format!("RECORD: {reason}")))
     }
 
-    /// Unpacks every member, in windows, and compares it with its row of RECORD. Sorted; empty when all is well.
-    pub fn verify(&mut self) -> Result<Vec<Problem>, Error> {
-        let mut problems = Vec::new();
-        let mut rows: BTreeMap<String, Row> = BTreeMap::new();
-        for row in self.record()? {
-            if let Some(earlier) = rows.insert(row.path.clone(), row) {
-                problems.push(Problem::Repeated(earlier.path));
-            }
-        }
-        let record = format!("{}/RECORD", self.info);
-        let unhashed: BTreeSet<String> =
-            ["", ".jws", ".p7s"].iter().map(|suffix| format!("{record}{suffix}")).collect();
-        for (index, listed) in self.members()?.into_iter().enumerate() {
-            let name = listed.name;
-            let Some(row) = rows.remove(&name) else {
-                // Signatures of RECORD are not in it.
-                if !name.ends_with('/') && (name == record || !unhashed.contains(&name)) {
-                    problems.push(Problem::Unrecorded(name));
-                }
-                continue;
-            };
-            if unhashed.contains(&name) {
-                continue;
-            }
-            if !row.hash.starts_with("sha256=") {
-                problems.push(Problem::NoHash(name.clone()));
-            }
-            if row.size.is_some_and(|size| size != listed.size) {
-                problems.push(Problem::Size(name.clone()));
-            }
-            match self.hash(index) {
-                Ok(hash) if row.hash.starts_with("sha256=") && row.hash != hash => problems.push(Problem::Hash(name)),
-                Ok(_) => {}
-                Err(_) => problems.push(Problem::Unreadable(name)),
-            }
-        }
-        problems.extend(rows.into_keys().map(Problem::Missing));
-        problems.sort();
-        Ok(problems)
+    /// The hash of a member, unpacked in windows.
+    pub(crate) fn hash(&self, member: &Listed, algorithm: Algorithm) -> Result<Hash, Error> {
+        let mut context = ring::digest::Context::new(algorithm);
+        self.packed(member).each(|window| {
+            context.update(window);
+            Ok(())
+        })?;
+        Ok(Hash::new(context.finish()))
+    }
+}
+
+/// A member of a wheel as the content of a member of another archive. Opening it costs what [`Wheel::reader`] costs.
+pub struct MemberContent {
+    wheel: Arc<Wheel>,
+    name: String,
+    size: u64,
+    scratch: PathBuf,
+}
+
+impl MemberContent {
+    /// The member `name` of `wheel`; `scratch` as for [`Wheel::reader`]. Errors when there is no such file.
+    pub fn new(wheel: &Arc<Wheel>, name: &str, scratch: &Path) -> Result<MemberContent, Error> {
+        let size = wheel.find(name)?.listed.size;
+        Ok(MemberContent { wheel: Arc::clone(wheel), name: name.to_owned(), size, scratch: scratch.to_owned() })
+    }
+}
+
+impl Content for MemberContent {
+    fn size(&self) -> u64 {
+        self.size
     }
 
-    fn hash(&mut self, index: usize) -> io::Result<String> {
-        let mut member = self.archive.by_index(index)?;
-        let mut context = Context::new(&SHA256);
-        let mut window = vec![0; WINDOW];
-        loop {
-            match member.read(&mut window)? {
-                0 => break,
-                count => context.update(&window[..count]),
-            }
-        }
-        let mut digest = [0; 32];
-        digest.copy_from_slice(context.finish().as_ref());
-        Ok(hash_column(&digest))
+    fn open(&self) -> io::Result<Reader> {
+        self.wheel.reader(&self.name, &self.scratch).map_err(io::Error::other)
+    }
+
+    fn origin(&self) -> Option<&Path> {
+        Some(&self.wheel.path)
     }
 }

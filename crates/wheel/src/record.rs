@@ -11,6 +11,47 @@ pub fn hash_column(digest: &Digest) -> String {
     format!("sha256={}", URL_SAFE_NO_PAD.encode(digest))
 }
 
+/// One of ring's hash functions.
+pub(crate) type Algorithm = &'static ring::digest::Algorithm;
+
+/// A hash that RECORD may have: SHA-256 or better, in URL-safe base64 without padding (PEP 376, PEP 427).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Hash {
+    name: &'static str,
+    algorithm: Algorithm,
+    bytes: Vec<u8>,
+}
+
+impl Hash {
+    pub(crate) const SHA256: Algorithm = &ring::digest::SHA256;
+    const KNOWN: [(&str, Algorithm); 3] =
+        [("sha256", Hash::SHA256), ("sha384", &ring::digest::SHA384), ("sha512", &ring::digest::SHA512)];
+
+    /// Reads the second column of RECORD. `None` when it is empty, weak or in another form, hexadecimal for one.
+    pub(crate) fn parse(column: &str) -> Option<Hash> {
+        let (wanted, value) = column.split_once('=')?;
+        let (name, algorithm) = Hash::KNOWN.into_iter().find(|(name, _)| *name == wanted)?;
+        let bytes = URL_SAFE_NO_PAD.decode(value).ok()?;
+        (bytes.len() == algorithm.output_len()).then_some(Hash { name, algorithm, bytes })
+    }
+
+    pub(crate) fn new(digest: ring::digest::Digest) -> Hash {
+        let algorithm = digest.algorithm();
+        let (name, algorithm) =
+            Hash::KNOWN.into_iter().find(|(_, known)| *known == algorithm).unwrap_or(Hash::KNOWN[0]);
+        Hash { name, algorithm, bytes: digest.as_ref().to_vec() }
+    }
+
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The value of RECORD's second column.
+    pub(crate) fn column(&self) -> String {
+        format!("{}={}", self.name, URL_SAFE_NO_PAD.encode(&self.bytes))
+    }
+}
+
 /// RECORD as it grows.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
@@ -20,7 +61,12 @@ pub(crate) struct Record {
 impl Record {
     /// Adds the row of a member.
     pub(crate) fn push(&mut self, name: &str, digest: &Digest, size: u64) {
-        self.text.push_str(&format!("{},{},{size}\n", quoted(name), hash_column(digest)));
+        self.push_row(name, &hash_column(digest), size);
+    }
+
+    /// Adds the row of a member whose second column is known.
+    pub(crate) fn push_row(&mut self, name: &str, hash: &str, size: u64) {
+        self.text.push_str(&format!("{},{hash},{size}\n", quoted(name)));
     }
 
     /// The whole text; RECORD itself stands in it without hash and size.

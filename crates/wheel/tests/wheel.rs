@@ -127,7 +127,7 @@ rocm_example_gfx94x-6.4.0.dist-info/RECORD 8 0o100644 2048 1980
 fn a_written_wheel_is_read_and_verified() {
     let folder = tempfile::tempdir().expect("folder");
     let written = write(members(), folder.path(), Level::Default).expect("write");
-    let mut wheel = Wheel::open(&written.path).expect("open");
+    let wheel = Wheel::open(&written.path).expect("open");
     assert_eq!(wheel.verify().expect("verify"), []);
     assert!(wheel.metadata().expect("METADATA").starts_with("Metadata-Version: 2.4\nName: Rocm.Example-gfx94X\n"));
     let expected = format!(
@@ -144,7 +144,7 @@ fn a_written_wheel_is_read_and_verified() {
     assert_eq!(record.len() as u64, written.files);
     let last = record.last().expect("rows");
     assert_eq!((last.path.as_str(), last.hash.as_str(), last.size), (&*format!("{info}/RECORD"), "", None));
-    let raw: u64 = wheel.members().expect("members").iter().map(|member| member.size).sum();
+    let raw: u64 = wheel.members().iter().map(|member| member.size).sum();
     assert_eq!(raw, written.raw);
 }
 
@@ -173,7 +173,9 @@ fn verification_finds_what_was_tampered_with() {
     assert_eq!(problems, expected);
     let wrong = folder.path().join("other-6.4.0-py3-none-any.whl");
     fs_err::rename(&copy, &wrong).expect("rename");
-    assert!(matches!(Wheel::open(&wrong), Err(Error::Malformed { .. })));
+    let problems = Wheel::open(&wrong).expect("open").verify().expect("verify");
+    assert_eq!(problems[0], Problem::FileName("rocm_example_gfx94x-6.4.0.dist-info".to_owned()));
+    assert_eq!(problems[1..], expected);
 }
 
 #[test]
@@ -213,7 +215,7 @@ fn more_members_than_16_bits_count() {
     let folder = tempfile::tempdir().expect("folder");
     let members = (0..70_000).map(|number| Member::new(format!("m/{number}"), Vec::new())).collect();
     let written = write(members, folder.path(), Level::Default).expect("write");
-    assert_eq!(Wheel::open(&written.path).expect("open").members().expect("members").len(), 70_006);
+    assert_eq!(Wheel::open(&written.path).expect("open").members().len(), 70_006);
     let script = "import sys, zipfile; print(len(zipfile.ZipFile(sys.argv[1]).infolist()))";
     assert_eq!(python(&["-c", script, text(&written.path)]), "70006\n");
 }
@@ -364,7 +366,7 @@ proptest! {
         let folder = tempfile::tempdir().expect("folder");
         let members = contents.iter().map(|(name, bytes)| Member::new(name.clone(), bytes.clone())).collect();
         let written = write(members, folder.path(), Level::Default).expect("write");
-        let mut wheel = Wheel::open(&written.path).expect("open");
+        let wheel = Wheel::open(&written.path).expect("open");
         prop_assert_eq!(wheel.verify().expect("verify"), []);
         for (name, bytes) in &contents {
             prop_assert_eq!(&wheel.bytes(name).expect("member"), bytes);

@@ -14,7 +14,8 @@ pub(crate) enum Method {
 #[derive(Debug, Clone)]
 pub(crate) struct Header<'a> {
     pub(crate) name: &'a str,
-    pub(crate) executable: bool,
+    /// Type and permission bits, as Unix has them.
+    pub(crate) mode: u32,
     pub(crate) method: Method,
     pub(crate) crc32: u32,
     pub(crate) size: u64,
@@ -65,11 +66,20 @@ const VERSION_DEFLATE: u16 = 20;
 const VERSION_ZIP64: u16 = 45;
 const MADE_BY_UNIX: u16 = 3 << 8;
 const ZIP64_EXTRA: u16 = 1;
-const REGULAR_FILE: u32 = 0o100_000;
+/// The bits of a mode that say what it is, and what they say.
+const TYPE: u32 = 0o170_000;
+pub(crate) const REGULAR_FILE: u32 = 0o100_000;
+pub(crate) const DIRECTORY: u32 = 0o040_000;
+pub(crate) const SYMLINK: u32 = 0o120_000;
 
 /// The largest overhead deflate can have when every byte ends up in stored blocks, plus room for alignment.
 fn deflate_bound(size: u64) -> u64 {
     size + size / 4096 + 1024
+}
+
+/// Whether a member whose sizes are known needs 64 bits for them.
+pub(crate) fn is_large(size: u64, compressed: u64) -> bool {
+    size.max(compressed) >= u64::from(u32::MAX)
 }
 
 /// Whether a member of `size` bytes needs 64-bit sizes whatever its compressed size turns out to be.
@@ -144,10 +154,11 @@ impl Header<'_> {
         let mut bytes = Bytes(Vec::with_capacity(80 + self.name.len()));
         bytes.u32(0x0201_4b50).u16(MADE_BY_UNIX | version);
         self.common(&mut bytes, time, version);
-        let permissions = if self.executable { 0o755 } else { 0o644 };
+        // The low byte is what MS-DOS has: a folder is one there too.
+        let attributes = self.mode << 16 | if self.mode & TYPE == DIRECTORY { 0x10 } else { 0 };
         bytes.u16(if extra.0.is_empty() { 0 } else { extra.0.len() as u16 + 4 });
         // No comment, first disk, no internal attributes.
-        bytes.u16(0).u16(0).u16(0).u32((REGULAR_FILE | permissions) << 16).u32(narrow(self.offset));
+        bytes.u16(0).u16(0).u16(0).u32(attributes).u32(narrow(self.offset));
         bytes.slice(self.name.as_bytes());
         if !extra.0.is_empty() {
             bytes.u16(ZIP64_EXTRA).u16(extra.0.len() as u16).slice(&extra.0);
@@ -198,7 +209,7 @@ mod tests {
         let data = b"hello";
         let header = Header {
             name: "größe.txt",
-            executable: true,
+            mode: REGULAR_FILE | 0o755,
             method: Method::Stored,
             crc32: crc32fast::hash(data),
             size: 5,

@@ -6,18 +6,22 @@ mod deflate;
 mod format;
 
 use std::io::{self, Write as _};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use positioned_io::ReadAt as _;
 use rayon::prelude::*;
 use report::Reporter;
 
-use crate::output::Output;
+use crate::content::Shared;
+use crate::output::{Hashing, Output};
 use crate::record::Digest;
 use crate::{Content, Error, Level, Written};
 use chunks::{Done, Large, Packed, Part, Unit, Workshop};
 use deflate::CHUNK;
-use format::{DosTime, Header, Method};
+pub(crate) use format::{DIRECTORY, Method, REGULAR_FILE, SYMLINK};
+use format::{DosTime, Header};
 
 /// The most small members that one unit of work has.
 const MEMBERS_A_UNIT: usize = 256;
@@ -25,8 +29,26 @@ const MEMBERS_A_UNIT: usize = 256;
 /// A member to be.
 pub(crate) struct Source<'a> {
     pub(crate) name: &'a str,
-    pub(crate) executable: bool,
+    /// Type and permission bits, as Unix has them.
+    pub(crate) mode: u32,
     pub(crate) content: &'a dyn Content,
+}
+
+/// The mode of a file with or without execute permission.
+pub(crate) fn file_mode(executable: bool) -> u32 {
+    REGULAR_FILE | if executable { 0o755 } else { 0o644 }
+}
+
+/// A member that another archive has packed already.
+pub(crate) struct Copied<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) mode: u32,
+    pub(crate) method: Method,
+    pub(crate) crc32: u32,
+    pub(crate) size: u64,
+    /// The packed bytes, in `archive`.
+    pub(crate) bytes: Range<u64>,
+    pub(crate) archive: &'a Shared,
 }
 
 /// What became of a member.
@@ -69,6 +91,7 @@ impl Archive {
 
     /// Adds the members in the order given.
     pub(crate) fn add(&mut self, sources: &[Source<'_>], reporter: &dyn Reporter) -> Result<Vec<Entry>, Error> {
+        self.output.set_hashing(Hashing::After);
         let workshop = Workshop::new(self.settings.level);
         let units = units(&workshop, sources)?;
         let mut entries = Vec::with_capacity(sources.len());
@@ -107,10 +130,48 @@ impl Archive {
         Ok(entries)
     }
 
+    /// Adds a member with its packed bytes as they are; the headers are written anew. `read_error` makes an error of one
+    /// that comes from the other archive.
+    pub(crate) fn copy(
+        &mut self,
+        copied: &Copied<'_>,
+        read_error: impl Fn(io::Error) -> Error,
+        reporter: &dyn Reporter,
+    ) -> Result<(), Error> {
+        let compressed = copied.bytes.end - copied.bytes.start;
+        let header = Header {
+            name: copied.name,
+            mode: copied.mode,
+            method: copied.method,
+            crc32: copied.crc32,
+            size: copied.size,
+            compressed,
+            offset: self.output.position(),
+            large: format::is_large(copied.size, compressed),
+        };
+        let local = header.local(self.time());
+        self.output.set_hashing(Hashing::Beside);
+        self.output.write_all(&local).map_err(|error| self.write_error(copied.name, error))?;
+        let mut position = copied.bytes.start;
+        while position < copied.bytes.end {
+            if reporter.interrupted() {
+                return Err(Error::Interrupted { path: self.output.path().to_owned() });
+            }
+            let room = self.output.room().map_err(|error| self.write_error(copied.name, error))?;
+            let length = (copied.bytes.end - position).min(room as u64);
+            let read = |window: &mut [u8]| copied.archive.read_exact_at(position, window).map_err(&read_error);
+            self.output.append(length as usize, read)?;
+            position += length;
+            reporter.advance(length);
+        }
+        self.enter(&header);
+        Ok(())
+    }
+
     fn write_small(&mut self, source: &Source<'_>, packed: &Packed) -> io::Result<()> {
         let header = Header {
             name: source.name,
-            executable: source.executable,
+            mode: source.mode,
             method: packed.method,
             crc32: packed.crc32,
             size: source.content.size(),
@@ -150,7 +211,7 @@ impl Archive {
     fn large_header<'a>(&self, source: &Source<'a>, method: Method) -> Header<'a> {
         Header {
             name: source.name,
-            executable: source.executable,
+            mode: source.mode,
             method,
             crc32: self.large.crc32.clone().finalize(),
             size: self.large.size,

@@ -1,0 +1,178 @@
+//! Input: a ZIP file that somebody else may have made. Output: its members, with what must hold before a byte of them
+//! is trusted: names that stay inside, each once, headers that agree, ranges that do not overlap, sizes that can be.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufReader};
+use std::path::Path;
+
+use positioned_io::ReadAt;
+use zip::{CompressionMethod, ZipArchive};
+
+use super::{Kind, Listed};
+use crate::Error;
+use crate::content::Shared;
+use crate::names::check_member_name;
+
+/// Deflate makes at most 258 bytes of two bits.
+const MOST_PER_BYTE: u64 = 1032;
+const LOCAL_HEADER: usize = 30;
+const CENTRAL_HEADER: usize = 46;
+const DESCRIPTOR_FLAG: u16 = 1 << 3;
+
+/// Reads the directory of the ZIP file at `path`; members in the order in which the directory has them.
+pub(super) fn read(path: &Path) -> Result<(Shared, Vec<Listed>), Error> {
+    let fail = |source| Error::Open { path: path.to_owned(), source };
+    let malformed = |reason| Error::Malformed { path: path.to_owned(), reason };
+    let file = fs_err::File::open(path).map_err(fail)?;
+    let archive = ZipArchive::new(BufReader::new(file)).map_err(|error| fail(error.into()))?;
+    let (end, metadata) = (archive.central_directory_start(), archive.metadata());
+    let (file, _) = archive.into_inner().into_inner().into_parts();
+    let file = Shared::new(file);
+    if metadata.has_duplicate_names() {
+        let name = repeated_name(&file, end).map_err(fail)?;
+        return Err(malformed(format!("two members are named `{name}`")));
+    }
+    let mut listed = Vec::with_capacity(metadata.len());
+    let mut ranges = Vec::with_capacity(metadata.len());
+    for index in 0..metadata.len() {
+        let entry = metadata.entry(index).map_err(|error| fail(error.into()))?;
+        let name = entry.name().map_err(|error| fail(error.into()))?.into_owned();
+        let kind = kind(&name, entry.external_attributes());
+        if let Err(Error::MemberName { reason, .. }) = check_member_name(name.strip_suffix('/').unwrap_or(&name)) {
+            return Err(malformed(format!("member name `{name}` cannot be used: {reason}")));
+        }
+        let mut member = Listed {
+            size: entry.size(),
+            compressed: entry.compressed_size(),
+            executable: entry.external_attributes() >> 16 & 0o111 != 0,
+            kind,
+            mode: permissions(kind, entry.external_attributes()),
+            crc32: entry.crc32(),
+            method: method(entry.compression()),
+            encrypted: entry.encrypted(),
+            offset: 0,
+            name,
+        };
+        let header = Local::read(&file, entry.header_start(), entry.name_raw().len()).map_err(fail)?;
+        check(&member, &header, entry.name_raw()).map_err(malformed)?;
+        member.offset = header.end;
+        let end = header.end.checked_add(member.compressed);
+        let end = end.ok_or_else(|| malformed(format!("the size of member `{}` cannot be", member.name)))?;
+        ranges.push((entry.header_start(), end, index));
+        listed.push(member);
+    }
+    ranges.sort_unstable();
+    for pair in ranges.windows(2) {
+        if pair[0].1 > pair[1].0 {
+            let (first, second) = (&listed[pair[0].2].name, &listed[pair[1].2].name);
+            return Err(malformed(format!("members `{first}` and `{second}` overlap")));
+        }
+    }
+    match ranges.last() {
+        Some((_, last, index)) if *last > end => {
+            Err(malformed(format!("member `{}` reaches into the directory of the archive", listed[*index].name)))
+        }
+        _ => Ok((file, listed)),
+    }
+}
+
+fn kind(name: &str, attributes: u32) -> Kind {
+    if name.ends_with('/') {
+        Kind::Directory
+    } else if attributes >> 16 & 0o170_000 == 0o120_000 {
+        Kind::Symlink
+    } else {
+        Kind::File
+    }
+}
+
+/// The permission bits; the usual ones where the archive has none, as archives from Windows do.
+fn permissions(kind: Kind, attributes: u32) -> u32 {
+    match (attributes >> 16 & 0o7777, kind) {
+        (0, Kind::Directory) => 0o755,
+        (0, _) => 0o644,
+        (mode, _) => mode,
+    }
+}
+
+/// The number of the method in the ZIP file.
+fn method(method: CompressionMethod) -> u16 {
+    match method {
+        CompressionMethod::Stored => 0,
+        CompressionMethod::Deflated => 8,
+        // The crate has no other way to say the number, which the user wants to know.
+        #[allow(deprecated)]
+        other => other.to_u16(),
+    }
+}
+
+/// What the header before a member's bytes says.
+struct Local {
+    flags: u16,
+    compressed: u32,
+    size: u32,
+    name: Vec<u8>,
+    /// Where the bytes begin.
+    end: u64,
+}
+
+impl Local {
+    fn read(file: &Shared, offset: u64, name_length: usize) -> io::Result<Local> {
+        let mut bytes = vec![0; LOCAL_HEADER + name_length];
+        file.read_exact_at(offset, &mut bytes)?;
+        if bytes[..4] != *b"PK\x03\x04" {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a member has no header where it should be"));
+        }
+        let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let long = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let name = if usize::from(short(26)) == name_length { bytes[LOCAL_HEADER..].to_vec() } else { Vec::new() };
+        let end = offset + LOCAL_HEADER as u64 + u64::from(short(26)) + u64::from(short(28));
+        Ok(Local { flags: short(6), compressed: long(18), size: long(22), name, end })
+    }
+}
+
+/// Checks that installers that read the local header see what those see that read the directory, and that the sizes can
+/// be.
+fn check(member: &Listed, header: &Local, raw_name: &[u8]) -> Result<(), String> {
+    let name = &member.name;
+    if header.name != raw_name {
+        return Err(format!("member `{name}` has another name in its own header"));
+    }
+    if header.flags & DESCRIPTOR_FLAG == 0 {
+        // The largest value sends to a field of 64 bits.
+        let agrees = |said: u32, size: u64| said == u32::MAX || u64::from(said) == size;
+        if !agrees(header.size, member.size) || !agrees(header.compressed, member.compressed) {
+            return Err(format!("member `{name}` has another size in its own header"));
+        }
+    }
+    let possible = match member.method {
+        _ if member.encrypted => true,
+        0 => member.size == member.compressed,
+        8 => member.size <= member.compressed.saturating_mul(MOST_PER_BYTE),
+        _ => true,
+    };
+    if possible {
+        return Ok(());
+    }
+    Err(format!("member `{name}` cannot have {} bytes unpacked and {} packed", member.size, member.compressed))
+}
+
+/// The first name that the directory at `start` has twice.
+fn repeated_name(file: &Shared, start: u64) -> io::Result<String> {
+    let mut seen = BTreeSet::new();
+    let mut position = start;
+    loop {
+        let mut header = [0; CENTRAL_HEADER];
+        file.read_exact_at(position, &mut header)?;
+        if header[..4] != *b"PK\x01\x02" {
+            return Ok("?".to_owned());
+        }
+        let length = |at: usize| usize::from(u16::from_le_bytes([header[at], header[at + 1]]));
+        let mut name = vec![0; length(28)];
+        file.read_exact_at(position + CENTRAL_HEADER as u64, &mut name)?;
+        position += (CENTRAL_HEADER + length(28) + length(30) + length(32)) as u64;
+        if !seen.insert(name.clone()) {
+            return Ok(String::from_utf8_lossy(&name).into_owned());
+        }
+    }
+}

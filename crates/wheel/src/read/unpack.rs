@@ -1,0 +1,180 @@
+//! Input: a member as it lies in the archive. Output: its bytes, in memory, in windows or in a temporary file, never more
+//! of them than the archive announced, and only those that have the announced checksum.
+
+use std::io::{self, BufReader, Read as _, Write as _};
+use std::path::Path;
+
+use flate2::bufread::DeflateDecoder;
+use libdeflater::{DecompressionError, Decompressor};
+use positioned_io::{Cursor, ReadAt as _, Slice};
+
+use super::Listed;
+use crate::content::Shared;
+use crate::{Error, Reader};
+
+/// Members of up to this many bytes are unpacked in memory, in one go.
+pub(super) const IN_MEMORY: u64 = 64 << 20;
+/// Bytes that are unpacked at once otherwise.
+const WINDOW: usize = 1 << 18;
+
+/// Why a member cannot be unpacked.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// It is encrypted.
+    #[error("it is encrypted")]
+    Encrypted,
+    /// It is packed with a method that is neither 0 (stored) nor 8 (deflated), which are all that installers know.
+    #[error("it is packed with method {0}, and wheels have methods 0 and 8 only")]
+    Method(u16),
+    /// It is not a file.
+    #[error("it is a folder")]
+    Directory,
+    /// It is too large to be held in memory.
+    #[error("its {size} bytes are more than the {IN_MEMORY} that are held in memory")]
+    TooLarge {
+        /// Bytes unpacked.
+        size: u64,
+    },
+    /// It unpacks to more bytes than the archive says.
+    #[error("it unpacks to more than the {announced} bytes that the archive says")]
+    Longer {
+        /// Bytes that the archive says.
+        announced: u64,
+    },
+    /// It unpacks to fewer bytes than the archive says.
+    #[error("it unpacks to {actual} bytes, and the archive says {announced}")]
+    Shorter {
+        /// Bytes that the archive says.
+        announced: u64,
+        /// Bytes that there are.
+        actual: u64,
+    },
+    /// Its bytes do not have the checksum that the archive says.
+    #[error("its CRC-32 is not the one that the archive says")]
+    Checksum,
+    /// Its bytes are no deflate stream.
+    #[error("its bytes are not a deflate stream")]
+    Damaged,
+    /// The archive cannot be read.
+    #[error("the archive cannot be read")]
+    Read(#[source] io::Error),
+}
+
+/// A member and where it lies.
+pub(crate) struct Packed<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) file: &'a Shared,
+    pub(crate) listed: &'a Listed,
+}
+
+impl Packed<'_> {
+    pub(crate) fn error(&self, source: Fault) -> Error {
+        Error::Unpack { path: self.path.to_owned(), member: self.listed.name.clone(), source }
+    }
+
+    /// Errors when the member is in a form that wheels do not have.
+    pub(crate) fn check_form(&self) -> Result<(), Error> {
+        let listed = self.listed;
+        match listed.method {
+            _ if listed.encrypted => Err(self.error(Fault::Encrypted)),
+            0 | 8 => Ok(()),
+            other => Err(self.error(Fault::Method(other))),
+        }
+    }
+
+    fn window(&self) -> Slice<Shared> {
+        Slice::new(self.file.clone(), self.listed.offset, Some(self.listed.compressed))
+    }
+
+    /// All bytes.
+    pub(crate) fn bytes(&self) -> Result<Vec<u8>, Error> {
+        self.check_form()?;
+        let listed = self.listed;
+        if listed.size > IN_MEMORY {
+            return Err(self.error(Fault::TooLarge { size: listed.size }));
+        }
+        let mut bytes = Vec::new();
+        // A packed form that is larger than the bytes is possible, and then nobody gains by holding both.
+        if listed.method == 0 || listed.compressed > IN_MEMORY {
+            bytes.reserve_exact(listed.size as usize);
+            self.each(|window| {
+                bytes.extend_from_slice(window);
+                Ok(())
+            })?;
+            return Ok(bytes);
+        }
+        let mut packed = vec![0; listed.compressed as usize];
+        self.window().read_exact_at(0, &mut packed).map_err(|error| self.error(Fault::Read(error)))?;
+        bytes.resize(listed.size as usize, 0);
+        let actual = Decompressor::new().deflate_decompress(&packed, &mut bytes).map_err(|error| {
+            self.error(match error {
+                DecompressionError::InsufficientSpace => Fault::Longer { announced: listed.size },
+                DecompressionError::BadData => Fault::Damaged,
+            })
+        })?;
+        self.check_end(actual as u64, crc32fast::hash(&bytes[..actual]))?;
+        Ok(bytes)
+    }
+
+    /// Gives the bytes to `sink` in windows; an error may come after some of them.
+    pub(crate) fn each(&self, mut sink: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
+        self.check_form()?;
+        let announced = self.listed.size;
+        let source = BufReader::with_capacity(WINDOW, Cursor::new(self.window()));
+        let mut reader: Box<dyn io::Read> =
+            if self.listed.method == 0 { Box::new(source) } else { Box::new(DeflateDecoder::new(source)) };
+        let mut window = vec![0; WINDOW.min(announced as usize + 1)];
+        let (mut actual, mut crc32) = (0, crc32fast::Hasher::new());
+        loop {
+            let count = match reader.read(&mut window) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // What flate2 says of a stream that is none, or ends too early.
+                Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof) => {
+                    return Err(self.error(Fault::Damaged));
+                }
+                Err(error) => return Err(self.error(Fault::Read(error))),
+            };
+            actual += count as u64;
+            if actual > announced {
+                return Err(self.error(Fault::Longer { announced }));
+            }
+            crc32.update(&window[..count]);
+            sink(&window[..count])?;
+        }
+        self.check_end(actual, crc32.finalize())
+    }
+
+    fn check_end(&self, actual: u64, crc32: u32) -> Result<(), Error> {
+        let announced = self.listed.size;
+        if actual < announced {
+            return Err(self.error(Fault::Shorter { announced, actual }));
+        }
+        if crc32 != self.listed.crc32 {
+            return Err(self.error(Fault::Checksum));
+        }
+        Ok(())
+    }
+
+    /// Random access: a window of the archive, bytes in memory, or a nameless file in `scratch`.
+    pub(crate) fn reader(&self, scratch: &Path) -> Result<Reader, Error> {
+        self.check_form()?;
+        if self.listed.method == 0 {
+            return Ok(Box::new(self.window()));
+        }
+        if self.listed.size <= IN_MEMORY {
+            return Ok(Box::new(self.bytes()?));
+        }
+        let mut file =
+            tempfile::tempfile_in(scratch).map_err(|source| Error::Create { directory: scratch.to_owned(), source })?;
+        self.each(|window| {
+            file.write_all(window).map_err(|source| Error::Write {
+                path: scratch.to_owned(),
+                member: Some(self.listed.name.clone()),
+                source,
+            })
+        })?;
+        Ok(Box::new(file))
+    }
+}

@@ -1,0 +1,122 @@
+//! Input: an open wheel. Output: what its RECORD, its members and its names say that is not so.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use rayon::prelude::*;
+
+use super::{Kind, Listed, Wheel};
+use crate::Error;
+use crate::names::canonical_name;
+use crate::record::{Hash, Row};
+
+/// A way in which a wheel contradicts itself.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Problem {
+    /// The file name and the `.dist-info` folder, which is given, are of different distributions or versions.
+    FileName(String),
+    /// RECORD names a file that is not there.
+    Missing(String),
+    /// A file that RECORD does not name.
+    Unrecorded(String),
+    /// RECORD names a file twice.
+    Repeated(String),
+    /// RECORD gives no hash, or one of a kind that installers refuse.
+    NoHash(String),
+    /// The bytes are not those that were recorded.
+    Hash(String),
+    /// The size is not the one that was recorded.
+    Size(String),
+    /// The bytes cannot be unpacked, or their CRC is wrong.
+    Unreadable(String),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::FileName(info) => write!(formatter, "`{info}` does not belong to the name of the file"),
+            Problem::Missing(name) => write!(formatter, "`{name}` is in RECORD but not in the wheel"),
+            Problem::Unrecorded(name) => write!(formatter, "`{name}` is in the wheel but not in RECORD"),
+            Problem::Repeated(name) => write!(formatter, "`{name}` is in RECORD more than once"),
+            Problem::NoHash(name) => write!(formatter, "`{name}` has no SHA-256 in RECORD"),
+            Problem::Hash(name) => write!(formatter, "`{name}` does not have the hash that RECORD says"),
+            Problem::Size(name) => write!(formatter, "`{name}` does not have the size that RECORD says"),
+            Problem::Unreadable(name) => write!(formatter, "`{name}` cannot be unpacked"),
+        }
+    }
+}
+
+/// Names of RECORD and its signatures, which have no hash in it.
+pub(crate) fn unhashed(info: &str) -> BTreeSet<String> {
+    ["", ".jws", ".p7s"].iter().map(|suffix| format!("{info}/RECORD{suffix}")).collect()
+}
+
+impl Wheel {
+    /// Unpacks every member, in windows, and compares it with its row of RECORD. Sorted; empty when all is well.
+    pub fn verify(&self) -> Result<Vec<Problem>, Error> {
+        let mut problems = Vec::new();
+        if !self.name_agrees() {
+            problems.push(Problem::FileName(self.info().to_owned()));
+        }
+        let mut rows: BTreeMap<String, Row> = BTreeMap::new();
+        for row in self.record()? {
+            if let Some(earlier) = rows.insert(row.path.clone(), row) {
+                problems.push(Problem::Repeated(earlier.path));
+            }
+        }
+        let unhashed = unhashed(self.info());
+        let mut pairs = Vec::new();
+        for member in self.members().iter().filter(|member| member.kind != Kind::Directory) {
+            match rows.remove(&member.name) {
+                Some(_) if unhashed.contains(&member.name) => {}
+                Some(row) => pairs.push((member, row)),
+                // Signatures of RECORD are not in it.
+                None if member.name == self.record_name() || !unhashed.contains(&member.name) => {
+                    problems.push(Problem::Unrecorded(member.name.clone()));
+                }
+                None => {}
+            }
+        }
+        problems.par_extend(pairs.par_iter().flat_map_iter(|(member, row)| self.compare(member, row)));
+        problems.extend(rows.into_keys().map(Problem::Missing));
+        problems.sort();
+        Ok(problems)
+    }
+
+    fn compare(&self, member: &Listed, row: &Row) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let name = || member.name.clone();
+        let recorded = Hash::parse(&row.hash);
+        if recorded.is_none() {
+            problems.push(Problem::NoHash(name()));
+        }
+        if row.size.is_some_and(|size| size != member.size) {
+            problems.push(Problem::Size(name()));
+        }
+        match self.hash(member, recorded.as_ref().map_or(Hash::SHA256, Hash::algorithm)) {
+            Ok(actual) if recorded.is_some_and(|recorded| recorded != actual) => problems.push(Problem::Hash(name())),
+            Ok(_) => {}
+            Err(_) => problems.push(Problem::Unreadable(name())),
+        }
+        problems
+    }
+
+    /// Whether the `.dist-info` folder belongs to the distribution and version that the file name says, whatever way
+    /// they are written.
+    pub fn name_agrees(&self) -> bool {
+        let stem = self.info().strip_suffix(".dist-info").unwrap_or_default();
+        stem.rsplit_once('-').is_some_and(|(distribution, version)| {
+            canonical_name(distribution) == canonical_name(&self.name.distribution)
+                && same_version(version, &self.name.version)
+        })
+    }
+}
+
+/// Whether two versions are one, however they are written in file names.
+pub(crate) fn same_version(one: &str, other: &str) -> bool {
+    let parse = |text: &str| text.replace('_', "-").parse::<pep440_rs::Version>();
+    match (parse(one), parse(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
+    }
+}

@@ -1,0 +1,369 @@
+//! Input: an open wheel, and what is to be different. Output: another wheel. What is not touched keeps its packed bytes,
+//! so that this takes about as long as a copy of the file.
+//!
+//! The result is in the order of [`crate::write_wheel`], with sizes in the local headers and one date for all, so equal
+//! input gives equal bytes for any number of threads.
+//!
+//! A hash in RECORD is taken over when it is SHA-256, SHA-384 or SHA-512 in the form of the specification and the size
+//! beside it is the member's; the CRC of the archive is taken over too. Neither is checked: that would take unpacking,
+//! and [`crate::read::Wheel::verify`] does it. Hashes that are missing, weak or in another form are computed from the
+//! unpacked bytes, whose size and CRC are checked then.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use report::{Reporter, Silent, Unit};
+
+use crate::archive::{Archive, Copied, DIRECTORY, Method, REGULAR_FILE, SYMLINK, Settings, Source, file_mode};
+use crate::distribution::check_tree;
+use crate::names::canonical_name;
+use crate::read::{Kind, Listed, Wheel, same_version, unhashed};
+use crate::record::{Hash, Record};
+use crate::{Content, Error, Headers, Member, WheelName, WriteOptions, Written};
+
+/// What is to be different. The default changes nothing, which still puts members in order, makes RECORD complete and
+/// drops its signatures.
+#[derive(Default)]
+pub struct Rewrite {
+    /// Members that go. METADATA, WHEEL and RECORD cannot.
+    pub drop: BTreeSet<String>,
+    /// Members that get other bytes. They keep their mode.
+    pub replace: BTreeMap<String, Box<dyn Content>>,
+    /// New members. One may have the name of one that goes.
+    pub add: Vec<Member>,
+    /// Another METADATA; see [`Headers`].
+    pub metadata: Option<String>,
+    /// Another WHEEL.
+    pub wheel: Option<String>,
+    /// Another file name. When its distribution or version is another one, the `.dist-info` and `.data` folders are
+    /// renamed, and METADATA must agree.
+    pub name: Option<WheelName>,
+    /// What happens when the output is the input itself.
+    pub existing: Existing,
+}
+
+/// What happens when the output is the input.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// An error.
+    #[default]
+    Refuse,
+    /// The finished file takes its place.
+    Replace,
+}
+
+/// A member of the new wheel.
+enum Item<'a> {
+    Copy(Cow<'a, str>, &'a Listed),
+    Write(Cow<'a, str>, u32, &'a dyn Content),
+}
+
+impl Item<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Item::Copy(name, _) | Item::Write(name, _, _) => name,
+        }
+    }
+}
+
+/// Writes the changed wheel into the folder `output`, which must exist. Links stay links, with a warning, since
+/// installers do not make links; folders stay when they were empty or still have members; rows of RECORD without a
+/// member go, with a warning, and so do RECORD.jws and RECORD.p7s, which sign what is no longer so.
+///
+/// The file appears under its name when it is complete; on any error or interruption nothing is left behind, and the
+/// input is never changed. Errors when the wheel has no RECORD, and when a member that is to go or to change is not there.
+pub fn rewrite(
+    wheel: &Wheel,
+    rewrite: &Rewrite,
+    output: &Path,
+    options: &WriteOptions,
+    reporter: &dyn Reporter,
+) -> Result<Written, Error> {
+    let file_name = match &rewrite.name {
+        Some(name) => name.to_string(),
+        None => wheel.path().file_name().unwrap_or_default().to_string_lossy().into_owned(),
+    };
+    let path = output.join(&file_name);
+    if rewrite.existing == Existing::Refuse && is_same(wheel.path(), &path) {
+        return Err(Error::SameFile { path });
+    }
+    let texts = Texts::new(wheel, rewrite)?;
+    let names = Names::new(wheel, rewrite, &texts)?;
+    check(wheel, rewrite)?;
+    let items = items(wheel, rewrite, &texts, &names)?;
+    let hashes = hashes(wheel, &items, reporter)?;
+
+    let total = items.iter().map(|item| match item {
+        Item::Copy(_, listed) => listed.compressed,
+        Item::Write(_, _, content) => content.size(),
+    });
+    reporter.begin(&format!("writing {file_name}"), Some(total.sum()), Unit::Bytes);
+    let written = Job { wheel, options, reporter }.write(&path, &items, &hashes, &names.record());
+    reporter.end();
+    written
+}
+
+fn is_same(input: &Path, output: &Path) -> bool {
+    match (fs_err::canonicalize(input), fs_err::canonicalize(output)) {
+        (Ok(input), Ok(output)) => input == output,
+        _ => false,
+    }
+}
+
+/// The new METADATA and WHEEL, as contents.
+struct Texts {
+    contents: BTreeMap<String, Vec<u8>>,
+}
+
+impl Texts {
+    fn new(wheel: &Wheel, rewrite: &Rewrite) -> Result<Texts, Error> {
+        let mut contents = BTreeMap::new();
+        for (file, text) in [("METADATA", &rewrite.metadata), ("WHEEL", &rewrite.wheel)] {
+            let name = format!("{}/{file}", wheel.info());
+            if let Some(text) = text {
+                if rewrite.replace.contains_key(&name) {
+                    return Err(member_error(wheel, &name, "is replaced twice"));
+                }
+                contents.insert(name, text.clone().into_bytes());
+            }
+        }
+        Ok(Texts { contents })
+    }
+}
+
+/// The names of the folders that have the distribution's name in theirs, before and after.
+struct Names {
+    folders: Vec<(String, String)>,
+    info: String,
+}
+
+impl Names {
+    fn new(wheel: &Wheel, rewrite: &Rewrite, texts: &Texts) -> Result<Names, Error> {
+        let old = wheel.info().strip_suffix(".dist-info").unwrap_or_default();
+        let unchanged = Names { folders: Vec::new(), info: wheel.info().to_owned() };
+        let Some(name) = &rewrite.name else { return Ok(unchanged) };
+        let metadata = match texts.contents.get(&format!("{}/METADATA", wheel.info())) {
+            Some(text) => String::from_utf8_lossy(text).into_owned(),
+            None => wheel.metadata()?,
+        };
+        let metadata = Headers::parse(&metadata);
+        let said = |field: &str| metadata.get(field).unwrap_or_default();
+        if canonical_name(&said("Name")) != canonical_name(&name.distribution)
+            || !same_version(&said("Version"), &name.version)
+        {
+            let reason = format!("METADATA says `{}` `{}`", said("Name"), said("Version"));
+            return Err(Error::Name { what: "new name", value: name.to_string(), reason });
+        }
+        let agrees = old.rsplit_once('-').is_some_and(|(distribution, version)| {
+            canonical_name(distribution) == canonical_name(&name.distribution) && same_version(version, &name.version)
+        });
+        if agrees {
+            return Ok(unchanged);
+        }
+        let new = name.stem();
+        let folders = ["dist-info", "data"].map(|kind| (format!("{old}.{kind}/"), format!("{new}.{kind}/"))).into();
+        Ok(Names { folders, info: format!("{new}.dist-info") })
+    }
+
+    fn new_name<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        for (old, new) in &self.folders {
+            if let Some(rest) = name.strip_prefix(old.as_str()) {
+                return Cow::Owned(format!("{new}{rest}"));
+            }
+        }
+        Cow::Borrowed(name)
+    }
+
+    fn record(&self) -> String {
+        format!("{}/RECORD", self.info)
+    }
+}
+
+fn member_error(wheel: &Wheel, name: &str, reason: &'static str) -> Error {
+    Error::Member { path: wheel.path().to_owned(), member: name.to_owned(), reason }
+}
+
+/// Checks that everything that is to go or to change is there and may.
+fn check(wheel: &Wheel, rewrite: &Rewrite) -> Result<(), Error> {
+    let info = |file: &str| format!("{}/{file}", wheel.info());
+    for name in rewrite.drop.iter().chain(rewrite.replace.keys()) {
+        let listed = wheel.member(name).ok_or_else(|| member_error(wheel, name, "does not exist"))?;
+        if *name == wheel.record_name() {
+            return Err(member_error(wheel, name, "is always written anew"));
+        }
+        if rewrite.replace.contains_key(name) {
+            if rewrite.drop.contains(name) {
+                return Err(member_error(wheel, name, "cannot be both dropped and replaced"));
+            }
+            match listed.kind {
+                Kind::File => {}
+                Kind::Symlink => return Err(member_error(wheel, name, "is a link and cannot get other bytes")),
+                Kind::Directory => return Err(member_error(wheel, name, "is a folder and cannot get bytes")),
+            }
+        } else if *name == info("METADATA") || *name == info("WHEEL") {
+            return Err(member_error(wheel, name, "cannot be dropped: no wheel is without it"));
+        }
+    }
+    Ok(())
+}
+
+/// The members of the new wheel in order, without RECORD.
+fn items<'a>(wheel: &'a Wheel, rewrite: &'a Rewrite, texts: &'a Texts, names: &Names) -> Result<Vec<Item<'a>>, Error> {
+    let gone = unhashed(wheel.info());
+    let stays = |listed: &&Listed| !rewrite.drop.contains(&listed.name) && !gone.contains(&listed.name);
+    let files = || wheel.members().iter().filter(|listed| listed.kind != Kind::Directory);
+    let mut items = Vec::new();
+    for listed in files().filter(stays) {
+        let name = names.new_name(&listed.name);
+        let content = rewrite.replace.get(&listed.name).map(|content| &**content as &dyn Content);
+        let text = texts.contents.get(&listed.name).map(|text| text as &dyn Content);
+        items.push(match content.or(text) {
+            Some(content) => Item::Write(name, REGULAR_FILE | listed.mode, content),
+            None => Item::Copy(name, listed),
+        });
+    }
+    let added = rewrite
+        .add
+        .iter()
+        .map(|member| Item::Write(Cow::Borrowed(member.name.as_str()), file_mode(member.executable), &*member.content));
+    items.extend(added);
+    let record = names.record();
+    check_tree(items.iter().map(Item::name).chain([record.as_str()]))?;
+    for listed in wheel.members().iter().filter(|listed| listed.kind == Kind::Directory).filter(stays) {
+        let name = names.new_name(&listed.name);
+        let was_empty = !files().any(|file| file.name.starts_with(&listed.name));
+        if was_empty || items.iter().any(|item| item.name().starts_with(&*name)) {
+            items.push(Item::Copy(name, listed));
+        }
+    }
+    let info = format!("{}/", names.info);
+    items.sort_by(|one, other| {
+        let key = |item: &Item<'_>| item.name().starts_with(&info);
+        (key(one), one.name().as_bytes()).cmp(&(key(other), other.name().as_bytes()))
+    });
+    for item in &items {
+        if let Item::Copy(_, listed) = item {
+            wheel.packed(listed).check_form()?;
+        }
+    }
+    Ok(items)
+}
+
+/// The second column of RECORD for the members that are copied, by their old names: taken over or computed.
+fn hashes<'a>(
+    wheel: &'a Wheel,
+    items: &[Item<'a>],
+    reporter: &dyn Reporter,
+) -> Result<BTreeMap<&'a str, String>, Error> {
+    let mut recorded = BTreeMap::new();
+    for row in wheel.record()? {
+        if wheel.member(&row.path).is_none() {
+            reporter.warn(&format!("RECORD names `{}`, which is not in the wheel: the row is dropped", row.path));
+        }
+        recorded.entry(row.path.clone()).or_insert(row);
+    }
+    let mut hashes = BTreeMap::new();
+    let mut missing = Vec::new();
+    for item in items {
+        let Item::Copy(_, listed) = item else { continue };
+        if listed.kind == Kind::Directory {
+            continue;
+        }
+        if listed.kind == Kind::Symlink {
+            reporter.warn(&format!("`{}` is a link: installers make a file of it", listed.name));
+        }
+        let row = recorded.get(&listed.name).filter(|row| row.size.is_none_or(|size| size == listed.size));
+        match row.and_then(|row| Hash::parse(&row.hash)) {
+            Some(hash) => {
+                hashes.insert(listed.name.as_str(), hash.column());
+            }
+            None => missing.push(*listed),
+        }
+    }
+    if missing.is_empty() {
+        return Ok(hashes);
+    }
+    let total = missing.iter().map(|listed| listed.size).sum();
+    reporter.begin("hashing members that RECORD has no SHA-256 of", Some(total), Unit::Bytes);
+    let result = pipeline::ordered(
+        missing.into_iter(),
+        |listed| {
+            if reporter.interrupted() {
+                return Err(Error::Interrupted { path: wheel.path().to_owned() });
+            }
+            Ok((listed, wheel.hash(listed, Hash::SHA256)?))
+        },
+        |(listed, hash)| {
+            reporter.advance(listed.size);
+            hashes.insert(listed.name.as_str(), hash.column());
+            Ok(())
+        },
+    );
+    reporter.end();
+    result.map(|()| hashes)
+}
+
+/// What writing needs besides the members.
+struct Job<'a> {
+    wheel: &'a Wheel,
+    options: &'a WriteOptions,
+    reporter: &'a dyn Reporter,
+}
+
+impl Job<'_> {
+    fn write(
+        &self,
+        path: &Path,
+        items: &[Item<'_>],
+        hashes: &BTreeMap<&str, String>,
+        record_name: &str,
+    ) -> Result<Written, Error> {
+        let settings = Settings { level: self.options.level, epoch: self.options.epoch };
+        let mut archive = Archive::create(path, settings)?;
+        let mut record = Record::default();
+        for run in items.chunk_by(|one, other| matches!((one, other), (Item::Write(..), Item::Write(..)))) {
+            if let [Item::Copy(name, listed)] = run {
+                self.copy(&mut archive, name, listed)?;
+                if let Some(hash) = hashes.get(listed.name.as_str()) {
+                    record.push_row(name, hash, listed.size);
+                }
+                continue;
+            }
+            let sources: Vec<Source<'_>> = run
+                .iter()
+                .filter_map(|item| match item {
+                    Item::Write(name, mode, content) => Some(Source { name, mode: *mode, content: *content }),
+                    Item::Copy(..) => None,
+                })
+                .collect();
+            for (source, entry) in sources.iter().zip(archive.add(&sources, self.reporter)?) {
+                record.push(source.name, &entry.sha256, entry.size);
+            }
+        }
+        let record = record.text(record_name).into_bytes();
+        // RECORD's bytes are not part of the announced progress.
+        archive.add(&[Source { name: record_name, mode: file_mode(false), content: &record }], &Silent)?;
+        archive.finish()
+    }
+
+    fn copy(&self, archive: &mut Archive, name: &str, listed: &Listed) -> Result<(), Error> {
+        let packed = self.wheel.packed(listed);
+        let kind = match listed.kind {
+            Kind::File => REGULAR_FILE,
+            Kind::Directory => DIRECTORY,
+            Kind::Symlink => SYMLINK,
+        };
+        let copied = Copied {
+            name,
+            mode: kind | listed.mode,
+            method: if listed.method == 0 { Method::Stored } else { Method::Deflated },
+            crc32: listed.crc32,
+            size: listed.size,
+            bytes: listed.offset..listed.offset + listed.compressed,
+            archive: packed.file,
+        };
+        let path = || self.wheel.path().to_owned();
+        archive.copy(&copied, |source| Error::Open { path: path(), source }, self.reporter)
+    }
+}
