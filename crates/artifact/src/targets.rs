@@ -1,6 +1,5 @@
 //! Input: the table of GPU targets (`data/targets.toml`) and lists of targets and families. Output: targets.
 
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
@@ -9,35 +8,7 @@ use crate::error::Error;
 
 const TABLE: &str = include_str!("../../../data/targets.toml");
 
-/// The target without its features: what comes before the first `:` (`gfx942` of `gfx942:xnack+`).
-pub fn base_target(target: &str) -> &str {
-    target.split(':').next().unwrap_or(target)
-}
-
-/// Orders targets as people do: by major, minor and stepping, so `gfx90a` comes before `gfx942` and both before
-/// `gfx1010`. The last two characters of a name are hexadecimal digits, what is before them is decimal. Variants of one
-/// target follow it in the order of their features; names of another form come last, as text.
-pub fn compare(left: &str, right: &str) -> Ordering {
-    key(left).cmp(&key(right)).then_with(|| left.cmp(right))
-}
-
-fn key(target: &str) -> (bool, u32, u32) {
-    let parsed = base_target(target).strip_prefix("gfx").and_then(|digits| {
-        let split = digits.len().checked_sub(2).filter(|split| *split > 0 && digits.is_ascii())?;
-        let (major, rest) = digits.split_at(split);
-        let all_digits = major.bytes().all(|byte| byte.is_ascii_digit())
-            && rest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        let numbers = all_digits.then(|| (major.parse(), u32::from_str_radix(rest, 16)));
-        numbers.and_then(|(major, rest)| Some((major.ok()?, rest.ok()?)))
-    });
-    parsed.map_or((true, 0, 0), |(major, rest)| (false, major, rest))
-}
-
-/// Sorts with [`compare`] and removes repetitions.
-pub fn sort(targets: &mut Vec<String>) {
-    targets.sort_by(|left, right| compare(left, right));
-    targets.dedup();
-}
+pub use kpack::target::{base_target, compare, sort};
 
 /// One GPU target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -229,43 +200,6 @@ mod tests {
         let hint = table.expand("radeon").unwrap_err().hint().unwrap();
         assert!(hint.starts_with("known are: "), "{hint}");
         assert!(table.expand("gfx803:xnack+").is_err());
-    }
-
-    #[test]
-    fn targets_sort_numerically() {
-        let mut targets: Vec<String> = [
-            "gfx1100",
-            "native",
-            "gfx942:xnack+",
-            "gfx90a",
-            "gfx1010",
-            "gfx942",
-            "gfx803",
-            "gfx90c",
-            "gfx906",
-            "gfx9-generic",
-            "gfx942:xnack-",
-            "gfx942",
-        ]
-        .map(str::to_owned)
-        .to_vec();
-        sort(&mut targets);
-        assert_eq!(
-            targets,
-            [
-                "gfx803",
-                "gfx906",
-                "gfx90a",
-                "gfx90c",
-                "gfx942",
-                "gfx942:xnack+",
-                "gfx942:xnack-",
-                "gfx1010",
-                "gfx1100",
-                "gfx9-generic",
-                "native"
-            ]
-        );
     }
 
     #[test]

@@ -2,8 +2,15 @@
 //! bundle in it.
 //!
 //! A section holds one bundle per translation unit, each on a 4096-byte boundary with zeros between; each is a plain
-//! clang offload bundle or a compressed one (`CCOB`). Only the entry tables are read: of a compressed bundle as much is
-//! decompressed as the table needs.
+//! clang offload bundle or a compressed one (`CCOB`). A bundle's own table and sizes say where it ends, never a search for
+//! the next one's magic, which may stand in a code object as well. Only the entry tables are read: of a compressed bundle
+//! as much is decompressed as the table needs. [`Bundle::visit`] reads the code objects, [`write()`] makes a bundle.
+//!
+//! A file that is a bundle (`.co`, `.hipfb`) is a section from its first byte to its last.
+
+mod compressed;
+mod visit;
+mod write;
 
 use std::collections::BTreeSet;
 use std::io::{self, BufReader, Read};
@@ -12,11 +19,17 @@ use std::ops::Range;
 use positioned_io::ReadAt;
 
 use crate::error::Error;
+use crate::target::{self, TargetId};
+
+pub use visit::Limits;
+pub use write::{Form, Part, plain_size, write};
 
 /// Bundles start on multiples of this, in bytes.
 pub const ALIGNMENT: u64 = 4096;
 const MAGIC: &[u8; 24] = b"__CLANG_OFFLOAD_BUNDLE__";
 const COMPRESSED_MAGIC: &[u8; 4] = b"CCOB";
+/// Bytes of padding that are looked at together.
+const SKIP: usize = 64 * 1024;
 /// A bundle has an entry per target; the most seen in a real library is 14.
 const MAX_ENTRIES: u64 = 4096;
 /// Bytes of an entry's name; real ones have some 40.
@@ -44,6 +57,8 @@ pub struct Compression {
     pub method: Method,
     /// Bytes of the bundle once decompressed.
     pub uncompressed: u64,
+    /// The first eight bytes of the MD5 of the decompressed bundle, as a little-endian number.
+    pub checksum: u64,
 }
 
 /// How the payload of a compressed bundle is compressed.
@@ -69,11 +84,15 @@ pub struct Entry {
 impl Entry {
     /// The GPU target with its features, `gfx90a:xnack+`: what follows the last `--`. `None` for the host's entry.
     pub fn target(&self) -> Option<&str> {
-        if self.id.starts_with("host-") {
-            return None;
-        }
-        let (_, target) = self.id.rsplit_once("--")?;
-        (!target.is_empty()).then_some(target)
+        target::of_bundle_id(&self.id)
+    }
+
+    /// [`Entry::target`] in its parts.
+    ///
+    /// # Errors
+    /// [`Error::Target`] for a target that has a feature nobody knows.
+    pub fn target_id(&self) -> Result<Option<TargetId>, Error> {
+        self.target().map(str::parse).transpose()
     }
 }
 
@@ -122,19 +141,23 @@ impl Window<'_> {
 
     /// The first bundle at or after `position`, which may be the section's end. Only zeros may be skipped.
     fn next_bundle(&self, position: u64) -> Result<Option<u64>, Error> {
-        let mut offset = position.next_multiple_of(ALIGNMENT);
-        let mut page = [0; ALIGNMENT as usize];
-        while offset < self.size() {
-            let length = ALIGNMENT.min(self.size() - offset) as usize;
-            self.fill(offset, offset, &mut page[..length])?;
-            let page = &page[..length];
-            if page.starts_with(MAGIC) || page.starts_with(COMPRESSED_MAGIC) {
-                return Ok(Some(offset));
+        let mut position = position;
+        let mut zeros = vec![0; SKIP];
+        while position < self.size() {
+            let length = (SKIP as u64).min(self.size() - position) as usize;
+            self.fill(position, position, &mut zeros[..length])?;
+            match zeros[..length].iter().position(|byte| *byte != 0) {
+                None => position += length as u64,
+                Some(at) => {
+                    let offset = position + at as u64;
+                    let mut start = [0; MAGIC.len()];
+                    let length = (MAGIC.len() as u64).min(self.size() - offset) as usize;
+                    self.fill(offset, offset, &mut start[..length])?;
+                    let start = &start[..length];
+                    let known = start.starts_with(MAGIC) || start.starts_with(COMPRESSED_MAGIC);
+                    return if known { Ok(Some(offset)) } else { Err(Error::NotABundle { offset }) };
+                }
             }
-            if page.iter().any(|byte| *byte != 0) {
-                return Err(Error::NotABundle { offset });
-            }
-            offset += ALIGNMENT;
         }
         Ok(None)
     }
@@ -147,68 +170,22 @@ impl Window<'_> {
         }
         let available = self.size() - offset;
         let source = BufReader::with_capacity(4096, Span { window: self, position: offset, end: self.size() });
-        let entries = read_table(source, offset, available)?;
-        let length = entries.iter().map(|entry| entry.offset + entry.size).max().unwrap_or(0);
-        Ok(Bundle { offset, length: length.max(MAGIC.len() as u64), compression: None, entries })
+        let table = Table::read(source, offset, available)?;
+        let length = table.end;
+        Ok(Bundle { offset, length, compression: None, entries: table.entries })
     }
 
     fn read_compressed(&self, offset: u64) -> Result<Bundle, Error> {
-        let mut head = [0; 8];
-        self.fill(offset, offset, &mut head)?;
-        let version = u16::from_le_bytes([head[4], head[5]]);
-        let method = match u16::from_le_bytes([head[6], head[7]]) {
-            0 => Method::Zlib,
-            1 => Method::Zstd,
-            value => {
-                return Err(Error::Unsupported { offset, field: "method", value });
-            }
-        };
-        let (total, uncompressed, header) = match version {
-            1 => (None, self.number(offset, 8, 4)?, 20),
-            2 => (Some(self.number(offset, 8, 4)?), self.number(offset, 12, 4)?, 24),
-            3 => (Some(self.number(offset, 8, 8)?), self.number(offset, 16, 8)?, 32),
-            value => {
-                return Err(Error::Unsupported { offset, field: "version", value });
-            }
-        };
-        let total = match total {
-            Some(total) => total,
-            None => self.length_without_size(offset)?,
-        };
-        let end = offset.checked_add(total).filter(|end| total >= header && *end <= self.size());
-        let end = end.ok_or_else(|| malformed(offset, format!("its size {total} does not fit the section")))?;
-        let payload = Span { window: self, position: offset + header, end };
-        let payload: Box<dyn Read> = match method {
-            Method::Zlib => Box::new(flate2::read::ZlibDecoder::new(payload)),
-            Method::Zstd => {
-                let decoder = zstd::stream::read::Decoder::new(payload);
-                Box::new(decoder.map_err(|source| Error::Read { offset, source })?)
-            }
-        };
-        let entries = read_table(payload, offset, uncompressed)?;
-        let compression = Some(Compression { version, method, uncompressed });
-        Ok(Bundle { offset, length: total, compression, entries })
+        let header = compressed::Header::read(self, offset)?;
+        let payload = compressed::payload(self, offset, header.total, header.compression)?;
+        let table = Table::read(payload, offset, header.compression.uncompressed)?;
+        Ok(Bundle { offset, length: header.total, compression: Some(header.compression), entries: table.entries })
     }
 
     fn number(&self, bundle: u64, at: u64, width: usize) -> Result<u64, Error> {
         let mut bytes = [0; 8];
         self.fill(bundle, bundle + at, &mut bytes[..width])?;
         Ok(u64::from_le_bytes(bytes))
-    }
-
-    /// Version 1 does not say how long it is: it ends before the next boundary on which a bundle starts.
-    fn length_without_size(&self, offset: u64) -> Result<u64, Error> {
-        let mut next = offset + ALIGNMENT;
-        while next < self.size() {
-            let mut start = [0; MAGIC.len()];
-            let length = (MAGIC.len() as u64).min(self.size() - next) as usize;
-            self.fill(offset, next, &mut start[..length])?;
-            if start[..length].starts_with(COMPRESSED_MAGIC) || start[..length].starts_with(MAGIC) {
-                break;
-            }
-            next += ALIGNMENT;
-        }
-        Ok(next.min(self.size()) - offset)
     }
 }
 
@@ -231,38 +208,82 @@ impl Read for Span<'_> {
     }
 }
 
-/// Reads a bundle's magic and table. `size` is what the whole bundle may have, in bytes.
-fn read_table(mut source: impl Read, bundle: u64, size: u64) -> Result<Vec<Entry>, Error> {
-    let failed = |source: io::Error| match source.kind() {
-        io::ErrorKind::UnexpectedEof => malformed(bundle, "it ends within its entry table"),
-        _ => Error::Read { offset: bundle, source },
-    };
-    let mut magic = [0; MAGIC.len()];
-    source.read_exact(&mut magic).map_err(failed)?;
-    if magic != *MAGIC {
-        return Err(malformed(bundle, "its content is not an offload bundle"));
-    }
-    let count = number(&mut source).map_err(failed)?;
-    if count > MAX_ENTRIES {
-        return Err(malformed(bundle, format!("it claims {count} entries")));
-    }
-    let mut entries = Vec::new();
-    for _ in 0..count {
-        let offset = number(&mut source).map_err(failed)?;
-        let length = number(&mut source).map_err(failed)?;
-        let id_length = number(&mut source).map_err(failed)?;
-        if id_length > MAX_ID {
-            return Err(malformed(bundle, format!("it claims an entry with a name of {id_length} bytes")));
+/// A bundle's entries, and where the last of them ends.
+struct Table {
+    entries: Vec<Entry>,
+    end: u64,
+}
+
+impl Table {
+    /// Reads a bundle's magic and table. `size` is what the whole bundle may have, in bytes.
+    fn read(mut source: impl Read, bundle: u64, size: u64) -> Result<Self, Error> {
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::UnexpectedEof => malformed(bundle, "it ends within its entry table"),
+            _ => Error::Read { offset: bundle, source },
+        };
+        let mut magic = [0; MAGIC.len()];
+        source.read_exact(&mut magic).map_err(failed)?;
+        if magic != *MAGIC {
+            return Err(malformed(bundle, "its content is not an offload bundle"));
         }
-        let mut id = vec![0; id_length as usize];
-        source.read_exact(&mut id).map_err(failed)?;
-        let id = String::from_utf8(id).map_err(|_| malformed(bundle, "the name of an entry is not text"))?;
-        if offset.checked_add(length).is_none_or(|end| end > size) {
-            return Err(malformed(bundle, format!("its entry `{id}` reaches beyond the bundle")));
+        let count = number(&mut source).map_err(failed)?;
+        if count > MAX_ENTRIES {
+            return Err(malformed(bundle, format!("it claims {count} entries")));
         }
-        entries.push(Entry { id, offset, size: length });
+        let mut entries = Vec::new();
+        let mut table_end = MAGIC.len() as u64 + 8;
+        for _ in 0..count {
+            let offset = number(&mut source).map_err(failed)?;
+            let length = number(&mut source).map_err(failed)?;
+            let id_length = number(&mut source).map_err(failed)?;
+            if id_length > MAX_ID {
+                return Err(malformed(bundle, format!("it claims an entry with a name of {id_length} bytes")));
+            }
+            let mut id = vec![0; id_length as usize];
+            source.read_exact(&mut id).map_err(failed)?;
+            let id = String::from_utf8(id).map_err(|_| malformed(bundle, "the name of an entry is not text"))?;
+            // An entry without bytes is nowhere: clang gives the host's an offset that a short bundle does not have.
+            if length > 0 && offset.checked_add(length).is_none_or(|end| end > size) {
+                return Err(malformed(bundle, format!("its entry `{}` reaches beyond the bundle", id.escape_debug())));
+            }
+            table_end += 24 + id_length;
+            entries.push(Entry { id, offset, size: length });
+        }
+        let table = Self { end: table_end, entries };
+        table.checked(bundle)
     }
-    Ok(entries)
+
+    /// Refuses entries that lie in the table or in each other. Two may be the very same bytes.
+    fn checked(mut self, bundle: u64) -> Result<Self, Error> {
+        let mut before: Option<&Entry> = None;
+        let table_end = self.end;
+        for entry in in_order(&self.entries) {
+            let id = entry.id.escape_debug();
+            if entry.offset < table_end {
+                return Err(malformed(bundle, format!("its entry `{id}` lies in the table of entries")));
+            }
+            if let Some(other) =
+                before.filter(|other| !same_bytes(other, entry) && entry.offset < other.offset + other.size)
+            {
+                let other = other.id.escape_debug();
+                return Err(malformed(bundle, format!("its entries `{other}` and `{id}` overlap")));
+            }
+            self.end = self.end.max(entry.offset + entry.size);
+            before = Some(entry);
+        }
+        Ok(self)
+    }
+}
+
+/// The entries with bytes, by their offset.
+fn in_order(entries: &[Entry]) -> Vec<&Entry> {
+    let mut sorted: Vec<&Entry> = entries.iter().filter(|entry| entry.size > 0).collect();
+    sorted.sort_by_key(|entry| (entry.offset, entry.size));
+    sorted
+}
+
+fn same_bytes(left: &Entry, right: &Entry) -> bool {
+    (left.offset, left.size) == (right.offset, right.size)
 }
 
 fn number(source: &mut impl Read) -> io::Result<u64> {

@@ -80,6 +80,48 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A compressed bundle does not hold what its header says it holds.
+    #[error(
+        "the offload bundle at offset {offset:#x} of the fat binary section is damaged: its content has the checksum \
+         {found:016x}, its header says {expected:016x}"
+    )]
+    Checksum {
+        /// Where the bundle starts.
+        offset: u64,
+        /// What the header says.
+        expected: u64,
+        /// What the content has.
+        found: u64,
+    },
+    /// Something is larger than the caller allows.
+    #[error("the offload bundle at offset {offset:#x} has {what} of {size} bytes; allowed are {limit}")]
+    TooLarge {
+        /// Where the bundle starts.
+        offset: u64,
+        /// What is too large: `a content` or a code object.
+        what: String,
+        /// Its size in bytes.
+        size: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// A bundle that cannot be written as asked.
+    #[error("could not make an offload bundle: {reason}")]
+    NoBundle {
+        /// What is wrong with the request.
+        reason: String,
+    },
+    /// A code object that goes into a bundle could not be read, or the bundle not be written.
+    #[error("could not write the entry `{id}` of an offload bundle")]
+    WriteEntry {
+        /// The entry's id.
+        id: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A bundle could not be compressed or written.
+    #[error("could not write an offload bundle")]
+    WriteBundle(#[source] io::Error),
     /// A text that is no GPU target.
     #[error("`{target}` is no GPU target: {reason}")]
     Target {
@@ -88,6 +130,49 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// Bytes that are no marker, or a marker that the loader would refuse.
+    #[error("malformed kpack marker: {reason}")]
+    Marker {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The file does not start as an archive does.
+    #[error("not a kpack archive: {reason}")]
+    NotAnArchive {
+        /// What it starts with instead.
+        reason: String,
+    },
+    /// A part of an archive contradicts another, leaves the file, or is not of the type it should be.
+    #[error("malformed kpack archive: {reason}")]
+    Archive {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An archive of a version or compression that is not known.
+    #[error("the kpack archive has the unknown {field} `{value}`")]
+    UnsupportedArchive {
+        /// Which field.
+        field: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// Reading an archive failed.
+    #[error("could not read {what} of the kpack archive")]
+    ReadArchive {
+        /// Which part, for example a code object's name, index and target.
+        what: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// An archive that the loader would refuse is not written.
+    #[error("could not make a kpack archive: {reason}")]
+    NoArchive {
+        /// What is wrong with the request.
+        reason: String,
+    },
+    /// An archive could not be compressed or written.
+    #[error("could not write a kpack archive")]
+    WriteArchive(#[source] io::Error),
     /// A table of kernel databases that cannot be used.
     #[error("could not read the table of kernel databases")]
     Table(#[from] toml::de::Error),
@@ -106,6 +191,9 @@ impl Hint for Error {
         match self {
             Self::Unsupported { .. } => Some("the file was made by a newer compiler than this program knows".into()),
             Self::Elf(error) => error.hint(),
+            Self::UnsupportedArchive { .. } => {
+                Some("the archive was made by a newer tool than this program knows".into())
+            }
             _ => None,
         }
     }

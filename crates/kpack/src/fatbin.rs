@@ -265,7 +265,7 @@ fn read_bundles(reader: &dyn ReadAt, section: &Range<u64>, markers: &[(Marker, u
     };
     for (marker, offset) in markers.iter().filter(|(_, offset)| section.contains(offset)) {
         let first = (offset - section.start) / ALIGNMENT * ALIGNMENT;
-        let length = marker.encode().len() as u64;
+        let length = marker.encode().map_or(1, |bytes| bytes.len() as u64);
         if first > start {
             read(start, first)?;
         }

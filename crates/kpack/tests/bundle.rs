@@ -5,8 +5,9 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use kpack::bundle::{self, Method};
+use kpack::bundle::{self, Form, Limits, Method, Part};
 use kpack::{Bundle, Error};
+use md5::{Digest, Md5};
 use proptest::prelude::*;
 
 const HOST: &str = "host-x86_64-unknown-linux--";
@@ -59,7 +60,7 @@ fn compressed(version: u16, method: Method, content: &[u8]) -> Vec<u8> {
             bytes.extend(size.to_le_bytes());
         }
     }
-    bytes.extend([0; 8]); // The hash is not ours to check.
+    bytes.extend(&Md5::digest(content)[..8]);
     bytes.extend(payload);
     bytes
 }
@@ -153,7 +154,235 @@ fn a_range_beyond_the_file_is_an_error() {
     assert!(bundle::read(&bundle.as_slice(), u64::MAX - 1..u64::MAX).is_err());
 }
 
+/// What a section's bundles hold: id and bytes of each entry that has any.
+fn contents(bytes: &[u8], range: std::ops::Range<u64>) -> Result<Vec<Vec<(String, Vec<u8>)>>, Error> {
+    let bundles = bundle::read(&bytes, range.clone())?;
+    let visit = |bundle: &Bundle| {
+        let mut found = Vec::new();
+        bundle.visit(&bytes, range.clone(), |entry, code| {
+            found.push((entry.id.clone(), code.to_vec()));
+            Ok::<(), Error>(())
+        })?;
+        Ok(found)
+    };
+    bundles.iter().map(visit).collect()
+}
+
+fn all(bundles: &[Vec<u8>]) -> Result<Vec<Vec<(String, Vec<u8>)>>, Error> {
+    let (file, range) = section(bundles);
+    contents(&file, range)
+}
+
+const FORMS: [Form; 7] = [
+    Form::Plain,
+    Form::Compressed { version: 1, method: Method::Zlib, level: 6 },
+    Form::Compressed { version: 1, method: Method::Zstd, level: 3 },
+    Form::Compressed { version: 2, method: Method::Zlib, level: 1 },
+    Form::Compressed { version: 2, method: Method::Zstd, level: 19 },
+    Form::Compressed { version: 3, method: Method::Zlib, level: 9 },
+    Form::Compressed { version: 3, method: Method::Zstd, level: -1 },
+];
+
+fn written(parts: &[(String, Vec<u8>)], form: Form) -> Result<Vec<u8>, Error> {
+    let parts: Vec<Part<'_>> =
+        parts.iter().map(|(id, code)| Part { id, size: code.len() as u64, content: code }).collect();
+    let mut out = Vec::new();
+    let size = bundle::write(&parts, form, &mut out)?;
+    assert_eq!(size, out.len() as u64);
+    Ok(out)
+}
+
+#[test]
+fn the_code_objects_of_all_forms_are_visited() {
+    let content = plain(&["gfx90a:xnack+", "gfx90a:xnack-", "gfx1100"], 5000);
+    let mut bundles = vec![content.clone()];
+    for version in 1..=3 {
+        for method in [Method::Zlib, Method::Zstd] {
+            bundles.push(compressed(version, method, &content));
+        }
+    }
+    let found = all(&bundles).unwrap();
+    assert_eq!(found.len(), 7);
+    for entries in &found {
+        let ids: Vec<&str> = entries.iter().map(|(id, _)| id.as_str()).collect();
+        assert_eq!(ids[2], "hipv4-amdgcn-amd-amdhsa--gfx1100");
+        assert_eq!(entries[1].1, vec![1 ^ 0x5a; 5000]);
+        assert_eq!(ids.len(), 3);
+    }
+}
+
+#[test]
+fn the_caller_can_stop_a_visit() {
+    let content = plain(&["gfx90a", "gfx1100"], 50);
+    let (file, range) = section(&[content]);
+    let bundle = &bundle::read(&file.as_slice(), range.clone()).unwrap()[0];
+    let mut calls = 0;
+    let stopped = bundle.visit(&file.as_slice(), range, |_, _| {
+        calls += 1;
+        Err(Error::NoBundle { reason: "stop".into() })
+    });
+    assert!(matches!(stopped, Err(Error::NoBundle { .. })));
+    assert_eq!(calls, 1);
+}
+
+#[test]
+fn bundles_need_no_boundary_between_them() {
+    let one =
+        written(&[(HOST.into(), vec![]), ("hip-amdgcn-amd-amdhsa--gfx906".into(), vec![7; 10])], FORMS[4]).unwrap();
+    let file = [vec![0; 5], one.clone(), one.clone(), vec![0; 100_000], one].concat();
+    let size = file.len() as u64;
+    assert_eq!(contents(&file, 0..size).unwrap().len(), 3);
+}
+
+#[test]
+fn a_magic_inside_of_a_code_object_is_code() {
+    let mut code = vec![1; 3 * 4096];
+    code[4096..4120].copy_from_slice(b"__CLANG_OFFLOAD_BUNDLE__");
+    code[8192..8196].copy_from_slice(b"CCOB");
+    let parts = [("hip-amdgcn-amd-amdhsa--gfx906".to_owned(), code)];
+    for form in FORMS {
+        let one = written(&parts, form).unwrap();
+        assert_eq!(all(&[one.clone(), one]).unwrap(), [parts.to_vec(), parts.to_vec()], "{form:?}");
+    }
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let parts = [
+        (HOST.to_owned(), vec![]),
+        ("hipv4-amdgcn-amd-amdhsa--gfx1100".to_owned(), vec![1; 4096]),
+        ("hipv4-amdgcn-amd-amdhsa--gfx1101".to_owned(), vec![]),
+        ("hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+".to_owned(), (0..70_000_u32).map(|at| (at / 11) as u8).collect()),
+    ];
+    let full: Vec<_> = parts.iter().filter(|(_, code)| !code.is_empty()).cloned().collect();
+    for form in FORMS {
+        let bytes = written(&parts, form).unwrap();
+        assert_eq!(bytes, written(&parts, form).unwrap());
+        let (file, range) = section(std::slice::from_ref(&bytes));
+        let bundle = bundle::read(&file.as_slice(), range).unwrap().remove(0);
+        assert_eq!(bundle.length, bytes.len() as u64, "{form:?}");
+        let ids: Vec<_> = bundle.entries.iter().map(|entry| entry.id.clone()).collect();
+        assert_eq!(ids, parts.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>());
+        assert_eq!(all(&[bytes]).unwrap(), [full.clone()], "{form:?}");
+    }
+}
+
+#[test]
+fn what_no_reader_would_take_is_not_written() {
+    let text = |parts: &[(&str, u8)]| {
+        let parts: Vec<_> = parts.iter().map(|(id, byte)| ((*id).to_owned(), vec![*byte])).collect();
+        written(&parts, Form::Plain).unwrap_err().to_string()
+    };
+    assert!(text(&[("a", 1), ("a", 2)]).contains("two entries are called `a`"));
+    assert!(text(&[("", 1)]).contains("an id has 1 to 1024 bytes"));
+    assert!(text(&[("x".repeat(1025).as_str(), 1)]).contains("has 1025"));
+    let version = Form::Compressed { version: 4, method: Method::Zstd, level: 3 };
+    assert!(written(&[], version).unwrap_err().to_string().contains("no version 4"));
+    let short = [Part { id: "a", size: 5, content: &[1_u8, 2].as_slice() }];
+    let error = bundle::write(&short, Form::Plain, &mut Vec::new()).unwrap_err();
+    assert_eq!(error.to_string(), "could not write the entry `a` of an offload bundle");
+}
+
+#[test]
+fn a_compressed_bundle_that_lies_is_an_error() {
+    let content = plain(&["gfx906"], 10_000);
+    let text = |bundle: Vec<u8>| all(&[bundle]).unwrap_err().to_string();
+    for method in [Method::Zlib, Method::Zstd] {
+        for version in 1..=3 {
+            let good = compressed(version, method, &content);
+            let header = [0, 20, 24, 32][usize::from(version)];
+            let mut checksum = good.clone();
+            checksum[header - 1] ^= 1;
+            assert!(text(checksum).contains("its header says"), "{version}");
+            let mut small = good.clone();
+            let at = [0, 8, 12, 16][usize::from(version)];
+            small[at..at + 4].copy_from_slice(&(content.len() as u32 - 1).to_le_bytes());
+            let message = text(small);
+            assert!(message.contains("longer than") || message.contains("reaches beyond"), "{version}: {message}");
+            let mut large = good.clone();
+            large[at..at + 4].copy_from_slice(&(content.len() as u32 + 1).to_le_bytes());
+            assert!(text(large).contains("shorter than"), "{version}");
+            let mut cut = good.clone();
+            cut.truncate(good.len() - 5);
+            assert!(all(&[cut]).is_err());
+        }
+    }
+}
+
+#[test]
+fn a_bomb_stops_at_what_its_header_says_and_at_the_limit() {
+    let zeros = || std::io::Read::take(std::io::repeat(0), 1 << 28);
+    let mut content = written(&[("hip-amdgcn-amd-amdhsa--gfx906".into(), vec![1; 100])], Form::Plain).unwrap();
+    let stated = content.len() as u64;
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 3).unwrap();
+    encoder.write_all(&content).unwrap();
+    std::io::copy(&mut zeros(), &mut encoder).unwrap();
+    let payload = encoder.finish().unwrap();
+    for version in [1_u16, 3] {
+        let mut bomb = b"CCOB".to_vec();
+        bomb.extend(version.to_le_bytes());
+        bomb.extend(1_u16.to_le_bytes());
+        if version == 1 {
+            bomb.extend((stated as u32).to_le_bytes());
+        } else {
+            bomb.extend((payload.len() as u64 + 32).to_le_bytes());
+            bomb.extend(stated.to_le_bytes());
+        }
+        bomb.extend(&Md5::digest(&content)[..8]);
+        bomb.extend(&payload);
+        assert!(all(&[bomb]).unwrap_err().to_string().contains("longer than"), "{version}");
+    }
+    content.extend([0; 100]);
+    let (file, range) = section(&[compressed(2, Method::Zstd, &content)]);
+    let bundle = &bundle::read(&file.as_slice(), range.clone()).unwrap()[0];
+    let visit = |limits| {
+        bundle
+            .visit_within(&file.as_slice(), range.clone(), limits, |_, _| Ok::<(), Error>(()))
+            .map_err(|error| error.to_string())
+    };
+    let size = content.len() as u64;
+    visit(Limits { uncompressed: size, code_object: 100 }).unwrap();
+    assert!(
+        visit(Limits { uncompressed: size - 1, ..Limits::default() }).unwrap_err().contains("a decompressed size of")
+    );
+    assert!(
+        visit(Limits { code_object: 99, ..Limits::default() }).unwrap_err().contains("of 100 bytes; allowed are 99")
+    );
+}
+
+#[test]
+fn entries_in_the_table_or_in_each_other_are_refused_and_shared_ones_are_not() {
+    let mut bundle = plain(&["gfx906", "gfx908"], 100);
+    let first = 32 + 24 + HOST.len();
+    let second = first + 24 + "hipv4-amdgcn-amd-amdhsa--gfx906".len();
+    let with = |offset: u64| {
+        let mut bundle = bundle.clone();
+        bundle[second..second + 8].copy_from_slice(&offset.to_le_bytes());
+        all(&[bundle])
+    };
+    assert!(with(8).unwrap_err().to_string().contains("lies in the table of entries"));
+    assert!(with(8200).unwrap_err().to_string().contains("overlap"));
+    assert!(with(u64::MAX - 50).unwrap_err().to_string().contains("reaches beyond"));
+    bundle.truncate(8192 + 100);
+    let mut shared = bundle.clone();
+    shared[second..second + 8].copy_from_slice(&8192_u64.to_le_bytes());
+    let found = all(&[shared]).unwrap();
+    assert_eq!(found[0].len(), 2);
+    assert_eq!(found[0][0].1, found[0][1].1);
+}
+
 proptest! {
+    #[test]
+    fn any_bundle_comes_back(
+        parts in proptest::collection::btree_map("[ -~é]{1,60}", proptest::collection::vec(any::<u8>(), 0..9000), 0..6),
+        form in 0_usize..7,
+    ) {
+        let parts: Vec<_> = parts.into_iter().collect();
+        let bytes = written(&parts, FORMS[form]).unwrap();
+        let full: Vec<_> = parts.into_iter().filter(|(_, code)| !code.is_empty()).collect();
+        prop_assert_eq!(all(&[bytes]).unwrap(), [full]);
+    }
+
     #[test]
     fn damage_never_panics(at in 0_usize..8400, value: u8, version in 1_u16..4, cut in 0_usize..8400) {
         let bundle = plain(&["gfx906", "gfx90a:xnack+"], 100);
@@ -161,7 +390,7 @@ proptest! {
             let length = bytes.len();
             bytes[at % length] = value;
             bytes.truncate(cut.max(1));
-            let _ = read(&[bytes]);
+            let _ = all(&[bytes]);
         }
     }
 }

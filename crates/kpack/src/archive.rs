@@ -1,0 +1,308 @@
+//! Input: a `.kpack` archive as a random-access file. Output: what it holds, and one code object at a time.
+//!
+//! An archive (spec 2) is a header of 64 bytes, the code objects, and a table of contents in MessagePack. Only the table
+//! is kept in memory. [`ArchiveWriter`] writes one without keeping any code object.
+
+mod table;
+mod write;
+
+use std::cmp::Ordering;
+use std::io::{self, Read};
+
+use positioned_io::ReadAt;
+
+use crate::error::Error;
+use crate::target;
+use table::Table;
+
+pub use write::{ArchiveWriter, Blob};
+
+const MAGIC: &[u8; 4] = b"KPAK";
+const VERSION: u32 = 1;
+/// Bytes of the header; the code objects follow.
+const HEADER_SIZE: u64 = 64;
+/// The loader's limit for the code objects of a compressed archive, in bytes.
+const MAX_BLOBS_SIZE: u64 = 1 << 32;
+/// The loader's limit for the code objects of an archive.
+const MAX_BLOBS: u64 = 1_048_576;
+/// Bytes of a table of contents; [`MAX_BLOBS`] entries with long names have less.
+const MAX_TABLE_SIZE: u64 = 1 << 28;
+
+/// How the code objects are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// As they are.
+    None,
+    /// Each in a zstd frame of its own.
+    ZstdPerKernel,
+}
+
+impl Scheme {
+    /// As it is written in the archive.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::ZstdPerKernel => "zstd-per-kernel",
+        }
+    }
+}
+
+/// What an archive holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Archive {
+    /// What the code objects belong to, usually a distribution or an artifact.
+    pub group: String,
+    /// The target or family the archive was made for; the loader does not read it.
+    pub family: String,
+    /// The targets, with their features, for which the loader opens the archive.
+    pub targets: Vec<String>,
+    /// How the code objects are stored.
+    pub scheme: Scheme,
+    /// Sorted by name, index and target.
+    records: Vec<Record>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Record {
+    name: String,
+    index: u32,
+    target: String,
+    original_size: u64,
+    offset: u64,
+    size: u64,
+}
+
+/// Where a code object is in an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Located<'a> {
+    /// The marker's `kernel_name`.
+    pub name: &'a str,
+    /// The wrapper's index.
+    pub index: u32,
+    /// The target, with its features.
+    pub target: &'a str,
+    /// Bytes of the code object.
+    pub original_size: u64,
+    /// The first byte in the file.
+    pub offset: u64,
+    /// Bytes in the file.
+    pub size: u64,
+}
+
+impl Located<'_> {
+    fn describe(&self) -> String {
+        describe(self.name, self.index, self.target)
+    }
+}
+
+fn describe(name: &str, index: u32, target: &str) -> String {
+    format!("`{}#{index}` for `{}`", name.escape_debug(), target.escape_debug())
+}
+
+impl Record {
+    fn located(&self) -> Located<'_> {
+        Located {
+            name: &self.name,
+            index: self.index,
+            target: &self.target,
+            original_size: self.original_size,
+            offset: self.offset,
+            size: self.size,
+        }
+    }
+
+    fn compare(&self, name: &str, index: u32, target: &str) -> Ordering {
+        let same = self.name.as_str().cmp(name).then_with(|| self.index.cmp(&index));
+        same.then_with(|| target::compare(&self.target, target))
+    }
+}
+
+impl Archive {
+    /// Reads the table of contents of an archive of `size` bytes.
+    ///
+    /// Reads less strictly than the loader in nothing, and more strictly where the loader's answer would depend on its
+    /// version: unknown compression, the same name and target twice.
+    pub fn open(reader: &dyn ReadAt, size: u64) -> Result<Self, Error> {
+        let table_offset = read_header(reader, size)?;
+        let table_size = size - table_offset;
+        if table_size > MAX_TABLE_SIZE {
+            return Err(malformed(format!(
+                "its table of contents has {table_size} bytes; at most {MAX_TABLE_SIZE} are read"
+            )));
+        }
+        let mut bytes = vec![0; table_size as usize];
+        let read = reader.read_exact_at(table_offset, &mut bytes);
+        read.map_err(|source| Error::ReadArchive { what: "the table of contents".into(), source })?;
+        let table = Table::parse(&bytes)?;
+        let blobs = match &table.blobs {
+            table::Blobs::Listed(blobs) => checked(blobs, table_offset)?,
+            table::Blobs::Frames { offset, size } => frames(reader, *offset, *size, table_offset)?,
+        };
+        let records = table.kernels.into_iter().map(|kernel| {
+            let what = || describe(&kernel.name, kernel.index, &kernel.target);
+            let blob = usize::try_from(kernel.ordinal).ok().and_then(|ordinal| blobs.get(ordinal));
+            let Some(&(offset, size)) = blob else {
+                let count = blobs.len();
+                return Err(malformed(format!("{} is number {} of {count} code objects", what(), kernel.ordinal)));
+            };
+            if table.scheme == Scheme::None && kernel.original_size != size {
+                let stated = kernel.original_size;
+                return Err(malformed(format!("{} should have {stated} bytes, but {size} are stored", what())));
+            }
+            let (name, index, target, original_size) = (kernel.name, kernel.index, kernel.target, kernel.original_size);
+            Ok(Record { name, index, target, original_size, offset, size })
+        });
+        let mut records = records.collect::<Result<Vec<_>, Error>>()?;
+        records.sort_by(|left, right| left.compare(&right.name, right.index, &right.target));
+        let twice =
+            records.windows(2).find(|pair| pair[0].compare(&pair[1].name, pair[1].index, &pair[1].target).is_eq());
+        if let Some(pair) = twice {
+            return Err(malformed(format!("it has {} twice", pair[0].located().describe())));
+        }
+        let (group, family, targets, scheme) = (table.group, table.family, table.targets, table.scheme);
+        Ok(Self { group, family, targets, scheme, records })
+    }
+
+    /// Everything in it, by name, index and target, the targets in numeric order.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = Located<'_>> {
+        self.records.iter().map(Record::located)
+    }
+
+    /// The code object that the loader takes for exactly this target; it takes none for a target that is not in
+    /// [`Archive::targets`].
+    pub fn find(&self, name: &str, index: u32, target: &str) -> Option<Located<'_>> {
+        let found = self.records.binary_search_by(|record| record.compare(name, index, target)).ok()?;
+        Some(self.records[found].located())
+    }
+
+    /// Reads one code object.
+    pub fn read(&self, reader: &dyn ReadAt, located: &Located<'_>) -> Result<Vec<u8>, Error> {
+        let stored = stored(reader, located)?;
+        match self.scheme {
+            Scheme::None => Ok(stored),
+            Scheme::ZstdPerKernel => unpack(&stored, located),
+        }
+    }
+
+    /// One code object as it is stored, to be put into another archive of the same scheme.
+    pub fn blob(&self, reader: &dyn ReadAt, located: &Located<'_>) -> Result<Blob, Error> {
+        Ok(Blob { original_size: located.original_size, bytes: stored(reader, located)? })
+    }
+}
+
+/// Where the table of contents starts.
+fn read_header(reader: &dyn ReadAt, size: u64) -> Result<u64, Error> {
+    if size < HEADER_SIZE {
+        return Err(Error::NotAnArchive {
+            reason: format!("it has {size} bytes, and the header alone has {HEADER_SIZE}"),
+        });
+    }
+    let mut header = [0; 16];
+    let read = reader.read_exact_at(0, &mut header);
+    read.map_err(|source| Error::ReadArchive { what: "the header".into(), source })?;
+    if !header.starts_with(MAGIC) {
+        return Err(Error::NotAnArchive { reason: format!("it starts with `{}`", header[..4].escape_ascii()) });
+    }
+    let mut version = [0; 4];
+    version.copy_from_slice(&header[4..8]);
+    let version = u32::from_le_bytes(version);
+    if version != VERSION {
+        return Err(Error::UnsupportedArchive { field: "version", value: version.to_string() });
+    }
+    let mut offset = [0; 8];
+    offset.copy_from_slice(&header[8..16]);
+    let offset = u64::from_le_bytes(offset);
+    if offset < HEADER_SIZE || offset >= size {
+        return Err(malformed(format!("its table of contents would start at byte {offset} of {size}")));
+    }
+    Ok(offset)
+}
+
+/// The blobs of an uncompressed archive, each between the header and the table.
+fn checked(blobs: &[(u64, u64)], table_offset: u64) -> Result<Vec<(u64, u64)>, Error> {
+    let outside = |(offset, size): &&(u64, u64)| {
+        *offset < HEADER_SIZE || offset.checked_add(*size).is_none_or(|end| end > table_offset)
+    };
+    match blobs.iter().find(outside) {
+        Some((offset, size)) => Err(malformed(format!(
+            "{size} bytes from byte {offset} are not between its header and its table of contents"
+        ))),
+        None => Ok(blobs.to_vec()),
+    }
+}
+
+/// The frames of a compressed archive: their number, then each with its length before it.
+fn frames(reader: &dyn ReadAt, offset: u64, size: u64, table_offset: u64) -> Result<Vec<(u64, u64)>, Error> {
+    let end = offset.checked_add(size).filter(|end| offset >= HEADER_SIZE && *end <= table_offset && size >= 4);
+    let end = end.ok_or_else(|| {
+        malformed(format!(
+            "{size} bytes of frames from byte {offset} are not between its header and its table of contents"
+        ))
+    })?;
+    if size > MAX_BLOBS_SIZE {
+        return Err(malformed(format!("its frames have {size} bytes; the loader takes {MAX_BLOBS_SIZE}")));
+    }
+    let number = |at: u64| {
+        let mut bytes = [0; 4];
+        let read = reader.read_exact_at(at, &mut bytes);
+        read.map_err(|source| Error::ReadArchive { what: "the frames".into(), source })?;
+        Ok::<_, Error>(u64::from(u32::from_le_bytes(bytes)))
+    };
+    let count = number(offset)?;
+    if count > MAX_BLOBS {
+        return Err(malformed(format!("it has {count} frames; the loader takes {MAX_BLOBS}")));
+    }
+    let mut position = offset + 4;
+    let mut frames = Vec::new();
+    for index in 0..count {
+        let cut = || malformed(format!("its frame {index} of {count} reaches beyond the {size} bytes of all frames"));
+        if position + 4 > end {
+            return Err(cut());
+        }
+        let length = number(position)?;
+        if position + 4 + length > end {
+            return Err(cut());
+        }
+        frames.push((position + 4, length));
+        position += 4 + length;
+    }
+    if position != end {
+        return Err(malformed(format!("{} bytes follow its last frame", end - position)));
+    }
+    Ok(frames)
+}
+
+/// The bytes in the file.
+fn stored(reader: &dyn ReadAt, located: &Located<'_>) -> Result<Vec<u8>, Error> {
+    // The sizes were checked against the file's, so that much is there to be read.
+    let mut bytes = vec![0; located.size as usize];
+    let read = reader.read_exact_at(located.offset, &mut bytes);
+    read.map_err(|source| Error::ReadArchive { what: located.describe(), source })?;
+    Ok(bytes)
+}
+
+/// Decompresses one frame, which has to give exactly as many bytes as the table says.
+fn unpack(frame: &[u8], located: &Located<'_>) -> Result<Vec<u8>, Error> {
+    let failed = |source: io::Error| Error::ReadArchive { what: located.describe(), source };
+    let expected = located.original_size;
+    let decoder = zstd::stream::read::Decoder::with_buffer(frame).map_err(failed)?.single_frame();
+    let mut decoder = decoder.take(expected.saturating_add(1));
+    let mut bytes = Vec::new();
+    // The frame says how large it is; memory is taken in advance only if the table says the same.
+    if zstd::zstd_safe::get_frame_content_size(frame).ok().flatten() == Some(expected) {
+        bytes.reserve_exact(expected.min(MAX_RESERVED) as usize);
+    }
+    decoder.read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 != expected {
+        let found = if bytes.len() as u64 > expected { "more".to_owned() } else { bytes.len().to_string() };
+        return Err(malformed(format!("{} should have {expected} bytes, but has {found}", located.describe())));
+    }
+    Ok(bytes)
+}
+
+/// Memory that is taken on the word of a frame and a table alone, in bytes.
+const MAX_RESERVED: u64 = 64 << 20;
+
+fn malformed(reason: impl Into<String>) -> Error {
+    Error::Archive { reason: reason.into() }
+}

@@ -1,0 +1,212 @@
+//! Input: code objects, one at a time. Output: a `.kpack` archive. Nothing but the table of contents is kept in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Seek, SeekFrom, Write};
+
+use rmp::encode;
+
+use super::{HEADER_SIZE, MAGIC, MAX_BLOBS, MAX_BLOBS_SIZE, Scheme, VERSION, describe};
+use crate::error::Error;
+
+/// A code object as an archive stores it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blob {
+    /// Bytes of the code object.
+    pub original_size: u64,
+    /// What is written: the code object, or its zstd frame.
+    pub bytes: Vec<u8>,
+}
+
+impl Blob {
+    /// Compresses a code object as `scheme` wants it; `level` is zstd's (the existing tools' is 3).
+    ///
+    /// # Errors
+    /// [`Error::WriteArchive`] when zstd has not enough memory.
+    pub fn pack(code_object: &[u8], scheme: Scheme, level: i32) -> Result<Self, Error> {
+        let bytes = match scheme {
+            Scheme::None => code_object.to_vec(),
+            Scheme::ZstdPerKernel => zstd::bulk::compress(code_object, level).map_err(Error::WriteArchive)?,
+        };
+        Ok(Self { original_size: code_object.len() as u64, bytes })
+    }
+}
+
+/// Writes an archive. The same calls give the same bytes; the table of contents is sorted, the code objects lie in the
+/// order in which they were added.
+#[derive(Debug)]
+pub struct ArchiveWriter<W: Write + Seek> {
+    out: W,
+    group: String,
+    family: String,
+    targets: BTreeSet<String>,
+    written_targets: Vec<String>,
+    scheme: Scheme,
+    /// Name and index → target → number and original size.
+    kernels: BTreeMap<(String, u32), BTreeMap<String, (u64, u64)>>,
+    /// Offset and size of each code object.
+    blobs: Vec<(u64, u64)>,
+    position: u64,
+}
+
+impl<W: Write + Seek> ArchiveWriter<W> {
+    /// Starts an archive at the beginning of `out`. The loader opens it for exactly the `targets`; they are written in
+    /// the order given, and each must get a code object before [`ArchiveWriter::finish`].
+    pub fn new(out: W, group: &str, family: &str, targets: &[String], scheme: Scheme) -> Result<Self, Error> {
+        let set: BTreeSet<String> = targets.iter().cloned().collect();
+        if set.len() != targets.len() || set.is_empty() || set.contains("") {
+            return Err(refused("its targets must be named, each once"));
+        }
+        let (group, family, written_targets) = (group.to_owned(), family.to_owned(), targets.to_vec());
+        let (kernels, blobs) = (BTreeMap::new(), Vec::new());
+        let mut writer =
+            Self { out, group, family, targets: set, written_targets, scheme, kernels, blobs, position: 0 };
+        writer.put(&[0; HEADER_SIZE as usize])?;
+        if scheme == Scheme::ZstdPerKernel {
+            // The number of frames, known at the end.
+            writer.put(&[0; 4])?;
+        }
+        Ok(writer)
+    }
+
+    /// Adds a code object. `name` is what the binary's marker says, `index` what its wrapper says.
+    pub fn add(&mut self, name: &str, index: u32, target: &str, blob: &Blob) -> Result<(), Error> {
+        if name.is_empty() || name.contains('\\') {
+            return Err(refused(format!("`{}` cannot be a name in it", name.escape_debug())));
+        }
+        if !self.targets.contains(target) {
+            return Err(refused(format!("{} is for none of its targets", describe(name, index, target))));
+        }
+        if self.scheme == Scheme::None && blob.original_size != blob.bytes.len() as u64 {
+            return Err(refused(format!("{} is compressed, and the archive is not", describe(name, index, target))));
+        }
+        let key = (name.to_owned(), index);
+        if self.kernels.get(&key).is_some_and(|targets| targets.contains_key(target)) {
+            return Err(refused(format!("it would have {} twice", describe(name, index, target))));
+        }
+        let ordinal = self.blobs.len() as u64;
+        if ordinal == MAX_BLOBS {
+            return Err(refused(format!(
+                "it would have more than {MAX_BLOBS} code objects, which the loader does not take"
+            )));
+        }
+        if self.scheme == Scheme::ZstdPerKernel {
+            let size = blob.bytes.len() as u64;
+            if self.position - HEADER_SIZE + 4 + size > MAX_BLOBS_SIZE {
+                return Err(refused("it would have more than 4 GiB of code objects, which the loader does not take"));
+            }
+            let size = u32::try_from(size).map_err(|_| refused("a code object has more than 4 GiB"))?;
+            self.put(&size.to_le_bytes())?;
+        }
+        self.blobs.push((self.position, blob.bytes.len() as u64));
+        self.put(&blob.bytes)?;
+        self.kernels.entry(key).or_default().insert(target.to_owned(), (ordinal, blob.original_size));
+        Ok(())
+    }
+
+    /// Bytes written so far.
+    pub fn size(&self) -> u64 {
+        self.position
+    }
+
+    /// Writes the table of contents and the header.
+    ///
+    /// # Errors
+    /// [`Error::NoArchive`] when a target has no code object: the loader would open the archive for it and fail.
+    pub fn finish(mut self) -> Result<W, Error> {
+        let used: BTreeSet<&String> = self.kernels.values().flat_map(BTreeMap::keys).collect();
+        if let Some(unused) = self.targets.iter().find(|target| !used.contains(target)) {
+            return Err(refused(format!("it has no code object for its target `{unused}`")));
+        }
+        let table_offset = self.position;
+        let table = self.table().map_err(Error::WriteArchive)?;
+        self.put(&table)?;
+        self.header(table_offset).map_err(Error::WriteArchive)?;
+        Ok(self.out)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.out.write_all(bytes).map_err(Error::WriteArchive)?;
+        self.position += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn header(&mut self, table_offset: u64) -> io::Result<()> {
+        self.out.seek(SeekFrom::Start(0))?;
+        self.out.write_all(MAGIC)?;
+        self.out.write_all(&VERSION.to_le_bytes())?;
+        self.out.write_all(&table_offset.to_le_bytes())?;
+        if self.scheme == Scheme::ZstdPerKernel {
+            self.out.seek(SeekFrom::Start(HEADER_SIZE))?;
+            self.out.write_all(&(self.blobs.len() as u32).to_le_bytes())?;
+        }
+        self.out.seek(SeekFrom::Start(self.position))?;
+        self.out.flush()
+    }
+
+    /// The table in the order of keys that the existing tools write (spec 2).
+    fn table(&self) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let fields = match self.scheme {
+            Scheme::None => 7,
+            Scheme::ZstdPerKernel => 8,
+        };
+        encode::write_map_len(&mut out, fields)?;
+        put_number(&mut out, "format_version", u64::from(VERSION))?;
+        put_text(&mut out, "group_name", &self.group)?;
+        put_text(&mut out, "gfx_arch_family", &self.family)?;
+        encode::write_str(&mut out, "gfx_arches")?;
+        encode::write_array_len(&mut out, length(self.written_targets.len())?)?;
+        for target in &self.written_targets {
+            encode::write_str(&mut out, target)?;
+        }
+        encode::write_str(&mut out, "toc")?;
+        encode::write_map_len(&mut out, length(self.kernels.len())?)?;
+        for ((name, index), targets) in &self.kernels {
+            encode::write_str(&mut out, &format!("{name}#{index}"))?;
+            encode::write_map_len(&mut out, length(targets.len())?)?;
+            for (target, (ordinal, original_size)) in targets {
+                encode::write_str(&mut out, target)?;
+                encode::write_map_len(&mut out, 3)?;
+                put_text(&mut out, "type", "hsaco")?;
+                put_number(&mut out, "ordinal", *ordinal)?;
+                put_number(&mut out, "original_size", *original_size)?;
+            }
+        }
+        put_text(&mut out, "compression_scheme", self.scheme.name())?;
+        match self.scheme {
+            Scheme::None => {
+                encode::write_str(&mut out, "blobs")?;
+                encode::write_array_len(&mut out, length(self.blobs.len())?)?;
+                for (offset, size) in &self.blobs {
+                    encode::write_map_len(&mut out, 2)?;
+                    put_number(&mut out, "offset", *offset)?;
+                    put_number(&mut out, "size", *size)?;
+                }
+            }
+            Scheme::ZstdPerKernel => {
+                put_number(&mut out, "zstd_offset", HEADER_SIZE)?;
+                put_number(&mut out, "zstd_size", self.position - HEADER_SIZE)?;
+            }
+        }
+        Ok(out)
+    }
+}
+
+fn put_text(out: &mut Vec<u8>, key: &str, value: &str) -> io::Result<()> {
+    encode::write_str(out, key)?;
+    Ok(encode::write_str(out, value)?)
+}
+
+fn put_number(out: &mut Vec<u8>, key: &str, value: u64) -> io::Result<()> {
+    encode::write_str(out, key)?;
+    encode::write_uint(out, value)?;
+    Ok(())
+}
+
+fn length(length: usize) -> io::Result<u32> {
+    u32::try_from(length).map_err(io::Error::other)
+}
+
+fn refused(reason: impl Into<String>) -> Error {
+    Error::NoArchive { reason: reason.into() }
+}

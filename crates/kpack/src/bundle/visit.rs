@@ -1,0 +1,193 @@
+//! Input: a bundle in a section. Output: its code objects, one at a time.
+
+use std::io::{self, Read};
+use std::ops::Range;
+
+use md5::{Digest, Md5};
+use positioned_io::ReadAt;
+
+use super::{Bundle, Compression, Entry, Span, Window, compressed, in_order, malformed, same_bytes};
+use crate::error::Error;
+
+/// Bytes that are taken on the word of a table before any of them was read.
+const CHUNK: usize = 1 << 20;
+
+/// What a bundle may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes that a compressed bundle may decompress to. More takes time, not memory.
+    pub uncompressed: u64,
+    /// Bytes of one code object, which is in memory as a whole.
+    pub code_object: u64,
+}
+
+/// 16 GiB and 2 GiB. The largest seen in real libraries are 60 MB and 12 MB.
+impl Default for Limits {
+    fn default() -> Self {
+        Self { uncompressed: 16 << 30, code_object: 2 << 30 }
+    }
+}
+
+impl Bundle {
+    /// Calls `each` for every entry that has bytes, in order of their offset, with the bytes. One entry is in memory at a
+    /// time, a compressed bundle is decompressed as a stream. The host's entry has bytes in few bundles; it has no
+    /// [`Entry::target`]. Entries that share their bytes get a call each.
+    ///
+    /// `section` is the range of `reader` that the bundle was read from.
+    ///
+    /// # Errors
+    /// Those of `each`, and those of the bundle. That a compressed bundle is damaged is known when all of it was read:
+    /// after the last call of `each`.
+    pub fn visit<E: From<Error>>(
+        &self,
+        reader: &dyn ReadAt,
+        section: Range<u64>,
+        each: impl FnMut(&Entry, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.visit_within(reader, section, Limits::default(), each)
+    }
+
+    /// As [`Bundle::visit`], with other limits than the default.
+    pub fn visit_within<E: From<Error>>(
+        &self,
+        reader: &dyn ReadAt,
+        section: Range<u64>,
+        limits: Limits,
+        mut each: impl FnMut(&Entry, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let window = Window { reader, section };
+        let entries = in_order(&self.entries);
+        for entry in &entries {
+            let what = format!("the entry `{}`", entry.id.escape_debug());
+            within(self.offset, what, entry.size, limits.code_object)?;
+        }
+        let mut buffer = Vec::new();
+        let mut source = Source::open(self, &window, limits)?;
+        let mut before: Option<&Entry> = None;
+        for entry in entries {
+            if before.is_none_or(|before| !same_bytes(before, entry)) {
+                source.read_entry(entry, &mut buffer)?;
+            }
+            each(entry, &buffer)?;
+            before = Some(entry);
+        }
+        Ok(source.finish()?)
+    }
+}
+
+/// A bundle's content.
+enum Source<'a> {
+    Plain { window: &'a Window<'a>, bundle: u64 },
+    Compressed { stream: Box<dyn Read + 'a>, header: Compression, bundle: u64, position: u64, digest: Md5 },
+}
+
+impl<'a> Source<'a> {
+    fn open(bundle: &Bundle, window: &'a Window<'a>, limits: Limits) -> Result<Self, Error> {
+        let Some(header) = bundle.compression else {
+            return Ok(Self::Plain { window, bundle: bundle.offset });
+        };
+        within(bundle.offset, "a decompressed size".into(), header.uncompressed, limits.uncompressed)?;
+        let stream = compressed::payload(window, bundle.offset, bundle.length, header)?;
+        Ok(Self::Compressed { stream, header, bundle: bundle.offset, position: 0, digest: Md5::new() })
+    }
+
+    /// Reads an entry's bytes; entries must come in order.
+    fn read_entry(&mut self, entry: &Entry, buffer: &mut Vec<u8>) -> Result<(), Error> {
+        buffer.clear();
+        match self {
+            Self::Plain { window, bundle } => {
+                let position = bundle.saturating_add(entry.offset);
+                let mut span = Span { window, position, end: position.saturating_add(entry.size) };
+                fill(&mut span, entry.size, buffer)
+                    .map_err(|source| failed(*bundle, source, "its section ends within a code object"))
+            }
+            Self::Compressed { position, .. } => {
+                let Some(gap) = entry.offset.checked_sub(*position) else {
+                    let id = entry.id.escape_debug();
+                    return Err(malformed(self.bundle(), format!("its entry `{id}` overlaps another")));
+                };
+                self.skip(gap)?;
+                self.decompress(entry.size, buffer)
+            }
+        }
+    }
+
+    fn bundle(&self) -> u64 {
+        match self {
+            Self::Plain { bundle, .. } | Self::Compressed { bundle, .. } => *bundle,
+        }
+    }
+
+    fn skip(&mut self, bytes: u64) -> Result<(), Error> {
+        let mut passed = Vec::new();
+        let mut left = bytes;
+        while left > 0 {
+            let length = left.min(CHUNK as u64);
+            passed.clear();
+            self.decompress(length, &mut passed)?;
+            left -= length;
+        }
+        Ok(())
+    }
+
+    fn decompress(&mut self, size: u64, buffer: &mut Vec<u8>) -> Result<(), Error> {
+        let Self::Compressed { stream, header, bundle, position, digest } = self else { return Ok(()) };
+        fill(stream, size, buffer).map_err(|source| {
+            failed(*bundle, source, &format!("its content is shorter than the {} bytes it claims", header.uncompressed))
+        })?;
+        digest.update(&*buffer);
+        *position += size;
+        Ok(())
+    }
+
+    /// Checks that a compressed bundle is what its header says.
+    fn finish(mut self) -> Result<(), Error> {
+        if let Self::Compressed { header, position, .. } = &self {
+            let rest = header.uncompressed.saturating_sub(*position);
+            self.skip(rest)?;
+        }
+        let Self::Compressed { mut stream, header, bundle, digest, .. } = self else { return Ok(()) };
+        let more = stream.read(&mut [0]).map_err(|source| failed(bundle, source, "it ends within its payload"))?;
+        if more > 0 {
+            return Err(more_than_stated(bundle, header.uncompressed));
+        }
+        let found = checksum(digest);
+        if found != header.checksum {
+            return Err(Error::Checksum { offset: bundle, expected: header.checksum, found });
+        }
+        Ok(())
+    }
+}
+
+/// What a header says of its content: the first eight bytes of the MD5.
+pub(super) fn checksum(digest: Md5) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&digest.finalize()[..8]);
+    u64::from_le_bytes(first)
+}
+
+pub(super) fn more_than_stated(bundle: u64, stated: u64) -> Error {
+    malformed(bundle, format!("its content is longer than the {stated} bytes it claims"))
+}
+
+/// Appends exactly `size` bytes to an empty buffer, which grows only as bytes come.
+fn fill(source: &mut impl Read, size: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
+    let size = usize::try_from(size).map_err(io::Error::other)?;
+    while buffer.len() < size {
+        let from = buffer.len();
+        buffer.resize(size.min(from + from.max(CHUNK)), 0);
+        source.read_exact(&mut buffer[from..])?;
+    }
+    Ok(())
+}
+
+fn failed(bundle: u64, source: io::Error, cut: &str) -> Error {
+    match source.kind() {
+        io::ErrorKind::UnexpectedEof => malformed(bundle, cut),
+        _ => Error::Read { offset: bundle, source },
+    }
+}
+
+fn within(bundle: u64, what: String, size: u64, limit: u64) -> Result<(), Error> {
+    if size > limit { Err(Error::TooLarge { offset: bundle, what, size, limit }) } else { Ok(()) }
+}
