@@ -26,12 +26,12 @@ impl<'a> Reader<'a> {
 
     /// How many pairs the map has that comes next.
     pub(crate) fn map(&mut self, what: &str) -> Result<u32, Problem> {
-        self.length(what, "a map", |rest| decode::read_map_len(rest))
+        self.length(what, "a map", decode::read_map_len)
     }
 
     /// How many values the array has that comes next.
     pub(crate) fn array(&mut self, what: &str) -> Result<u32, Problem> {
-        self.length(what, "an array", |rest| decode::read_array_len(rest))
+        self.length(what, "an array", decode::read_array_len)
     }
 
     /// A whole number that is not negative.
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
     /// A text.
     pub(crate) fn text(&mut self, what: &str) -> Result<&'a str, Problem> {
         let at = self.position();
-        let length = self.length(what, "a text", |rest| decode::read_str_len(rest))? as usize;
+        let length = self.length(what, "a text", decode::read_str_len)? as usize;
         let bytes = self.rest.get(..length).ok_or_else(|| cut(what, at))?;
         self.rest = &self.rest[length..];
         std::str::from_utf8(bytes).map_err(|_| format!("{what} is not UTF-8 (byte {at})"))
@@ -65,15 +65,14 @@ impl<'a> Reader<'a> {
                 Marker::FixPos(_) | Marker::FixNeg(_) | Marker::Null | Marker::True | Marker::False => (0, 0),
                 Marker::Reserved => return Err(format!("{what} has a byte that MessagePack reserves (byte {at})")),
                 Marker::U8 | Marker::I8 => (1, 0),
-                Marker::U16 | Marker::I16 => (2, 0),
+                // Extensions have a byte for their type.
+                Marker::U16 | Marker::I16 | Marker::FixExt1 => (2, 0),
                 Marker::U32 | Marker::I32 | Marker::F32 => (4, 0),
                 Marker::U64 | Marker::I64 | Marker::F64 => (8, 0),
                 Marker::FixStr(length) => (u64::from(length), 0),
                 Marker::Str8 | Marker::Bin8 => (self.size(1, what)?, 0),
                 Marker::Str16 | Marker::Bin16 => (self.size(2, what)?, 0),
                 Marker::Str32 | Marker::Bin32 => (self.size(4, what)?, 0),
-                // Extensions have a byte for their type.
-                Marker::FixExt1 => (2, 0),
                 Marker::FixExt2 => (3, 0),
                 Marker::FixExt4 => (5, 0),
                 Marker::FixExt8 => (9, 0),

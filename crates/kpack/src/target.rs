@@ -70,7 +70,7 @@ impl TargetId {
     /// The generic target that the runtime tries when nothing was built for this one, with the same features.
     pub fn generic(&self) -> Option<Self> {
         let processor = generic_processors().get(self.processor.as_str())?;
-        Some(Self { processor: (*processor).to_owned(), ..self.clone() })
+        Some(Self { processor: processor.clone(), ..self.clone() })
     }
 
     /// Everything the loader asks for on a GPU that calls itself so: [`TargetId::compatible`], then the same for

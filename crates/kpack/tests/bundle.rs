@@ -154,8 +154,11 @@ fn a_range_beyond_the_file_is_an_error() {
     assert!(bundle::read(&bundle.as_slice(), u64::MAX - 1..u64::MAX).is_err());
 }
 
+/// Ids and code objects of one bundle.
+type Parts = Vec<(String, Vec<u8>)>;
+
 /// What a section's bundles hold: id and bytes of each entry that has any.
-fn contents(bytes: &[u8], range: std::ops::Range<u64>) -> Result<Vec<Vec<(String, Vec<u8>)>>, Error> {
+fn contents(bytes: &[u8], range: std::ops::Range<u64>) -> Result<Vec<Parts>, Error> {
     let bundles = bundle::read(&bytes, range.clone())?;
     let visit = |bundle: &Bundle| {
         let mut found = Vec::new();
@@ -168,7 +171,7 @@ fn contents(bytes: &[u8], range: std::ops::Range<u64>) -> Result<Vec<Vec<(String
     bundles.iter().map(visit).collect()
 }
 
-fn all(bundles: &[Vec<u8>]) -> Result<Vec<Vec<(String, Vec<u8>)>>, Error> {
+fn all(bundles: &[Vec<u8>]) -> Result<Vec<Parts>, Error> {
     let (file, range) = section(bundles);
     contents(&file, range)
 }
@@ -263,7 +266,7 @@ fn what_is_written_is_read() {
         assert_eq!(bundle.length, bytes.len() as u64, "{form:?}");
         let ids: Vec<_> = bundle.entries.iter().map(|entry| entry.id.clone()).collect();
         assert_eq!(ids, parts.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>());
-        assert_eq!(all(&[bytes]).unwrap(), [full.clone()], "{form:?}");
+        assert_eq!(all(&[bytes]).unwrap(), std::slice::from_ref(&full), "{form:?}");
     }
 }
 
