@@ -19,6 +19,7 @@ pub mod manifest;
 pub mod name;
 pub mod pattern;
 mod scan;
+pub mod staging;
 pub mod targets;
 pub mod verify;
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use report::{Exit, Hint};
 
 use super::report::Missing;
+use crate::staging;
 
 /// Every failure of an import.
 #[derive(Debug, thiserror::Error)]
@@ -122,28 +123,9 @@ pub enum Error {
         /// ELF's `e_machine`.
         machine: u16,
     },
-    /// The output holds something this program did not write.
-    #[error("the output `{path}` is not empty and was not made by an import")]
-    OutputNotOurs {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// The disk is too small.
-    #[error("`{path}` has {free} bytes free, but the packages take {needed}")]
-    Space {
-        /// The directory that holds the output.
-        path: PathBuf,
-        /// Bytes on disk, as the packages announce them.
-        needed: u64,
-        /// Bytes that are free.
-        free: u64,
-    },
-    /// Another run works on the same output.
-    #[error("another run is writing to the output `{path}`")]
-    Locked {
-        /// The directory.
-        path: PathBuf,
-    },
+    /// The output cannot be made.
+    #[error(transparent)]
+    Output(#[from] staging::Error),
     /// A table that does not parse.
     #[error("could not understand the table `{name}`: {reason}")]
     Table {
@@ -170,7 +152,7 @@ impl fmt::Display for MissingList<'_> {
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::Space { .. } => "make room on the disk, or choose another output",
+            Self::Output(error) => return error.hint(),
             Self::Io(source) if source.kind() == io::ErrorKind::StorageFull => "make room on the disk and run it again",
             Self::Package { .. } | Self::Damaged { .. } => {
                 "download the file again; it is incomplete or no such archive"
@@ -180,8 +162,6 @@ impl Hint for Error {
             Self::TwoVersions { .. } => "leave one of the two versions out",
             Self::Unresolved(missing) => return Some(unresolved_hint(missing)),
             Self::NoVersion => "add the HIP runtime (`libamdhip64-5`, `hip-runtime-amd`), or say `--version X.Y.Z`",
-            Self::OutputNotOurs { .. } => "choose an empty directory, or remove this one",
-            Self::Locked { .. } => "wait for it to end, or choose another output",
             Self::Machine { .. } => "leave its package out",
             _ => return None,
         };
@@ -191,7 +171,7 @@ impl Hint for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Interrupted => Exit::Interrupted,
-            Self::Locked { .. } => Exit::TryAgain,
+            Self::Output(error) => error.exit(),
             Self::BadVersion { .. } => Exit::Usage,
             _ => Exit::Failed,
         }

@@ -14,7 +14,6 @@ mod error;
 mod inspect;
 mod libraries;
 mod members;
-mod output;
 mod prefix;
 mod relink;
 mod report;
@@ -34,12 +33,13 @@ pub use report::{ArtifactSummary, ImportReport, Mention, Missing, Skipped, Sourc
 
 use self::deb::Control;
 use self::members::Visitor;
-use self::output::Staging;
 use self::relink::Context;
 use self::table::Table;
 use self::unpack::{Belongs, Incoming, Unpacker};
 use crate::pattern::Pattern;
+use crate::staging::{Maker, Staging};
 
+const MAKER: Maker = Maker { marker: ".rocwheel-import", command: "rocwheel artifact import" };
 /// Version of the plan and the report.
 const SCHEMA: u32 = 1;
 /// Packages from this size on, in bytes, are decompressed one at a time with all threads; smaller ones side by side.
@@ -138,7 +138,7 @@ pub fn plan(source: &ImportSource, options: &ImportOptions, reporter: &dyn Repor
 /// # Errors
 /// Everything [`Error`] lists; nothing is left behind and an output that was there stays as it was.
 pub fn execute(plan: &ImportPlan, reporter: &dyn Reporter) -> Result<ImportReport, Error> {
-    let staging = Staging::new(&plan.options.output)?;
+    let staging = Staging::new(&plan.options.output, MAKER)?;
     staging.reserve(plan.installed)?;
     let report = fill(plan, staging.root(), reporter)?;
     staging.commit()?;

@@ -133,7 +133,7 @@ fn outputs_of_others_are_left_alone() {
     fs_err::create_dir(&output).unwrap();
     fs_err::write(output.join("mine"), "precious").unwrap();
     let error = import(&set.source(), &options(&output)).unwrap_err();
-    assert!(matches!(error, Error::OutputNotOurs { .. }));
+    assert!(matches!(error, Error::Output(artifact::staging::Error::NotOurs { .. })));
     assert_eq!(listing(&output).len(), 1);
 }
 

@@ -10,13 +10,73 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tempfile::TempDir;
 
-use super::error::Error;
+use report::{Exit, Hint};
 
-/// The file that tells an output of an import from other directories.
-const MARKER: &str = ".rocwheel-import";
+/// The command that makes an output, which replaces its own outputs and nobody else's.
+#[derive(Debug, Clone, Copy)]
+pub struct Maker {
+    /// The file that tells an output of this command from other directories: `.rocwheel-import`.
+    pub marker: &'static str,
+    /// The command: `rocwheel artifact import`.
+    pub command: &'static str,
+}
+
+/// Why an output cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Reading or writing a file failed; the source names the path.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The output holds something this command did not write.
+    #[error("the output `{path}` is not empty and was not made by `{command}`")]
+    NotOurs {
+        /// The directory.
+        path: PathBuf,
+        /// The command.
+        command: &'static str,
+    },
+    /// The disk is too small.
+    #[error("`{path}` has {free} bytes free, but the output takes {needed}")]
+    Space {
+        /// The directory that holds the output.
+        path: PathBuf,
+        /// Bytes that will be written.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
+    /// Another run works on the same output.
+    #[error("another run is writing to the output `{path}`")]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+    },
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::Io(source) if source.kind() == io::ErrorKind::StorageFull => "make room on the disk and run it again",
+            Self::Io(_) => return None,
+            Self::Space { .. } => "make room on the disk, or choose another output",
+            Self::NotOurs { .. } => "choose an empty directory, or remove this one",
+            Self::Locked { .. } => "wait for it to end, or choose another output",
+        };
+        Some(text.to_owned())
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Locked { .. } => Exit::TryAgain,
+            _ => Exit::Failed,
+        }
+    }
+}
 
 /// A tree that is about to become the output.
-pub(super) struct Staging {
+pub struct Staging {
+    maker: Maker,
     output: PathBuf,
     tree: TempDir,
     lock: Lock,
@@ -26,23 +86,23 @@ impl Staging {
     /// Locks `output` and makes the staging tree.
     ///
     /// # Errors
-    /// [`Error::OutputNotOurs`] for a directory that is neither empty nor made by an import, [`Error::Locked`].
-    pub(super) fn new(output: &Path) -> Result<Self, Error> {
+    /// [`Error::NotOurs`] for a directory that is neither empty nor made by `maker`, [`Error::Locked`].
+    pub fn new(output: &Path, maker: Maker) -> Result<Self, Error> {
         let output = std::path::absolute(output)?;
         let parent = output.parent().map_or_else(|| PathBuf::from("/"), Path::to_owned);
         fs_err::create_dir_all(&parent)?;
         let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let lock = Lock::take(&parent.join(format!(".{name}.rocwheel-lock")), &output)?;
-        check_output(&output)?;
+        check_output(&output, maker)?;
         let tree = tempfile::Builder::new().prefix(&format!(".{name}.rocwheel-")).tempdir_in(&parent)?;
-        Ok(Self { output, tree, lock })
+        Ok(Self { maker, output, tree, lock })
     }
 
     /// Checks that `needed` bytes fit on the disk.
     ///
     /// # Errors
     /// [`Error::Space`].
-    pub(super) fn reserve(&self, needed: u64) -> Result<(), Error> {
+    pub fn reserve(&self, needed: u64) -> Result<(), Error> {
         let disk = rustix::fs::statvfs(self.root()).map_err(io::Error::from)?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         if needed > free {
@@ -53,13 +113,14 @@ impl Staging {
     }
 
     /// Where to write.
-    pub(super) fn root(&self) -> &Path {
+    pub fn root(&self) -> &Path {
         self.tree.path()
     }
 
     /// Puts the tree in the place of the output.
-    pub(super) fn commit(self) -> Result<(), Error> {
-        fs_err::write(self.tree.path().join(MARKER), "made by `rocwheel artifact import`; replaced as a whole\n")?;
+    pub fn commit(self) -> Result<(), Error> {
+        let text = format!("made by `{}`; replaced as a whole\n", self.maker.command);
+        fs_err::write(self.tree.path().join(self.maker.marker), text)?;
         fs_err::set_permissions(self.tree.path(), std::fs::Permissions::from_mode(0o755))?;
         if self.output.exists() {
             // Both names change at once, so there is no moment without an output; the old one goes with the TempDir.
@@ -74,17 +135,17 @@ impl Staging {
     }
 }
 
-fn check_output(output: &Path) -> Result<(), Error> {
+fn check_output(output: &Path, maker: Maker) -> Result<(), Error> {
     let metadata = match fs_err::symlink_metadata(output) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    let ours = output.join(MARKER).is_file();
+    let ours = output.join(maker.marker).is_file();
     if metadata.is_dir() && (ours || fs_err::read_dir(output)?.next().is_none()) {
         return Ok(());
     }
-    Err(Error::OutputNotOurs { path: output.to_owned() })
+    Err(Error::NotOurs { path: output.to_owned(), command: maker.command })
 }
 
 /// A lock file that disappears with the lock.
@@ -118,13 +179,15 @@ impl Drop for Lock {
 mod tests {
     use super::*;
 
+    const MAKER: Maker = Maker { marker: ".rocwheel-test", command: "rocwheel test" };
+
     #[test]
     fn nothing_is_left_when_it_is_dropped() {
         let directory = tempfile::tempdir().unwrap();
         let output = directory.path().join("out");
-        let staging = Staging::new(&output).unwrap();
+        let staging = Staging::new(&output, MAKER).unwrap();
         fs_err::write(staging.root().join("x"), "x").unwrap();
-        assert!(matches!(Staging::new(&output), Err(Error::Locked { .. })));
+        assert!(matches!(Staging::new(&output, MAKER), Err(Error::Locked { .. })));
         drop(staging);
         assert_eq!(fs_err::read_dir(directory.path()).unwrap().count(), 0);
     }
@@ -132,10 +195,10 @@ mod tests {
     #[test]
     fn a_disk_that_is_too_small_is_said_before_anything_is_written() {
         let directory = tempfile::tempdir().unwrap();
-        let staging = Staging::new(&directory.path().join("out")).unwrap();
+        let staging = Staging::new(&directory.path().join("out"), MAKER).unwrap();
         staging.reserve(1).unwrap();
         let error = staging.reserve(u64::MAX).unwrap_err();
-        assert!(error.to_string().contains("but the packages take 18446744073709551615"), "{error}");
+        assert!(error.to_string().contains("but the output takes 18446744073709551615"), "{error}");
     }
 
     #[test]
@@ -143,7 +206,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let output = directory.path().join("out");
         for content in ["first", "second"] {
-            let staging = Staging::new(&output).unwrap();
+            let staging = Staging::new(&output, MAKER).unwrap();
             fs_err::write(staging.root().join(content), content).unwrap();
             staging.commit().unwrap();
         }
@@ -152,7 +215,7 @@ mod tests {
         let other = directory.path().join("other");
         fs_err::create_dir(&other).unwrap();
         fs_err::write(other.join("mine"), "").unwrap();
-        assert!(matches!(Staging::new(&other), Err(Error::OutputNotOurs { .. })));
-        assert!(matches!(Staging::new(&other.join("mine")), Err(Error::OutputNotOurs { .. })));
+        assert!(matches!(Staging::new(&other, MAKER), Err(Error::NotOurs { .. })));
+        assert!(matches!(Staging::new(&other.join("mine"), MAKER), Err(Error::NotOurs { .. })));
     }
 }
