@@ -1,0 +1,103 @@
+//! What can go wrong when GPU code is taken out of host files, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use report::{Exit, Hint};
+
+/// Every failure of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Reading or writing a file failed; the message of the source names the path.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The user asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// The GPU code of a file is malformed or of an unknown form.
+    #[error("could not read the GPU code of `{key}`")]
+    GpuCode {
+        /// The file, relative to what is split.
+        key: String,
+        /// What is wrong with it.
+        source: kpack::Error,
+    },
+    /// An archive could not be written.
+    #[error("could not write the archive `{}`", path.display())]
+    WriteArchive {
+        /// The archive.
+        path: PathBuf,
+        /// Why.
+        source: kpack::Error,
+    },
+    /// Bytes of a file could not be read.
+    #[error("could not read `{key}`")]
+    Read {
+        /// The file, relative to what is split.
+        key: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Two files have the same path.
+    #[error("`{key}` is there twice")]
+    DuplicateFile {
+        /// The path.
+        key: String,
+    },
+    /// A bundle has two code objects for one target; an archive holds one.
+    #[error("bundle {bundle} of `{key}` has two code objects for `{target}`")]
+    DuplicateTarget {
+        /// The file.
+        key: String,
+        /// Number of the bundle in the fat binary section.
+        bundle: usize,
+        /// The target.
+        target: String,
+    },
+    /// An entry with code that names no target, so no archive could be found for it.
+    #[error("bundle {bundle} of `{key}` has {size} bytes of code under `{id}`, which names no GPU target")]
+    NoTarget {
+        /// The file.
+        key: String,
+        /// Number of the bundle in the fat binary section.
+        bundle: usize,
+        /// The entry's name.
+        id: String,
+        /// Its size in bytes.
+        size: u64,
+    },
+    /// A target whose name cannot become part of a file name.
+    #[error("`{key}` has code for a target called `{}`, which cannot be part of a file name", target.escape_debug())]
+    TargetName {
+        /// The file.
+        key: String,
+        /// The target.
+        target: String,
+    },
+    /// None of the wanted targets is in the input.
+    #[error("there is no GPU code for {wanted}: the input has code for {found}")]
+    NothingSelected {
+        /// The wanted targets.
+        wanted: String,
+        /// The targets in the input.
+        found: String,
+    },
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::GpuCode { source, .. } | Self::WriteArchive { source, .. } => source.hint(),
+            Self::NothingSelected { .. } => Some("`rocwheel kernels` shows what is in a file".to_owned()),
+            _ => None,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Interrupted => Exit::Interrupted,
+            _ => Exit::Failed,
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Input: artifacts, wheels or files with GPU code. Output: the same without it, and `.kpack` archives that hold it,
+//! by GPU target; and the proof that the runtime finds there what it found before.
+//!
+//! [`plan`] decides from entry tables alone.
+
+mod error;
+pub mod group;
+mod plan;
+
+pub use error::Error;
+pub use group::{Selection, TargetNames, TargetSet};
+pub use plan::{LeftAlone, Options, Plan, PlannedArchive, PlannedBinary, PlannedBundle, Reason, Unit, plan};

@@ -1,0 +1,346 @@
+//! Input: files with GPU code. Output: a [`Plan`]: which archives there will be, what goes into each, and which
+//! wrapper of which file will find what. Only headers and entry tables are read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use artifact::targets;
+use kpack::fatbin::{FatBinary, Magic, Points};
+use rayon::prelude::*;
+use report::Reporter;
+use serde::Serialize;
+use wheel::Content;
+
+use crate::error::Error;
+use crate::group::{self, Selection, TargetNames, TargetSet};
+
+/// A file that may hold GPU code.
+#[derive(Clone)]
+pub struct Unit {
+    /// Its path with `/`, unique in what is split. The runtime looks code objects up under this name.
+    pub key: String,
+    /// Its bytes.
+    pub content: Arc<dyn Content>,
+    /// The directory of the archives as seen from the directory of the installed file: `../.kpack`.
+    pub archives: String,
+}
+
+impl Unit {
+    /// A file that will be installed at `path`, with its archives in the directory `archives`; both are relative to
+    /// the same root, with `/`.
+    pub fn new(key: impl Into<String>, content: Arc<dyn Content>, path: &str, archives: &str) -> Self {
+        Self { key: key.into(), content, archives: relative(path, archives) }
+    }
+}
+
+/// The way from the directory that holds `file` to `directory`.
+fn relative(file: &str, directory: &str) -> String {
+    let mut from: Vec<&str> = file.split('/').collect();
+    from.pop();
+    let to: Vec<&str> = directory.split('/').collect();
+    let shared = from.iter().zip(&to).take_while(|(left, right)| left == right).count();
+    let up = vec![".."; from.len() - shared];
+    [up.as_slice(), &to[shared..]].concat().join("/")
+}
+
+/// What to make of the files.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Begins the names of all archives.
+    pub group: String,
+    /// Which targets are kept; code for others is dropped.
+    pub selection: Selection,
+    /// How archives are named after targets.
+    pub names: TargetNames,
+}
+
+/// What [`crate::execute`] will do. The order of everything follows from the input alone.
+#[derive(Debug, Clone, Serialize)]
+pub struct Plan {
+    /// Begins the names of all archives.
+    pub group: String,
+    /// Bundles by their targets, most common set first.
+    pub sets: Vec<TargetSet>,
+    /// The files that change, sorted by key.
+    pub binaries: Vec<PlannedBinary>,
+    /// In the order of the sets, then by target.
+    pub archives: Vec<PlannedArchive>,
+    /// Files with GPU code that stay as they are, sorted by key.
+    pub left_alone: Vec<LeftAlone>,
+    /// All targets of the files that change, whether selected or not, in numeric order.
+    pub targets: Vec<String>,
+    #[serde(skip)]
+    pub(crate) selection: Selection,
+}
+
+/// A file whose GPU code goes into archives.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlannedBinary {
+    /// Its path.
+    pub key: String,
+    /// Size of the file in bytes.
+    pub size: u64,
+    /// Bytes of its fat binary section.
+    pub section: u64,
+    /// Its bundles, in the order of the section.
+    pub bundles: Vec<PlannedBundle>,
+    /// For each wrapper the bundle that it points to.
+    pub wrappers: Vec<usize>,
+    #[serde(skip)]
+    pub(crate) unit: usize,
+    #[serde(skip)]
+    pub(crate) fat: Arc<FatBinary>,
+}
+
+/// A bundle of a [`PlannedBinary`].
+#[derive(Debug, Clone, Serialize)]
+pub struct PlannedBundle {
+    /// Index into [`Plan::sets`].
+    pub set: usize,
+    /// Code objects that go into archives.
+    pub code_objects: u64,
+    /// Their bytes, decompressed.
+    pub bytes: u64,
+    /// Whether the bundle is compressed in the input.
+    pub compressed: bool,
+}
+
+/// An archive that will be written.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlannedArchive {
+    /// Its file name.
+    pub name: String,
+    /// Index into [`Plan::sets`].
+    pub set: usize,
+    /// What stands for the target in the name: the base target, or the target with its features.
+    pub family: String,
+    /// The targets it holds code for, with features, in numeric order.
+    pub targets: Vec<String>,
+    /// How many code objects it will hold.
+    pub code_objects: u64,
+    /// Their bytes, before compression.
+    pub bytes: u64,
+}
+
+impl PlannedArchive {
+    /// The base target that all targets of the archive are variants of.
+    pub fn base_target(&self) -> &str {
+        targets::base_target(&self.family)
+    }
+}
+
+/// A file with GPU code that is not changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftAlone {
+    /// Its path.
+    pub key: String,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a file with GPU code is not changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// Nothing registers the code with the runtime: the program loads it by itself.
+    NoWrappers,
+    /// All code is in archives already.
+    AlreadySplit,
+    /// Some wrappers say that their code is in archives, others do not.
+    HalfSplit,
+    /// A wrapper points to something that is no bundle of the section.
+    Elsewhere {
+        /// Number of the wrapper.
+        wrapper: usize,
+    },
+    /// A bundle has code, and no wrapper points to it: something else may read it.
+    Unreached {
+        /// Number of the bundle.
+        bundle: usize,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoWrappers => {
+                formatter.write_str("no wrapper registers its GPU code, so the program loads it by itself")
+            }
+            Self::AlreadySplit => formatter.write_str("its GPU code is in archives already"),
+            Self::HalfSplit => formatter.write_str("some of its GPU code is in archives already, some is not"),
+            Self::Elsewhere { wrapper } => write!(formatter, "wrapper {wrapper} points to no bundle"),
+            Self::Unreached { bundle } => {
+                write!(formatter, "no wrapper points to bundle {bundle}, so something else may read it")
+            }
+        }
+    }
+}
+
+/// What a fat binary is to a split: the bundle of each wrapper, or the reason to leave it alone.
+pub(crate) fn wrappers(fat: &FatBinary) -> Result<Vec<usize>, Reason> {
+    if fat.wrappers.is_empty() {
+        return Err(Reason::NoWrappers);
+    }
+    let split = fat.wrappers.iter().filter(|wrapper| wrapper.magic == Magic::Kpacked).count();
+    if split == fat.wrappers.len() {
+        return Err(Reason::AlreadySplit);
+    }
+    if split > 0 {
+        return Err(Reason::HalfSplit);
+    }
+    let bundle = |(wrapper, found): (usize, &kpack::fatbin::Wrapper)| match found.points {
+        Points::Bundle(bundle) => Ok(bundle),
+        _ => Err(Reason::Elsewhere { wrapper }),
+    };
+    let bundles: Vec<usize> = fat.wrappers.iter().enumerate().map(bundle).collect::<Result<_, _>>()?;
+    let reached: BTreeSet<usize> = bundles.iter().copied().collect();
+    let has_code = |bundle: &kpack::Bundle| bundle.entries.iter().any(|entry| entry.size > 0);
+    let unreached = fat.bundles.iter().enumerate().find(|(index, bundle)| has_code(bundle) && !reached.contains(index));
+    match unreached {
+        Some((bundle, _)) => Err(Reason::Unreached { bundle }),
+        None => Ok(bundles),
+    }
+}
+
+/// The targets a bundle has code for.
+///
+/// # Errors
+/// Code without a target, two code objects for one target, a target that cannot be part of a file name.
+fn bundle_targets(key: &str, index: usize, bundle: &kpack::Bundle) -> Result<BTreeSet<String>, Error> {
+    let mut found = BTreeSet::new();
+    for entry in bundle.entries.iter().filter(|entry| entry.size > 0) {
+        let Some(target) = entry.target() else {
+            let (key, id, size) = (key.to_owned(), entry.id.clone(), entry.size);
+            return Err(Error::NoTarget { key, bundle: index, id, size });
+        };
+        group::check_target_name(key, target)?;
+        if !found.insert(target.to_owned()) {
+            return Err(Error::DuplicateTarget { key: key.to_owned(), bundle: index, target: target.to_owned() });
+        }
+    }
+    Ok(found)
+}
+
+/// Plans the split of `units`. Files without GPU code have no place in the plan.
+///
+/// Target sets are made before the selection is applied, so the host files do not depend on it.
+///
+/// # Errors
+/// Malformed GPU code, two units with one key, or a selection that takes nothing of what is there.
+pub fn plan(units: &[Unit], options: &Options, reporter: &dyn Reporter) -> Result<Plan, Error> {
+    let mut order: Vec<usize> = (0..units.len()).collect();
+    order.sort_by(|left, right| units[*left].key.cmp(&units[*right].key));
+    if let Some(pair) = order.windows(2).find(|pair| units[pair[0]].key == units[pair[1]].key) {
+        return Err(Error::DuplicateFile { key: units[pair[0]].key.clone() });
+    }
+    let read = |unit: &usize| {
+        if reporter.interrupted() {
+            return Err(Error::Interrupted);
+        }
+        read_unit(&units[*unit])
+    };
+    let fats: Vec<Option<FatBinary>> = order.par_iter().map(read).collect::<Result<_, _>>()?;
+    let mut plan = Plan {
+        group: options.group.clone(),
+        sets: Vec::new(),
+        binaries: Vec::new(),
+        archives: Vec::new(),
+        left_alone: Vec::new(),
+        targets: Vec::new(),
+        selection: options.selection.clone(),
+    };
+    let mut bundles = Vec::new();
+    for (unit, fat) in order.iter().zip(fats) {
+        let Some(fat) = fat else { continue };
+        let key = units[*unit].key.clone();
+        match wrappers(&fat) {
+            Err(reason) => plan.left_alone.push(LeftAlone { key, reason }),
+            Ok(wrappers) => {
+                for (index, bundle) in fat.bundles.iter().enumerate() {
+                    bundles.push(bundle_targets(&key, index, bundle)?);
+                }
+                let planned = fat.bundles.iter().map(|bundle| planned_bundle(bundle, &options.selection)).collect();
+                let (size, section) = (units[*unit].content.size(), fat.section.end - fat.section.start);
+                let fat = Arc::new(fat);
+                plan.binaries.push(PlannedBinary { key, size, section, bundles: planned, wrappers, unit: *unit, fat });
+            }
+        }
+    }
+    let (sets, assigned) = group::group(&options.group, &bundles);
+    let planned = plan.binaries.iter_mut().flat_map(|binary| &mut binary.bundles);
+    planned.zip(assigned).for_each(|(bundle, set)| bundle.set = set);
+    plan.targets = bundles.into_iter().flatten().collect();
+    targets::sort(&mut plan.targets);
+    plan.sets = sets;
+    plan.archives = archives(&plan, options.names);
+    if plan.archives.is_empty() && !plan.targets.is_empty() {
+        let wanted = options.selection.targets().unwrap_or_default().join(", ");
+        return Err(Error::NothingSelected { wanted, found: plan.targets.join(", ") });
+    }
+    Ok(plan)
+}
+
+fn read_unit(unit: &Unit) -> Result<Option<FatBinary>, Error> {
+    let reader = unit.content.open().map_err(|source| Error::Read { key: unit.key.clone(), source })?;
+    FatBinary::read(&reader, unit.content.size()).map_err(|source| Error::GpuCode { key: unit.key.clone(), source })
+}
+
+fn planned_bundle(bundle: &kpack::Bundle, selection: &Selection) -> PlannedBundle {
+    let kept = bundle.entries.iter().filter(|entry| is_kept(entry, selection));
+    let sizes: Vec<u64> = kept.map(|entry| entry.size).collect();
+    let (code_objects, bytes) = (sizes.len() as u64, sizes.iter().sum());
+    PlannedBundle { set: 0, code_objects, bytes, compressed: bundle.compression.is_some() }
+}
+
+/// Whether an entry goes into an archive.
+pub(crate) fn is_kept(entry: &kpack::Entry, selection: &Selection) -> bool {
+    entry.size > 0 && entry.target().is_some_and(|target| selection.takes(target))
+}
+
+/// The archives of all sets, from the bundles that were assigned to them.
+fn archives(plan: &Plan, names: TargetNames) -> Vec<PlannedArchive> {
+    let mut archives: Vec<PlannedArchive> = Vec::new();
+    let mut places: BTreeMap<(usize, &str), usize> = BTreeMap::new();
+    for (set_index, set) in plan.sets.iter().enumerate() {
+        for target in set.targets.iter().filter(|target| plan.selection.takes(target)) {
+            let family = names.in_file_name(target);
+            let place = *places.entry((set_index, family)).or_insert_with(|| {
+                archives.push(PlannedArchive {
+                    name: set.archive_name(target, names),
+                    set: set_index,
+                    family: family.to_owned(),
+                    targets: Vec::new(),
+                    code_objects: 0,
+                    bytes: 0,
+                });
+                archives.len() - 1
+            });
+            archives[place].targets.push(target.clone());
+        }
+    }
+    for binary in &plan.binaries {
+        for (bundle, planned) in binary.fat.bundles.iter().zip(&binary.bundles) {
+            for entry in bundle.entries.iter().filter(|entry| is_kept(entry, &plan.selection)) {
+                let Some(target) = entry.target() else { continue };
+                let archive = &mut archives[places[&(planned.set, names.in_file_name(target))]];
+                archive.code_objects += 1;
+                archive.bytes += entry.size;
+            }
+        }
+    }
+    archives
+}
+
+impl Plan {
+    /// Which archive holds code for `target` in a set.
+    pub(crate) fn archive_of(&self, set: usize, target: &str) -> Option<usize> {
+        self.archives.iter().position(|archive| archive.set == set && archive.targets.iter().any(|held| held == target))
+    }
+
+    /// Number of code objects that go into archives, and their bytes before compression.
+    pub fn code(&self) -> (u64, u64) {
+        let count = self.archives.iter().map(|archive| archive.code_objects).sum();
+        (count, self.archives.iter().map(|archive| archive.bytes).sum())
+    }
+}
