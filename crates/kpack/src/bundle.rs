@@ -208,7 +208,7 @@ impl Read for Span<'_> {
     }
 }
 
-/// A bundle's entries, and where the last of them ends.
+/// A bundle's entries, and where the last of them ends (clang pads up to an entry without bytes as well).
 struct Table {
     entries: Vec<Entry>,
     end: u64,
@@ -232,6 +232,7 @@ impl Table {
         }
         let mut entries = Vec::new();
         let mut table_end = MAGIC.len() as u64 + 8;
+        let mut last_end = 0;
         for _ in 0..count {
             let offset = number(&mut source).map_err(failed)?;
             let length = number(&mut source).map_err(failed)?;
@@ -242,37 +243,39 @@ impl Table {
             let mut id = vec![0; id_length as usize];
             source.read_exact(&mut id).map_err(failed)?;
             let id = String::from_utf8(id).map_err(|_| malformed(bundle, "the name of an entry is not text"))?;
-            // An entry without bytes is nowhere: clang gives the host's an offset that a short bundle does not have.
-            if length > 0 && offset.checked_add(length).is_none_or(|end| end > size) {
-                return Err(malformed(bundle, format!("its entry `{}` reaches beyond the bundle", id.escape_debug())));
+            match offset.checked_add(length).filter(|end| *end <= size) {
+                Some(end) => last_end = last_end.max(end),
+                // An entry without bytes reaches nothing, wherever it says it is.
+                None if length == 0 => {}
+                None => {
+                    let reason = format!("its entry `{}` reaches beyond the bundle", id.escape_debug());
+                    return Err(malformed(bundle, reason));
+                }
             }
             table_end += 24 + id_length;
             entries.push(Entry { id, offset, size: length });
         }
-        let table = Self { end: table_end, entries };
-        table.checked(bundle)
+        check_places(&entries, table_end, bundle)?;
+        Ok(Self { entries, end: last_end.max(table_end) })
     }
+}
 
-    /// Refuses entries that lie in the table or in each other. Two may be the very same bytes.
-    fn checked(mut self, bundle: u64) -> Result<Self, Error> {
-        let mut before: Option<&Entry> = None;
-        let table_end = self.end;
-        for entry in in_order(&self.entries) {
-            let id = entry.id.escape_debug();
-            if entry.offset < table_end {
-                return Err(malformed(bundle, format!("its entry `{id}` lies in the table of entries")));
-            }
-            if let Some(other) =
-                before.filter(|other| !same_bytes(other, entry) && entry.offset < other.offset + other.size)
-            {
-                let other = other.id.escape_debug();
-                return Err(malformed(bundle, format!("its entries `{other}` and `{id}` overlap")));
-            }
-            self.end = self.end.max(entry.offset + entry.size);
-            before = Some(entry);
+/// Refuses entries that lie in the table or in each other. Two may be the very same bytes.
+fn check_places(entries: &[Entry], table_end: u64, bundle: u64) -> Result<(), Error> {
+    let mut before: Option<&Entry> = None;
+    for entry in in_order(entries) {
+        let id = entry.id.escape_debug();
+        if entry.offset < table_end {
+            return Err(malformed(bundle, format!("its entry `{id}` lies in the table of entries")));
         }
-        Ok(self)
+        let overlaps = |other: &&Entry| !same_bytes(other, entry) && entry.offset < other.offset + other.size;
+        if let Some(other) = before.filter(overlaps) {
+            let other = other.id.escape_debug();
+            return Err(malformed(bundle, format!("its entries `{other}` and `{id}` overlap")));
+        }
+        before = Some(entry);
     }
+    Ok(())
 }
 
 /// The entries with bytes, by their offset.

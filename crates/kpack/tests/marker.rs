@@ -80,7 +80,7 @@ fn a_marker_has_less_than_64_kib() {
     largest.kernel_name.push('x');
     let error = largest.encode().unwrap_err().to_string();
     assert_eq!(error, "malformed kpack marker: it has 65536 bytes, and the loader reads less than 65536");
-    let long = [&[0x82, 0xab][..], b"kernel_name", &[0xdb, 0, 1, 0, 0], &[b'x'; 1 << 17]].concat();
+    let long = [&[0x82, 0xab][..], b"kernel_name", &[0xdb, 0, 1, 0, 0], &vec![b'x'; 1 << 17]].concat();
     assert!(Marker::decode(&long).unwrap_err().to_string().contains("it ends within `kernel_name`"));
 }
 

@@ -116,9 +116,6 @@ fn write_plain(parts: &[Part<'_>], out: &mut dyn Write) -> Result<(), Error> {
     out.write_all(&bytes).map_err(Error::WriteBundle)?;
     let mut position = table;
     for (part, (start, end)) in parts.iter().zip(&placed) {
-        if part.size == 0 {
-            continue;
-        }
         let failed = |source| Error::WriteEntry { id: part.id.to_owned(), source };
         io::copy(&mut io::repeat(0).take(start - position), &mut out).map_err(failed)?;
         copy(part, &mut out).map_err(failed)?;
