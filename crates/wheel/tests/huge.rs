@@ -6,7 +6,10 @@ use std::process::Command;
 use positioned_io::ReadAt;
 use report::Silent;
 use wheel::read::Wheel;
-use wheel::{Content, Distribution, EntryPoints, Level, Member, Metadata, Reader, Tag, WriteOptions, write_wheel};
+use wheel::{
+    Content, Distribution, EntryPoints, Level, Member, Metadata, Reader, Rewrite, Tag, WriteOptions, rewrite,
+    write_wheel,
+};
 
 struct Zeros(u64);
 
@@ -50,4 +53,13 @@ fn a_member_of_more_than_32_bits() {
         print(i.file_size, z.testzip(), z.read('z/after').decode())";
     let output = Command::new("python3").args(["-c", script]).arg(&written.path).output().expect("python3");
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{size} None after\n"));
+
+    // Copied into another wheel, it keeps its bytes and 64-bit sizes.
+    let other = tempfile::tempdir().expect("folder");
+    let copied = rewrite(&wheel, &Rewrite::default(), other.path(), &options, &Silent).expect("rewrite");
+    assert_eq!(copied.compressed, written.compressed);
+    let output = Command::new("python3").args(["-c", script]).arg(&copied.path).output().expect("python3");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{size} None after\n"));
+    let reader = wheel.reader("huge.bin", other.path()).expect("reader");
+    assert_eq!(reader.read_at(size - 1, &mut [1, 1]).expect("read"), 1);
 }

@@ -1,0 +1,70 @@
+//! Wheels as other tools make them, good and bad, by Python's zipfile.
+#![allow(dead_code, reason = "each test program uses its part of this module")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The name of every forged wheel.
+pub const NAME: &str = "pkg-1.0-py3-none-any.whl";
+
+/// What a script finds: `wheel`, an open ZIP file; `put(name, bytes, mode, **more)` adds a member; `texts(record)` adds
+/// METADATA, WHEEL and RECORD.
+const PRELUDE: &str = r"
+import base64, csv, hashlib, io, struct, sys, zipfile
+path = sys.argv[1]
+wheel = zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED)
+INFO = 'pkg-1.0.dist-info/'
+def put(name, data, mode=0o100644, method=zipfile.ZIP_DEFLATED, system=3, into=None):
+    info = zipfile.ZipInfo(name, (2020, 2, 2, 2, 2, 2))
+    info.external_attr, info.compress_type, info.create_system = mode << 16 | 0x20 * (not mode), method, system
+    (into or wheel).writestr(info, data)
+def good(data):
+    return 'sha256=' + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip('=')
+def texts(record, into=None):
+    put(INFO + 'METADATA', b'Metadata-Version: 2.1\nName: pkg\nVersion: 1.0\n', into=into)
+    put(INFO + 'WHEEL', b'Wheel-Version: 1.0\nGenerator: forge\nRoot-Is-Purelib: true\nTag: py3-none-any\n', into=into)
+    put(INFO + 'RECORD', record, into=into)
+def patch(old, new, count=-1):
+    wheel.close()
+    data = open(path, 'rb').read()
+    assert old in data
+    open(path, 'wb').write(data.replace(old, new, count))
+";
+
+/// Runs `python3` and gives what it printed.
+pub fn python(script: &str, arguments: &[&Path]) -> String {
+    let output = Command::new("python3").args(["-X", "utf8", "-W", "ignore", "-c", script]).args(arguments).output();
+    let output = output.expect("python3 is on PATH");
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Makes a wheel in `folder` with a script that knows what [`PRELUDE`] defines.
+pub fn forge(folder: &Path, script: &str) -> PathBuf {
+    let path = folder.join(NAME);
+    python(&format!("{PRELUDE}\n{script}\nwheel.close()\n"), &[&path]);
+    path
+}
+
+/// Lists a wheel by Python after it has read every byte, and checks its RECORD by Python: names, modes, methods, flags.
+pub fn listing(path: &Path) -> String {
+    let script = r"
+import base64, csv, hashlib, io, sys, zipfile
+wheel = zipfile.ZipFile(sys.argv[1])
+assert wheel.testzip() is None
+names = wheel.namelist()
+assert len(set(names)) == len(names)
+record = [name for name in names if name.endswith('.dist-info/RECORD')][0]
+rows = {row[0]: row[1:] for row in csv.reader(io.StringIO(wheel.read(record).decode()))}
+assert rows.pop(record) == ['', '']
+assert sorted(rows) == sorted(name for name in names if name != record and not name.endswith('/')), rows
+for name, (column, size) in rows.items():
+    kind, value = column.split('=', 1)
+    data = wheel.read(name)
+    digest = base64.urlsafe_b64encode(hashlib.new(kind, data).digest()).decode().rstrip('=')
+    assert digest == value and str(len(data)) == size, name
+for info in wheel.infolist():
+    print(info.filename, info.compress_type, oct(info.external_attr >> 16), info.flag_bits, info.date_time[0])
+";
+    python(script, &[path])
+}

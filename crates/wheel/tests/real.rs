@@ -1,0 +1,114 @@
+//! ROCm wheels from PyPI, made by five different tools. With the feature `real` only; `ROCWHEEL_REAL_WHEELS` names the
+//! folder that scripts/fetch-wheels filled.
+#![cfg(feature = "real")]
+
+mod forge;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use forge::listing;
+use report::Silent;
+use wheel::read::{Kind, Problem, Wheel};
+use wheel::{Headers, Rewrite, WriteOptions, rewrite};
+
+fn real_wheels() -> Vec<PathBuf> {
+    let folder = std::env::var_os("ROCWHEEL_REAL_WHEELS")
+        .expect("ROCWHEEL_REAL_WHEELS names the folder that scripts/fetch-wheels filled");
+    let mut paths: Vec<PathBuf> = fs_err::read_dir(PathBuf::from(folder))
+        .expect("the folder can be listed")
+        .map(|entry| entry.expect("entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "whl"))
+        .collect();
+    paths.sort();
+    assert!(paths.len() >= 8, "scripts/fetch-wheels downloads eight wheels: {paths:?}");
+    paths
+}
+
+#[test]
+fn real_wheels_are_rewritten_into_good_ones() {
+    for path in real_wheels() {
+        let wheel = Wheel::open(&path).expect("open");
+        assert!(wheel.name_agrees(), "{}", path.display());
+        // What their makers left out, and nothing else: hashes, and the row of RECORD itself.
+        for problem in wheel.verify().expect("verify") {
+            let known = match &problem {
+                Problem::NoHash(_) => true,
+                Problem::Unrecorded(name) => name.ends_with(".dist-info/RECORD"),
+                _ => false,
+            };
+            assert!(known, "{}: {problem}", path.display());
+        }
+        let mut metadata = Headers::parse(&wheel.metadata().expect("METADATA"));
+        assert_eq!(metadata.to_string(), wheel.metadata().expect("METADATA"));
+        let tags = Headers::parse(&wheel.wheel().expect("WHEEL"));
+        assert_eq!(tags.to_string(), wheel.wheel().expect("WHEEL"));
+        assert!(!tags.all("Tag").is_empty());
+        metadata.push("Requires-Dist", "rocm-bootstrap").expect("header");
+        let change = Rewrite { metadata: Some(metadata.to_string()), ..Rewrite::default() };
+        let output = tempfile::tempdir().expect("folder");
+        let written = rewrite(&wheel, &change, output.path(), &WriteOptions::default(), &Silent).expect("rewrite");
+        assert_eq!(written.path.file_name(), path.file_name());
+        let after = Wheel::open(&written.path).expect("open");
+        assert_eq!(after.verify().expect("verify"), [], "{}", path.display());
+        let files = |wheel: &Wheel| {
+            let count = wheel.members().iter().filter(|member| member.kind == Kind::File).count();
+            (count, wheel.members().iter().map(|member| member.compressed).sum::<u64>())
+        };
+        assert_eq!(files(&wheel).0, files(&after).0);
+        assert!(files(&wheel).1.abs_diff(files(&after).1) < 20_000, "{}", path.display());
+        assert!(listing(&written.path).contains("/METADATA 8 "));
+        let target = output.path().join("target");
+        let mut pip = Command::new("python3");
+        pip.args([
+            "-m",
+            "pip",
+            "install",
+            "--no-index",
+            "--no-deps",
+            "--quiet",
+            "--no-compile",
+            "--ignore-requires-python",
+            "--only-binary=:all:",
+        ]);
+        pip.args([
+            "--python-version",
+            "3.12",
+            "--implementation",
+            "cp",
+            "--abi",
+            "cp312",
+            "--abi",
+            "abi3",
+            "--abi",
+            "none",
+        ]);
+        for number in ["2014", "_2_27", "_2_28", "_2_34", "_2_35", "_2_39"] {
+            pip.args(["--platform", &format!("manylinux{number}_x86_64")]);
+        }
+        let ran = pip.arg("--target").args([&target, &written.path]).output().expect("python3");
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        for member in
+            after.members().iter().filter(|member| member.kind == Kind::File && !member.name.contains(".data/"))
+        {
+            let installed = fs_err::metadata(target.join(&member.name)).expect("installed").len();
+            assert!(member.name.contains(".dist-info/") || installed == member.size, "{}", member.name);
+        }
+    }
+}
+
+#[test]
+fn large_members_are_read_at_random() {
+    let name = "jax_plugins/xla_rocm7/xla_rocm_plugin.so";
+    let path = real_wheels().into_iter().find(|path| path.to_string_lossy().contains("jax_rocm7_pjrt")).expect("wheel");
+    let wheel = Wheel::open(&path).expect("open");
+    let scratch = tempfile::tempdir().expect("folder");
+    let reader = wheel.reader(name, scratch.path()).expect("reader");
+    let mut magic = [0; 4];
+    reader.read_exact_at(0, &mut magic).expect("read");
+    assert_eq!(&magic, b"\x7fELF");
+    let size = wheel.member(name).expect("member").size;
+    assert_eq!(size, 459_001_112);
+    assert_eq!(reader.read_at(size - 1, &mut magic).expect("read"), 1);
+    assert_eq!(fs_err::read_dir(scratch.path()).expect("list").count(), 0);
+}
