@@ -1,4 +1,4 @@
-//! Input: a [`Rewriter`] that has decided where everything goes. Output: the bytes, as extents of its patch.
+//! Input: a [`Layout`] that has decided where everything goes. Output: the bytes, as extents of its patch.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,8 @@ use object::endian::{I64, U16, U32, U64};
 use object::pod::bytes_of;
 
 use crate::edit::Wanted;
-use crate::image::{Dynamic, DynamicEntry, SectionHeader, Segment, cast};
+use crate::image::{Dynamic, DynamicEntry, Image, SectionHeader, Segment, cast};
+use crate::layout::Layout;
 use crate::rewrite::{Names, Rewriter};
 use crate::version::NeedRecord;
 use crate::{Error, symbols};
@@ -16,7 +17,7 @@ use crate::{Error, symbols};
 /// Symbol tables and version numbers are read in windows of this many bytes, a multiple of every entry's size.
 const WINDOW: u64 = 24 << 11;
 
-impl Rewriter<'_> {
+impl Layout<'_> {
     /// The dynamic section with zeros (DT_NULL) up to its end.
     pub(crate) fn write_dynamic(&mut self, dynamic: &Dynamic, entries: &[DynamicEntry]) {
         let mut bytes = Vec::new();
@@ -29,104 +30,6 @@ impl Rewriter<'_> {
         }
         bytes.resize(dynamic.capacity * size_of::<Dyn64<Little>>(), 0);
         self.builder.bytes(dynamic.offset, &bytes);
-    }
-
-    /// Renames libraries in the chain of needed versions and takes removed ones out of it.
-    pub(crate) fn write_versions(&mut self, names: &Names, wanted: &Wanted) -> Result<(), Error> {
-        for (library, record) in &self.current.needs {
-            if let Some(to) = wanted.renamed.get(library) {
-                let index = U32::<Little>::new(Little, names.of(to)? as u32);
-                let place = self.translate(record.offset) + std::mem::offset_of!(Verneed<Little>, vn_file) as u64;
-                self.builder.bytes(place, bytes_of(&index));
-            }
-        }
-        if wanted.removed.is_empty() {
-            return Ok(());
-        }
-        let is_removed = |library: &Vec<u8>| wanted.removed.contains(library);
-        let removed = self.current.needs.iter().filter(|(library, _)| is_removed(library));
-        let numbers: BTreeSet<u16> =
-            removed.flat_map(|(_, record)| &record.versions).map(|version| version.number).collect();
-        let kept: Vec<_> = self.current.needs.iter().filter(|(library, _)| !is_removed(library)).collect();
-        self.relink(names, wanted, &kept)?;
-        self.forget_versions(&numbers)?;
-        let count = kept.len() as u32;
-        let has_versions = wanted.entries.iter().any(|entry| entry.tag == elf::DT_VERSYM);
-        for section in &mut self.image.sections {
-            let empty = match elf::SectionType(section.kind) {
-                elf::SHT_GNU_VERNEED => count == 0,
-                elf::SHT_GNU_VERSYM => !has_versions,
-                _ => continue,
-            };
-            if section.kind == elf::SHT_GNU_VERNEED.0 {
-                section.info = count;
-            }
-            if empty {
-                // An empty chain is an error to GNU strip; bytes that nothing refers to are not.
-                section.kind = elf::SHT_PROGBITS.0;
-                section.link = 0;
-            }
-        }
-        Ok(())
-    }
-
-    /// Chains the kept records. The chain begins where it began, whichever record is the first one now.
-    fn relink(&mut self, names: &Names, wanted: &Wanted, kept: &[&(Vec<u8>, NeedRecord)]) -> Result<(), Error> {
-        let first = self.current.needs.first().map_or(0, |(_, record)| record.offset);
-        let place =
-            |index: usize| if index == 0 { Some(first) } else { kept.get(index).map(|(_, record)| record.offset) };
-        let backwards = || Error::malformed("table of needed versions", "it is chained backwards");
-        let distance = |to: u64, from: u64| {
-            let distance = to.checked_sub(from).and_then(|distance| u32::try_from(distance).ok());
-            distance.map(|distance| U32::new(Little, distance)).ok_or_else(backwards)
-        };
-        for (index, (library, record)) in kept.iter().enumerate() {
-            let slot = place(index).unwrap_or(first);
-            let name = match wanted.renamed.get(library) {
-                Some(to) => names.of(to)?,
-                None => record.library,
-            };
-            let raw = Verneed::<Little> {
-                vn_version: U16::new(Little, elf::VER_NEED_CURRENT),
-                vn_cnt: U16::new(Little, record.versions.len() as u16),
-                vn_file: U32::new(Little, name as u32),
-                vn_aux: distance(record.first_version, slot)?,
-                vn_next: match (index + 1 < kept.len()).then(|| place(index + 1)).flatten() {
-                    Some(next) => distance(next, slot)?,
-                    None => U32::new(Little, 0),
-                },
-            };
-            let offset = self.translate(slot);
-            self.builder.bytes(offset, bytes_of(&raw));
-        }
-        Ok(())
-    }
-
-    /// Makes the symbols of the versions `numbers` unversioned (1, VER_NDX_GLOBAL): the loader indexes by these numbers.
-    fn forget_versions(&mut self, numbers: &BTreeSet<u16>) -> Result<(), Error> {
-        const WHAT: &str = "table of symbol versions";
-        let address = self.old.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_VERSYM));
-        let Some(offset) = address.and_then(|address| self.old.offset_of(address)) else { return Ok(()) };
-        let unknown = || Error::malformed(WHAT, "nothing tells how many symbols it covers");
-        let size = symbols::count(&self.old, self.source)?.ok_or_else(unknown)?.saturating_mul(2);
-        let mut start = 0;
-        while start < size {
-            let mut bytes = self.source.bytes(offset + start, WINDOW.min(size - start), WHAT)?;
-            let mut changed = false;
-            for pair in bytes.chunks_exact_mut(2) {
-                let number = u16::from_le_bytes([pair[0], pair[1]]) & 0x7fff;
-                if numbers.contains(&(number)) {
-                    pair.copy_from_slice(&elf::VER_NDX_GLOBAL.0.to_le_bytes());
-                    changed = true;
-                }
-            }
-            if changed {
-                let place = self.translate(offset) + start;
-                self.builder.bytes(place, &bytes);
-            }
-            start += bytes.len() as u64;
-        }
-        Ok(())
     }
 
     /// The first word of the global offset table is the address of the dynamic section.
@@ -176,7 +79,8 @@ impl Rewriter<'_> {
     /// The section headers that changed, the program header table and the file header.
     pub(crate) fn write_headers(&mut self) -> Result<(), Error> {
         self.write_section_headers()?;
-        if self.image.segments == self.old.segments {
+        let tables = |image: &Image| (image.program_header_offset, image.section_header_offset);
+        if self.image.segments == self.old.segments && tables(&self.image) == tables(&self.old) {
             return Ok(());
         }
         let count = self.image.segments.len();
@@ -193,6 +97,7 @@ impl Rewriter<'_> {
         let size = size_of::<FileHeader64<Little>>() as u64;
         let mut header: FileHeader64<Little> = cast(&self.source.bytes(0, size, "file header")?, "file header")?;
         header.e_phoff = U64::new(Little, self.image.program_header_offset);
+        header.e_shoff = U64::new(Little, self.image.section_header_offset);
         header.e_phnum = U16::new(Little, count as u16);
         self.builder.bytes(0, bytes_of(&header));
         Ok(())
@@ -205,15 +110,117 @@ impl Rewriter<'_> {
             if old == new {
                 continue;
             }
-            let offset = self.image.section_header_offset + index as u64 * size;
-            let mut raw: SectionHeader64<Little> = cast(&self.source.bytes(offset, size, WHAT)?, WHAT)?;
+            let place = index as u64 * size;
+            let from = self.old.section_header_offset + place;
+            let mut raw: SectionHeader64<Little> = cast(&self.source.bytes(from, size, WHAT)?, WHAT)?;
             raw.sh_type = U32::new(Little, elf::SectionType(new.kind));
             raw.sh_addr = U64::new(Little, new.address);
             raw.sh_offset = U64::new(Little, new.offset);
             raw.sh_size = U64::new(Little, new.size);
             raw.sh_link = U32::new(Little, new.link);
             raw.sh_info = U32::new(Little, new.info);
-            self.builder.bytes(offset, bytes_of(&raw));
+            self.builder.bytes(self.image.section_header_offset + place, bytes_of(&raw));
+        }
+        Ok(())
+    }
+}
+
+impl Rewriter<'_> {
+    /// Renames libraries in the chain of needed versions and takes removed ones out of it.
+    pub(crate) fn write_versions(&mut self, names: &Names, wanted: &Wanted) -> Result<(), Error> {
+        for (library, record) in &self.current.needs {
+            if let Some(to) = wanted.renamed.get(library) {
+                let index = U32::<Little>::new(Little, names.of(to)? as u32);
+                let place =
+                    self.layout.translate(record.offset) + std::mem::offset_of!(Verneed<Little>, vn_file) as u64;
+                self.layout.builder.bytes(place, bytes_of(&index));
+            }
+        }
+        if wanted.removed.is_empty() {
+            return Ok(());
+        }
+        let is_removed = |library: &Vec<u8>| wanted.removed.contains(library);
+        let removed = self.current.needs.iter().filter(|(library, _)| is_removed(library));
+        let numbers: BTreeSet<u16> =
+            removed.flat_map(|(_, record)| &record.versions).map(|version| version.number).collect();
+        let kept: Vec<_> = self.current.needs.iter().filter(|(library, _)| !is_removed(library)).collect();
+        self.relink(names, wanted, &kept)?;
+        self.forget_versions(&numbers)?;
+        let count = kept.len() as u32;
+        let has_versions = wanted.entries.iter().any(|entry| entry.tag == elf::DT_VERSYM);
+        for section in &mut self.layout.image.sections {
+            let empty = match elf::SectionType(section.kind) {
+                elf::SHT_GNU_VERNEED => count == 0,
+                elf::SHT_GNU_VERSYM => !has_versions,
+                _ => continue,
+            };
+            if section.kind == elf::SHT_GNU_VERNEED.0 {
+                section.info = count;
+            }
+            if empty {
+                // An empty chain is an error to GNU strip; bytes that nothing refers to are not.
+                section.kind = elf::SHT_PROGBITS.0;
+                section.link = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// Chains the kept records. The chain begins where it began, whichever record is the first one now.
+    fn relink(&mut self, names: &Names, wanted: &Wanted, kept: &[&(Vec<u8>, NeedRecord)]) -> Result<(), Error> {
+        let first = self.current.needs.first().map_or(0, |(_, record)| record.offset);
+        let place =
+            |index: usize| if index == 0 { Some(first) } else { kept.get(index).map(|(_, record)| record.offset) };
+        let backwards = || Error::malformed("table of needed versions", "it is chained backwards");
+        let distance = |to: u64, from: u64| {
+            let distance = to.checked_sub(from).and_then(|distance| u32::try_from(distance).ok());
+            distance.map(|distance| U32::new(Little, distance)).ok_or_else(backwards)
+        };
+        for (index, (library, record)) in kept.iter().enumerate() {
+            let slot = place(index).unwrap_or(first);
+            let name = match wanted.renamed.get(library) {
+                Some(to) => names.of(to)?,
+                None => record.library,
+            };
+            let raw = Verneed::<Little> {
+                vn_version: U16::new(Little, elf::VER_NEED_CURRENT),
+                vn_cnt: U16::new(Little, record.versions.len() as u16),
+                vn_file: U32::new(Little, name as u32),
+                vn_aux: distance(record.first_version, slot)?,
+                vn_next: match (index + 1 < kept.len()).then(|| place(index + 1)).flatten() {
+                    Some(next) => distance(next, slot)?,
+                    None => U32::new(Little, 0),
+                },
+            };
+            let offset = self.layout.translate(slot);
+            self.layout.builder.bytes(offset, bytes_of(&raw));
+        }
+        Ok(())
+    }
+
+    /// Makes the symbols of the versions `numbers` unversioned (1, VER_NDX_GLOBAL): the loader indexes by these numbers.
+    fn forget_versions(&mut self, numbers: &BTreeSet<u16>) -> Result<(), Error> {
+        const WHAT: &str = "table of symbol versions";
+        let address = self.layout.old.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_VERSYM));
+        let Some(offset) = address.and_then(|address| self.layout.old.offset_of(address)) else { return Ok(()) };
+        let unknown = || Error::malformed(WHAT, "nothing tells how many symbols it covers");
+        let size = symbols::count(&self.layout.old, self.layout.source)?.ok_or_else(unknown)?.saturating_mul(2);
+        let mut start = 0;
+        while start < size {
+            let mut bytes = self.layout.source.bytes(offset + start, WINDOW.min(size - start), WHAT)?;
+            let mut changed = false;
+            for pair in bytes.chunks_exact_mut(2) {
+                let number = u16::from_le_bytes([pair[0], pair[1]]) & 0x7fff;
+                if numbers.contains(&(number)) {
+                    pair.copy_from_slice(&elf::VER_NDX_GLOBAL.0.to_le_bytes());
+                    changed = true;
+                }
+            }
+            if changed {
+                let place = self.layout.translate(offset) + start;
+                self.layout.builder.bytes(place, &bytes);
+            }
+            start += bytes.len() as u64;
         }
         Ok(())
     }

@@ -81,6 +81,32 @@ pub enum Error {
         /// The value that was asked for.
         wanted: String,
     },
+    /// The section to replace is not there, or not a section by itself.
+    #[error("cannot replace section `{name}`: {why}")]
+    Section {
+        /// Its name.
+        name: String,
+        /// Why not.
+        why: String,
+    },
+    /// Something unknown points into the section to replace, and would find other bytes there.
+    #[error("cannot replace section `{section}`: the word at {address:#x} points into it, to {target:#x}")]
+    StillUsed {
+        /// The section.
+        section: String,
+        /// Virtual address of the word.
+        address: u64,
+        /// Where it points.
+        target: u64,
+    },
+    /// A pointer cannot be changed.
+    #[error("cannot change the pointer at {address:#x}: {why}")]
+    Pointer {
+        /// Its virtual address.
+        address: u64,
+        /// Why not.
+        why: &'static str,
+    },
     /// An operation on a named file failed.
     #[error("could not {action} `{}`", path.display())]
     File {

@@ -2,6 +2,7 @@
 //! file as a random-access view. Nothing of the original is copied.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -18,7 +19,8 @@ pub enum Outcome {
     NotDynamic,
 }
 
-/// An edit of one file, ready to be applied: which bytes differ, and what is appended. Cheap to clone.
+/// An edit of one file, ready to be applied: which bytes differ, what is appended, which ranges leave the file and what
+/// comes in from elsewhere. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Patch {
     /// Size of the original in bytes.
@@ -29,6 +31,8 @@ pub struct Patch {
     pub outcome: Outcome,
     /// Sorted by offset, without overlaps. What no extent covers is the original's, or zero behind its end.
     extents: Arc<[Extent]>,
+    /// Whether the bytes that stay also stay where they are.
+    in_place: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -38,12 +42,28 @@ struct Extent {
     content: Content,
 }
 
-#[derive(Debug, Clone)]
+/// Bytes that are not the original's and too many to hold in memory.
+pub type External = Arc<dyn ReadAt + Send + Sync>;
+
+#[derive(Clone)]
 enum Content {
     Bytes(Vec<u8>),
     /// A copy of the original's bytes at this offset.
     Original(u64),
+    /// A copy of these bytes, from this offset on.
+    External(External, u64),
     Zero,
+}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => formatter.debug_tuple("Bytes").field(&bytes.len()).finish(),
+            Self::Original(from) => formatter.debug_tuple("Original").field(from).finish(),
+            Self::External(_, from) => formatter.debug_tuple("External").field(from).finish(),
+            Self::Zero => formatter.write_str("Zero"),
+        }
+    }
 }
 
 impl Extent {
@@ -57,6 +77,7 @@ impl Extent {
         let content = match &self.content {
             Content::Bytes(bytes) => Content::Bytes(bytes[skip as usize..(end - self.offset) as usize].to_vec()),
             Content::Original(from) => Content::Original(from + skip),
+            Content::External(reader, from) => Content::External(Arc::clone(reader), from + skip),
             Content::Zero => Content::Zero,
         };
         Self { offset: start, length: end - start, content }
@@ -66,7 +87,7 @@ impl Extent {
 impl Patch {
     /// A patch that changes nothing.
     pub(crate) fn empty(original_size: u64, outcome: Outcome) -> Self {
-        Self { original_size, size: original_size, outcome, extents: Arc::new([]) }
+        Self { original_size, size: original_size, outcome, extents: Arc::new([]), in_place: true }
     }
 
     /// Whether applying it changes the file.
@@ -74,10 +95,82 @@ impl Patch {
         self.extents.is_empty() && self.size == self.original_size
     }
 
+    /// Whether [`Patch::apply`] can write it over the original. Otherwise bytes of the original go to other offsets: copy
+    /// a [`Patched`] view to a new file.
+    pub fn is_in_place(&self) -> bool {
+        self.in_place
+    }
+
+    /// States that no byte of the original moves, which composing does not see.
+    pub(crate) fn in_place(self) -> Self {
+        Self { in_place: true, ..self }
+    }
+
+    /// The patch that does what `self` does and then `next`, which was planned for the result of `self`.
+    #[must_use]
+    pub fn then(&self, next: &Self) -> Self {
+        let mut extents = Vec::new();
+        let mut position = 0;
+        for extent in next.extents.iter() {
+            self.resolve(position, extent.offset, position, next.original_size, &mut extents);
+            if let Content::Original(from) = extent.content {
+                self.resolve(extent.offset, extent.end(), from, next.original_size, &mut extents);
+            } else {
+                extents.push(extent.clone());
+            }
+            position = extent.end();
+        }
+        self.resolve(position, next.size, position, next.original_size, &mut extents);
+        let outcome = if next.outcome == Outcome::Changed { next.outcome } else { self.outcome };
+        Self { original_size: self.original_size, size: next.size, outcome, extents: extents.into(), in_place: false }
+    }
+
+    /// Appends the extents of `start..end`, which are the bytes from `from` on of this patch's result.
+    fn resolve(&self, start: u64, end: u64, from: u64, available: u64, extents: &mut Vec<Extent>) {
+        let mut push = |offset: u64, length: u64, content: Content| {
+            let is_same = matches!(content, Content::Original(from) if from == offset);
+            if length > 0 && !is_same {
+                extents.push(Extent { offset, length, content });
+            }
+        };
+        let mut at = start;
+        let mut index = self.extents.partition_point(|extent| extent.end() <= from);
+        while at < end {
+            let source = from + (at - start);
+            if source >= available {
+                push(at, end - at, Content::Zero);
+                return;
+            }
+            let wanted = source + (end - at);
+            let next = self.extents.get(index);
+            let length = if let Some(extent) = next.filter(|extent| extent.offset <= source) {
+                let stop = extent.end().min(wanted);
+                push(at, stop - source, extent.part(source, stop).content);
+                index += 1;
+                stop - source
+            } else {
+                let behind = source >= self.original_size;
+                let limit = if behind { available } else { self.original_size };
+                let stop = next.map_or(u64::MAX, |extent| extent.offset).min(limit).min(wanted);
+                push(at, stop - source, if behind { Content::Zero } else { Content::Original(source) });
+                stop - source
+            };
+            at += length;
+        }
+    }
+
     /// Applies the patch to the very file it was planned for: new bytes first, then those laid over, from the end to
     /// the front, so that the ELF header comes last. A crash in between may leave a file that does not load; use
     /// [`crate::edit_file`] for files that are not this process's own.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] when bytes of the original move ([`Patch::is_in_place`]), and what the file says.
     pub fn apply<F: ReadAt + WriteAt>(&self, file: &mut F) -> io::Result<()> {
+        if !self.in_place {
+            let why =
+                "the edit moves parts of the file, so it cannot be written over it: copy the edited view to a new file";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
         let mut buffer = vec![0; 64 << 10];
         if self.size > self.original_size {
             file.write_all_at(self.size - 1, &[0])?;
@@ -90,6 +183,7 @@ impl Patch {
                 match &extent.content {
                     Content::Bytes(bytes) => window.copy_from_slice(&bytes[done as usize..done as usize + count]),
                     Content::Original(from) => file.read_exact_at(from + done, window)?,
+                    Content::External(reader, from) => reader.read_exact_at(from + done, window)?,
                     Content::Zero => window.fill(0),
                 }
                 file.write_all_at(extent.offset + done, window)?;
@@ -102,27 +196,49 @@ impl Patch {
 
 /// Collects the extents of a patch; a later one wins where it overlaps an earlier one.
 #[derive(Debug)]
-pub(crate) struct PatchBuilder {
+pub struct PatchBuilder {
     original_size: u64,
     size: u64,
     extents: BTreeMap<u64, Extent>,
+    in_place: bool,
 }
 
 impl PatchBuilder {
-    pub(crate) fn new(original_size: u64) -> Self {
-        Self { original_size, size: original_size, extents: BTreeMap::new() }
+    /// A patch of a file of `original_size` bytes.
+    pub fn new(original_size: u64) -> Self {
+        Self { original_size, size: original_size, extents: BTreeMap::new(), in_place: true }
     }
 
-    pub(crate) fn bytes(&mut self, offset: u64, bytes: &[u8]) {
+    /// A patch that first takes out `removed` bytes at `at` and puts `inserted` zeros there, all inside the original.
+    /// Offsets given to it later are those of the result.
+    pub fn spliced(original_size: u64, at: u64, removed: u64, inserted: u64) -> Self {
+        let mut builder = Self::new(original_size);
+        if removed != inserted {
+            builder.in_place = false;
+            builder.size = original_size - removed + inserted;
+            builder.zero(at, inserted);
+            builder.copy(at + inserted, at + removed, original_size - at - removed);
+        }
+        builder
+    }
+
+    /// `bytes` at `offset`.
+    pub fn bytes(&mut self, offset: u64, bytes: &[u8]) {
         self.insert(Extent { offset, length: bytes.len() as u64, content: Content::Bytes(bytes.to_vec()) });
     }
 
     /// The original's bytes at `from`, which must not be changed by this patch when it is applied in place.
-    pub(crate) fn copy(&mut self, offset: u64, from: u64, length: u64) {
+    pub fn copy(&mut self, offset: u64, from: u64, length: u64) {
         self.insert(Extent { offset, length, content: Content::Original(from) });
     }
 
-    pub(crate) fn zero(&mut self, offset: u64, length: u64) {
+    /// `length` bytes of `reader` from its start, at `offset`.
+    pub fn external(&mut self, offset: u64, reader: External, length: u64) {
+        self.insert(Extent { offset, length, content: Content::External(reader, 0) });
+    }
+
+    /// Zeros at `offset`.
+    pub fn zero(&mut self, offset: u64, length: u64) {
         self.insert(Extent { offset, length, content: Content::Zero });
     }
 
@@ -152,9 +268,16 @@ impl PatchBuilder {
         self.extents.insert(start, extent);
     }
 
-    pub(crate) fn finish(self) -> Patch {
+    /// The patch.
+    pub fn finish(self) -> Patch {
         let extents: Vec<Extent> = self.extents.into_values().collect();
-        Patch { original_size: self.original_size, size: self.size, outcome: Outcome::Changed, extents: extents.into() }
+        Patch {
+            original_size: self.original_size,
+            size: self.size,
+            outcome: Outcome::Changed,
+            extents: extents.into(),
+            in_place: self.in_place,
+        }
     }
 }
 
@@ -204,6 +327,7 @@ impl<R: ReadAt> ReadAt for Patched<R> {
                     buffer[..length].copy_from_slice(&bytes[skip as usize..skip as usize + length]);
                 }
                 Content::Original(from) => return self.original.read_at(from + skip, &mut buffer[..length]),
+                Content::External(reader, from) => return reader.read_at(from + skip, &mut buffer[..length]),
                 Content::Zero => buffer[..length].fill(0),
             }
             return Ok(length);

@@ -5,6 +5,9 @@
 //! only kpacked files use (spec 1.1). The pointer's value is rarely in place: relocations supply it.
 
 mod elf_file;
+mod replace;
+
+pub use replace::{NewWrapper, Replacement};
 
 use std::collections::BTreeMap;
 use std::ops::Range;

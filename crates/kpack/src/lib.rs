@@ -21,6 +21,6 @@ pub use bundle::{Bundle, Compression, Entry};
 pub use code_object::{CodeObject, Kernel};
 pub use database::{Databases, Member};
 pub use error::Error;
-pub use fatbin::{FatBinary, Format, Magic, Points, Wrapper};
+pub use fatbin::{FatBinary, Format, Magic, NewWrapper, Points, Replacement, Wrapper};
 pub use marker::Marker;
 pub use target::{Feature, TargetId};

@@ -1,0 +1,438 @@
+//! Input: a [`SectionEdit`], a loaded section with its new content, and a random-access file. Output: a [`Patch`].
+//!
+//! Nothing but the section changes its address, so code and relocations stay as they are. A smaller content lets whole
+//! pages leave the file: what lies behind them moves up by as many pages, and the segment is split in two around the
+//! hole in memory. A larger one goes back into such a hole, or else into a new segment.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+
+use object::elf;
+use positioned_io::ReadAt;
+
+use crate::image::{Image, SectionHeader, Segment, Source};
+use crate::layout::{ALIGN, Layout, Move, PAGE};
+use crate::patch::{External, PatchBuilder};
+use crate::relocation::{self, RelocatedValue, RelocationRecord};
+use crate::{Error, Outcome, Patch, Patched, edit, rewrite, slot, symbols};
+
+/// A new content for a section that is mapped by the loader, such as `.hip_fatbin`, and for the words that point into it.
+pub struct SectionEdit {
+    /// Name of the section.
+    pub section: String,
+    /// Its new content.
+    pub content: External,
+    /// Bytes of the new content.
+    pub size: u64,
+    /// Words of data that point into the section: their virtual address, and where they shall point, in bytes from the
+    /// section's start. Relocations follow. No other word may be relocated to an address inside the section.
+    pub pointers: Vec<(u64, u64)>,
+    /// Other bytes to write, at virtual addresses.
+    pub bytes: Vec<(u64, Vec<u8>)>,
+}
+
+impl SectionEdit {
+    /// Works out the patch. The file is neither loaded nor written; [`Patch::is_in_place`] tells whether parts of it move.
+    ///
+    /// # Errors
+    /// [`Error::NotElf`], [`Error::Machine`] for what is not edited; [`Error::Section`] when there is no such section or
+    /// others overlap it; [`Error::StillUsed`] when something else points into it; [`Error::Pointer`] for pointers that
+    /// nothing relocates or maps; and those of [`crate::Elf::read`].
+    pub fn plan(&self, reader: &dyn ReadAt) -> Result<Patch, Error> {
+        let file = File::read(reader)?;
+        edit::check_machine(&file.image)?;
+        rewrite::check(&file.image, file.size)?;
+        let index = self.find(&file.image)?;
+        self.check_references(&file, index)?;
+        let (old, new) = (file.image.sections[index].file_size(), self.size);
+        let shaped = if new <= old { file.cut(index, new)? } else { file.grow(index, new)? };
+        let patched = Patched::new(reader, shaped.clone());
+        let resized = File { source: Source { reader: &patched }, ..File::read(&patched)? };
+        let patch = shaped.then(&self.fill(&resized, index)?);
+        let last = Patched::new(reader, patch.clone());
+        let result = File::read(&last)?;
+        rewrite::check(&result.image, result.size)?;
+        Ok(if shaped.is_in_place() { patch.in_place() } else { patch })
+    }
+
+    fn find(&self, image: &Image) -> Result<usize, Error> {
+        let refuse = |why: String| Error::Section { name: self.section.clone(), why };
+        let named = |section: &&SectionHeader| image.section_name(section) == self.section.as_bytes();
+        let Some(section) = image.sections.iter().find(named) else {
+            return Err(refuse("there is none of this name".to_owned()));
+        };
+        let index = image.sections.iter().position(|other| std::ptr::eq(other, section)).unwrap_or(0);
+        if !section.is_allocated() {
+            return Err(refuse("the loader does not map it".to_owned()));
+        }
+        let range = section.offset..section.offset + section.file_size();
+        let overlaps = |other: &Range<u64>| other.start < range.end && range.start < other.end;
+        let others = image.sections.iter().enumerate();
+        let mut others = others.filter(|(number, other)| *number != index && other.kind != elf::SHT_NULL.0);
+        if let Some((_, other)) = others.find(|(_, other)| overlaps(&(other.offset..other.offset + other.file_size())))
+        {
+            let name = String::from_utf8_lossy(image.section_name(other)).into_owned();
+            return Err(refuse(format!("`{name}` overlaps it in the file")));
+        }
+        let segments = image.segments.iter().filter(|segment| !segment.is_load());
+        if segments.clone().any(|segment| overlaps(&(segment.offset..segment.file_end())))
+            || slot::tables(image).iter().any(overlaps)
+        {
+            return Err(refuse("headers or another segment overlap it in the file".to_owned()));
+        }
+        let loads: Vec<_> = image.segments.iter().filter(|load| load.is_load()).collect();
+        if loads.iter().filter(|load| overlaps(&(load.offset..load.file_end()))).count() > 1 {
+            return Err(refuse("two segments map it".to_owned()));
+        }
+        Ok(index)
+    }
+
+    /// Refuses to take content away from under something that this edit does not know.
+    fn check_references(&self, file: &File<'_>, index: usize) -> Result<(), Error> {
+        let section = file.image.sections[index];
+        let known: HashSet<u64> = self.pointers.iter().map(|&(address, _)| address).collect();
+        let inside = |target: u64| target >= section.address && target - section.address < section.size;
+        let named = file.symbols_inside(&inside)?;
+        relocation::visit(&file.image, file.source, &mut |relocation| {
+            let target = match relocation.value {
+                RelocatedValue::Relative(target) => target,
+                RelocatedValue::Symbol { index, .. } => match named.get(&index) {
+                    Some(&target) => target,
+                    None => return Ok(()),
+                },
+                RelocatedValue::Other => return Ok(()),
+            };
+            if inside(target) && !known.contains(&relocation.address) {
+                let (address, section) = (relocation.address, self.section.clone());
+                return Err(Error::StillUsed { section, address, target });
+            }
+            Ok(())
+        })
+    }
+
+    /// The content and what points at it, in the file as it has been laid out for them.
+    fn fill(&self, file: &File<'_>, index: usize) -> Result<Patch, Error> {
+        let section = file.image.sections[index];
+        let mut builder = PatchBuilder::new(file.size);
+        builder.external(section.offset, self.content.clone(), self.size);
+        let mut pointers = BTreeMap::new();
+        for &(address, offset) in &self.pointers {
+            if offset >= self.size {
+                return Err(Error::Pointer { address, why: "it would lead out of the section" });
+            }
+            pointers.insert(address, (section.address + offset, false));
+        }
+        let is_fixed = file.image.file_type == elf::ET_EXEC.0;
+        relocation::visit(&file.image, file.source, &mut |relocation| {
+            let Some((target, done)) = pointers.get_mut(&relocation.address) else { return Ok(()) };
+            match (relocation.record, relocation.value) {
+                (_, RelocatedValue::Other) => {
+                    return Err(Error::Pointer {
+                        address: relocation.address,
+                        why: "its relocation is of another kind",
+                    });
+                }
+                (RelocationRecord::Rela(record), RelocatedValue::Relative(_)) => {
+                    builder.bytes(record + 16, &target.to_le_bytes());
+                    *done = true;
+                }
+                (RelocationRecord::Rela(record), RelocatedValue::Symbol { .. }) => {
+                    builder.bytes(record + 8, &u64::from(elf::R_X86_64_RELATIVE.0).to_le_bytes());
+                    builder.bytes(record + 16, &target.to_le_bytes());
+                    *done = true;
+                }
+                // The word itself, which is written below, is the addend.
+                (RelocationRecord::Packed, _) => {}
+            }
+            if matches!(relocation.record, RelocationRecord::Packed) {
+                let place = file.place(relocation.address, 8)?;
+                builder.bytes(place, &target.to_le_bytes());
+                *done = true;
+            }
+            Ok(())
+        })?;
+        for (address, (target, done)) in pointers {
+            if !done && !is_fixed {
+                return Err(Error::Pointer { address, why: "no relocation sets it" });
+            }
+            if !done {
+                builder.bytes(file.place(address, 8)?, &target.to_le_bytes());
+            }
+        }
+        for (address, bytes) in &self.bytes {
+            builder.bytes(file.place(*address, bytes.len() as u64)?, bytes);
+        }
+        Ok(builder.finish())
+    }
+}
+
+/// A file and its headers.
+struct File<'a> {
+    source: Source<'a>,
+    image: Image,
+    size: u64,
+}
+
+impl<'a> File<'a> {
+    fn read(reader: &'a dyn ReadAt) -> Result<Self, Error> {
+        let source = Source { reader };
+        let image = Image::read(source)?.ok_or(Error::NotElf)?;
+        Ok(Self { source, image, size: source.size()? })
+    }
+
+    /// The file offset of `length` bytes at `address`.
+    fn place(&self, address: u64, length: u64) -> Result<u64, Error> {
+        let place = self.image.offset_of(address).filter(|_| self.image.mapped_after(address) >= length);
+        place.ok_or(Error::Pointer { address, why: "nothing of the file is mapped there" })
+    }
+
+    /// The dynamic symbols whose values satisfy `inside`, by number.
+    fn symbols_inside(&self, inside: &dyn Fn(u64) -> bool) -> Result<BTreeMap<u32, u64>, Error> {
+        const SIZE: u64 = 24;
+        let mut found = BTreeMap::new();
+        let table = self.image.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_SYMTAB));
+        let Some(offset) = table.and_then(|address| self.image.offset_of(address)) else { return Ok(found) };
+        let size = symbols::count(&self.image, self.source)?.unwrap_or(0).saturating_mul(SIZE);
+        let mut start = 0;
+        while start < size {
+            let bytes = self.source.bytes(offset + start, (SIZE << 11).min(size - start), "dynamic symbol table")?;
+            for (index, symbol) in bytes.chunks_exact(SIZE as usize).enumerate() {
+                let value = relocation::word(symbol, 8);
+                if symbol[6..8] != [0, 0] && inside(value) {
+                    found.insert((start / SIZE) as u32 + index as u32, value);
+                }
+            }
+            start += bytes.len() as u64;
+        }
+        Ok(found)
+    }
+
+    /// The segment that maps a section.
+    fn owner(&self, section: &SectionHeader) -> Result<usize, Error> {
+        let holds = |load: &Segment| load.is_load() && load.holds_offset(section.offset, section.file_size());
+        let owner =
+            self.image.segments.iter().position(|load| {
+                holds(load) && load.address.wrapping_add(section.offset - load.offset) == section.address
+            });
+        owner.ok_or_else(|| Error::malformed("section header table", "a section is where no segment maps it"))
+    }
+
+    /// Makes a section smaller.
+    fn cut(&self, index: usize, new: u64) -> Result<Patch, Error> {
+        let section = self.image.sections[index];
+        let (start, end) = (section.offset, section.offset + section.file_size());
+        if start == end {
+            return Ok(Patch::empty(self.size, Outcome::Unchanged));
+        }
+        let owner = self.image.segments[self.owner(&section)?];
+        let has_tail = owner.file_end() > end || owner.memory_size > owner.file_size;
+        let cut_end = if owner.file_end() > end { end } else { end - u64::from(has_tail) } / PAGE * PAGE;
+        let free = (start + new).next_multiple_of(ALIGN);
+        if free.next_multiple_of(PAGE) < cut_end {
+            if !has_tail {
+                return self.splice_out(index, new, start + new, cut_end, None);
+            }
+            let slot = slot::make(&self.image, self.source, self.size, free..end)?;
+            if let Some(slot) = slot
+                && slot.taken.next_multiple_of(PAGE) < cut_end
+            {
+                let used = if slot.taken > free { slot.taken } else { start + new };
+                let first = slot.patch.unwrap_or_else(|| Patch::empty(self.size, Outcome::Unchanged));
+                let patched = Patched::new(self.source.reader, first.clone());
+                let next = File::read(&patched)?;
+                return Ok(first.then(&next.splice_out(index, new, used, cut_end, Some(free))?));
+            }
+        }
+        let mut layout = Layout::new(self.image.clone(), self.source, self.size);
+        layout.image.sections[index].size = new;
+        layout.builder.zero(start + new, end - start - new);
+        if !has_tail {
+            resize(&mut layout.image.segments[self.owner(&section)?], start + new);
+        }
+        layout.write_headers()?;
+        Ok(layout.builder.finish())
+    }
+
+    /// Takes the whole pages between `used` and `cut_end` out of the file. `tail`: something follows the section in its
+    /// segment, which is split; the bytes from there up to `used` are in use.
+    fn splice_out(&self, index: usize, new: u64, used: u64, cut_end: u64, tail: Option<u64>) -> Result<Patch, Error> {
+        let section = self.image.sections[index];
+        let end = section.offset + section.file_size();
+        let cut_start = used.next_multiple_of(PAGE);
+        let removed = cut_end - cut_start;
+        let mut layout = Layout::new(self.image.clone(), self.source, self.size);
+        layout.builder = PatchBuilder::spliced(self.size, cut_start, removed, 0);
+        let content_end = section.offset + new;
+        let moved = tail.filter(|&from| from < used).unwrap_or(used);
+        layout.builder.zero(content_end, moved - content_end);
+        layout.builder.zero(used, cut_start - used);
+        layout.builder.zero(cut_start, end.saturating_sub(cut_end));
+        let owner = self.owner(&section)?;
+        let load = self.image.segments[owner];
+        shift(&mut layout.image, |offset| if offset >= cut_end { offset - removed } else { offset.min(cut_start) });
+        layout.image.sections[index].offset = section.offset;
+        layout.image.sections[index].size = new;
+        layout.image.segments[owner].offset = load.offset;
+        resize(&mut layout.image.segments[owner], used);
+        if tail.is_some() {
+            let start = if load.file_end() > end { self.tail_start(&load, end) } else { cut_end };
+            let address = load.address + (start - load.offset);
+            let segment = Segment {
+                offset: start - removed,
+                address,
+                physical: load.physical.wrapping_add(start - load.offset),
+                file_size: load.file_end() - start,
+                memory_size: load.memory_end() - address,
+                ..load
+            };
+            let segments = &mut layout.image.segments;
+            let spare = segments.iter().rposition(|segment| segment.kind == elf::PT_NULL.0);
+            let spare = spare.ok_or_else(|| Error::malformed("program header table", "no header is free"))?;
+            segments.remove(spare);
+            segments.insert(owner + usize::from(spare > owner), segment);
+        }
+        align_pages(&mut layout.image);
+        layout.write_headers()?;
+        Ok(layout.builder.finish())
+    }
+
+    /// Where the segment behind a hole begins: at its first section, as GNU strip wants it.
+    fn tail_start(&self, load: &Segment, end: u64) -> u64 {
+        let sections = self.image.sections.iter().filter(|section| section.is_allocated() && section.file_size() > 0);
+        let first =
+            sections.map(|section| section.offset).filter(|offset| (end..load.file_end()).contains(offset)).min();
+        first.filter(|first| first / PAGE == end / PAGE).unwrap_or(end)
+    }
+
+    /// Makes a section larger.
+    fn grow(&self, index: usize, new: u64) -> Result<Patch, Error> {
+        let section = self.image.sections[index];
+        if section.kind != elf::SHT_NOBITS.0 {
+            if let Some(patch) = self.grow_in_place(index, new)? {
+                return Ok(patch);
+            }
+            if section.size > 2 * PAGE {
+                let first = self.cut(index, ALIGN)?;
+                let patched = Patched::new(self.source.reader, first.clone());
+                return Ok(first.then(&File::read(&patched)?.move_out(index, new)?));
+            }
+        }
+        self.move_out(index, new)
+    }
+
+    /// Grows into the hole in memory behind the section; `None`: there is none, or it is too small.
+    fn grow_in_place(&self, index: usize, new: u64) -> Result<Option<Patch>, Error> {
+        let section = self.image.sections[index];
+        let owner = self.owner(&section)?;
+        let load = self.image.segments[owner];
+        let (end, new_end) = (section.offset + section.size, section.offset + new);
+        let top = (section.address + new).next_multiple_of(PAGE);
+        let mut later = self.image.segments.iter().filter(|other| other.is_load() && other.address > load.address);
+        if load.file_end() > end || load.memory_size != load.file_size || later.any(|other| other.address < top) {
+            return Ok(None);
+        }
+        let next = slot::claims(&self.image).map(|claim| claim.start).filter(|&start| start >= end).min();
+        let at = next.unwrap_or(self.size).min(end.next_multiple_of(PAGE)).min(self.size);
+        let inserted = new_end.saturating_sub(at).next_multiple_of(PAGE);
+        let mut layout = Layout::new(self.image.clone(), self.source, self.size);
+        layout.builder = PatchBuilder::spliced(self.size, at, 0, inserted);
+        shift(&mut layout.image, |offset| if offset >= at { offset + inserted } else { offset });
+        layout.image.sections[index].offset = section.offset;
+        layout.image.sections[index].size = new;
+        layout.image.segments[owner].offset = load.offset;
+        resize(&mut layout.image.segments[owner], new_end);
+        join(&mut layout.image.segments, owner);
+        align_pages(&mut layout.image);
+        layout.write_headers()?;
+        Ok(Some(layout.builder.finish()))
+    }
+
+    /// Gives a section a segment of its own behind all others.
+    fn move_out(&self, index: usize, new: u64) -> Result<Patch, Error> {
+        let section = self.image.sections[index];
+        let last = self.image.segments.iter().rposition(Segment::is_load);
+        let last = last.ok_or_else(|| Error::malformed("program header table", "no PT_LOAD"))?;
+        let mut layout = Layout::new(self.image.clone(), self.source, self.size);
+        layout.builder.zero(section.offset, section.file_size());
+        let (segment, mut cursor) = layout.new_segment(last)?;
+        cursor.align(0, PAGE);
+        // Symbols follow the section. One without bytes in the file has no range of offsets that could be moved.
+        let offset = if section.file_size() == 0 { u64::MAX } else { section.offset };
+        layout.moves.push(Move {
+            offset,
+            address: section.address,
+            length: section.size,
+            to_offset: cursor.offset,
+            to_address: cursor.address,
+        });
+        layout.moved_sections.insert(index);
+        let header = &mut layout.image.sections[index];
+        header.kind = elf::SHT_PROGBITS.0;
+        header.offset = cursor.offset;
+        header.address = cursor.address;
+        header.size = new;
+        layout.builder.zero(cursor.offset, new);
+        cursor.skip(new);
+        resize(&mut layout.image.segments[segment], cursor.offset);
+        if let Some(dynamic) = layout.old.dynamic.clone() {
+            let mut entries = dynamic.entries.clone();
+            layout.update_addresses(&mut entries);
+            layout.write_dynamic(&dynamic, &entries);
+        }
+        layout.write_symbols()?;
+        layout.write_headers()?;
+        Ok(layout.builder.finish())
+    }
+}
+
+/// Lets a segment end at a file offset.
+fn resize(segment: &mut Segment, end: u64) {
+    segment.file_size = end - segment.offset;
+    segment.memory_size = segment.file_size;
+}
+
+/// Moves everything in the file by `to`, which maps old offsets to new ones.
+fn shift(image: &mut Image, to: impl Fn(u64) -> u64) {
+    for section in image.sections.iter_mut().filter(|section| section.kind != elf::SHT_NULL.0) {
+        section.offset = to(section.offset);
+    }
+    for segment in image.segments.iter_mut().filter(|segment| segment.kind != elf::PT_NULL.0) {
+        segment.offset = to(segment.offset);
+    }
+    image.program_header_offset = to(image.program_header_offset);
+    image.section_header_offset = to(image.section_header_offset);
+}
+
+/// Segments moved by pages may not be congruent to a larger alignment any more, which the loader checks.
+fn align_pages(image: &mut Image) {
+    for load in image.segments.iter_mut().filter(|segment| segment.is_load() && segment.align > PAGE) {
+        if !load.address.wrapping_sub(load.offset).is_multiple_of(load.align) {
+            load.align = PAGE;
+        }
+    }
+}
+
+/// Makes one of two segments when the hole between them is filled.
+fn join(segments: &mut Vec<Segment>, index: usize) {
+    let load = segments[index];
+    let Some(&next) = segments.get(index + 1).filter(|next| next.is_load()) else { return };
+    let distance = |segment: &Segment| segment.address.wrapping_sub(segment.offset);
+    let page = |offset: u64| offset / PAGE;
+    let adjoins = load.file_end() <= next.offset && page(next.offset) <= page(load.file_end().next_multiple_of(PAGE));
+    if load.flags != next.flags || distance(&load) != distance(&next) || !adjoins {
+        return;
+    }
+    segments[index].file_size = next.file_end() - load.offset;
+    segments[index].memory_size = next.memory_end() - load.address;
+    segments.remove(index + 1);
+    segments.push(Segment {
+        kind: elf::PT_NULL.0,
+        flags: 0,
+        offset: 0,
+        address: 0,
+        physical: 0,
+        file_size: 0,
+        memory_size: 0,
+        align: 0,
+    });
+}

@@ -1,0 +1,155 @@
+//! Input: an [`Image`] whose program header table is full, and bytes of the file that are about to be free. Output: a
+//! [`Slot`], a free program header (PT_NULL), and where the sections went that had to make room for it.
+//!
+//! A new segment at the end of the file, as edits of the dynamic section make it, would need a second header. So the
+//! sections go where a read-only segment is already: into the zeros behind one, up to the end of its page, or into the
+//! free bytes.
+
+use std::ops::Range;
+
+use object::elf;
+
+use crate::image::{Image, Segment, Source};
+use crate::layout::{ALIGN, Cursor, HEADER_SIZE, Layout, PAGE};
+use crate::room::{self, Block};
+use crate::{Error, Patch};
+
+/// A free program header.
+pub(crate) struct Slot {
+    /// What has to be done for it; `None`: there was one.
+    pub(crate) patch: Option<Patch>,
+    /// The free bytes are taken up to here.
+    pub(crate) taken: u64,
+}
+
+/// Bytes of a read-only segment that can be used.
+struct Place {
+    segment: usize,
+    bytes: Range<u64>,
+}
+
+/// Makes a free header; `None`: no place has the room. `free` is a range of file bytes inside a segment.
+pub(crate) fn make(image: &Image, source: Source<'_>, size: u64, free: Range<u64>) -> Result<Option<Slot>, Error> {
+    if image.segments.iter().any(|segment| segment.kind == elf::PT_NULL.0) {
+        return Ok(Some(Slot { patch: None, taken: free.start }));
+    }
+    let count = image.segments.len() as u64;
+    if count + 1 >= u64::from(elf::PN_XNUM) {
+        return Ok(None);
+    }
+    let table = image.program_header_offset;
+    let end = table.saturating_add(count * HEADER_SIZE);
+    let blocks = room::make(image, source, end, end.saturating_add(HEADER_SIZE))?;
+    for place in places(image, source, size, &free)? {
+        let Some(patch) = with(image, source, size, blocks.as_deref(), &place)? else { continue };
+        let taken = if free.contains(&place.bytes.start) { patch.1.max(free.start) } else { free.start };
+        return Ok(Some(Slot { patch: Some(patch.0), taken }));
+    }
+    Ok(None)
+}
+
+fn places(image: &Image, source: Source<'_>, size: u64, free: &Range<u64>) -> Result<Vec<Place>, Error> {
+    let mut places = Vec::new();
+    for (segment, load) in image.segments.iter().enumerate() {
+        if load.is_load()
+            && load.flags == elf::PF_R.0
+            && let Some(bytes) = slack(image, source, size, load)?
+        {
+            places.push(Place { segment, bytes });
+        }
+    }
+    let owner = image.segments.iter().position(|load| load.is_load() && load.holds_offset(free.start, 1));
+    places.extend(owner.map(|segment| Place { segment, bytes: free.clone() }));
+    Ok(places)
+}
+
+/// The zeros behind a segment, up to the end of its last page, that belong to nothing.
+fn slack(image: &Image, source: Source<'_>, size: u64, load: &Segment) -> Result<Option<Range<u64>>, Error> {
+    let (start, address) = (load.file_end(), load.memory_end());
+    let page_end = start.next_multiple_of(PAGE);
+    let mut loads = image.segments.iter().filter(|other| other.is_load());
+    let shared = loads.any(|other| {
+        let first = other.address / PAGE * PAGE;
+        other != load && first < address.next_multiple_of(PAGE) && other.memory_end() > address / PAGE * PAGE
+    });
+    if load.file_size != load.memory_size || load.file_size == 0 || shared {
+        return Ok(None);
+    }
+    let end = claims(image)
+        .fold(page_end.min(size), |end, claim| if claim.end <= start { end } else { end.min(claim.start.max(start)) });
+    let is_free = end > start && source.bytes(start, end - start, "end of a segment")?.iter().all(|&byte| byte == 0);
+    Ok(is_free.then_some(start..end))
+}
+
+/// Every range of the file that headers say something about.
+pub(crate) fn claims(image: &Image) -> impl Iterator<Item = Range<u64>> {
+    let segments = image.segments.iter().map(|segment| segment.offset..segment.file_end());
+    let sections = image.sections.iter().filter(|section| section.kind != elf::SHT_NULL.0);
+    let sections = sections.map(|section| section.offset..section.offset.saturating_add(section.file_size()));
+    segments.chain(sections).chain(tables(image)).filter(|claim| claim.start < claim.end)
+}
+
+/// The tables of headers.
+pub(crate) fn tables(image: &Image) -> [Range<u64>; 2] {
+    let (segments, sections) = (image.segments.len() as u64 * HEADER_SIZE, image.sections.len() as u64 * 64);
+    let table = |offset: u64, length: u64| offset..offset.saturating_add(length);
+    [table(image.program_header_offset, segments), table(image.section_header_offset, sections)]
+}
+
+/// The patch and where the bytes end that it uses of `place`; `None` when it is too small.
+fn with(
+    image: &Image,
+    source: Source<'_>,
+    size: u64,
+    blocks: Option<&[Block]>,
+    place: &Place,
+) -> Result<Option<(Patch, u64)>, Error> {
+    let load = image.segments[place.segment];
+    let base = |segment: &Segment| segment.address.wrapping_sub(segment.offset);
+    let first = image.segments.iter().find(|segment| segment.is_load());
+    let is_program = image.segment(elf::PT_INTERP).is_some();
+    if blocks.is_none() && is_program && first.is_some_and(|first| base(first) != base(&load)) {
+        // Kernels before 5.18 take the table to be at the first segment's address plus its file offset.
+        return Ok(None);
+    }
+    let mut cursor = Cursor { offset: place.bytes.start, address: load.address + (place.bytes.start - load.offset) };
+    let mut layout = Layout::new(image.clone(), source, size);
+    layout.image.segments.push(Segment {
+        kind: elf::PT_NULL.0,
+        flags: 0,
+        offset: 0,
+        address: 0,
+        physical: 0,
+        file_size: 0,
+        memory_size: 0,
+        align: 0,
+    });
+    if let Some(blocks) = blocks {
+        for block in blocks {
+            layout.move_block(block, &mut cursor);
+        }
+    } else {
+        cursor.align(0, ALIGN);
+        layout.move_table(&mut cursor);
+    }
+    let end = cursor.offset;
+    if end > place.bytes.end {
+        return Ok(None);
+    }
+    if end > load.file_end() {
+        let length = end - load.offset;
+        let load = &mut layout.image.segments[place.segment];
+        load.file_size = length;
+        load.memory_size = length;
+    }
+    if let Some(dynamic) = layout.old.dynamic.clone()
+        && !layout.moves.is_empty()
+    {
+        let mut entries = dynamic.entries.clone();
+        layout.update_addresses(&mut entries);
+        layout.write_dynamic(&dynamic, &entries);
+    }
+    layout.write_symbols()?;
+    layout.write_headers()?;
+    Ok(Some((layout.builder.finish(), end)))
+}

@@ -1,0 +1,154 @@
+//! Input: names of GPU targets and how to link. Output: real HIP libraries and programs, made by clang 19 without ROCm and
+//! without a GPU, and a runtime for them that says what every registration reached.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// The compiler; Debian's package `clang-19`.
+pub const CLANG: &str = "clang++-19";
+
+/// A folder with the sources, the runtime and whatever is built in it.
+pub struct Gpu {
+    folder: TempDir,
+}
+
+/// A translation unit and the targets it is compiled for.
+#[derive(Debug, Clone, Copy)]
+pub struct Unit<'a> {
+    /// `first` or `second`: the name of a source in `crates/testing/gpu`.
+    pub source: &'a str,
+    /// Targets, such as `gfx90a:xnack+`.
+    pub targets: &'a [&'a str],
+}
+
+/// How a fixture is compiled and linked.
+#[derive(Debug, Clone, Copy)]
+pub struct Link<'a> {
+    /// File name of the result.
+    pub name: &'a str,
+    /// The units with device code.
+    pub units: &'a [Unit<'a>],
+    /// More options for compiling, such as `--offload-compress` or `-fgpu-rdc`.
+    pub compile: &'a [&'a str],
+    /// More options for linking, such as `-fuse-ld=lld-19`; `-shared` makes a library, without it there is a program.
+    pub link: &'a [&'a str],
+}
+
+const SOURCES: [(&str, &str); 7] = [
+    ("hip/hip_runtime.h", include_str!("../gpu/hip/hip_runtime.h")),
+    ("runtime.c", include_str!("../gpu/runtime.c")),
+    ("first.hip", include_str!("../gpu/first.hip")),
+    ("second.hip", include_str!("../gpu/second.hip")),
+    ("alone.cpp", include_str!("../gpu/alone.cpp")),
+    ("load.c", include_str!("../gpu/load.c")),
+    ("main.cpp", include_str!("../gpu/main.cpp")),
+];
+
+impl Gpu {
+    /// A new folder with the runtime, `libamdhip64.so.7`, and the program that loads libraries.
+    ///
+    /// # Panics
+    /// Says which tool is missing.
+    pub fn new() -> Self {
+        let gpu =
+            Self { folder: tempfile::tempdir().expect("the system's directory for temporary files takes one more") };
+        fs_err::create_dir(gpu.path("hip")).expect("the folder is new");
+        for (name, text) in SOURCES {
+            fs_err::write(gpu.path(name), text).expect("the folder can be written");
+        }
+        gpu.run("gcc", &["-shared", "-fPIC", "-Wl,-soname,libamdhip64.so.7", "-o", "libamdhip64.so.7", "runtime.c"]);
+        gpu.run("gcc", &["-o", "load", "load.c", "-ldl"]);
+        gpu
+    }
+
+    /// A path in the folder.
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Compiles and links; the path of the result.
+    ///
+    /// # Panics
+    /// With what the compiler says.
+    pub fn build(&self, link: &Link<'_>) -> PathBuf {
+        let is_library = link.link.contains(&"-shared");
+        let is_separate = link.compile.contains(&"-fgpu-rdc");
+        let mut objects = Vec::new();
+        let mut all_targets: Vec<String> = Vec::new();
+        for unit in link.units {
+            let object = format!("{}-{}.o", link.name, unit.source);
+            let source = format!("{}.hip", unit.source);
+            let targets: Vec<String> = unit.targets.iter().map(|target| format!("--offload-arch={target}")).collect();
+            let mut arguments = vec!["-x", "hip", "-nogpulib", "-nogpuinc", "-I", ".", "-O1", "-fPIC", "-g", "-c"];
+            arguments.extend(link.compile);
+            arguments.extend(targets.iter().map(String::as_str));
+            arguments.extend([source.as_str(), "-o", object.as_str()]);
+            self.run(CLANG, &arguments);
+            objects.push(object);
+            all_targets.extend(targets);
+        }
+        if link.units.iter().all(|unit| unit.source != "second") {
+            objects.push("alone.cpp".to_owned());
+        }
+        if !is_library {
+            objects.push("main.cpp".to_owned());
+        }
+        all_targets.sort();
+        all_targets.dedup();
+        let mut arguments: Vec<&str> = link.link.to_vec();
+        if is_separate {
+            arguments.extend(["-fgpu-rdc", "--hip-link", "-no-hip-rt"]);
+            arguments.extend(all_targets.iter().map(String::as_str));
+        }
+        if is_library {
+            arguments.push("-fPIC");
+        }
+        arguments.extend(objects.iter().map(String::as_str));
+        arguments.extend(["libamdhip64.so.7", "-o", link.name]);
+        self.run(CLANG, &arguments);
+        self.path(link.name)
+    }
+
+    /// Loads a library, or runs a program, and calls its function; what it said.
+    ///
+    /// # Errors
+    /// What it said when it did not load or gave a wrong result.
+    pub fn load(&self, file: &Path, is_library: bool) -> Result<String, String> {
+        let mut command = if is_library { Command::new(self.path("load")) } else { Command::new(file) };
+        if is_library {
+            command.arg(file);
+        }
+        command.env("LD_LIBRARY_PATH", self.folder.path());
+        let mut output = command.output();
+        // A process that another thread just forked may still hold the file open for writing.
+        while output.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::ExecutableFileBusy) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            output = command.output();
+        }
+        let output = output.map_err(|error| format!("{}: {error}", file.display()))?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (said, complained) = (text(&output.stdout), text(&output.stderr));
+        if output.status.success() { Ok(said) } else { Err(format!("{}\n{said}{complained}", output.status)) }
+    }
+
+    /// Runs a tool in the folder.
+    ///
+    /// # Panics
+    /// When it is missing or fails.
+    pub fn run(&self, program: &str, arguments: &[&str]) -> String {
+        let output = Command::new(program).args(arguments).env("LC_ALL", "C").current_dir(self.folder.path()).output();
+        let output = output.unwrap_or_else(|error| panic!("`{program}` is needed for this test: {error}"));
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (said, complained) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{program} {arguments:?}: {said}{complained}");
+        said + &complained
+    }
+}
+
+impl Default for Gpu {
+    fn default() -> Self {
+        Self::new()
+    }
+}
