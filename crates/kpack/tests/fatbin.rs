@@ -39,7 +39,7 @@ fn page(bundles: usize) -> (Vec<u8>, Vec<u64>) {
     let (mut bytes, mut places) = (Vec::new(), Vec::new());
     for bundle in 0..bundles {
         places.push(bytes.len() as u64);
-        bytes.extend(marker(bundle).encode());
+        bytes.extend(marker(bundle).encode().unwrap());
         bytes.resize(bytes.len().next_multiple_of(8), 0);
     }
     (bytes, places)
@@ -161,7 +161,7 @@ fn survives(gpu: &Gpu, file: &Path, is_library: bool, tool: &str, arguments: &[&
 }
 
 /// Everything that is done to a file: take the code out, strip and edit, put it back.
-fn check(gpu: &Gpu, file: &Path, is_library: bool, bundles: usize, lost: Option<&str>) {
+fn check(gpu: &Gpu, file: &Path, is_library: bool, bundles: usize, lost: &[&str]) {
     let original = loads(gpu, file, is_library, Magic::Fat, "as built");
     let before = read(file).unwrap();
     assert_eq!(before.bundles.len(), bundles);
@@ -195,7 +195,7 @@ fn check(gpu: &Gpu, file: &Path, is_library: bool, bundles: usize, lost: Option<
         arguments.push(&text);
         gpu.run(tool, &arguments);
         if gpu.load(&copy, is_library).is_err() && !survives(gpu, file, is_library, tool, &arguments) {
-            assert!(lost.is_some_and(|name| name == tool), "the original does not load either after {tool}");
+            assert!(lost.contains(&tool), "the original does not load either after {tool}");
             continue;
         }
         loads(gpu, &copy, is_library, Magic::Kpacked, &what);
@@ -209,7 +209,7 @@ fn check(gpu: &Gpu, file: &Path, is_library: bool, bundles: usize, lost: Option<
         let said = loads(gpu, &back, is_library, Magic::Fat, &format!("{what}, then an edit, then put back"));
         assert_eq!(order(&said), order(&original));
         assert_eq!(codes(&back), codes(file), "{what}");
-        if tool == "patchelf" {
+        if tool == "patchelf" || !lost.is_empty() {
             // What patchelf 0.14 has edited does not survive GNU strip, with or without us.
             continue;
         }
@@ -238,7 +238,7 @@ fn case(compile: &[&str], link: &[&str], bundles: usize) {
     let gpu = Gpu::new();
     let is_library = link.contains(&"-shared");
     let file = gpu.build(&Link { compile, link, ..LIBRARY });
-    check(&gpu, &file, is_library, bundles, None);
+    check(&gpu, &file, is_library, bundles, &[]);
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn a_stripped_library() {
     let gpu = Gpu::new();
     let file = gpu.build(&LIBRARY);
     gpu.run("strip", &["libfat.so"]);
-    check(&gpu, &file, true, 2, None);
+    check(&gpu, &file, true, 2, &[]);
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn a_library_that_patchelf_has_edited() {
         gpu.run("patchelf", &["--force-rpath", "--set-rpath", path, "libfat.so"]);
         gpu.run("patchelf", &["--add-needed", "libm.so.6", "libfat.so"]);
     }
-    check(&gpu, &file, true, 2, Some("strip"));
+    check(&gpu, &file, true, 2, &["strip", "objcopy"]);
 }
 
 #[test]
@@ -340,5 +340,5 @@ fn without_section_headers_there_is_nothing_to_find() {
     let gpu = Gpu::new();
     let file = gpu.build(&LIBRARY);
     gpu.run("llvm-strip-19", &["--strip-sections", "libfat.so"]);
-    assert_eq!(read(&file), None);
+    assert_eq!(read(&file), &[]);
 }
