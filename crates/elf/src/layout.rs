@@ -18,6 +18,8 @@ pub(crate) const HEADER_SIZE: u64 = size_of::<ProgramHeader64<LittleEndian>>() a
 pub(crate) const ALIGN: u64 = 16;
 /// Entries left free in a dynamic section that moves, and headers in a table that moves, for the next edit.
 pub(crate) const SPARE: u64 = 4;
+/// Blocks of so many bytes together are small.
+const SMALL: u64 = 2048;
 /// The largest hole left in a file for a table that has to be at the same offset as its address.
 const HOLE_LIMIT: u64 = 4 << 30;
 
@@ -79,17 +81,12 @@ impl<'a> Layout<'a> {
     }
 
     pub(crate) fn new_segment(&mut self, last: usize) -> Result<(usize, Cursor), Error> {
-        let table = self.old.program_header_offset;
         let old_count = self.old.segments.len() as u64;
         let used = self.old.segments.iter().filter(|segment| segment.kind != elf::PT_NULL.0).count() as u64;
         if used + 1 >= u64::from(elf::PN_XNUM) {
             return Err(Error::malformed("program header table", "it is full"));
         }
-        let blocks = if used < old_count {
-            Some(Vec::new())
-        } else {
-            room::make(&self.old, self.source, table + old_count * HEADER_SIZE, table + (old_count + 1) * HEADER_SIZE)?
-        };
+        let blocks = if used < old_count { Some(Vec::new()) } else { room_for_headers(&self.old, self.source)? };
         let floor = self.image.segments[last].memory_end().next_multiple_of(PAGE);
         let offset = self.size.next_multiple_of(ALIGN);
         let mut cursor = Cursor { offset, address: floor + offset % PAGE };
@@ -235,6 +232,19 @@ impl<'a> Layout<'a> {
             entry.value = self.translate_address(entry.value);
         }
     }
+}
+
+/// The blocks that have to move for one more header, and for a few more if those blocks are small: patchelf finds no room
+/// behind the table, and writes over what is there, once the first section is elsewhere.
+pub(crate) fn room_for_headers(image: &Image, source: Source<'_>) -> Result<Option<Vec<Block>>, Error> {
+    let start = image.program_header_offset.saturating_add(image.segments.len() as u64 * HEADER_SIZE);
+    for headers in (2..=1 + SPARE).rev() {
+        let blocks = room::make(image, source, start, start.saturating_add(headers * HEADER_SIZE))?;
+        if let Some(blocks) = blocks.filter(|blocks| blocks.iter().map(|block| block.length).sum::<u64>() <= SMALL) {
+            return Ok(Some(blocks));
+        }
+    }
+    room::make(image, source, start, start.saturating_add(HEADER_SIZE))
 }
 
 pub(crate) fn contains(start: u64, length: u64, position: u64) -> bool {

@@ -10,8 +10,8 @@ use std::ops::Range;
 use object::elf;
 
 use crate::image::{Image, Segment, Source};
-use crate::layout::{ALIGN, Cursor, HEADER_SIZE, Layout, PAGE};
-use crate::room::{self, Block};
+use crate::layout::{ALIGN, Cursor, HEADER_SIZE, Layout, PAGE, room_for_headers};
+use crate::room::Block;
 use crate::{Error, Patch};
 
 /// A free program header.
@@ -37,9 +37,7 @@ pub(crate) fn make(image: &Image, source: Source<'_>, size: u64, free: Range<u64
     if count + 1 >= u64::from(elf::PN_XNUM) {
         return Ok(None);
     }
-    let table = image.program_header_offset;
-    let end = table.saturating_add(count * HEADER_SIZE);
-    let blocks = room::make(image, source, end, end.saturating_add(HEADER_SIZE))?;
+    let blocks = room_for_headers(image, source)?;
     for place in places(image, source, size, &free)? {
         let Some(patch) = with(image, source, size, blocks.as_deref(), &place)? else { continue };
         let taken = if free.contains(&place.bytes.start) { patch.1.max(free.start) } else { free.start };

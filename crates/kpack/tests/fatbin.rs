@@ -336,6 +336,15 @@ fn a_library_that_patchelf_has_edited() {
 }
 
 #[test]
+fn a_library_that_was_edited_before() {
+    let gpu = Gpu::new();
+    let file = gpu.build(&LIBRARY);
+    let path = elf::SearchPath::Set(vec!["$ORIGIN/of/the/first/edit".to_owned()]);
+    elf::edit_file(&file, &elf::Edit { search_path: Some(path), ..elf::Edit::default() }).unwrap();
+    check(&gpu, &file, true, 2, &[]);
+}
+
+#[test]
 fn without_section_headers_there_is_nothing_to_find() {
     let gpu = Gpu::new();
     let file = gpu.build(&LIBRARY);
