@@ -1,5 +1,5 @@
-//! Reads arbitrary bytes as a kpack archive, whole or as the table of contents of one, reads its code objects, and writes
-//! them again: never a panic, never another content. See elf_edit.rs for how to run it.
+//! Reads arbitrary bytes as a kpack archive, whole or as its table of contents or a part of that, reads its code objects,
+//! and writes them again: never a panic, never another content. See elf_edit.rs for how to run it.
 #![no_main]
 
 use std::io::Cursor;
@@ -7,9 +7,17 @@ use std::io::Cursor;
 use kpack::{Archive, ArchiveWriter};
 use libfuzzer_sys::fuzz_target;
 
-/// A header, three frames, and the bytes as the table; or the bytes as they are.
+/// The table up to its code objects, and of a compressed archive's up to the list of targets.
+const TABLE: &[u8] = b"\x87\xaagroup_name\xa1g\xafgfx_arch_family\xa1f\xb2compression_scheme\xafzstd-per-kernel\
+    \xabzstd_offset\x40\xa9zstd_size\xcc";
+const CODE_OBJECTS: &[u8] = b"\xaagfx_arches\x92\xa6gfx906\xadgfx90a:xnack+\xa3toc";
+const LISTED: &[u8] = b"\x86\xaagroup_name\xa1g\xafgfx_arch_family\xa1f\xb2compression_scheme\xa4none\
+    \xaagfx_arches\x92\xa6gfx906\xadgfx90a:xnack+\xa5blobs\x92\x82\xa6offset\x40\xa4size\x04\x82\xa6offset\x44\xa4size\x08\
+    \xa3toc";
+
+/// A header, three frames, and the bytes as the table or its end; or the bytes as they are.
 fn archive(mode: u8, rest: &[u8]) -> Vec<u8> {
-    if mode & 1 == 0 {
+    if mode % 5 == 0 {
         return rest.to_vec();
     }
     let mut blobs = 3_u32.to_le_bytes().to_vec();
@@ -22,7 +30,13 @@ fn archive(mode: u8, rest: &[u8]) -> Vec<u8> {
     bytes.extend(1_u32.to_le_bytes());
     bytes.extend((64 + blobs.len() as u64).to_le_bytes());
     bytes.resize(64, 0);
-    bytes.extend(blobs);
+    bytes.extend(&blobs);
+    match mode % 5 {
+        1 => {}
+        2 => bytes.extend(LISTED),
+        3 => bytes.extend([TABLE, &[blobs.len() as u8]].concat()),
+        _ => bytes.extend([TABLE, &[blobs.len() as u8], CODE_OBJECTS].concat()),
+    }
     bytes.extend(rest);
     bytes
 }
