@@ -263,6 +263,16 @@ impl Catalog {
         Ok(catalog)
     }
 
+    /// Reads these artifacts, directories and archives; archives as [`Catalog::open`] does.
+    ///
+    /// # Errors
+    /// As [`Catalog::open`], and for a path that is no artifact or a name that is given twice.
+    pub fn read(paths: &[PathBuf], scratch: &Path, reporter: &dyn Reporter) -> Result<Self, Error> {
+        let places = crate::flatten::places(paths)?;
+        let artifacts = read_places(&places, scratch, reporter).into_iter().collect::<Result<_, _>>()?;
+        Ok(Self { artifacts, ignored: Vec::new() })
+    }
+
     /// The artifact of that name.
     pub fn get(&self, name: &str, component: &str, target_family: &str) -> Option<&Artifact> {
         let matches = |artifact: &&Artifact| {

@@ -109,7 +109,7 @@ pub fn flatten(
 }
 
 /// The inputs by artifact name.
-fn places(inputs: &[PathBuf]) -> Result<Vec<(ArtifactName, Place)>, Error> {
+pub(crate) fn places(inputs: &[PathBuf]) -> Result<Vec<(ArtifactName, Place)>, Error> {
     let mut places: BTreeMap<ArtifactName, Place> = BTreeMap::new();
     for path in inputs {
         let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

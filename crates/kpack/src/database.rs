@@ -3,7 +3,7 @@
 //!
 //! The rules are data (`data/kernel-databases.toml`): a new library or target is a line there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -96,6 +96,11 @@ impl Databases {
             })
         });
         Ok(Self { rules: rules.collect::<Result<_, Error>>()? })
+    }
+
+    /// The names of the libraries that have rules, sorted.
+    pub fn names(&self) -> BTreeSet<&str> {
+        self.rules.iter().map(|rule| rule.database.as_str()).collect()
     }
 
     /// What the file at `path` (relative, with `/`) is to a kernel database; `None` when it belongs to none.

@@ -75,6 +75,38 @@ pub enum Error {
         /// The target.
         target: String,
     },
+    /// Artifacts could not be read.
+    #[error(transparent)]
+    Artifact(#[from] artifact::Error),
+    /// The output cannot be made.
+    #[error(transparent)]
+    Output(#[from] artifact::staging::Error),
+    /// A kernel database without rules.
+    #[error("there are no rules for a kernel database `{name}`")]
+    UnknownDatabase {
+        /// As asked for.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// The set's HIP runtime would load the host files and find no kernels.
+    #[error("`{}` cannot read .kpack archives: there is no librocm_kpack in the set", runtime.display())]
+    RuntimeWithoutArchives {
+        /// The HIP runtime.
+        runtime: PathBuf,
+    },
+    /// Two artifacts of the input would become one with the same file twice.
+    #[error("`{path}` of the artifact `{artifact}` would come from {first} and from {second}")]
+    SamePath {
+        /// The artifact that would be written.
+        artifact: String,
+        /// The path in it.
+        path: String,
+        /// Who brings it, in backticks.
+        first: String,
+        /// Who else.
+        second: String,
+    },
     /// None of the wanted targets is in the input.
     #[error("there is no GPU code for {wanted}: the input has code for {found}")]
     NothingSelected {
@@ -89,6 +121,15 @@ impl Hint for Error {
     fn hint(&self) -> Option<String> {
         match self {
             Self::GpuCode { source, .. } | Self::WriteArchive { source, .. } => source.hint(),
+            Self::Artifact(error) => error.hint(),
+            Self::Output(error) => error.hint(),
+            Self::UnknownDatabase { known, .. } => Some(format!("known are {known}")),
+            Self::RuntimeWithoutArchives { .. } => {
+                Some("add the artifact `core-kpack`, or split all the same with `--force`".to_owned())
+            }
+            Self::SamePath { .. } => {
+                Some("split builds for different GPU families one by one, then put them together".to_owned())
+            }
             Self::NothingSelected { .. } => Some("`rocwheel kernels` shows what is in a file".to_owned()),
             _ => None,
         }
@@ -97,6 +138,9 @@ impl Hint for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Interrupted => Exit::Interrupted,
+            Self::Artifact(error) => error.exit(),
+            Self::Output(error) => error.exit(),
+            Self::UnknownDatabase { .. } => Exit::Usage,
             _ => Exit::Failed,
         }
     }

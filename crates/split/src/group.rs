@@ -117,6 +117,11 @@ pub fn group(name: &str, bundles: &[BTreeSet<String>]) -> (Vec<TargetSet>, Vec<u
     (sets.collect(), assigned)
 }
 
+/// Whether a path is that of an archive.
+pub(crate) fn is_archive(path: &str) -> bool {
+    path.rsplit_once('.').is_some_and(|(_, extension)| extension == "kpack")
+}
+
 /// Refuses what cannot stand in a file name: names come from the input, and `../` is a name too.
 ///
 /// # Errors

@@ -1,12 +1,18 @@
 //! Input: artifacts, wheels or files with GPU code. Output: the same without it, and `.kpack` archives that hold it,
 //! by GPU target; and the proof that the runtime finds there what it found before.
 //!
-//! [`plan`] decides from entry tables alone.
+//! [`plan`] decides from entry tables alone, [`execute`] walks the plan, [`verify`] reads the result afresh.
 
+mod code;
+mod engine;
 mod error;
 pub mod group;
 mod plan;
+pub mod tree;
+pub mod verify;
 
+pub use engine::{Done, Host, HostContent, Packing, WrittenArchive, execute};
 pub use error::Error;
 pub use group::{Selection, TargetNames, TargetSet};
 pub use plan::{LeftAlone, Options, Plan, PlannedArchive, PlannedBinary, PlannedBundle, Reason, Unit, plan};
+pub use verify::verify;

@@ -229,6 +229,21 @@ fn bundle_targets(key: &str, index: usize, bundle: &kpack::Bundle) -> Result<BTr
 /// # Errors
 /// Malformed GPU code, two units with one key, or a selection that takes nothing of what is there.
 pub fn plan(units: &[Unit], options: &Options, reporter: &dyn Reporter) -> Result<Plan, Error> {
+    let plan = plan_any(units, options, reporter)?;
+    if plan.archives.is_empty() && !plan.targets.is_empty() {
+        return Err(nothing_selected(&options.selection, &plan.targets));
+    }
+    Ok(plan)
+}
+
+/// What is wrong with a selection that takes none of the targets that were found.
+pub(crate) fn nothing_selected(selection: &Selection, found: &[String]) -> Error {
+    let wanted = selection.targets().unwrap_or_default().join(", ");
+    Error::NothingSelected { wanted, found: found.join(", ") }
+}
+
+/// As [`plan`]; a selection may take nothing.
+pub(crate) fn plan_any(units: &[Unit], options: &Options, reporter: &dyn Reporter) -> Result<Plan, Error> {
     let mut order: Vec<usize> = (0..units.len()).collect();
     order.sort_by(|left, right| units[*left].key.cmp(&units[*right].key));
     if let Some(pair) = order.windows(2).find(|pair| units[pair[0]].key == units[pair[1]].key) {
@@ -274,10 +289,6 @@ pub fn plan(units: &[Unit], options: &Options, reporter: &dyn Reporter) -> Resul
     targets::sort(&mut plan.targets);
     plan.sets = sets;
     plan.archives = archives(&plan, options.names);
-    if plan.archives.is_empty() && !plan.targets.is_empty() {
-        let wanted = options.selection.targets().unwrap_or_default().join(", ");
-        return Err(Error::NothingSelected { wanted, found: plan.targets.join(", ") });
-    }
     Ok(plan)
 }
 

@@ -10,6 +10,7 @@ mod completions;
 mod man;
 pub(crate) mod package;
 pub(crate) mod rocm_version;
+pub(crate) mod split;
 
 use report::Exit;
 
@@ -48,6 +49,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
         Command::Artifact(ArtifactCommand::Archive(arguments)) => run!(artifact_archive, arguments),
         Command::Artifact(ArtifactCommand::Flatten(arguments)) => run!(artifact_flatten, arguments),
         Command::Artifact(ArtifactCommand::Verify(arguments)) => run!(artifact_verify, arguments),
+        Command::Split(arguments) => run!(split, *arguments),
         Command::Package(arguments) => run!(package, *arguments),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),
         Command::Completions { shell } => {

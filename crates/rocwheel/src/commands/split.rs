@@ -1,0 +1,375 @@
+//! `rocwheel split`: artifacts with GPU code in; the same without it, and the code of each GPU target apart, out.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use artifact::{Catalog, TargetTable};
+use clap::{Args, ValueEnum};
+use comfy_table::CellAlignment::{Left, Right};
+use kpack::archive::Scheme;
+use report::Exit;
+use serde::Serialize;
+use split::tree::{self, DatabaseChoice, Outcome, Request, TreePlan, Unsupported, Verification};
+use split::verify::{Checks, Holdings, Report};
+use split::{Packing, Selection, TargetNames};
+use tempfile::TempDir;
+
+use crate::commands::Mode;
+use crate::commands::artifact_inputs::{self, Forms};
+use crate::environment;
+use crate::failure::Usage;
+use crate::printer::{self, Column, Format, Printer};
+
+const ARTIFACTS: [Column; 3] = [("Artifact", Left), ("Files", Right), ("Size", Right)];
+const CHECKED: [Column; 6] = [
+    ("Checked", Left),
+    ("Wrappers", Right),
+    ("Bundles", Right),
+    ("Code objects", Right),
+    ("Size", Right),
+    ("Differences", Right),
+];
+/// As many differences are printed as a person reads.
+const SHOWN: usize = 20;
+
+/// Take GPU code out of artifacts: a part for all GPUs, and one for each GPU target
+///
+/// Libraries keep their host code; their GPU code goes into .kpack archives that the HIP runtime reads, and kernel
+/// databases go along. The result is checked against the input, code object by code object, before it takes the place
+/// of the output. `--verify-only` does that for two directories, two files or two sets of artifacts.
+#[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(crate) struct Arguments {
+    /// Artifacts (directories or archives), or directories that hold artifacts
+    #[arg(value_name = "PATH", required_unless_present = "verify_only")]
+    inputs: Vec<PathBuf>,
+    /// Directory to write to: missing, empty, or made by this command
+    #[arg(short, long, value_name = "DIR", required_unless_present_any = ["verify_only", "dry_run"])]
+    output: Option<PathBuf>,
+    /// Keep only the code for these targets or families [default: all]
+    #[arg(long, value_name = "LIST")]
+    targets: Option<String>,
+    /// Take only these kernel databases apart: rocblas, miopen, … or none [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    split_databases: Option<Vec<String>>,
+    /// How code objects are stored in archives
+    #[arg(long, value_name = "KIND", default_value = "zstd")]
+    compression: CompressionArgument,
+    /// Level of zstd: 1 is quick, 19 is small
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=22))]
+    level: i32,
+    /// Name archives after the whole target, as existing tools do: `…_gfx90a:xnack+.kpack`
+    #[arg(long)]
+    verbatim_names: bool,
+    /// Split a set whose HIP runtime cannot read archives
+    #[arg(long)]
+    force: bool,
+    /// Check the result before it takes the place of the output; this is the default
+    #[arg(long, overrides_with = "no_verify")]
+    verify: bool,
+    /// Do not check the result
+    #[arg(long, overrides_with = "verify")]
+    no_verify: bool,
+    /// Split nothing: check that AFTER has all GPU code of BEFORE, and nothing else has changed
+    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], conflicts_with_all = ["inputs", "output", "dry_run"])]
+    verify_only: Option<Vec<PathBuf>>,
+    /// Print the plan and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Directory to unpack archives in [default: beside the output, or the system's directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum CompressionArgument {
+    /// Store
+    None,
+    /// A zstd frame for each code object
+    Zstd,
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    work: Work,
+    request: Request,
+    scratch: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+enum Work {
+    Split { inputs: Vec<PathBuf>, output: Option<PathBuf>, mode: Mode },
+    Verify { before: PathBuf, after: PathBuf },
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = anyhow::Error;
+
+    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+        let databases = match arguments.split_databases {
+            None => DatabaseChoice::All,
+            Some(names) => DatabaseChoice::only(names.into_iter().filter(|name| name != "none"))?,
+        };
+        let scheme = match arguments.compression {
+            CompressionArgument::None => Scheme::None,
+            CompressionArgument::Zstd => Scheme::ZstdPerKernel,
+        };
+        let selection = match &arguments.targets {
+            Some(list) => Selection::only(selected(list)?),
+            None => Selection::ALL,
+        };
+        let request = Request {
+            selection,
+            databases,
+            names: if arguments.verbatim_names { TargetNames::Verbatim } else { TargetNames::Base },
+            packing: Packing { scheme, level: arguments.level },
+            unsupported: if arguments.force { Unsupported::Allow } else { Unsupported::Refuse },
+            verification: if arguments.no_verify { Verification::Skip } else { Verification::Verify },
+        };
+        let work = match arguments.verify_only.as_deref() {
+            Some([before, after]) => Work::Verify { before: before.clone(), after: after.clone() },
+            _ => Work::Split { inputs: arguments.inputs, output: arguments.output, mode: Mode::new(arguments.dry_run) },
+        };
+        Ok(Self { work, request, scratch: arguments.scratch })
+    }
+}
+
+/// The targets of a list of targets and families. Names that look like targets are taken even if no table knows them:
+/// the input may have code for them.
+fn selected(list: &str) -> anyhow::Result<Vec<String>> {
+    let unknown: Vec<String> = list
+        .split([',', ';'])
+        .map(str::trim)
+        .filter(|name| name.parse::<kpack::target::TargetId>().is_ok_and(|target| target.processor.starts_with("gfx")))
+        .filter(|name| name.bytes().skip(3).take(1).all(|byte| byte.is_ascii_digit()))
+        .filter(|name| !name.contains(char::is_uppercase))
+        .map(str::to_owned)
+        .collect();
+    let targets = TargetTable::embedded().expand_with(list, &unknown)?;
+    if targets.is_empty() {
+        return Err(Usage::new("`--targets` names no target").hint("leave it out to keep all").into());
+    }
+    Ok(targets)
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    plan: &'a TreePlan,
+    outcome: &'a Outcome,
+    seconds: f64,
+}
+
+/// Splits or checks, and prints what came of it.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    match &settings.work {
+        Work::Split { inputs, output, mode } => split(settings, (inputs, output.as_deref(), *mode), printer),
+        Work::Verify { before, after } => verify(settings, (before, after), printer),
+    }
+}
+
+fn split(
+    settings: &Settings,
+    (inputs, output, mode): (&[PathBuf], Option<&Path>, Mode),
+    printer: &Printer,
+) -> anyhow::Result<Exit> {
+    let begin = Instant::now();
+    let paths = artifact_inputs::expand(inputs, Forms::All, printer)?;
+    let scratch = scratch(settings, output.filter(|_| mode == Mode::Execute))?;
+    let catalog = Catalog::read(&paths, scratch.path(), printer.reporter())?;
+    let plan = tree::plan(&catalog, &settings.request, printer.reporter())?;
+    let (Some(output), Mode::Execute) = (output, mode) else {
+        return show_plan(&plan, printer);
+    };
+    let outcome = tree::execute(&plan, &catalog, &settings.request, output, printer.reporter())?;
+    scratch.close()?;
+    let seconds = begin.elapsed().as_secs_f64();
+    let exit = if outcome.is_good() { Exit::Done } else { Exit::Failed };
+    if printer.format() == Format::Json {
+        printer.json(&Document { plan: &plan, outcome: &outcome, seconds })?;
+        return Ok(exit);
+    }
+    show_remarks(&plan, printer);
+    if let Some(report) = &outcome.verification {
+        show_report(report, printer)?;
+    }
+    if exit == Exit::Failed {
+        printer.warn("nothing was written: the result would not be what the input is");
+        return Ok(exit);
+    }
+    let rows = outcome
+        .artifacts
+        .iter()
+        .map(|artifact| vec![artifact.name.to_string(), artifact.files.to_string(), printer::bytes(artifact.bytes)]);
+    printer.table(&ARTIFACTS, rows)?;
+    show_outcome(&plan, &outcome, seconds, printer);
+    Ok(exit)
+}
+
+/// Where archives are unpacked: beside the output, where there is room for it anyway.
+fn scratch(settings: &Settings, output: Option<&Path>) -> anyhow::Result<TempDir> {
+    if let Some(directory) = &settings.scratch {
+        return environment::scratch_below(directory);
+    }
+    let Some(output) = output else { return environment::scratch_below(&environment::scratch()) };
+    let output = std::path::absolute(output)?;
+    let parent = output.parent().unwrap_or(Path::new("/"));
+    fs_err::create_dir_all(parent)?;
+    environment::scratch_below(parent)
+}
+
+fn show_plan(plan: &TreePlan, printer: &Printer) -> anyhow::Result<Exit> {
+    if printer.format() == Format::Json {
+        printer.json(plan)?;
+        return Ok(Exit::Done);
+    }
+    for group in &plan.groups {
+        for set in group.plan.sets.iter().filter(|set| !set.targets.is_empty()) {
+            let bundles = printer::count(set.bundles, "bundle", "bundles");
+            printer.line(format!("{}: {bundles} for {}", set.name, set.targets.join(", ")))?;
+        }
+        for archive in &group.plan.archives {
+            let objects = printer::count(archive.code_objects, "code object", "code objects");
+            printer.line(format!("  {}: {objects} of {}", archive.name, printer::bytes(archive.bytes)))?;
+        }
+    }
+    let rows = plan.artifacts.iter().map(|artifact| {
+        let files = artifact.files + artifact.archives.len() as u64;
+        vec![artifact.name.to_string(), files.to_string(), printer::bytes(artifact.bytes)]
+    });
+    printer.table(&ARTIFACTS, rows)?;
+    show_remarks(plan, printer);
+    let (code_objects, bytes) = code(plan);
+    let archives = plan.groups.iter().map(|group| group.plan.archives.len() as u64).sum();
+    printer.note(format!(
+        "would write {} and move {} of {} into {}",
+        printer::count(plan.artifacts.len() as u64, "artifact", "artifacts"),
+        printer::count(code_objects, "code object", "code objects"),
+        printer::bytes(bytes),
+        printer::count(archives, "archive", "archives")
+    ));
+    Ok(Exit::Done)
+}
+
+fn code(plan: &TreePlan) -> (u64, u64) {
+    let codes = plan.groups.iter().map(|group| group.plan.code());
+    codes.fold((0, 0), |sum, code| (sum.0 + code.0, sum.1 + code.1))
+}
+
+/// What stays as it is, and what is left out.
+fn show_remarks(plan: &TreePlan, printer: &Printer) {
+    for left in plan.groups.iter().flat_map(|group| &group.plan.left_alone) {
+        printer.note(format!("`{}` stays as it is: {}", left.key, left.reason));
+    }
+    for note in &plan.notes {
+        printer.note(note);
+    }
+    for dropped in &plan.dropped {
+        printer.detail(format!("left out `{dropped}`, which is for another target"));
+    }
+    if !plan.dropped.is_empty() {
+        let files = printer::count(plan.dropped.len() as u64, "file", "files");
+        printer.note(format!("left out {files} of kernel databases for other targets"));
+    }
+    if plan.groups.iter().all(|group| group.sources.is_empty()) {
+        printer.note("there is no GPU code to take out: the artifacts stay as they are");
+    }
+}
+
+fn show_outcome(plan: &TreePlan, outcome: &Outcome, seconds: f64, printer: &Printer) {
+    for grown in &outcome.grown {
+        let more = grown.after - grown.before;
+        printer.warn(format!(
+            "the GPU code of `{}` takes {} more in archives: {} instead of {}. It was compressed for all targets \
+             together, and archives hold each code object by itself; a higher `--level` may help",
+            grown.group,
+            printer::bytes(more),
+            printer::bytes(grown.after),
+            printer::bytes(grown.before)
+        ));
+    }
+    let (code_objects, bytes) = code(plan);
+    printer.note(format!(
+        "moved {} of {} from {} in libraries to {} in archives, in {seconds:.1} s",
+        printer::count(code_objects, "code object", "code objects"),
+        printer::bytes(bytes),
+        printer::bytes(outcome.section_bytes),
+        printer::bytes(outcome.archive_bytes)
+    ));
+}
+
+fn verify(settings: &Settings, (before, after): (&Path, &Path), printer: &Printer) -> anyhow::Result<Exit> {
+    let selection = &settings.request.selection;
+    let reporter = printer.reporter();
+    let report = if before.is_file() && after.is_file() {
+        let (before, after) = tree::views_of_files(before, after)?;
+        split::verify(&before, &after, &Checks { selection, archives: Holdings::Shared }, reporter)?
+    } else if is_artifacts(before) {
+        let scratch = scratch(settings, None)?;
+        let read = |path: &Path| -> anyhow::Result<Catalog> {
+            let paths = artifact_inputs::expand(&[path.to_owned()], Forms::All, printer)?;
+            Ok(Catalog::read(&paths, scratch.path(), reporter)?)
+        };
+        tree::verify_catalogs(&read(before)?, &read(after)?, selection, reporter)?
+    } else {
+        let (before, after) = (tree::view_of_directory(before)?, tree::view_of_directory(after)?);
+        split::verify(&before, &after, &Checks { selection, ..Checks::default() }, reporter)?
+    };
+    if printer.format() == Format::Json {
+        printer.json(&report)?;
+    } else {
+        show_report(&report, printer)?;
+    }
+    Ok(if report.is_clean() { Exit::Done } else { Exit::Failed })
+}
+
+/// Whether a path is an artifact or holds some.
+fn is_artifacts(path: &Path) -> bool {
+    let is_artifact = |path: &Path| {
+        path.join("artifact_manifest.txt").exists() || (path.is_file() && artifact_inputs::name_of(path).is_some())
+    };
+    is_artifact(path)
+        || fs_err::read_dir(path).is_ok_and(|entries| entries.flatten().any(|entry| is_artifact(&entry.path())))
+}
+
+/// The table, then the differences, then one line.
+fn show_report(report: &Report, printer: &Printer) -> anyhow::Result<()> {
+    let rows = report.binaries.iter().map(|binary| {
+        let numbers = [binary.wrappers, binary.bundles, binary.code_objects].map(|number| number.to_string());
+        let differences = match binary.left_alone {
+            Some(_) => "left alone".to_owned(),
+            None => binary.differences.to_string(),
+        };
+        let mut row = vec![binary.path.clone()];
+        row.extend(numbers);
+        row.extend([printer::bytes(binary.bytes), differences]);
+        row
+    });
+    if !report.binaries.is_empty() {
+        printer.table(&CHECKED, rows)?;
+    }
+    for difference in report.differences.iter().take(SHOWN) {
+        printer.line(format!("difference: {difference}"))?;
+    }
+    if report.differences.len() > SHOWN {
+        printer.line(format!("… and {} more, which `--json` lists", report.differences.len() - SHOWN))?;
+    }
+    for note in report.notes.iter().take(SHOWN) {
+        printer.warn(note.to_string());
+    }
+    let (code_objects, bytes) = report.code();
+    printer.note(format!(
+        "checked {} of {} in {}, {} and {}: {}",
+        printer::count(code_objects, "code object", "code objects"),
+        printer::bytes(bytes),
+        printer::count(report.binaries.len() as u64, "library or program", "libraries and programs"),
+        printer::count(report.archives, "archive", "archives"),
+        printer::count(report.others, "other file", "other files"),
+        match report.differences.len() {
+            0 => "nothing is different".to_owned(),
+            some => printer::count(some as u64, "difference", "differences"),
+        }
+    ));
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! Input: a bundle of a file. Output: its code objects, in memory one at a time, in pieces that threads share.
+
+use std::ops::Range;
+
+use kpack::{Bundle, Entry};
+use positioned_io::ReadAt;
+
+use crate::error::Error;
+
+/// Raw bytes of code objects in one piece of work, unless a single code object is larger.
+const WORK: u64 = 8 << 20;
+
+/// A part of a bundle that one thread works on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// A compressed bundle can only be read from its start.
+    Whole,
+    /// These entries of a plain bundle.
+    Entries(Range<usize>),
+}
+
+/// Cuts a bundle into pieces. `wanted` says which entries count.
+pub(crate) fn pieces(bundle: &Bundle, wanted: impl Fn(&Entry) -> bool) -> Vec<Piece> {
+    if !bundle.entries.iter().any(&wanted) {
+        return Vec::new();
+    }
+    if bundle.compression.is_some() {
+        return vec![Piece::Whole];
+    }
+    let (mut pieces, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (index, entry) in bundle.entries.iter().enumerate().filter(|(_, entry)| wanted(entry)) {
+        if bytes > 0 && bytes + entry.size > WORK {
+            pieces.push(Piece::Entries(start..index));
+            (start, bytes) = (index, 0);
+        }
+        bytes += entry.size;
+    }
+    pieces.push(Piece::Entries(start..bundle.entries.len()));
+    pieces
+}
+
+/// Calls `each` for the wanted entries of a piece, with their bytes. `section` is the fat binary section of the file
+/// called `key`.
+pub(crate) fn visit(
+    key: &str,
+    reader: &dyn ReadAt,
+    section: &Range<u64>,
+    (bundle, piece): (&Bundle, &Piece),
+    wanted: impl Fn(&Entry) -> bool,
+    mut each: impl FnMut(&Entry, &[u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    match piece {
+        Piece::Whole => {
+            let visited = bundle.visit(reader, section.clone(), |entry, code| {
+                if wanted(entry) { each(entry, code).map_err(Visited::Ours) } else { Ok(()) }
+            });
+            visited.map_err(|error| match error {
+                Visited::Ours(error) => error,
+                Visited::GpuCode(source) => Error::GpuCode { key: key.to_owned(), source },
+            })
+        }
+        Piece::Entries(range) => {
+            let mut code = Vec::new();
+            for entry in bundle.entries[range.clone()].iter().filter(|entry| wanted(entry)) {
+                code.resize(entry.size as usize, 0);
+                let read = reader.read_exact_at(section.start + bundle.offset + entry.offset, &mut code);
+                read.map_err(|source| Error::Read { key: key.to_owned(), source })?;
+                each(entry, &code)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Who failed: reading a bundle, or what was done with its bytes.
+enum Visited {
+    Ours(Error),
+    GpuCode(kpack::Error),
+}
+
+impl From<kpack::Error> for Visited {
+    fn from(error: kpack::Error) -> Self {
+        Self::GpuCode(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bundle(sizes: &[u64]) -> Bundle {
+        let entry = |size: &u64| Entry { id: "x".into(), offset: 0, size: *size };
+        Bundle { offset: 0, length: 0, compression: None, entries: sizes.iter().map(entry).collect() }
+    }
+
+    #[test]
+    fn every_wanted_entry_is_in_one_piece() {
+        let wanted = |entry: &Entry| entry.size > 0;
+        assert_eq!(pieces(&bundle(&[0, 0]), wanted), []);
+        assert_eq!(pieces(&bundle(&[0, 5, 6]), wanted), [Piece::Entries(0..3)]);
+        let big = WORK + 1;
+        let cut = pieces(&bundle(&[0, big, 0, big, 1, WORK, 1]), wanted);
+        assert_eq!(cut, [0..3, 3..4, 4..5, 5..6, 6..7].map(Piece::Entries));
+    }
+}

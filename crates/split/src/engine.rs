@@ -1,0 +1,260 @@
+//! Input: a [`Plan`] and the files it was made of. Output: the archives, written, and for every host file the patch
+//! that takes its GPU code out.
+//!
+//! Code objects are in memory one at a time for each thread; what waits for its turn to be written is compressed.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufWriter};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fs_err::File;
+use kpack::archive::{ArchiveWriter, Blob, Scheme};
+use kpack::fatbin::{FatBinary, Magic, NewWrapper, Replacement};
+use kpack::marker::Marker;
+use report::{Reporter, Unit as Counted};
+use serde::Serialize;
+use wheel::Content;
+
+use crate::code::{self, Piece};
+use crate::error::Error;
+use crate::plan::{Plan, PlannedArchive, PlannedBinary, Unit, is_kept};
+
+/// Markers start on multiples of this, in bytes.
+const MARKER_ALIGNMENT: usize = 16;
+
+/// How code objects are stored in archives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packing {
+    /// Compressed or not.
+    pub scheme: Scheme,
+    /// The level of zstd; has no meaning for [`Scheme::None`].
+    pub level: i32,
+}
+
+impl Default for Packing {
+    /// zstd at the level that existing tools use.
+    fn default() -> Self {
+        Self { scheme: Scheme::ZstdPerKernel, level: 3 }
+    }
+}
+
+/// What [`execute`] made.
+#[derive(Debug)]
+pub struct Done {
+    /// For each binary of the plan, in its order.
+    pub hosts: Vec<Host>,
+    /// For each archive of the plan, in its order.
+    pub archives: Vec<WrittenArchive>,
+}
+
+/// A host file without its GPU code.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// The file's path.
+    pub key: String,
+    /// What to do to the original.
+    pub patch: elf::Patch,
+}
+
+/// An archive on disk.
+#[derive(Debug, Clone, Serialize)]
+pub struct WrittenArchive {
+    /// Its file name.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// In bytes.
+    pub size: u64,
+}
+
+/// A patched file as content of a wheel or a tree: nothing is copied until somebody reads it.
+pub struct HostContent {
+    original: Arc<dyn Content>,
+    patch: elf::Patch,
+}
+
+impl HostContent {
+    /// Lays `patch` over `original`, the content it was planned for.
+    pub fn new(original: Arc<dyn Content>, patch: elf::Patch) -> Self {
+        Self { original, patch }
+    }
+}
+
+impl Content for HostContent {
+    fn size(&self) -> u64 {
+        self.patch.size
+    }
+
+    fn open(&self) -> io::Result<wheel::Reader> {
+        Ok(Box::new(elf::Patched::new(self.original.open()?, self.patch.clone())))
+    }
+
+    fn origin(&self) -> Option<&Path> {
+        self.original.origin()
+    }
+}
+
+/// A part of a bundle that one thread compresses.
+struct Work<'a> {
+    binary: &'a PlannedBinary,
+    bundle: usize,
+    piece: Piece,
+}
+
+/// A code object ready to be written.
+struct Packed<'a> {
+    archive: usize,
+    key: &'a str,
+    bundle: u32,
+    target: &'a str,
+    blob: Blob,
+}
+
+/// Writes the archives to where `place` says (the directory is made) and works out the patches. Files that exist are
+/// overwritten, so `place` should name a directory of the caller's own. The bytes do not depend on the threads.
+///
+/// # Errors
+/// GPU code that is malformed behind its entry table, files that cannot be read or written, an interruption.
+pub fn execute(
+    plan: &Plan,
+    units: &[Unit],
+    packing: Packing,
+    place: &(dyn Fn(&PlannedArchive) -> PathBuf + Sync),
+    reporter: &dyn Reporter,
+) -> Result<Done, Error> {
+    reporter.begin("Moving GPU code to archives", Some(plan.code().1), Counted::Bytes);
+    let archives = write_archives(plan, units, packing, place, reporter);
+    reporter.end();
+    let archives = archives?;
+    let hosts = plan
+        .binaries
+        .iter()
+        .map(|binary| Ok(Host { key: binary.key.clone(), patch: patch(plan, binary, &units[binary.unit])? }))
+        .collect::<Result<_, Error>>()?;
+    Ok(Done { hosts, archives })
+}
+
+/// Set after set, so that no more archives are open than there are targets.
+fn write_archives(
+    plan: &Plan,
+    units: &[Unit],
+    packing: Packing,
+    place: &(dyn Fn(&PlannedArchive) -> PathBuf + Sync),
+    reporter: &dyn Reporter,
+) -> Result<Vec<WrittenArchive>, Error> {
+    let mut written = Vec::new();
+    for set in 0..plan.sets.len() {
+        let mut open: BTreeMap<usize, (PathBuf, ArchiveWriter<BufWriter<File>>)> = BTreeMap::new();
+        for (index, archive) in plan.archives.iter().enumerate().filter(|(_, archive)| archive.set == set) {
+            let path = place(archive);
+            let file = create(&path)?;
+            let (group, family) = (&plan.sets[set].name, &archive.family);
+            let writer = ArchiveWriter::new(BufWriter::new(file), group, family, &archive.targets, packing.scheme);
+            let writer = writer.map_err(|source| Error::WriteArchive { path: path.clone(), source })?;
+            open.insert(index, (path, writer));
+        }
+        let work = plan.binaries.iter().flat_map(|binary| work_of(plan, binary, set));
+        pipeline::ordered(
+            work,
+            |work| {
+                if reporter.interrupted() {
+                    return Err(Error::Interrupted);
+                }
+                pack(plan, &units[work.binary.unit], &work, packing)
+            },
+            |packed| {
+                for code in packed {
+                    let Some((path, writer)) = open.get_mut(&code.archive) else { continue };
+                    writer
+                        .add(code.key, code.bundle, code.target, &code.blob)
+                        .map_err(|source| Error::WriteArchive { path: path.clone(), source })?;
+                    reporter.advance(code.blob.original_size);
+                }
+                Ok(())
+            },
+        )?;
+        for (index, (path, writer)) in open {
+            let finished = writer.finish().map_err(|source| Error::WriteArchive { path: path.clone(), source })?;
+            let file = finished.into_inner().map_err(io::IntoInnerError::into_error)?;
+            let size = file.metadata()?.len();
+            written.push(WrittenArchive { name: plan.archives[index].name.clone(), path, size });
+        }
+    }
+    Ok(written)
+}
+
+fn create(path: &Path) -> Result<File, Error> {
+    if let Some(directory) = path.parent() {
+        fs_err::create_dir_all(directory)?;
+    }
+    let file = File::create(path)?;
+    file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    Ok(file)
+}
+
+/// The pieces of a binary's bundles that belong to `set`.
+fn work_of<'a>(plan: &'a Plan, binary: &'a PlannedBinary, set: usize) -> impl Iterator<Item = Work<'a>> {
+    let of_set = binary.bundles.iter().enumerate().filter(move |(_, planned)| planned.set == set);
+    of_set.flat_map(move |(bundle, _)| {
+        let pieces = code::pieces(&binary.fat.bundles[bundle], |entry| is_kept(entry, &plan.selection));
+        pieces.into_iter().map(move |piece| Work { binary, bundle, piece })
+    })
+}
+
+fn pack<'a>(plan: &'a Plan, unit: &Unit, work: &Work<'a>, packing: Packing) -> Result<Vec<Packed<'a>>, Error> {
+    let key = &work.binary.key;
+    let reader = unit.content.open().map_err(|source| Error::Read { key: key.clone(), source })?;
+    let fat: &'a FatBinary = &work.binary.fat;
+    let bundle = &fat.bundles[work.bundle];
+    let set = work.binary.bundles[work.bundle].set;
+    let mut packed = Vec::new();
+    code::visit(
+        key,
+        &reader,
+        &fat.section,
+        (bundle, &work.piece),
+        |entry| is_kept(entry, &plan.selection),
+        |entry, code| {
+            // The targets of the set are those of the bundle; its texts live as long as the plan.
+            let target = plan.sets[set].targets.iter().find(|target| entry.target() == Some(target.as_str()));
+            let place = target.and_then(|target| Some((target, plan.archive_of(set, target)?)));
+            let (target, archive) = place.expect("every kept entry was planned");
+            let blob = Blob::pack(code, packing.scheme, packing.level);
+            let blob = blob.map_err(|source| Error::GpuCode { key: key.clone(), source })?;
+            packed.push(Packed { archive, key, bundle: work.bundle as u32, target, blob });
+            Ok(())
+        },
+    )?;
+    Ok(packed)
+}
+
+/// The edit that puts markers where the fat binary section was.
+fn patch(plan: &Plan, binary: &PlannedBinary, unit: &Unit) -> Result<elf::Patch, Error> {
+    let mut page: Vec<u8> = Vec::new();
+    let mut offsets: BTreeMap<usize, u64> = BTreeMap::new();
+    let mut wrappers = Vec::with_capacity(binary.wrappers.len());
+    for &bundle in &binary.wrappers {
+        let set = binary.bundles[bundle].set;
+        let pointer = if let Some(offset) = offsets.get(&set) {
+            *offset
+        } else {
+            let search_path = plan.sets[set].search_path(&unit.archives);
+            let marker = Marker { kernel_name: binary.key.clone(), search_paths: vec![search_path] };
+            let marker = marker.encode().map_err(|source| Error::GpuCode { key: binary.key.clone(), source })?;
+            page.resize(page.len().next_multiple_of(MARKER_ALIGNMENT), 0);
+            let offset = page.len() as u64;
+            page.extend_from_slice(&marker);
+            offsets.insert(set, offset);
+            offset
+        };
+        wrappers.push(NewWrapper { magic: Magic::Kpacked, pointer, index: bundle as u64 });
+    }
+    let reader = unit.content.open().map_err(|source| Error::Read { key: binary.key.clone(), source })?;
+    let size = page.len() as u64;
+    binary
+        .fat
+        .replace(&reader, Replacement { content: Arc::new(page), size, wrappers })
+        .map_err(|source| Error::GpuCode { key: binary.key.clone(), source })
+}

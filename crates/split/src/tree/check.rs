@@ -1,0 +1,153 @@
+//! Input: artifacts, directories or files, before a split and after. Output: the [`View`]s that the checks compare.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use artifact::{Catalog, EntryKind};
+use kpack::fatbin::FatBinary;
+use report::Reporter;
+use wheel::{Content, FileContent};
+
+use super::is_manifest;
+use crate::error::Error;
+use crate::group::Selection;
+use crate::verify::{self, Checks, Difference, Item, Report, View};
+
+/// The flag of `therock_manifest.json` that says that GPU code is in archives.
+const FLAG: &str = "KPACK_SPLIT_ARTIFACTS";
+
+/// Compares artifacts after a split with those before it, name and component by name and component.
+///
+/// # Errors
+/// As [`crate::verify`].
+pub fn verify_catalogs(
+    before: &Catalog,
+    after: &Catalog,
+    selection: &Selection,
+    reporter: &dyn Reporter,
+) -> Result<Report, Error> {
+    let (before, mut after) = (views(before, Side::Before)?, views(after, Side::After)?);
+    let mut total = Report::default();
+    for (group, before) in before {
+        let after = after.remove(&group).unwrap_or_default();
+        let checks = Checks { selection, ..Checks::default() };
+        total.merge(verify::verify(&before, &after, &checks, reporter)?);
+    }
+    for group in after.keys() {
+        total.differences.push(Difference::new(group, "was not there before"));
+    }
+    total.finish();
+    Ok(total)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Before,
+    After,
+}
+
+/// One tree for each name and component, as they will be installed.
+fn views(catalog: &Catalog, side: Side) -> Result<BTreeMap<String, View>, Error> {
+    let mut views: BTreeMap<String, View> = BTreeMap::new();
+    for artifact in &catalog.artifacts {
+        let view = views.entry(format!("{}_{}", artifact.name.name, artifact.name.component)).or_default();
+        for entry in &artifact.entries {
+            let path = artifact.path(entry);
+            let item = match &entry.kind {
+                EntryKind::Directory => continue,
+                EntryKind::Symlink { target } => Item::Link { target: target.clone() },
+                EntryKind::File { executable, .. } => {
+                    let content: Arc<dyn Content> = if side == Side::Before && is_manifest(artifact, entry) {
+                        Arc::new(with_flag(&path)?)
+                    } else {
+                        Arc::new(FileContent::new(&path)?)
+                    };
+                    Item::File { content, executable: *executable }
+                }
+            };
+            // Two basedirs of an artifact may hold the same path; the second is compared under its full one.
+            let full = format!("{}/{}", artifact.basedirs[entry.basedir], entry.path);
+            let path = if view.get(&entry.path).is_some() { &full } else { &entry.path };
+            view.insert(path, item);
+        }
+    }
+    Ok(views)
+}
+
+/// The text of `therock_manifest.json` that says that GPU code is in archives.
+pub(super) fn with_flag(path: &Path) -> Result<Vec<u8>, Error> {
+    let mut manifest = artifact::Manifest::read(path)?;
+    let flags = manifest.flags.get_or_insert_default();
+    flags.insert(FLAG.to_owned(), true.into());
+    Ok(manifest.to_json().into_bytes())
+}
+
+/// Everything below a directory: an installed prefix, an unpacked wheel.
+///
+/// # Errors
+/// Directories and files that cannot be read.
+pub fn view_of_directory(root: &Path) -> Result<View, Error> {
+    let mut view = View::default();
+    let mut open = vec![(root.to_owned(), String::new())];
+    while let Some((directory, prefix)) = open.pop() {
+        for entry in fs_err::read_dir(&directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_str().ok_or_else(|| artifact::Error::NotUnicode { path: entry.path() })?;
+            let path = format!("{prefix}{name}");
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                open.push((entry.path(), format!("{path}/")));
+            } else if kind.is_symlink() {
+                let target = fs_err::read_link(entry.path())?.to_string_lossy().into_owned();
+                view.insert(path, Item::Link { target });
+            } else if kind.is_file() {
+                view.insert(path, file(&entry.path())?);
+            }
+        }
+    }
+    Ok(view)
+}
+
+fn file(path: &Path) -> Result<Item, Error> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let executable = fs_err::metadata(path)?.permissions().mode() & 0o111 != 0;
+    Ok(Item::File { content: Arc::new(FileContent::new(path)?), executable })
+}
+
+/// A single file before, and the same after with the archives that its markers lead to, wherever it lies.
+///
+/// # Errors
+/// Files that cannot be read.
+pub fn views_of_files(before: &Path, after: &Path) -> Result<(View, View), Error> {
+    let content = FileContent::new(after)?;
+    let reader = content.open()?;
+    let key = after.display().to_string();
+    let fat = FatBinary::read(&reader, content.size()).map_err(|source| Error::GpuCode { key, source })?;
+    let searches: Vec<String> =
+        fat.iter().flat_map(|fat| &fat.markers).flat_map(|(marker, _)| marker.search_paths.clone()).collect();
+    // So many directories lie above the file that every search path stays in the tree.
+    let depth = searches.iter().map(|search| search.matches("..").count()).max().unwrap_or(0);
+    let name = after.file_name().unwrap_or_default().to_string_lossy();
+    let path = format!("{}{name}", "_/".repeat(depth));
+    let (mut old, mut new) = (View::default(), View::default());
+    old.insert(&path, file(before)?);
+    new.insert(&path, file(after)?);
+    for search in &searches {
+        let (Some(placed), Some((directory, _))) = (verify::join(&path, search), search.rsplit_once('/')) else {
+            continue;
+        };
+        let placed = placed.rsplit_once('/').map_or("", |(directory, _)| directory);
+        let directory = after.parent().unwrap_or(Path::new(".")).join(directory);
+        let Ok(found) = fs_err::read_dir(&directory) else { continue };
+        for entry in found {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if crate::group::is_archive(&name) && entry.path().is_file() {
+                new.insert(format!("{placed}/{name}"), file(&entry.path())?);
+            }
+        }
+    }
+    Ok((old, new))
+}

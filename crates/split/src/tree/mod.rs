@@ -1,0 +1,231 @@
+//! Input: a [`Catalog`] of artifacts. Output: a [`TreePlan`], and by [`execute`] the artifacts it describes:
+//! `{name}_{component}_generic` without GPU code and `{name}_{component}_{target}` with the code of one target.
+//!
+//! Archives come to lie in `.kpack/` of the tree that the artifacts make when they are laid over each other. Files of
+//! kernel databases move as they are, by the rules of `data/kernel-databases.toml`.
+
+mod check;
+mod place;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use artifact::{Artifact, ArtifactName, Catalog, EntryKind, manifest, targets};
+use kpack::Databases;
+use report::Reporter;
+use serde::Serialize;
+use wheel::FileContent;
+
+use crate::engine::Packing;
+use crate::error::Error;
+use crate::group::{Selection, TargetNames};
+use crate::plan::{self, Options, Plan, Unit};
+
+pub use check::{verify_catalogs, view_of_directory, views_of_files};
+pub use place::{Destination, PlannedArtifact};
+pub use write::{Grown, Outcome, Verification, WrittenArtifact, execute};
+
+/// The directory of archives in the flattened tree.
+pub const ARCHIVES: &str = ".kpack";
+/// The family of artifacts that hold nothing for a particular GPU.
+const GENERIC: &str = "generic";
+
+/// What to make of the artifacts.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Which targets are kept.
+    pub selection: Selection,
+    /// Which kernel databases are taken apart.
+    pub databases: DatabaseChoice,
+    /// How archives are named after targets.
+    pub names: TargetNames,
+    /// How code objects are stored.
+    pub packing: Packing,
+    /// What to do with a set whose HIP runtime cannot read archives.
+    pub unsupported: Unsupported,
+    /// Whether the result is checked before it takes the place of the output.
+    pub verification: Verification,
+}
+
+/// Which kernel databases are taken apart.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DatabaseChoice {
+    /// All that are known.
+    #[default]
+    All,
+    /// Those with these names.
+    Only(BTreeSet<String>),
+}
+
+impl DatabaseChoice {
+    /// Only the databases with these names.
+    ///
+    /// # Errors
+    /// [`Error::UnknownDatabase`].
+    pub fn only(names: impl IntoIterator<Item = String>) -> Result<Self, Error> {
+        let known = Databases::embedded().names();
+        let names: BTreeSet<String> = names.into_iter().collect();
+        match names.iter().find(|name| !known.contains(name.as_str())) {
+            Some(name) => {
+                let known = known.into_iter().collect::<Vec<_>>().join(", ");
+                Err(Error::UnknownDatabase { name: name.clone(), known })
+            }
+            None => Ok(Self::Only(names)),
+        }
+    }
+
+    fn takes(&self, database: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(names) => names.contains(database),
+        }
+    }
+}
+
+/// What to do with a set whose HIP runtime cannot read archives: it would load, and have no kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unsupported {
+    /// An error.
+    #[default]
+    Refuse,
+    /// Split it.
+    Allow,
+}
+
+/// What [`execute`] will do.
+#[derive(Debug, Serialize)]
+pub struct TreePlan {
+    /// The names and components that have GPU code, sorted.
+    pub groups: Vec<PlannedGroup>,
+    /// The artifacts that will be written, sorted by name.
+    pub artifacts: Vec<PlannedArtifact>,
+    /// Files of kernel databases that stay where they are, with the reason; sorted.
+    pub notes: Vec<String>,
+    /// Artifacts and files for targets that are not wanted, sorted.
+    pub dropped: Vec<String>,
+    #[serde(skip)]
+    selection: Selection,
+}
+
+/// All artifacts of one name and component.
+#[derive(Serialize)]
+pub struct PlannedGroup {
+    /// `{name}_{component}`: begins the names of the archives.
+    pub group: String,
+    /// The artifacts that are taken apart; none when all GPU code is left where it is.
+    pub sources: Vec<ArtifactName>,
+    /// What happens to the GPU code.
+    #[serde(flatten)]
+    pub plan: Plan,
+    /// The files the plan was made of.
+    #[serde(skip)]
+    pub(crate) units: Vec<Unit>,
+}
+
+impl std::fmt::Debug for PlannedGroup {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("PlannedGroup")
+            .field("group", &self.group)
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Plans the split of all artifacts of a catalog. Nothing is written.
+///
+/// # Errors
+/// Malformed GPU code, a set whose runtime cannot read archives, a selection that takes nothing, artifacts that would
+/// have the same files.
+pub fn plan(catalog: &Catalog, request: &Request, reporter: &dyn Reporter) -> Result<TreePlan, Error> {
+    let mut by_group: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+    for (index, artifact) in catalog.artifacts.iter().enumerate() {
+        by_group.entry((&artifact.name.name, &artifact.name.component)).or_default().push(index);
+    }
+    let mut sorter = place::Sorter::new(catalog, request);
+    let mut groups = Vec::new();
+    for ((name, component), members) in by_group {
+        let destinations: Vec<Vec<Destination>> =
+            members.iter().map(|index| sorter.destinations(&catalog.artifacts[*index])).collect();
+        let group = format!("{name}_{component}");
+        let units = units(catalog, &members, &destinations)?;
+        let options = Options { group: group.clone(), selection: request.selection.clone(), names: request.names };
+        let plan = plan::plan_any(&units.units, &options, reporter)?;
+        sorter.group = groups.len();
+        let sources = sorter.place(&members, &destinations, &plan, &units);
+        if !sources.is_empty() || !plan.left_alone.is_empty() {
+            let sources = sources.into_iter().map(|index| catalog.artifacts[index].name.clone()).collect();
+            groups.push(PlannedGroup { group, sources, plan, units: units.units });
+        }
+    }
+    if groups.iter().any(|group| !group.plan.binaries.is_empty()) {
+        check_runtime(catalog, request.unsupported)?;
+    }
+    let place::Sorted { artifacts, mut notes, dropped } = sorter.finish()?;
+    check_selection(&groups, &artifacts, &request.selection, &dropped)?;
+    notes.sort();
+    Ok(TreePlan { groups, artifacts, notes, dropped, selection: request.selection.clone() })
+}
+
+/// The files that may have GPU code, and where each is from.
+pub(crate) struct Units {
+    pub(crate) units: Vec<Unit>,
+    /// Artifact and entry of each.
+    pub(crate) origins: Vec<(usize, usize)>,
+}
+
+fn units(catalog: &Catalog, members: &[usize], destinations: &[Vec<Destination>]) -> Result<Units, Error> {
+    let mut found = Units { units: Vec::new(), origins: Vec::new() };
+    for (index, destinations) in members.iter().zip(destinations) {
+        let artifact = &catalog.artifacts[*index];
+        for (number, (entry, destination)) in artifact.entries.iter().zip(destinations).enumerate() {
+            if !matches!(entry.kind, EntryKind::File { .. }) || *destination != Destination::Generic {
+                continue;
+            }
+            let key = format!("{}/{}", artifact.basedirs[entry.basedir], entry.path);
+            let content = Arc::new(FileContent::new(artifact.path(entry))?);
+            found.units.push(Unit::new(key, content, &entry.path, ARCHIVES));
+            found.origins.push((*index, number));
+        }
+    }
+    Ok(found)
+}
+
+/// A runtime that cannot read archives loads a split library silently and then has no kernels.
+fn check_runtime(catalog: &Catalog, unsupported: Unsupported) -> Result<(), Error> {
+    let named = |start: &str| {
+        let mut entries =
+            catalog.artifacts.iter().flat_map(|artifact| artifact.entries.iter().map(move |entry| (artifact, entry)));
+        let starts =
+            |entry: &artifact::Entry| entry.path.rsplit('/').next().is_some_and(|name| name.starts_with(start));
+        entries.find(|(_, entry)| starts(entry)).map(|(artifact, entry)| artifact.path(entry))
+    };
+    match (named("libamdhip64.so"), named("librocm_kpack.so")) {
+        (Some(runtime), None) if unsupported == Unsupported::Refuse => Err(Error::RuntimeWithoutArchives { runtime }),
+        _ => Ok(()),
+    }
+}
+
+fn check_selection(
+    groups: &[PlannedGroup],
+    artifacts: &[PlannedArtifact],
+    selection: &Selection,
+    dropped: &[String],
+) -> Result<(), Error> {
+    let mut found: Vec<String> = groups.iter().flat_map(|group| group.plan.targets.iter().cloned()).collect();
+    targets::sort(&mut found);
+    let has_device_part = artifacts.iter().any(|artifact| artifact.name.target_family != GENERIC);
+    if selection.targets().is_none() || has_device_part || (found.is_empty() && dropped.is_empty()) {
+        return Ok(());
+    }
+    Err(plan::nothing_selected(selection, &found))
+}
+
+/// Whether a file is the manifest that records whether the artifacts are split.
+pub(crate) fn is_manifest(artifact: &Artifact, entry: &artifact::Entry) -> bool {
+    artifact.name.to_string() == manifest::BASE_ARTIFACT
+        && format!("{}/{}", artifact.basedirs[entry.basedir], entry.path)
+            == format!("{}/{}", manifest::MANIFEST_DIRECTORY, manifest::MANIFEST_FILE)
+}

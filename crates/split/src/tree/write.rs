@@ -1,0 +1,270 @@
+//! Input: a [`TreePlan`]. Output: the artifacts it describes, in a directory that appears complete or not at all.
+
+use std::collections::HashMap;
+use std::io::{BufWriter, Write as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use artifact::staging::{Maker, Staging};
+use artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind};
+use positioned_io::ReadAt as _;
+use rayon::prelude::*;
+use report::{Reporter, Unit};
+use serde::Serialize;
+use wheel::{Content, FileContent};
+
+use super::place::{PlannedArtifact, archive_artifact};
+use super::{Request, TreePlan, check, is_manifest};
+use crate::engine::{self, Host, HostContent};
+use crate::error::Error;
+use crate::verify::Report;
+
+const MAKER: Maker = Maker { marker: ".rocwheel-split", command: "rocwheel split" };
+/// Bytes that are copied at a time.
+const WINDOW: usize = 1 << 20;
+
+/// Whether the result is checked before it takes the place of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verification {
+    /// It is; a result with differences is thrown away.
+    #[default]
+    Verify,
+    /// It is not.
+    Skip,
+}
+
+/// What a split came to.
+#[derive(Debug, Serialize)]
+pub struct Outcome {
+    /// The artifacts, sorted by name.
+    pub artifacts: Vec<WrittenArtifact>,
+    /// Bytes of the fat binary sections before.
+    pub section_bytes: u64,
+    /// Bytes of the archives.
+    pub archive_bytes: u64,
+    /// Groups whose archives are larger than the sections they come from.
+    pub grown: Vec<Grown>,
+    /// What the check of the result found; `None` when it was not checked.
+    pub verification: Option<Report>,
+}
+
+impl Outcome {
+    /// Whether the output was written: not when the check found differences.
+    pub fn is_good(&self) -> bool {
+        self.verification.as_ref().is_none_or(Report::is_clean)
+    }
+}
+
+/// An artifact that was written.
+#[derive(Debug, Serialize)]
+pub struct WrittenArtifact {
+    /// Its name.
+    pub name: ArtifactName,
+    /// Files and links in it.
+    pub files: u64,
+    /// Bytes of the files.
+    pub bytes: u64,
+}
+
+/// GPU code that takes more room in archives than it took before.
+#[derive(Debug, Serialize)]
+pub struct Grown {
+    /// The group.
+    pub group: String,
+    /// Bytes of its fat binary sections.
+    pub before: u64,
+    /// Bytes of its archives.
+    pub after: u64,
+}
+
+/// Writes the artifacts of a plan into `output`, which appears complete or not at all; one that an earlier split made
+/// is replaced. Inputs are only read.
+///
+/// # Errors
+/// An output that was not made by this command, or lies in an input; files that cannot be read or written. What the
+/// check finds is no error but in [`Outcome::verification`], and then nothing is written.
+pub fn execute(
+    plan: &TreePlan,
+    catalog: &Catalog,
+    request: &Request,
+    output: &Path,
+    reporter: &dyn Reporter,
+) -> Result<Outcome, Error> {
+    let inputs: Vec<PathBuf> = catalog.artifacts.iter().map(|artifact| artifact.root.clone()).collect();
+    artifact::outside(output, &inputs)?;
+    let staging = Staging::new(output, MAKER)?;
+    let writer = Writer { plan, catalog, root: staging.root(), reporter };
+    let mut outcome = writer.write(request)?;
+    if request.verification == Verification::Verify {
+        let scratch = tempfile::tempdir_in(staging.root())?;
+        let written = Catalog::open(staging.root(), scratch.path(), reporter)?;
+        let report = check::verify_catalogs(catalog, &written, &plan.selection, reporter)?;
+        outcome.verification = Some(report);
+        scratch.close()?;
+    }
+    if reporter.interrupted() {
+        return Err(Error::Interrupted);
+    }
+    if outcome.is_good() {
+        staging.commit()?;
+    }
+    Ok(outcome)
+}
+
+struct Writer<'a> {
+    plan: &'a TreePlan,
+    catalog: &'a Catalog,
+    root: &'a Path,
+    reporter: &'a dyn Reporter,
+}
+
+impl Writer<'_> {
+    fn write(&self, request: &Request) -> Result<Outcome, Error> {
+        let mut outcome =
+            Outcome { artifacts: vec![], section_bytes: 0, archive_bytes: 0, grown: vec![], verification: None };
+        let mut hosts: Vec<Vec<Host>> = Vec::new();
+        for group in &self.plan.groups {
+            let place = |archive: &crate::plan::PlannedArchive| self.archive_path(group, archive);
+            let done = engine::execute(&group.plan, &group.units, request.packing, &place, self.reporter)?;
+            let before: u64 = group.plan.binaries.iter().map(|binary| binary.section).sum();
+            let after: u64 = done.archives.iter().map(|archive| archive.size).sum();
+            outcome.section_bytes += before;
+            outcome.archive_bytes += after;
+            if after > before {
+                outcome.grown.push(Grown { group: group.group.clone(), before, after });
+            }
+            hosts.push(done.hosts);
+        }
+        let bytes = self.plan.artifacts.iter().map(|artifact| artifact.bytes).sum();
+        self.reporter.begin("Writing artifacts", Some(bytes), Unit::Bytes);
+        let artifacts = self.plan.artifacts.iter();
+        let written: Result<Vec<WrittenArtifact>, Error> =
+            artifacts.map(|planned| self.write_artifact(planned, &hosts)).collect();
+        self.reporter.end();
+        outcome.artifacts = written?;
+        Ok(outcome)
+    }
+
+    /// Where an archive of a group goes: the plan's artifacts say so by name.
+    fn archive_path(&self, group: &super::PlannedGroup, archive: &crate::plan::PlannedArchive) -> PathBuf {
+        let artifact = archive_artifact(&group.sources[0], archive);
+        let planned = self.plan.artifacts.iter().find(|planned| planned.name == artifact);
+        let mut paths = planned.iter().flat_map(|planned| &planned.archives);
+        let path = paths.find(|path| path.rsplit('/').next() == Some(&archive.name));
+        self.root.join(artifact.to_string()).join(path.map_or(archive.name.as_str(), String::as_str))
+    }
+
+    fn write_artifact(&self, planned: &PlannedArtifact, hosts: &[Vec<Host>]) -> Result<WrittenArtifact, Error> {
+        let root = self.root.join(planned.name.to_string());
+        make_directory(&root, 0o755)?;
+        let manifest = root.join("artifact_manifest.txt");
+        fs_err::write(&manifest, planned.basedirs.iter().map(|basedir| format!("{basedir}\n")).collect::<String>())?;
+        fs_err::set_permissions(&manifest, std::fs::Permissions::from_mode(0o644))?;
+        let mut files: Vec<Transfer<'_>> = Vec::new();
+        let mut hard_links: Vec<(PathBuf, PathBuf)> = Vec::new();
+        let mut first_names: HashMap<(u64, u64), PathBuf> = HashMap::new();
+        for placement in &planned.placements {
+            let artifact = &self.catalog.artifacts[placement.artifact];
+            let entry = &artifact.entries[placement.entry];
+            let to = root.join(&artifact.basedirs[entry.basedir]).join(&entry.path);
+            let from = artifact.path(entry);
+            if entry.kind == EntryKind::Directory {
+                let mode = fs_err::symlink_metadata(&from)?.permissions().mode();
+                make_directory(&to, mode & 0o777 | 0o700)?;
+                continue;
+            }
+            if let Some(parent) = to.parent() {
+                make_directory(parent, 0o755)?;
+            }
+            match &entry.kind {
+                EntryKind::Symlink { target } => fs_err::os::unix::fs::symlink(target, &to)?,
+                EntryKind::File { size, .. } => {
+                    let metadata = fs_err::symlink_metadata(&from)?;
+                    let host = placement.host.map(|(group, binary)| &hosts[group][binary]);
+                    // A host file gets a file of its own: its marker holds its own path.
+                    if metadata.nlink() > 1 && host.is_none() {
+                        let inode = (metadata.dev(), metadata.ino());
+                        if let Some(first) = first_names.get(&inode) {
+                            hard_links.push((first.clone(), to));
+                            continue;
+                        }
+                        first_names.insert(inode, to.clone());
+                    }
+                    let mode = metadata.permissions().mode() & 0o7777;
+                    files.push(Transfer { artifact, entry, from, to, size: *size, mode, host });
+                }
+                EntryKind::Directory => {}
+            }
+        }
+        files.par_iter().try_for_each(|transfer| self.transfer(transfer))?;
+        for (first, second) in hard_links {
+            fs_err::hard_link(first, second)?;
+        }
+        let sizes = files.iter().map(|file| file.host.map_or(file.size, |host| host.patch.size));
+        let archives = planned.archives.iter().map(|path| Ok(fs_err::metadata(root.join(path))?.len()));
+        let archives: u64 = archives.sum::<Result<u64, Error>>()?;
+        Ok(WrittenArtifact {
+            name: planned.name.clone(),
+            files: planned.files + planned.archives.len() as u64,
+            bytes: sizes.sum::<u64>() + archives,
+        })
+    }
+
+    fn transfer(&self, transfer: &Transfer<'_>) -> Result<(), Error> {
+        if self.reporter.interrupted() {
+            return Err(Error::Interrupted);
+        }
+        if let Some(host) = transfer.host {
+            let original = std::sync::Arc::new(FileContent::new(&transfer.from)?);
+            self.copy(&HostContent::new(original, host.patch.clone()), &transfer.to)?;
+        } else if is_manifest(transfer.artifact, transfer.entry) {
+            fs_err::write(&transfer.to, check::with_flag(&transfer.from)?)?;
+        } else {
+            fs_err::copy(&transfer.from, &transfer.to)?;
+        }
+        fs_err::set_permissions(&transfer.to, std::fs::Permissions::from_mode(transfer.mode))?;
+        self.reporter.advance(transfer.size);
+        Ok(())
+    }
+
+    fn copy(&self, content: &dyn Content, to: &Path) -> Result<(), Error> {
+        let reader = content.open()?;
+        let mut output = BufWriter::new(fs_err::File::create(to)?);
+        let mut window = vec![0; WINDOW.min(content.size() as usize)];
+        let mut done = 0;
+        while done < content.size() {
+            if self.reporter.interrupted() {
+                return Err(Error::Interrupted);
+            }
+            let length = (content.size() - done).min(WINDOW as u64) as usize;
+            reader.read_exact_at(done, &mut window[..length])?;
+            output.write_all(&window[..length])?;
+            done += length as u64;
+        }
+        output.flush()?;
+        Ok(())
+    }
+}
+
+/// A file on its way.
+struct Transfer<'a> {
+    artifact: &'a Artifact,
+    entry: &'a Entry,
+    from: PathBuf,
+    to: PathBuf,
+    size: u64,
+    mode: u32,
+    host: Option<&'a Host>,
+}
+
+/// Makes a directory and those above it; sets its mode whatever the umask.
+fn make_directory(path: &Path, mode: u32) -> Result<(), Error> {
+    if !path.is_dir() {
+        if let Some(parent) = path.parent() {
+            make_directory(parent, 0o755)?;
+        }
+        fs_err::create_dir(path)?;
+        fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,240 @@
+//! Input: what the wrappers of a split binary say. Output: what the runtime does not find, or finds changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use artifact::TargetTable;
+use kpack::Entry;
+use kpack::code_object::CodeObject;
+use kpack::marker::Marker;
+use kpack::target::{Feature, TargetId};
+use report::{Reporter, Unit};
+
+use super::lookup::{Archives, Found};
+use super::{Difference, Pair, Report, Used, with_causes};
+use crate::code::{self, Piece};
+use crate::error::Error;
+use crate::group::Selection;
+
+/// Wrappers that reach the same bundle and say the same.
+pub(super) struct Registration {
+    pub(super) bundle: usize,
+    pub(super) marker: Marker,
+    pub(super) index: u32,
+    pub(super) wrappers: Vec<usize>,
+}
+
+/// The targets of a bundle that are kept.
+fn kept<'a>(pair: &'a Pair<'_>, bundle: usize, selection: &Selection) -> BTreeSet<&'a str> {
+    let entries = &pair.before.1.bundles[bundle].entries;
+    let with_code = entries.iter().filter(|entry| entry.size > 0);
+    with_code.filter_map(Entry::target).filter(|target| selection.takes(target)).collect()
+}
+
+/// Every name by which a GPU may ask: those of `targets` with each setting of their features, and the processors that
+/// fall back on one of them.
+fn gpus(targets: &BTreeSet<String>) -> BTreeMap<String, TargetId> {
+    let mut found = BTreeMap::new();
+    let mut add = |target: &TargetId| {
+        let settings = |feature: Feature| match feature {
+            Feature::Any => vec![Feature::Any, Feature::On, Feature::Off],
+            set => vec![set],
+        };
+        for sramecc in settings(target.sramecc) {
+            for xnack in settings(target.xnack) {
+                let gpu = TargetId { processor: target.processor.clone(), xnack, sramecc };
+                found.insert(gpu.to_string(), gpu);
+            }
+        }
+    };
+    let known = TargetTable::embedded();
+    for target in targets.iter().filter_map(|target| target.parse::<TargetId>().ok()) {
+        add(&target);
+        for candidate in known.targets().iter().filter_map(|known| known.name.parse::<TargetId>().ok()) {
+            if candidate.generic().is_some_and(|generic| generic.processor == target.processor) {
+                add(&TargetId { processor: candidate.processor, ..target.clone() });
+            }
+        }
+    }
+    found
+}
+
+/// Asks for the code of a registration as every GPU would.
+pub(super) fn lookups(
+    pair: &Pair<'_>,
+    registration: &Registration,
+    archives: &Archives<'_>,
+    selection: &Selection,
+) -> Vec<Difference> {
+    let name = format!("{}#{}", registration.marker.kernel_name, registration.index);
+    let wrapper = registration.wrappers.first().copied().unwrap_or_default();
+    let about = |target: &str, what: String| Difference::new(pair.path, what).wrapper(wrapper).target(target);
+    let kept = kept(pair, registration.bundle, selection);
+    let mut targets: BTreeSet<String> = kept.iter().map(|target| (*target).to_owned()).collect();
+    match archives.reachable(pair.path, &registration.marker) {
+        Ok(reachable) => targets.extend(reachable.iter().flat_map(|archive| archive.archive.targets.clone())),
+        Err(error) => return vec![Difference::new(pair.path, with_causes(&error)).wrapper(wrapper)],
+    }
+    let mut differences = Vec::new();
+    for gpu in gpus(&targets).values() {
+        let order: Vec<String> = gpu.lookup_order().iter().map(ToString::to_string).collect();
+        let expected = order.iter().find(|target| kept.contains(target.as_str()));
+        let found = match archives.find(pair.path, &registration.marker, registration.index, gpu) {
+            Ok(found) => found,
+            Err(error) => {
+                differences.push(about(expected.unwrap_or(&gpu.processor), with_causes(&error)));
+                continue;
+            }
+        };
+        differences.extend(match (expected, found) {
+            (Some(expected), Found::Code { target, .. }) if *expected == target => None,
+            (None, Found::NoArchive) => None,
+            (Some(expected), Found::Code { target, archive }) => {
+                let what = format!("the runtime finds the code for {target} in `{}` instead", archive.path);
+                Some(about(expected, what))
+            }
+            (Some(expected), Found::NoArchive) => {
+                let paths = registration.marker.search_paths.join("`, `");
+                Some(about(expected, format!("the runtime finds no archive for it: the marker says `{paths}`")))
+            }
+            (Some(expected), Found::NoKernel { archive, target }) => {
+                let what = format!("the archive `{}` lacks `{name}` for {target}", archive.path);
+                Some(about(expected, what))
+            }
+            (None, Found::Code { archive, target }) => {
+                let what = format!("the runtime finds `{name}` in `{}`, which the wrapper did not have", archive.path);
+                Some(about(&target, what))
+            }
+            (None, Found::NoKernel { archive, target }) => {
+                let what = format!("`{}` lacks `{name}`: the runtime gives up on all GPUs there", archive.path);
+                Some(about(&target, what))
+            }
+        });
+    }
+    differences
+}
+
+/// One thread's part of the comparison.
+struct Work<'a> {
+    binary: usize,
+    registration: &'a Registration,
+    piece: Piece,
+}
+
+/// What a part came to.
+struct Compared {
+    binary: usize,
+    equal: Vec<(String, u64)>,
+    differences: Vec<Difference>,
+    notes: Vec<Difference>,
+    used: Vec<(String, String, u32, String)>,
+}
+
+/// Compares every code object that the runtime finds with the original's.
+pub(super) fn compare(
+    pairs: &[Pair<'_>],
+    registrations: &[(usize, Registration)],
+    archives: &Archives<'_>,
+    selection: &Selection,
+    report: &mut Report,
+    reporter: &dyn Reporter,
+) -> Result<Used, Error> {
+    let wanted = |entry: &Entry| entry.size > 0 && entry.target().is_some_and(|target| selection.takes(target));
+    let of_registration = |(binary, registration): &(usize, Registration)| {
+        let bundle = &pairs[*binary].before.1.bundles[registration.bundle];
+        bundle.entries.iter().filter(|entry| wanted(entry)).map(|entry| entry.size).sum::<u64>()
+    };
+    let bytes = registrations.iter().map(of_registration).sum();
+    reporter.begin("Comparing GPU code", Some(bytes), Unit::Bytes);
+    let work = registrations.iter().flat_map(|(binary, registration)| {
+        let bundle = &pairs[*binary].before.1.bundles[registration.bundle];
+        let pieces = code::pieces(bundle, wanted);
+        pieces.into_iter().map(|piece| Work { binary: *binary, registration, piece })
+    });
+    let mut used = Used::new();
+    let mut targets: Vec<BTreeSet<String>> = vec![BTreeSet::new(); pairs.len()];
+    let done = pipeline::ordered(
+        work,
+        |work| {
+            if reporter.interrupted() {
+                return Err(Error::Interrupted);
+            }
+            compare_piece(&pairs[work.binary], &work, archives, wanted, reporter)
+        },
+        |compared: Compared| {
+            let binary = &mut report.binaries[compared.binary];
+            for (target, bytes) in compared.equal {
+                binary.code_objects += 1;
+                binary.bytes += bytes;
+                targets[compared.binary].insert(target);
+            }
+            report.differences.extend(compared.differences);
+            report.notes.extend(compared.notes);
+            used.extend(compared.used);
+            Ok(())
+        },
+    );
+    reporter.end();
+    done?;
+    for (binary, targets) in report.binaries.iter_mut().zip(targets) {
+        binary.targets = targets.into_iter().collect();
+        artifact::targets::sort(&mut binary.targets);
+    }
+    Ok(used)
+}
+
+fn compare_piece(
+    pair: &Pair<'_>,
+    work: &Work<'_>,
+    archives: &Archives<'_>,
+    wanted: impl Fn(&Entry) -> bool,
+    reporter: &dyn Reporter,
+) -> Result<Compared, Error> {
+    let Registration { bundle, marker, index, wrappers } = work.registration;
+    let wrapper = wrappers.first().copied().unwrap_or_default();
+    let (content, fat) = &pair.before;
+    let reader = content.open().map_err(|source| Error::Read { key: pair.path.to_owned(), source })?;
+    let mut compared =
+        Compared { binary: work.binary, equal: vec![], differences: vec![], notes: vec![], used: vec![] };
+    code::visit(pair.path, &reader, &fat.section, (&fat.bundles[*bundle], &work.piece), wanted, |entry, code| {
+        reporter.advance(entry.size);
+        let Some(name) = entry.target() else { return Ok(()) };
+        let about = |what: String| Difference::new(pair.path, what).wrapper(wrapper).target(name);
+        compared.notes.extend(lie(name, code).map(about));
+        let Ok(target) = name.parse::<TargetId>() else { return Ok(()) };
+        // What is not found was reported by the lookups.
+        let Ok(Found::Code { archive, target: stored }) = archives.find(pair.path, marker, *index, &target) else {
+            return Ok(());
+        };
+        compared.used.push((archive.path.clone(), marker.kernel_name.clone(), *index, stored.clone()));
+        let Some(located) = archive.archive.find(&marker.kernel_name, *index, &stored) else { return Ok(()) };
+        let read = archive.content.open().map_err(|error| error.to_string());
+        let read = read.and_then(|reader| archive.archive.read(&reader, &located).map_err(|error| with_causes(&error)));
+        match read {
+            Ok(found) if found == code => compared.equal.push((stored, entry.size)),
+            Ok(found) => {
+                let at = found.iter().zip(code).position(|(found, code)| found != code);
+                let what = match at {
+                    Some(at) => format!("the code object in `{}` differs at byte {at}", archive.path),
+                    None => format!(
+                        "the code object in `{}` has {} bytes, it had {}",
+                        archive.path,
+                        found.len(),
+                        code.len()
+                    ),
+                };
+                compared.differences.push(about(what));
+            }
+            Err(error) => compared.differences.push(about(format!("`{}`: {error}", archive.path))),
+        }
+        Ok(())
+    })?;
+    Ok(compared)
+}
+
+/// What a code object's own headers say against the name it is stored under.
+fn lie(name: &str, code: &[u8]) -> Option<String> {
+    let named: TargetId = name.parse().ok()?;
+    let own = CodeObject::read(&code).ok()??;
+    (own.is_known && own.target.processor != named.processor)
+        .then(|| format!("the code object says of itself that it is for {}", own.target))
+}

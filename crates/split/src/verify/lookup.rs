@@ -1,0 +1,145 @@
+//! Input: the installed files, a binary's marker and an index. Output: the code object that the runtime finds for a
+//! GPU (kpack specification 4.1 and 4.2), or why it finds none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use kpack::archive::Archive;
+use kpack::marker::Marker;
+use kpack::target::TargetId;
+use wheel::Content;
+
+use super::View;
+use crate::error::Error;
+use crate::group::TARGET_PLACEHOLDER;
+
+/// An archive whose table of contents was read.
+pub(super) struct OpenArchive {
+    pub(super) path: String,
+    pub(super) content: Arc<dyn Content>,
+    pub(super) archive: Archive,
+}
+
+/// What the runtime finds.
+pub(super) enum Found {
+    /// A code object, stored under this target.
+    Code { archive: Arc<OpenArchive>, target: String },
+    /// No archive for this GPU: the runtime goes on to the next one (its errors 13 and 14).
+    NoArchive,
+    /// An archive for this GPU that lacks the kernel: the runtime gives up on all GPUs (its error 5).
+    NoKernel { archive: Arc<OpenArchive>, target: String },
+}
+
+/// All archives of a tree, opened when they are first needed.
+pub(super) struct Archives<'a> {
+    view: &'a View,
+    open: Mutex<BTreeMap<String, Arc<OpenArchive>>>,
+}
+
+impl<'a> Archives<'a> {
+    pub(super) fn new(view: &'a View) -> Self {
+        Self { view, open: Mutex::default() }
+    }
+
+    /// The archive at `path`; `None` when there is no such file.
+    pub(super) fn get(&self, path: &str) -> Result<Option<Arc<OpenArchive>>, Error> {
+        let Some(content) = self.view.file(path) else { return Ok(None) };
+        let mut open = self.open.lock().expect("nothing panics while it holds the lock");
+        if let Some(archive) = open.get(path) {
+            return Ok(Some(Arc::clone(archive)));
+        }
+        let reader = content.open().map_err(|source| Error::Read { key: path.to_owned(), source })?;
+        let archive =
+            Archive::open(&reader, content.size()).map_err(|source| Error::GpuCode { key: path.to_owned(), source })?;
+        let archive = Arc::new(OpenArchive { path: path.to_owned(), content: Arc::clone(content), archive });
+        open.insert(path.to_owned(), Arc::clone(&archive));
+        Ok(Some(archive))
+    }
+
+    /// What the runtime finds for the code object `index` of the binary at `binary` on a GPU whose own name is `gpu`.
+    ///
+    /// This is the stricter of the two loaders that exist: one that has found an archive without the kernel does not
+    /// look further.
+    pub(super) fn find(&self, binary: &str, marker: &Marker, index: u32, gpu: &TargetId) -> Result<Found, Error> {
+        let names: Vec<String> = gpu.lookup_order().iter().map(ToString::to_string).collect();
+        let mut paths: Vec<String> = Vec::new();
+        for search in &marker.search_paths {
+            let Some(path) = join(binary, search) else { continue };
+            if path.contains(TARGET_PLACEHOLDER) {
+                paths.extend(names.iter().map(|name| path.replacen(TARGET_PLACEHOLDER, name, 1)));
+            } else {
+                paths.push(path);
+            }
+        }
+        let mut seen = BTreeSet::new();
+        let mut archives = Vec::new();
+        for path in paths.into_iter().filter(|path| seen.insert(path.clone())) {
+            archives.extend(self.get(&path)?);
+        }
+        for name in &names {
+            if let Some(archive) = archives.iter().find(|archive| archive.archive.targets.contains(name)) {
+                let (archive, target) = (Arc::clone(archive), name.clone());
+                return Ok(match archive.archive.find(&marker.kernel_name, index, name) {
+                    Some(_) => Found::Code { archive, target },
+                    None => Found::NoKernel { archive, target },
+                });
+            }
+        }
+        Ok(Found::NoArchive)
+    }
+
+    /// The archives that a search path of the binary may lead to on some GPU.
+    pub(super) fn reachable(&self, binary: &str, marker: &Marker) -> Result<Vec<Arc<OpenArchive>>, Error> {
+        let mut reachable = Vec::new();
+        for path in marker.search_paths.iter().filter_map(|search| join(binary, search)) {
+            let Some((start, end)) = path.split_once(TARGET_PLACEHOLDER) else {
+                reachable.extend(self.get(&path)?);
+                continue;
+            };
+            for found in self.view.paths_from(start).filter(|found| found.len() >= start.len() + end.len()) {
+                let Some(target) = found[start.len()..].strip_suffix(end) else { continue };
+                let Some(archive) = self.get(found)? else { continue };
+                // `x_@GFXARCH@` also fits `x_set2_gfx942`, which no GPU is called.
+                let is_of = |held: &String| {
+                    held.parse::<TargetId>()
+                        .is_ok_and(|held| held.compatible().iter().any(|name| name.to_string() == target))
+                };
+                if archive.archive.targets.iter().any(is_of) {
+                    reachable.push(archive);
+                }
+            }
+        }
+        Ok(reachable)
+    }
+}
+
+/// `search` as seen from the directory of `binary`; `None` when it leaves the tree or is absolute.
+pub(crate) fn join(binary: &str, search: &str) -> Option<String> {
+    if search.starts_with('/') {
+        return None;
+    }
+    let mut place: Vec<&str> = binary.split('/').collect();
+    place.pop();
+    for step in search.split('/') {
+        match step {
+            "" | "." => {}
+            ".." => drop(place.pop()?),
+            name => place.push(name),
+        }
+    }
+    Some(place.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn search_paths_begin_at_the_binary() {
+        assert_eq!(join("lib/x.so", "../.kpack/a").as_deref(), Some(".kpack/a"));
+        assert_eq!(join("x.so", ".kpack/a").as_deref(), Some(".kpack/a"));
+        assert_eq!(join("a/b/x.so", "./../../c//d").as_deref(), Some("c/d"));
+        assert_eq!(join("lib/x.so", "../../a"), None);
+        assert_eq!(join("lib/x.so", "/a"), None);
+    }
+}
