@@ -11,7 +11,7 @@ use object::elf;
 
 use crate::image::{Image, Segment, Source};
 use crate::layout::{ALIGN, Cursor, HEADER_SIZE, Layout, PAGE, room_for_headers};
-use crate::room::Block;
+use crate::room::{self, Block};
 use crate::{Error, Patch};
 
 /// A free program header.
@@ -37,11 +37,15 @@ pub(crate) fn make(image: &Image, source: Source<'_>, size: u64, free: Range<u64
     if count + 1 >= u64::from(elf::PN_XNUM) {
         return Ok(None);
     }
-    let blocks = room_for_headers(image, source)?;
+    let start = image.program_header_offset.saturating_add(count * HEADER_SIZE);
+    let few = || room::make(image, source, start, start.saturating_add(HEADER_SIZE));
+    let blocks = [room_for_headers(image, source)?, few()?];
     for place in places(image, source, size, &free)? {
-        let Some(patch) = with(image, source, size, blocks.as_deref(), &place)? else { continue };
-        let taken = if free.contains(&place.bytes.start) { patch.1.max(free.start) } else { free.start };
-        return Ok(Some(Slot { patch: Some(patch.0), taken }));
+        for blocks in &blocks {
+            let Some(patch) = with(image, source, size, blocks.as_deref(), &place)? else { continue };
+            let taken = if free.contains(&place.bytes.start) { patch.1.max(free.start) } else { free.start };
+            return Ok(Some(Slot { patch: Some(patch.0), taken }));
+        }
     }
     Ok(None)
 }
@@ -57,8 +61,31 @@ fn places(image: &Image, source: Source<'_>, size: u64, free: &Range<u64>) -> Re
         }
     }
     let owner = image.segments.iter().position(|load| load.is_load() && load.holds_offset(free.start, 1));
-    places.extend(owner.map(|segment| Place { segment, bytes: free.clone() }));
+    if let Some(segment) = owner {
+        if image.segments[segment].flags == elf::PF_R.0
+            && let Some(bytes) = gap(image, source, segment, free.start)?
+        {
+            places.push(Place { segment, bytes });
+        }
+        places.push(Place { segment, bytes: free.clone() });
+    }
     Ok(places)
+}
+
+/// The zeros in front of the section that holds `inside`, which its alignment left.
+fn gap(image: &Image, source: Source<'_>, segment: usize, inside: u64) -> Result<Option<Range<u64>>, Error> {
+    let sections = image.sections.iter().filter(|section| section.kind != elf::SHT_NULL.0 && section.file_size() > 0);
+    let Some(end) = sections.map(|section| section.offset).filter(|&offset| offset <= inside).max() else {
+        return Ok(None);
+    };
+    let load = &image.segments[segment];
+    let is_owner = |claim: &Range<u64>| claim.start == load.offset && claim.end == load.file_end();
+    let before = claims(image).filter(|claim| claim.start < end && !is_owner(claim)).map(|claim| claim.end).max();
+    let start = before.unwrap_or(load.offset).max(load.offset);
+    let is_free = start < end
+        && end - start <= PAGE
+        && source.bytes(start, end - start, "gap in front of a section")?.iter().all(|&byte| byte == 0);
+    Ok(is_free.then_some(start..end))
 }
 
 /// The zeros behind a segment, up to the end of its last page, that belong to nothing.

@@ -5,6 +5,7 @@
 //! only kpacked files use (spec 1.1). The pointer's value is rarely in place: relocations supply it.
 
 mod elf_file;
+mod pe_file;
 mod replace;
 
 pub use replace::{NewWrapper, Replacement};
@@ -127,6 +128,9 @@ impl FatBinary {
     /// [`Error::Elf`] for broken headers, [`Error::Wrapper`] and [`Error::FatBinary`] for wrappers and sections that
     /// contradict themselves, [`Error::Malformed`] and its like for bundles.
     pub fn read(reader: &dyn ReadAt, size: u64) -> Result<Option<Self>, Error> {
+        if elf::is_pe(reader)? {
+            return pe_file::read(reader);
+        }
         elf_file::read(reader, size)
     }
 }

@@ -351,3 +351,49 @@ fn without_section_headers_there_is_nothing_to_find() {
     gpu.run("llvm-strip-19", &["--strip-sections", "libfat.so"]);
     assert_eq!(read(&file), None);
 }
+
+/// Every section's bytes but those of the device code, which the edit must not change.
+fn others(path: &Path) -> Vec<(String, Vec<u8>)> {
+    let bytes = fs_err::read(path).unwrap();
+    let pe = elf::Pe::read(&bytes).unwrap().unwrap();
+    let others = pe.sections.iter().filter(|section| ![".hip_fat", ".hipFatB"].contains(&section.name.as_str()));
+    others.map(|one| (one.name.clone(), bytes[one.file.start as usize..one.file.end as usize].to_vec())).collect()
+}
+
+#[test]
+fn a_windows_library() {
+    let gpu = Gpu::new();
+    for compile in [&[][..], &["--offload-compress"]] {
+        let file = gpu.build_windows("fat.dll", RADEON, compile);
+        let fat = read(&file).unwrap();
+        assert_eq!((fat.format, fat.bundles.len()), (kpack::Format::Pe, 2));
+        assert_eq!(fat.bundles[0].entries.len(), 3, "{:?}", fat.bundles);
+        let points: Vec<Points> = fat.wrappers.iter().map(|wrapper| wrapper.points).collect();
+        assert_eq!(points, [Points::Bundle(0), Points::Bundle(1)]);
+        let taken = split(&file, "taken.dll");
+        let after = read(&taken).unwrap();
+        assert!(after.bundles.is_empty());
+        for (wrapper, index) in after.wrappers.iter().zip(0..) {
+            let Points::Marker(marker) = wrapper.points else { panic!("{wrapper:?}") };
+            assert_eq!(after.markers[marker].0, crate::marker(index as usize));
+            assert_eq!((wrapper.magic, wrapper.index), (Magic::Kpacked, index));
+        }
+        let code = fat.section.end - fat.section.start;
+        assert!(size(&taken) <= size(&file) - code + 1024, "{} {} {code}", size(&taken), size(&file));
+        assert_eq!(others(&taken), others(&file));
+        let listed = |path: &Path| {
+            let path = path.to_str().unwrap();
+            let what = ["--coff-basereloc", "--coff-imports", "--coff-exports", "--coff-debug-directory"];
+            let said = gpu.run("llvm-readobj-19", &[&what[..], &[path]].concat());
+            said.lines().filter(|line| !line.starts_with("File:")).collect::<Vec<_>>().join("\n")
+        };
+        assert_eq!(listed(&taken), listed(&file));
+        for wrapper in &after.wrappers {
+            assert!(listed(&taken).contains(&format!("0x{:X}", wrapper.address + 8)), "{}", listed(&taken));
+        }
+        let back = fused(&taken, &file, "back.dll");
+        assert_eq!(read(&back).unwrap(), fat);
+        assert_eq!(codes(&back), codes(&file));
+        assert_eq!((size(&back), others(&back)), (size(&file), others(&file)));
+    }
+}

@@ -8,6 +8,8 @@ int main(int count, char **arguments) {
         fprintf(stderr, "%s\n", dlerror());
         return 2;
     }
+    printf("loaded\n");
+    fflush(stdout);
     int (*answer)(int) = (int (*)(int))dlsym(library, "answer");
     if (!answer) {
         fprintf(stderr, "%s\n", dlerror());

@@ -17,7 +17,7 @@ pub struct Gpu {
 /// A translation unit and the targets it is compiled for.
 #[derive(Debug, Clone, Copy)]
 pub struct Unit<'a> {
-    /// `first` or `second`: the name of a source in `crates/testing/gpu`.
+    /// `first`, `second` or `third`: the name of a source in `crates/testing/gpu`.
     pub source: &'a str,
     /// Targets, such as `gfx90a:xnack+`.
     pub targets: &'a [&'a str],
@@ -36,11 +36,14 @@ pub struct Link<'a> {
     pub link: &'a [&'a str],
 }
 
-const SOURCES: [(&str, &str); 7] = [
+const SOURCES: [(&str, &str); 10] = [
     ("hip/hip_runtime.h", include_str!("../gpu/hip/hip_runtime.h")),
     ("runtime.c", include_str!("../gpu/runtime.c")),
     ("first.hip", include_str!("../gpu/first.hip")),
     ("second.hip", include_str!("../gpu/second.hip")),
+    ("third.hip", include_str!("../gpu/third.hip")),
+    ("windows.c", include_str!("../gpu/windows.c")),
+    ("amdhip64.def", include_str!("../gpu/amdhip64.def")),
     ("alone.cpp", include_str!("../gpu/alone.cpp")),
     ("load.c", include_str!("../gpu/load.c")),
     ("main.cpp", include_str!("../gpu/main.cpp")),
@@ -109,6 +112,32 @@ impl Gpu {
         arguments.extend(["libamdhip64.so.7", "-o", link.name]);
         self.run(CLANG, &arguments);
         self.path(link.name)
+    }
+
+    /// Compiles `second` and `third` for Windows; the path of the library, which nothing here can load.
+    ///
+    /// # Panics
+    /// With what the compiler says.
+    pub fn build_windows(&self, name: &str, targets: &[&str], compile: &[&str]) -> PathBuf {
+        self.run("llvm-dlltool-19", &["-m", "i386:x86-64", "-d", "amdhip64.def", "-l", "amdhip64.lib"]);
+        let windows = "--target=x86_64-pc-windows-msvc";
+        self.run(CLANG, &[windows, "-x", "c", "-c", "windows.c", "-o", "windows.o"]);
+        let targets: Vec<String> = targets.iter().map(|target| format!("--offload-arch={target}")).collect();
+        for unit in ["second", "third"] {
+            let mut arguments = vec![windows, "-x", "hip", "-nogpulib", "-nogpuinc", "-I", ".", "-O1", "-c"];
+            arguments.extend(compile);
+            arguments.extend(targets.iter().map(String::as_str));
+            let (source, object) = (format!("{unit}.hip"), format!("{unit}.obj"));
+            arguments.extend([source.as_str(), "-o", object.as_str()]);
+            self.run(CLANG, &arguments);
+        }
+        let out = format!("/out:{name}");
+        let objects = ["second.obj", "third.obj", "windows.o", "amdhip64.lib"];
+        let exports = ["/export:second_answer", "/export:third_answer"];
+        let mut arguments = vec!["/dll", "/noentry", "/nodefaultlib", "/debug", out.as_str()];
+        arguments.extend(objects.iter().chain(&exports));
+        self.run("lld-link-19", &arguments);
+        self.path(name)
     }
 
     /// Loads a library, or runs a program, and calls its function; what it said.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use positioned_io::ReadAt;
 
-use super::{FatBinary, Format, Magic, WRAPPER_POINTER, elf_file};
+use super::{FatBinary, Format, Magic, WRAPPER_POINTER, elf_file, pe_file};
 use crate::error::Error;
 
 /// Where the index is in a wrapper.
@@ -74,7 +74,7 @@ impl FatBinary {
                 let edit = elf::SectionEdit { section, content: with.content, size: with.size, pointers, bytes };
                 Ok(edit.plan(reader)?)
             }
-            Format::Pe => refuse("PE files cannot be edited yet".to_owned()),
+            Format::Pe => pe_file::replace(reader, (with.content, with.size), pointers, bytes),
         }
     }
 }
