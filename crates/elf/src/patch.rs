@@ -342,3 +342,59 @@ impl<R: ReadAt> ReadAt for Patched<R> {
         Ok(length)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes<R: ReadAt>(patched: &Patched<R>) -> Vec<u8> {
+        let mut bytes = vec![0; patched.size() as usize];
+        patched.read_exact_at(0, &mut bytes).unwrap();
+        bytes
+    }
+
+    fn original() -> Vec<u8> {
+        (0..100).collect()
+    }
+
+    #[test]
+    fn a_range_leaves_the_file_and_others_come_in() {
+        let mut builder = PatchBuilder::spliced(100, 10, 80, 3);
+        builder.bytes(11, b"x");
+        builder.external(14, Arc::new(b"0123456789".to_vec()), 4);
+        let patch = builder.finish();
+        assert!(!patch.is_in_place() && !patch.is_empty());
+        let mut expected: Vec<u8> = (0..10).collect();
+        expected.extend([0, b'x', 0, 90]);
+        expected.extend(b"0123");
+        expected.extend(95..100);
+        assert_eq!(bytes(&Patched::new(original(), patch)), expected);
+    }
+
+    #[test]
+    fn what_moves_is_not_written_over_the_original() {
+        let patch = PatchBuilder::spliced(100, 10, 80, 0).finish();
+        let mut file = original();
+        let error = patch.apply(&mut file.as_mut_slice()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("copy the edited view"), "{error}");
+        assert_eq!(file, original());
+    }
+
+    #[test]
+    fn patches_follow_each_other() {
+        let mut first = PatchBuilder::spliced(100, 20, 50, 0);
+        first.bytes(60, b"behind the end");
+        first.copy(5, 40, 10);
+        let first = first.finish();
+        let mut second = PatchBuilder::spliced(first.size, 8, 4, 20);
+        second.bytes(0, b"start");
+        second.copy(30, 3, 30);
+        let second = second.finish();
+        let once = Patched::new(original(), first.clone());
+        let twice = bytes(&Patched::new(bytes(&once), second.clone()));
+        let both = first.then(&second);
+        assert_eq!(both.size, second.size);
+        assert_eq!(bytes(&Patched::new(original(), both)), twice);
+    }
+}

@@ -320,20 +320,38 @@ impl<'a> File<'a> {
         self.move_out(index, new)
     }
 
-    /// Grows into the hole in memory behind the section; `None`: there is none, or it is too small.
+    /// Grows into free bytes or into the hole in memory behind the section; `None`: there is none, or it is too small.
     fn grow_in_place(&self, index: usize, new: u64) -> Result<Option<Patch>, Error> {
         let section = self.image.sections[index];
         let owner = self.owner(&section)?;
         let load = self.image.segments[owner];
         let (end, new_end) = (section.offset + section.size, section.offset + new);
-        let top = (section.address + new).next_multiple_of(PAGE);
-        let mut later = self.image.segments.iter().filter(|other| other.is_load() && other.address > load.address);
-        if load.file_end() > end || load.memory_size != load.file_size || later.any(|other| other.address < top) {
+        let next = slot::claims(&self.image).map(|claim| claim.start).filter(|&start| start >= end).min();
+        let next = next.unwrap_or(self.size);
+        if new_end <= next && new_end <= load.file_end() && self.is_zero(end, new_end)? {
+            let mut layout = Layout::new(self.image.clone(), self.source, self.size);
+            layout.image.sections[index].size = new;
+            layout.write_headers()?;
+            return Ok(Some(layout.builder.finish()));
+        }
+        let later = self.image.segments.iter().filter(|other| other.is_load() && other.address > load.address);
+        let later = later.min_by_key(|other| other.address);
+        if load.file_end() > end || load.memory_size != load.file_size {
             return Ok(None);
         }
-        let next = slot::claims(&self.image).map(|claim| claim.start).filter(|&start| start >= end).min();
-        let at = next.unwrap_or(self.size).min(end.next_multiple_of(PAGE)).min(self.size);
-        let inserted = new_end.saturating_sub(at).next_multiple_of(PAGE);
+        let at = next.min(end.next_multiple_of(PAGE));
+        let inserted = match later {
+            Some(later) if (section.address + new).next_multiple_of(PAGE) > later.address => {
+                // The content ends in the page in which the next segment begins: the two become one again.
+                let hole = (later.address - load.address).checked_sub(later.offset.wrapping_sub(load.offset));
+                let adjoins = next == later.offset && later.flags == load.flags;
+                match hole.filter(|_| adjoins && section.address + new <= later.address) {
+                    Some(hole) if hole.is_multiple_of(PAGE) => hole,
+                    _ => return Ok(None),
+                }
+            }
+            _ => new_end.saturating_sub(at).next_multiple_of(PAGE),
+        };
         let mut layout = Layout::new(self.image.clone(), self.source, self.size);
         layout.builder = PatchBuilder::spliced(self.size, at, 0, inserted);
         shift(&mut layout.image, |offset| if offset >= at { offset + inserted } else { offset });
@@ -345,6 +363,18 @@ impl<'a> File<'a> {
         align_pages(&mut layout.image);
         layout.write_headers()?;
         Ok(Some(layout.builder.finish()))
+    }
+
+    fn is_zero(&self, start: u64, end: u64) -> Result<bool, Error> {
+        let mut at = start;
+        while at < end {
+            let bytes = self.source.bytes(at, (end - at).min(1 << 20), "bytes behind a section")?;
+            if bytes.iter().any(|&byte| byte != 0) {
+                return Ok(false);
+            }
+            at += bytes.len() as u64;
+        }
+        Ok(true)
     }
 
     /// Gives a section a segment of its own behind all others.
