@@ -173,6 +173,9 @@ pub enum Error {
     /// An archive could not be compressed or written.
     #[error("could not write a kpack archive")]
     WriteArchive(#[source] io::Error),
+    /// The user ended it.
+    #[error("interrupted")]
+    Interrupted,
     /// A table of kernel databases that cannot be used.
     #[error("could not read the table of kernel databases")]
     Table(#[from] toml::de::Error),
@@ -201,6 +204,7 @@ impl Hint for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Elf(error) => error.exit(),
+            Self::Interrupted => Exit::Interrupted,
             _ => Exit::Failed,
         }
     }

@@ -7,6 +7,7 @@
 mod directory;
 mod unpack;
 mod verify;
+mod zip_file;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,6 +20,7 @@ use crate::{Content, Error, Reader, WheelName};
 pub use unpack::Fault;
 pub(crate) use unpack::Packed;
 pub use verify::Problem;
+pub use zip_file::ZipFile;
 pub(crate) use verify::{same_version, unhashed};
 
 /// An open wheel. Many threads read from it at once; the file must not change meanwhile.
@@ -66,6 +68,13 @@ pub struct Listed {
     pub(crate) encrypted: bool,
     /// Where the bytes begin in the file.
     pub(crate) offset: u64,
+}
+
+impl Listed {
+    /// Whether the bytes lie in the archive as they are, so that [`Wheel::reader`] and [`ZipFile::reader`] hold none of them.
+    pub fn is_stored(&self) -> bool {
+        self.method == 0
+    }
 }
 
 impl Wheel {

@@ -1,0 +1,244 @@
+//! Input: one bundle of a file, some entries of an archive, or a code object. Output: what is in it and what is wrong.
+
+use positioned_io::ReadAt;
+
+use super::open::{ENTRIES, Shared, Window};
+use super::source::Unit;
+use super::{Code, Finding, Found, Kernels, Kind, Options, Subject};
+use crate::archive::Scheme;
+use crate::bundle::{Bundle, Entry};
+use crate::code_object::{CodeObject, Metadata};
+use crate::error::Error;
+use crate::target::{Feature, TargetId};
+
+/// What one unit of work came to.
+pub(super) struct Part {
+    pub(super) file: Shared,
+    pub(super) is_last: bool,
+    pub(super) code_objects: Vec<Found>,
+    pub(super) findings: Vec<Finding>,
+}
+
+pub(super) fn examine(unit: Unit, options: &Options) -> Part {
+    let Unit { file, number, is_last } = unit;
+    let mut examiner = Examiner { options, code_objects: Vec::new(), findings: Vec::new() };
+    let done = if let Some(bundle) = file.bundles.get(number) {
+        examiner.bundle(&file, number, bundle)
+    } else if let Some(archive) = &file.archive {
+        examiner.entries(&file, archive, number)
+    } else if file.kind == Kind::CodeObject {
+        let place = Place { size: file.size, stored: file.size, ..Place::default() };
+        examiner.code(&file.reader, place)
+    } else {
+        Ok(())
+    };
+    if let Err(error) = done {
+        examiner.findings.push(Finding::of(&error));
+    }
+    Part { file, is_last, code_objects: examiner.code_objects, findings: examiner.findings }
+}
+
+struct Examiner<'a> {
+    options: &'a Options,
+    code_objects: Vec<Found>,
+    findings: Vec<Finding>,
+}
+
+/// What is known of a code object before it is read.
+#[derive(Default)]
+struct Place {
+    declared: Option<String>,
+    bundle: Option<usize>,
+    entry: Option<(String, u32)>,
+    size: u64,
+    stored: u64,
+}
+
+impl Place {
+    /// For messages.
+    fn name(&self) -> String {
+        let target = self.declared.as_deref().unwrap_or("its target").escape_debug();
+        match (&self.bundle, &self.entry) {
+            (Some(bundle), _) => format!("the code for `{target}` in bundle {bundle}"),
+            (None, Some((name, index))) => format!("the code for `{target}` of `{}#{index}`", name.escape_debug()),
+            (None, None) => "the code object".to_owned(),
+        }
+    }
+}
+
+impl Examiner<'_> {
+    fn bundle(&mut self, file: &Shared, number: usize, bundle: &Bundle) -> Result<(), Error> {
+        let with_code: Vec<&Entry> =
+            bundle.entries.iter().filter(|entry| entry.size > 0 && entry.target().is_some()).collect();
+        let place = |entry: &Entry, stored| Place {
+            declared: entry.target().map(str::to_owned),
+            bundle: Some(number),
+            entry: None,
+            size: entry.size,
+            stored,
+        };
+        if bundle.compression.is_none() {
+            // Headers and notes are enough, and they are a thousandth of it.
+            for entry in with_code {
+                let start = file.section.start.saturating_add(bundle.offset).saturating_add(entry.offset);
+                let range = start..start.saturating_add(entry.size).min(file.section.end).max(start);
+                let window = Window { reader: &file.reader, range };
+                self.code(&window, place(entry, entry.size))?;
+            }
+            return Ok(());
+        }
+        let total: u64 = with_code.iter().map(|entry| entry.size).fold(0, u64::saturating_add);
+        let mut seen: u64 = 0;
+        bundle.visit(&file.reader, file.section.clone(), |entry, bytes| {
+            if entry.target().is_none() {
+                return Ok(());
+            }
+            // Shares of what is compressed together; taken between two sums, so that they add up.
+            let before = share(bundle.length, seen, total);
+            seen = seen.saturating_add(entry.size);
+            let stored = share(bundle.length, seen, total) - before;
+            self.code(&bytes, place(entry, stored))
+        })?;
+        // As the entry table has them, which is the order of plain bundles too.
+        let order = |found: &Found| with_code.iter().position(|entry| entry.target() == Some(&found.target));
+        self.code_objects.sort_by_key(order);
+        Ok(())
+    }
+
+    fn entries(&mut self, file: &Shared, archive: &crate::archive::Archive, number: usize) -> Result<(), Error> {
+        for located in archive.entries().skip(number * ENTRIES).take(ENTRIES) {
+            let place = Place {
+                declared: Some(located.target.to_owned()),
+                bundle: None,
+                entry: Some((located.name.to_owned(), located.index)),
+                size: located.original_size,
+                stored: located.size,
+            };
+            if !archive.targets.iter().any(|target| target == located.target) && self.options.wants(located.target) {
+                let message = format!("{} is never looked for: the archive does not list that target", place.name());
+                self.findings.push(Finding::fault(Subject::Target, message));
+            }
+            match archive.scheme {
+                Scheme::None => {
+                    let range = located.offset..located.offset + located.size;
+                    self.code(&Window { reader: &file.reader, range }, place)?;
+                }
+                Scheme::ZstdPerKernel => match archive.read(&file.reader, &located) {
+                    Ok(bytes) => self.code(&bytes, place)?,
+                    Err(error) => self.findings.push(Finding::of(&error)),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up one code object. Trouble with it is a finding; the others are read all the same.
+    fn code(&mut self, reader: &dyn ReadAt, place: Place) -> Result<(), Error> {
+        if place.declared.as_ref().is_some_and(|target| !self.options.wants(target)) {
+            return Ok(());
+        }
+        let read = match CodeObject::read(reader) {
+            Ok(read) => read,
+            Err(error) => {
+                let finding = Finding::of(&error);
+                let message = format!("{}: {}", place.name(), finding.message);
+                self.findings.push(Finding { message, ..finding });
+                None
+            }
+        };
+        let code = match &read {
+            Some(_) => Code::Elf,
+            None => self.other_code(reader, &place)?,
+        };
+        let own_target = read.as_ref().map(|read| read.target.clone());
+        if let Some(read) = &read {
+            self.check(read, &place);
+        }
+        let own = own_target.as_ref().map(ToString::to_string);
+        let target = place.declared.or(own).unwrap_or_else(|| "unknown".to_owned());
+        if !self.options.wants(&target) {
+            return Ok(());
+        }
+        let (version, metadata, kernels) = read.map_or((None, Metadata::Absent, Vec::new()), |read| {
+            (read.code_object_version, read.metadata, read.kernels)
+        });
+        self.code_objects.push(Found {
+            target,
+            own_target,
+            bundle: place.bundle,
+            entry: place.entry,
+            size: place.size,
+            stored: place.stored,
+            code,
+            version,
+            metadata,
+            kernel_count: kernels.len() as u64,
+            kernels: if self.options.kernels == Kernels::Listed { kernels } else { Vec::new() },
+        });
+        Ok(())
+    }
+
+    /// What an entry holds that is no AMDGPU ELF file.
+    fn other_code(&mut self, reader: &dyn ReadAt, place: &Place) -> Result<Code, Error> {
+        let mut start = [0; 4];
+        let count = reader.read_at(0, &mut start).map_err(|source| Error::ReadCodeObject { offset: 0, source })?;
+        Ok(match &start[..count] {
+            [b'B', b'C', 0xc0, 0xde] | [0xde, 0xc0, 0x17, 0x0b] => Code::Bitcode,
+            [0x03, 0x02, 0x23, 0x07] => Code::SpirV,
+            // A broken one was told of already.
+            [0x7f, b'E', b'L', b'F'] if self.findings.last().is_some_and(|last| last.message.starts_with(&place.name())) => {
+                Code::Unknown
+            }
+            start => {
+                let message = format!("{} is no code object: it starts with `{}`", place.name(), start.escape_ascii());
+                self.findings.push(Finding::fault(Subject::Code, message));
+                Code::Unknown
+            }
+        })
+    }
+
+    fn check(&mut self, read: &CodeObject, place: &Place) {
+        if let Some(declared) = &place.declared {
+            match declared.parse::<TargetId>() {
+                Err(error) => self.findings.push(Finding::fault(Subject::Target, error.to_string())),
+                Ok(_) if !read.is_known => {
+                    let machine = read.machine;
+                    let message = format!("{} has the unknown machine number {machine:#04x}", place.name());
+                    self.findings.push(Finding::note(Subject::Target, message));
+                }
+                Ok(target) if agrees(&target, read) => {}
+                Ok(_) => {
+                    let message = format!("{} is code for `{}` by its own ELF flags", place.name(), read.target);
+                    self.findings.push(Finding::fault(Subject::Target, message));
+                }
+            }
+        }
+        match &read.metadata {
+            Metadata::MessagePack | Metadata::Absent => {}
+            Metadata::Yaml => {
+                let message = format!("{} has the metadata of code object version 2, which is not read", place.name());
+                self.findings.push(Finding::note(Subject::Metadata, message));
+            }
+            Metadata::Malformed(reason) => {
+                let message = format!("{} has metadata that cannot be understood: {reason}", place.name());
+                self.findings.push(Finding::fault(Subject::Metadata, message));
+            }
+        }
+    }
+}
+
+/// The part of `length` that `seen` of `total` make up.
+fn share(length: u64, seen: u64, total: u64) -> u64 {
+    if total == 0 { 0 } else { (u128::from(length) * u128::from(seen) / u128::from(total)) as u64 }
+}
+
+/// Whether a declared target is what the code object's own header says. `-strict` has no flag. Up to version 3 the flags do
+/// not tell "off" from "any".
+fn agrees(declared: &TargetId, read: &CodeObject) -> bool {
+    let processor = declared.processor.strip_suffix("-strict").unwrap_or(&declared.processor);
+    let is_old = read.code_object_version.is_none_or(|version| version <= 3) && read.abi_version <= 1;
+    let feature = |declared: Feature, own: Feature| declared == own || (is_old && declared != Feature::On && own != Feature::On);
+    processor == read.target.processor
+        && feature(declared.xnack, read.target.xnack)
+        && feature(declared.sramecc, read.target.sramecc)
+}

@@ -1,0 +1,224 @@
+//! Input: a file's bytes at random access. Output: what it is, and the tables of what GPU code it has.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use positioned_io::ReadAt;
+use wheel::Reader;
+
+use super::{BundleSummary, Finding, Kind, Location, Subject, Surveyed};
+use crate::archive::Archive;
+use crate::bundle::{self, Bundle};
+use crate::code_object;
+use crate::error::Error;
+use crate::fatbin::{FatBinary, Format, Magic, Points};
+use crate::marker::Marker;
+
+/// Bytes that tell what a file is: a tar archive says so only at 257.
+pub(super) const START: usize = 512;
+
+/// What the first bytes say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Looks {
+    /// ELF or PE.
+    Host,
+    CodeObject,
+    Bundle,
+    Kpack,
+    Zip,
+    /// A tar archive, compressed or not: perhaps, for compressed ones.
+    Tar(Packing),
+    Other,
+}
+
+/// How a tar archive is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Packing {
+    None,
+    Gzip,
+    Xz,
+    Zstd,
+}
+
+pub(super) fn looks(start: &[u8]) -> Looks {
+    if code_object::is_code_object(start) {
+        return Looks::CodeObject;
+    }
+    let tar = start.get(257..262) == Some(b"ustar");
+    [
+        (&b"\x7fELF"[..], Looks::Host),
+        (b"MZ", Looks::Host),
+        (b"__CLANG_OFFLOAD_BUNDLE__", Looks::Bundle),
+        (b"CCOB", Looks::Bundle),
+        (b"KPAK", Looks::Kpack),
+        (b"PK\x03\x04", Looks::Zip),
+        (b"PK\x05\x06", Looks::Zip),
+        (b"\x28\xb5\x2f\xfd", Looks::Tar(Packing::Zstd)),
+        (b"\xfd7zXZ\0", Looks::Tar(Packing::Xz)),
+        (b"\x1f\x8b", Looks::Tar(Packing::Gzip)),
+    ]
+    .into_iter()
+    .find_map(|(magic, looks)| start.starts_with(magic).then_some(looks))
+    .unwrap_or(if tar { Looks::Tar(Packing::None) } else { Looks::Other })
+}
+
+/// A file to be surveyed, with its tables read.
+pub(super) struct Open {
+    pub(super) location: Location,
+    pub(super) kind: Kind,
+    pub(super) size: u64,
+    pub(super) packed: Option<u64>,
+    pub(super) reader: Reader,
+    /// The file bytes that bundles' offsets count from.
+    pub(super) section: Range<u64>,
+    pub(super) bundles: Vec<Bundle>,
+    pub(super) archive: Option<Archive>,
+    summaries: Vec<BundleSummary>,
+    wrappers: usize,
+    markers: Vec<Marker>,
+    findings: Vec<Finding>,
+}
+
+impl Open {
+    /// A file about which there is nothing to read, only something to say.
+    pub(super) fn only(location: Location, size: u64, findings: Vec<Finding>) -> Self {
+        Self {
+            location,
+            kind: Kind::Other,
+            size,
+            packed: None,
+            reader: Box::new(Vec::new()),
+            section: 0..0,
+            bundles: Vec::new(),
+            archive: None,
+            summaries: Vec::new(),
+            wrappers: 0,
+            markers: Vec::new(),
+            findings,
+        }
+    }
+
+    /// Reads the tables. A broken file is one with a finding.
+    pub(super) fn read(location: Location, size: u64, looks: Looks, reader: Reader) -> Self {
+        let mut file = Self { reader, ..Self::only(location, size, Vec::new()) };
+        let read = match looks {
+            Looks::Host => file.read_host(),
+            Looks::CodeObject => {
+                file.kind = Kind::CodeObject;
+                Ok(())
+            }
+            Looks::Bundle => file.read_bundles(),
+            Looks::Kpack => file.read_archive(),
+            Looks::Zip | Looks::Tar(_) | Looks::Other => Ok(()),
+        };
+        if let Err(error) = read {
+            file.findings.push(Finding::of(&error));
+        }
+        file
+    }
+
+    fn read_host(&mut self) -> Result<(), Error> {
+        let Some(fat) = FatBinary::read(&self.reader, self.size)? else {
+            return Ok(());
+        };
+        self.kind = match fat.format {
+            Format::Elf => Kind::Elf,
+            Format::Pe => Kind::Pe,
+        };
+        self.section = fat.section;
+        self.bundles = fat.bundles;
+        self.wrappers = fat.wrappers.len();
+        self.markers = fat.markers.into_iter().map(|(marker, _)| marker).collect();
+        self.summarise();
+        for (number, wrapper) in fat.wrappers.iter().enumerate() {
+            match wrapper.points {
+                Points::Bundle(bundle) => self.summaries[bundle].wrappers.push(number),
+                Points::Marker(_) => {}
+                Points::Elsewhere(address) => {
+                    let meant = match wrapper.magic {
+                        Magic::Fat => "offload bundle",
+                        Magic::Kpacked => "marker",
+                    };
+                    let message = format!("wrapper {number} points to {address:#x}, where no {meant} is");
+                    self.findings.push(Finding::fault(Subject::Wrapper, message));
+                }
+            }
+        }
+        if self.wrappers == 0 && !self.bundles.is_empty() {
+            let message = "its offload bundles are registered by no wrapper of this file";
+            self.findings.push(Finding::note(Subject::Wrapper, message));
+        } else {
+            let unreached = |(number, _): (usize, _)| format!("no wrapper reaches bundle {number}");
+            let lonely = self.summaries.iter().enumerate().filter(|(_, bundle)| bundle.wrappers.is_empty());
+            self.findings.extend(lonely.map(unreached).map(|message| Finding::note(Subject::Wrapper, message)));
+        }
+        Ok(())
+    }
+
+    fn read_bundles(&mut self) -> Result<(), Error> {
+        self.kind = Kind::Bundle;
+        self.section = 0..self.size;
+        self.bundles = bundle::read(&self.reader, self.section.clone())?;
+        self.summarise();
+        Ok(())
+    }
+
+    fn read_archive(&mut self) -> Result<(), Error> {
+        self.kind = Kind::Kpack;
+        self.archive = Some(Archive::open(&self.reader, self.size)?);
+        Ok(())
+    }
+
+    fn summarise(&mut self) {
+        let start = self.section.start;
+        let summary = |bundle: &Bundle| BundleSummary {
+            offset: start + bundle.offset,
+            length: bundle.length,
+            compression: bundle.compression,
+            wrappers: Vec::new(),
+        };
+        self.summaries = self.bundles.iter().map(summary).collect();
+    }
+
+    /// How many units of work it is; at least one, so that every file is handed over.
+    pub(super) fn parts(&self) -> usize {
+        let entries = self.archive.as_ref().map_or(0, |archive| archive.entries().len().div_ceil(ENTRIES));
+        self.bundles.len().max(entries).max(1)
+    }
+
+    /// What is known before any code object is read.
+    pub(super) fn surveyed(&self) -> Surveyed {
+        Surveyed {
+            location: self.location.clone(),
+            kind: self.kind,
+            size: self.size,
+            packed: self.packed,
+            wrappers: self.wrappers,
+            bundles: self.summaries.clone(),
+            markers: self.markers.clone(),
+            code_objects: Vec::new(),
+            findings: self.findings.clone(),
+        }
+    }
+}
+
+/// Entries of an archive that are one unit of work.
+pub(super) const ENTRIES: usize = 16;
+
+/// A part of a file, as a file.
+pub(super) struct Window<'a> {
+    pub(super) reader: &'a dyn ReadAt,
+    pub(super) range: Range<u64>,
+}
+
+impl ReadAt for Window<'_> {
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let start = self.range.start.saturating_add(position).min(self.range.end);
+        let length = (self.range.end - start).min(buffer.len() as u64) as usize;
+        self.reader.read_at(start, &mut buffer[..length])
+    }
+}
+
+/// A file and the number of a part of it.
+pub(super) type Shared = Arc<Open>;

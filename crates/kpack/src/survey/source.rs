@@ -1,0 +1,314 @@
+//! Input: paths. Output: units of work, file by file: folders are walked, ZIP files and tar archives looked into.
+
+use std::collections::VecDeque;
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use positioned_io::{Cursor, ReadAt};
+use walkdir::WalkDir;
+use wheel::Reader;
+use wheel::read::{Listed, ZipFile};
+
+use super::open::{Looks, Open, Packing, START, Shared, Window, looks};
+use super::{Finding, Location, Options, Subject};
+
+/// Bytes of unpacked members that may be in memory at once before the next file is opened.
+const HELD: u64 = 64 << 20;
+/// Members of tar archives of up to so many bytes are unpacked in memory.
+const IN_MEMORY: u64 = 64 << 20;
+/// Bytes read at once from an archive.
+const WINDOW: usize = 1 << 18;
+/// What the decoder of xz may use, in bytes; level 9 needs 65 MiB.
+const XZ_MEMORY: u64 = 256 << 20;
+
+/// A part of a file that is examined alone.
+pub(super) struct Unit {
+    pub(super) file: Shared,
+    /// The number of the bundle, or of the group of entries.
+    pub(super) number: usize,
+    /// Whether the file is complete with it.
+    pub(super) is_last: bool,
+}
+
+/// The units of a file.
+pub(super) fn units(file: Open) -> VecDeque<Unit> {
+    let file = Arc::new(file);
+    let parts = file.parts();
+    (0..parts).map(|number| Unit { file: Arc::clone(&file), number, is_last: number + 1 == parts }).collect()
+}
+
+/// Why the units ended before all was looked at.
+pub(super) enum Pause {
+    /// Enough is in memory.
+    Full,
+    /// A tar archive, which is read front to back.
+    Tar(Tarball),
+}
+
+/// A tar archive.
+pub(super) struct Tarball {
+    location: Location,
+    size: u64,
+    packing: Packing,
+    reader: Reader,
+}
+
+/// What is still to be looked at, the innermost last.
+enum Feeder {
+    Paths(std::vec::IntoIter<PathBuf>),
+    Folder(walkdir::IntoIter),
+    Zip { path: PathBuf, zip: ZipFile, members: std::vec::IntoIter<Listed> },
+}
+
+/// The units of all paths. Ends at a [`Pause`] and goes on after [`Sources::resume`].
+pub(super) struct Sources<'a> {
+    options: &'a Options,
+    feeders: Vec<Feeder>,
+    ready: VecDeque<Unit>,
+    held: u64,
+    pause: Option<Pause>,
+}
+
+impl<'a> Sources<'a> {
+    pub(super) fn new(paths: &[PathBuf], options: &'a Options) -> Self {
+        let feeders = vec![Feeder::Paths(paths.to_vec().into_iter())];
+        Self { options, feeders, ready: VecDeque::new(), held: 0, pause: None }
+    }
+
+    /// Why it ended; `None` when all is done.
+    pub(super) fn resume(&mut self) -> Option<Pause> {
+        self.held = 0;
+        self.pause.take()
+    }
+
+    fn add(&mut self, file: Open) {
+        self.ready.extend(units(file));
+    }
+
+    fn say(&mut self, location: Location, size: u64, finding: Finding) {
+        self.add(Open::only(location, size, vec![finding]));
+    }
+
+    /// Opens what comes next; `false` when nothing does.
+    fn feed(&mut self) -> bool {
+        let Some(feeder) = self.feeders.last_mut() else {
+            return false;
+        };
+        match feeder {
+            Feeder::Paths(paths) => match paths.next() {
+                Some(path) => self.path(path),
+                None => drop(self.feeders.pop()),
+            },
+            Feeder::Folder(walk) => match walk.next() {
+                Some(Ok(entry)) if entry.file_type().is_file() => self.file(entry.into_path()),
+                // Links are looked at where they lead, devices and sockets not at all.
+                Some(Ok(_)) => {}
+                Some(Err(error)) => {
+                    let path = error.path().unwrap_or(Path::new("")).to_owned();
+                    let finding = match error.io_error() {
+                        Some(error) => unreadable(error),
+                        None => Finding::of(&error),
+                    };
+                    self.say(Location { path, member: None }, 0, finding);
+                }
+                None => drop(self.feeders.pop()),
+            },
+            Feeder::Zip { path, zip, members } => match members.next() {
+                Some(member) if member.kind == wheel::read::Kind::File => {
+                    let location = Location { path: path.clone(), member: Some(member.name.clone()) };
+                    let opened = open_member(zip, &member, &self.options.scratch);
+                    self.member(location, &member, opened);
+                }
+                Some(_) => {}
+                None => drop(self.feeders.pop()),
+            },
+        }
+        true
+    }
+
+    /// A path that the user named: a folder, a file, or a link to one.
+    fn path(&mut self, path: PathBuf) {
+        match fs_err::metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => {
+                self.feeders.push(Feeder::Folder(WalkDir::new(path).sort_by_file_name().into_iter()));
+            }
+            Ok(metadata) if metadata.is_file() => self.file(path),
+            Ok(_) => {
+                let finding = Finding::fault(Subject::Unreadable, "it is neither a file nor a folder");
+                self.say(Location { path, member: None }, 0, finding);
+            }
+            Err(error) => self.say(Location { path, member: None }, 0, unreadable(&error)),
+        }
+    }
+
+    fn file(&mut self, path: PathBuf) {
+        let location = Location { path, member: None };
+        let opened = fs_err::File::open(&location.path).and_then(|file| {
+            let size = file.metadata()?.len();
+            let (file, _) = file.into_parts();
+            let mut start = vec![0; START.min(size as usize)];
+            file.read_exact_at(0, &mut start)?;
+            Ok((file, size, looks(&start)))
+        });
+        match opened {
+            Err(error) => self.say(location, 0, unreadable(&error)),
+            Ok((_, _, Looks::Zip)) => match ZipFile::open(&location.path) {
+                Ok(zip) => {
+                    let mut members = zip.members().to_vec();
+                    members.sort_by(|left, right| left.name.cmp(&right.name));
+                    self.feeders.push(Feeder::Zip { path: location.path, zip, members: members.into_iter() });
+                }
+                Err(error) => self.say(location, 0, Finding::of(&error)),
+            },
+            Ok((file, size, Looks::Tar(packing))) => {
+                let reader = Box::new(file);
+                self.pause = Some(Pause::Tar(Tarball { location, size, packing, reader }));
+            }
+            Ok((file, size, looks)) => self.add(Open::read(location, size, looks, Box::new(file))),
+        }
+    }
+
+    fn member(&mut self, location: Location, member: &Listed, opened: Result<(Looks, Reader), wheel::Error>) {
+        match opened {
+            Err(error) => self.say(location, member.size, Finding::of(&error)),
+            Ok((Looks::Tar(packing), reader)) => {
+                self.pause = Some(Pause::Tar(Tarball { location, size: member.size, packing, reader }));
+            }
+            Ok((Looks::Zip, _)) => {
+                let finding = Finding::note(Subject::Skipped, "an archive inside an archive is not looked into");
+                self.say(location, member.size, finding);
+            }
+            Ok((looks, reader)) => {
+                let mut file = Open::read(location, member.size, looks, reader);
+                file.packed = Some(member.compressed);
+                if !member.is_stored() && member.size <= IN_MEMORY {
+                    self.held += member.size;
+                }
+                self.add(file);
+            }
+        }
+    }
+}
+
+impl Iterator for Sources<'_> {
+    type Item = Unit;
+
+    fn next(&mut self) -> Option<Unit> {
+        loop {
+            if let Some(unit) = self.ready.pop_front() {
+                return Some(unit);
+            }
+            if self.pause.is_none() && self.held >= HELD {
+                self.pause = Some(Pause::Full);
+            }
+            if self.pause.is_some() || !self.feed() {
+                return None;
+            }
+        }
+    }
+}
+
+/// What a member is, and its bytes if it is of interest: most members of a wheel are not, and stay packed.
+fn open_member(zip: &ZipFile, member: &Listed, scratch: &Path) -> Result<(Looks, Reader), wheel::Error> {
+    let looks = looks(&zip.start(member, START)?);
+    let reader = match looks {
+        Looks::Other | Looks::Zip => Box::new(Vec::new()),
+        _ => zip.reader(member, scratch)?,
+    };
+    Ok((looks, reader))
+}
+
+/// Calls `each` for every member of interest and once for the archive itself if something is wrong with it.
+pub(super) fn for_each_tar_member<E>(
+    tarball: &Tarball,
+    options: &Options,
+    each: &mut impl FnMut(Open) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut count = 0;
+    let mut failed: Option<E> = None;
+    let ended = walk_tar(tarball, options, &mut |file| {
+        count += 1;
+        each(file).map_err(|error| {
+            failed = Some(error);
+            io::ErrorKind::Interrupted.into()
+        })
+    });
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let location = tarball.location.clone();
+    match ended {
+        Ok(()) => Ok(()),
+        // A compressed file that is no tar archive has no GPU code that anybody could load.
+        Err(_) if count == 0 && tarball.packing != Packing::None => each(Open::only(location, tarball.size, Vec::new())),
+        Err(error) => each(Open::only(location, tarball.size, vec![unreadable(&error)])),
+    }
+}
+
+fn walk_tar(tarball: &Tarball, options: &Options, each: &mut dyn FnMut(Open) -> io::Result<()>) -> io::Result<()> {
+    let window = Window { reader: &tarball.reader, range: 0..tarball.size };
+    let source = BufReader::with_capacity(WINDOW, Cursor::new(window));
+    let decoder: Box<dyn Read + '_> = match tarball.packing {
+        Packing::None => Box::new(source),
+        Packing::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(source)),
+        Packing::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(source)?),
+        Packing::Xz => {
+            let stream = liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY, liblzma::stream::CONCATENATED)?;
+            Box::new(liblzma::bufread::XzDecoder::new_stream(source, stream))
+        }
+    };
+    let mut archive = tar::Archive::new(decoder);
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        if !entry.header().entry_type().is_file() {
+            continue;
+        }
+        let size = entry.size();
+        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let name = match &tarball.location.member {
+            Some(outer) => format!("{outer}:{name}"),
+            None => name,
+        };
+        let location = Location { path: tarball.location.path.clone(), member: Some(name) };
+        let mut start = Vec::new();
+        entry.by_ref().take(START as u64).read_to_end(&mut start)?;
+        let looks = looks(&start);
+        let file = match looks {
+            Looks::Other => Open::only(location, size, Vec::new()),
+            Looks::Zip | Looks::Tar(_) => {
+                let finding = Finding::note(Subject::Skipped, "an archive inside an archive is not looked into");
+                Open::only(location, size, vec![finding])
+            }
+            _ => {
+                let reader = spool(start, &mut entry, size, &options.scratch)?;
+                Open::read(location, size, looks, reader)
+            }
+        };
+        each(file)?;
+    }
+    Ok(())
+}
+
+/// Random access to the `size` bytes that are `start` and what follows it.
+fn spool(start: Vec<u8>, rest: &mut impl Read, size: u64, scratch: &Path) -> io::Result<Reader> {
+    let mut bytes = start;
+    if size <= IN_MEMORY {
+        rest.read_to_end(&mut bytes)?;
+        return if bytes.len() as u64 == size { Ok(Box::new(bytes)) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+    }
+    let mut file = tempfile::tempfile_in(scratch)?;
+    file.write_all(&bytes)?;
+    let copied = io::copy(rest, &mut file)?;
+    if bytes.len() as u64 + copied == size { Ok(Box::new(file)) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+fn unreadable(error: &io::Error) -> Finding {
+    Finding::fault(Subject::Unreadable, format!("it cannot be read: {}", plain(error)))
+}
+
+/// The system's reason without the path that `fs_err` puts in front: the finding has it already.
+fn plain(error: &io::Error) -> String {
+    let source = error.get_ref().and_then(|inner| std::error::Error::source(inner));
+    source.map_or_else(|| error.to_string(), ToString::to_string)
+}
