@@ -14,6 +14,7 @@ mod error;
 pub mod fatbin;
 pub mod marker;
 mod messagepack;
+pub mod plot;
 pub mod survey;
 pub mod target;
 

@@ -126,7 +126,10 @@ pub struct Surveyed {
 impl Surveyed {
     /// Whether it holds GPU code, held some before it was split, or should hold some.
     pub fn is_of_interest(&self) -> bool {
-        !self.code_objects.is_empty() || !self.bundles.is_empty() || !self.markers.is_empty() || !self.findings.is_empty()
+        !self.code_objects.is_empty()
+            || !self.bundles.is_empty()
+            || !self.markers.is_empty()
+            || !self.findings.is_empty()
     }
 }
 
@@ -291,7 +294,9 @@ pub fn survey<E: From<Error> + Send>(
         let file = current.get_or_insert_with(|| part.file.surveyed());
         file.code_objects.extend(part.code_objects);
         file.findings.extend(part.findings);
-        if part.is_last && let Some(file) = current.take() {
+        if part.is_last
+            && let Some(file) = current.take()
+        {
             reporter.advance(1);
             each(file)?;
         }

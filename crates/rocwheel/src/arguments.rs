@@ -9,7 +9,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::commands::{artifact_archive, artifact_flatten, artifact_import, artifact_list, artifact_verify};
-use crate::commands::{package, rocm_version, split};
+use crate::commands::{kernels, package, rocm_version, split};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -83,6 +83,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Artifact(ArtifactCommand),
     Package(Box<package::Arguments>),
+    Kernels(kernels::Arguments),
     Split(Box<split::Arguments>),
     RocmVersion(rocm_version::Arguments),
     /// Print a completion script for a shell

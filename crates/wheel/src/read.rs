@@ -20,8 +20,8 @@ use crate::{Content, Error, Reader, WheelName};
 pub use unpack::Fault;
 pub(crate) use unpack::Packed;
 pub use verify::Problem;
-pub use zip_file::ZipFile;
 pub(crate) use verify::{same_version, unhashed};
+pub use zip_file::ZipFile;
 
 /// An open wheel. Many threads read from it at once; the file must not change meanwhile.
 pub struct Wheel {

@@ -186,7 +186,9 @@ impl Examiner<'_> {
             [b'B', b'C', 0xc0, 0xde] | [0xde, 0xc0, 0x17, 0x0b] => Code::Bitcode,
             [0x03, 0x02, 0x23, 0x07] => Code::SpirV,
             // A broken one was told of already.
-            [0x7f, b'E', b'L', b'F'] if self.findings.last().is_some_and(|last| last.message.starts_with(&place.name())) => {
+            [0x7f, b'E', b'L', b'F']
+                if self.findings.last().is_some_and(|last| last.message.starts_with(&place.name())) =>
+            {
                 Code::Unknown
             }
             start => {
@@ -237,7 +239,8 @@ fn share(length: u64, seen: u64, total: u64) -> u64 {
 fn agrees(declared: &TargetId, read: &CodeObject) -> bool {
     let processor = declared.processor.strip_suffix("-strict").unwrap_or(&declared.processor);
     let is_old = read.code_object_version.is_none_or(|version| version <= 3) && read.abi_version <= 1;
-    let feature = |declared: Feature, own: Feature| declared == own || (is_old && declared != Feature::On && own != Feature::On);
+    let feature =
+        |declared: Feature, own: Feature| declared == own || (is_old && declared != Feature::On && own != Feature::On);
     processor == read.target.processor
         && feature(declared.xnack, read.target.xnack)
         && feature(declared.sramecc, read.target.sramecc)

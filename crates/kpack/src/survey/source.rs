@@ -241,7 +241,9 @@ pub(super) fn for_each_tar_member<E>(
     match ended {
         Ok(()) => Ok(()),
         // A compressed file that is no tar archive has no GPU code that anybody could load.
-        Err(_) if count == 0 && tarball.packing != Packing::None => each(Open::only(location, tarball.size, Vec::new())),
+        Err(_) if count == 0 && tarball.packing != Packing::None => {
+            each(Open::only(location, tarball.size, Vec::new()))
+        }
         Err(error) => each(Open::only(location, tarball.size, vec![unreadable(&error)])),
     }
 }

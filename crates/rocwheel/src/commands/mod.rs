@@ -7,6 +7,7 @@ mod artifact_inputs;
 pub(crate) mod artifact_list;
 pub(crate) mod artifact_verify;
 mod completions;
+pub(crate) mod kernels;
 mod man;
 pub(crate) mod package;
 pub(crate) mod rocm_version;
@@ -51,6 +52,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
         Command::Artifact(ArtifactCommand::Verify(arguments)) => run!(artifact_verify, arguments),
         Command::Split(arguments) => run!(split, *arguments),
         Command::Package(arguments) => run!(package, *arguments),
+        Command::Kernels(arguments) => run!(kernels, arguments),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),
         Command::Completions { shell } => {
             without_json("completions", printer)?;

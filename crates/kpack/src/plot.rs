@@ -1,0 +1,305 @@
+//! Input: sizes by file and GPU target. Output: a picture of them as SVG: a cell for each file and target, bars for the sums.
+//!
+//! It brings its own background, so it reads the same on a light and on a dark page, and needs no script and no font of its
+//! own. The same sizes give the same bytes.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::target;
+
+/// More files than this become one row.
+const MOST_ROWS: usize = 30;
+/// Characters of a label; the beginning of a longer one is left out, since paths differ at their end.
+const LABEL: usize = 56;
+
+const CELL_WIDTH: f64 = 58.0;
+const CELL_HEIGHT: f64 = 24.0;
+const MARGIN: f64 = 24.0;
+/// Height of the bars above the columns and width of those beside the rows.
+const BAR: f64 = 90.0;
+/// Room for the slanted names of the targets.
+const NAMES: f64 = 84.0;
+/// Width of a character of a label and of a small number.
+const CHARACTER: f64 = 6.9;
+
+const STYLE: &str = "text{font-family:ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;font-size:11px;fill:#24292f}\
+    .title{font-size:15px;font-weight:bold}.dim{fill:#57606a}.cell{fill:#1f6feb}.bar{fill:#bf5a0a}.on{fill:#ffffff}\
+    .none{fill:#eaeef2}";
+
+/// One file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Row {
+    /// Its name.
+    pub label: String,
+    /// Bytes of code for each target.
+    pub sizes: BTreeMap<String, u64>,
+}
+
+/// The picture: a row for each file, the largest first, and a column for each target in numeric order. `title` stands above
+/// it.
+pub fn svg(title: &str, mut rows: Vec<Row>) -> String {
+    let sum = |row: &Row| row.sizes.values().sum::<u64>();
+    rows.retain(|row| sum(row) > 0);
+    rows.sort_by(|left, right| sum(right).cmp(&sum(left)).then_with(|| left.label.cmp(&right.label)));
+    let files = rows.len();
+    let mut totals: BTreeMap<String, u64> = BTreeMap::new();
+    for (target, size) in rows.iter().flat_map(|row| &row.sizes) {
+        *totals.entry(target.clone()).or_default() += size;
+    }
+    fold(&mut rows);
+    let mut targets: Vec<String> = totals.keys().cloned().collect();
+    target::sort(&mut targets);
+    let whole: u64 = totals.values().sum();
+    let heading = format!(
+        "{} of GPU code in {files} {} for {} {}",
+        size_text(whole),
+        plural(files, "file"),
+        targets.len(),
+        plural(targets.len(), "target")
+    );
+    Sheet::new(title, &heading, &rows, &targets).draw(&rows, &targets, &totals)
+}
+
+/// Makes one row of all that are too many.
+fn fold(rows: &mut Vec<Row>) {
+    if rows.len() <= MOST_ROWS {
+        return;
+    }
+    let rest = rows.split_off(MOST_ROWS - 1);
+    let mut folded = Row { label: format!("{} other files", rest.len()), ..Row::default() };
+    for (target, size) in rest.into_iter().flat_map(|row| row.sizes) {
+        *folded.sizes.entry(target).or_default() += size;
+    }
+    rows.push(folded);
+}
+
+/// The drawing so far and where its parts are.
+struct Sheet {
+    text: String,
+    left: f64,
+    top: f64,
+    right: f64,
+}
+
+impl Sheet {
+    fn new(title: &str, heading: &str, rows: &[Row], targets: &[String]) -> Self {
+        let longest = rows.iter().map(|row| shorten(&row.label).chars().count()).max().unwrap_or(0);
+        let left = MARGIN + longest as f64 * CHARACTER + 12.0;
+        let top = MARGIN + 52.0 + BAR + NAMES;
+        let right = left + targets.len() as f64 * CELL_WIDTH + 12.0;
+        let words = title.chars().count().max(heading.chars().count()) as f64;
+        let width = (right + BAR + 60.0 + MARGIN).max(2.0 * MARGIN + words * 9.2);
+        let height = top + rows.len() as f64 * CELL_HEIGHT + MARGIN;
+        let mut sheet = Self { text: String::new(), left, top, right };
+        sheet.add(format_args!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
+             viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\n<title>{}</title>\n<style>{STYLE}</style>\n\
+             <rect x=\"0.5\" y=\"0.5\" width=\"{:.0}\" height=\"{:.0}\" rx=\"8\" fill=\"#ffffff\" stroke=\"#d0d7de\"/>",
+            escape(title),
+            width - 1.0,
+            height - 1.0
+        ));
+        sheet.label(MARGIN, MARGIN + 14.0, "title", "start", title);
+        sheet.label(MARGIN, MARGIN + 34.0, "dim", "start", heading);
+        sheet
+    }
+
+    fn draw(mut self, rows: &[Row], targets: &[String], totals: &BTreeMap<String, u64>) -> String {
+        let highest = totals.values().copied().max().unwrap_or(0);
+        for (column, target) in targets.iter().enumerate() {
+            let size = totals.get(target).copied().unwrap_or(0);
+            let x = self.left + column as f64 * CELL_WIDTH;
+            let length = part(size, highest) * BAR;
+            let foot = self.top - NAMES;
+            self.rectangle("bar", (x + 6.0, foot - length), (CELL_WIDTH - 12.0, length), &bar_title(target, size));
+            self.label(x + CELL_WIDTH / 2.0, foot - length - 5.0, "dim", "middle", &size_text(size));
+            let (x, y) = (x + CELL_WIDTH / 2.0 - 2.0, self.top - 8.0);
+            self.add(format_args!(
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" transform=\"rotate(-52 {x:.1} {y:.1})\">{}</text>",
+                escape(target)
+            ));
+        }
+        let largest = rows.iter().flat_map(|row| row.sizes.values()).copied().max().unwrap_or(0);
+        let longest = rows.iter().map(|row| row.sizes.values().sum::<u64>()).max().unwrap_or(0);
+        for (number, row) in rows.iter().enumerate() {
+            let y = self.top + number as f64 * CELL_HEIGHT;
+            let (baseline, left) = (y + CELL_HEIGHT / 2.0 + 4.0, self.left);
+            self.label(left - 10.0, baseline, "row", "end", &shorten(&row.label));
+            for (column, target) in targets.iter().enumerate() {
+                let size = row.sizes.get(target).copied().unwrap_or(0);
+                self.cell(left + column as f64 * CELL_WIDTH, y, size, largest, &bar_title(target, size));
+            }
+            let sum = row.sizes.values().sum();
+            let length = part(sum, longest) * BAR;
+            let right = self.right;
+            self.rectangle("bar", (right, y + 4.0), (length, CELL_HEIGHT - 8.0), &bar_title(&row.label, sum));
+            self.label(right + length + 6.0, baseline, "dim", "start", &size_text(sum));
+        }
+        self.text.push_str("</svg>\n");
+        self.text
+    }
+
+    /// A cell whose strength is the share of the largest one, with its size in it.
+    fn cell(&mut self, x: f64, y: f64, size: u64, largest: u64, title: &str) {
+        let place = (x + 1.5, y + 1.5);
+        let extent = (CELL_WIDTH - 3.0, CELL_HEIGHT - 3.0);
+        if size == 0 {
+            self.rectangle("none", place, extent, title);
+            return;
+        }
+        let share = part(size, largest);
+        let strength = 0.14 + 0.86 * share;
+        self.add(format_args!(
+            "<rect class=\"cell\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"2\" \
+             fill-opacity=\"{strength:.2}\"><title>{}</title></rect>",
+            place.0,
+            place.1,
+            extent.0,
+            extent.1,
+            escape(title)
+        ));
+        // White reads on the stronger half, dark on the weaker one.
+        let class = if strength > 0.62 { "on" } else { "in" };
+        self.label(x + CELL_WIDTH / 2.0, y + CELL_HEIGHT / 2.0 + 4.0, class, "middle", &short_size(size));
+    }
+
+    fn rectangle(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64), title: &str) {
+        self.add(format_args!(
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"2\">\
+             <title>{}</title></rect>",
+            escape(title)
+        ));
+    }
+
+    fn label(&mut self, x: f64, y: f64, class: &str, anchor: &str, text: &str) {
+        let text = escape(text);
+        self.add(format_args!(
+            "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"
+        ));
+    }
+
+    fn add(&mut self, line: std::fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "{line}");
+    }
+}
+
+fn bar_title(name: &str, size: u64) -> String {
+    format!("{name}: {}", size_text(size))
+}
+
+fn part(amount: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { amount as f64 / whole as f64 }
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { noun.to_owned() } else { format!("{noun}s") }
+}
+
+/// Bytes in decimal units with three digits: `1.31 GB`, `24.5 MB`, `980 B`.
+fn size_text(amount: u64) -> String {
+    let (number, unit) = scaled(amount);
+    format!("{number} {unit}B")
+}
+
+/// The same in few characters: `1.31G`, `24.5M`, `980`.
+fn short_size(amount: u64) -> String {
+    let (number, unit) = scaled(amount);
+    format!("{number}{unit}")
+}
+
+fn scaled(amount: u64) -> (String, &'static str) {
+    let (mut size, mut unit) = (amount as f64, 0);
+    const UNITS: [&str; 6] = ["", "k", "M", "G", "T", "P"];
+    // What would be rounded to 1000 is one of the next unit.
+    while size >= 999.5 && unit + 1 < UNITS.len() {
+        size /= 1000.0;
+        unit += 1;
+    }
+    let number = match (unit, size) {
+        (0, size) => format!("{size:.0}"),
+        (_, size) if size < 9.995 => format!("{size:.2}"),
+        (_, size) if size < 99.95 => format!("{size:.1}"),
+        (_, size) => format!("{size:.0}"),
+    };
+    (number, UNITS[unit])
+}
+
+fn shorten(label: &str) -> String {
+    let length = label.chars().count();
+    if length <= LABEL {
+        return label.to_owned();
+    }
+    let rest: String = label.chars().skip(length - LABEL + 1).collect();
+    format!("…{rest}")
+}
+
+/// Text as XML has it; characters that XML does not have become a question mark.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\u{fffe}' | '\u{ffff}' => escaped.push('?'),
+            character if character.is_control() => escaped.push('?'),
+            character => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_three_digits() {
+        for (amount, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.00 kB"),
+            (9_994, "9.99 kB"),
+            (9_996, "10.0 kB"),
+            (99_960, "100 kB"),
+            (999_499, "999 kB"),
+            (999_500, "1.00 MB"),
+            (1_310_000_000, "1.31 GB"),
+        ] {
+            assert_eq!(size_text(amount), text);
+        }
+        assert_eq!(size_text(u64::MAX), "18447 PB");
+    }
+
+    fn row(label: &str, sizes: &[(&str, u64)]) -> Row {
+        Row { label: label.to_owned(), sizes: sizes.iter().map(|(name, size)| ((*name).to_owned(), *size)).collect() }
+    }
+
+    #[test]
+    fn targets_stand_in_numeric_order_and_files_by_size() {
+        let rows = vec![row("small.so", &[("gfx1100", 5)]), row("large.so", &[("gfx90a", 1), ("gfx942", 2_500_000)])];
+        let picture = svg("a < b & \u{1}", rows);
+        let at = |text: &str| picture.find(text).unwrap_or_else(|| panic!("{text} in {picture}"));
+        assert!(at(">gfx90a</text>") < at(">gfx942</text>") && at(">gfx942</text>") < at(">gfx1100</text>"));
+        assert!(at(">large.so</text>") < at(">small.so</text>"));
+        at("<title>a &lt; b &amp; ?</title>");
+        at("2.50 MB of GPU code in 2 files for 3 targets");
+        at(">2.50M</text>");
+    }
+
+    #[test]
+    fn many_files_become_one_row() {
+        let rows = (0..100).map(|number| row(&format!("lib{number}.so"), &[("gfx90a", 1000 + number)])).collect();
+        let picture = svg("many", rows);
+        assert!(picture.contains(">71 other files</text>"));
+        assert!(picture.contains("in 100 files for 1 target<"));
+    }
+
+    #[test]
+    fn nothing_is_a_picture_too() {
+        assert!(svg("none", Vec::new()).contains("0 B of GPU code in 0 files for 0 targets"));
+    }
+}

@@ -1,0 +1,184 @@
+//! `rocwheel kernels`: the GPU code in files of any kind, in wheels, archives and folders.
+
+mod document;
+mod tally;
+mod text;
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use artifact::TargetTable;
+use clap::{Args, ValueEnum};
+use kpack::survey::{self, Kernels, Weight};
+use kpack::{TargetId, plot};
+use report::Exit;
+
+use crate::environment;
+use crate::printer::{self, Format, Printer};
+use tally::Tally;
+
+/// Show the GPU code in files, wheels, archives and folders
+///
+/// A path may be a program or library (ELF or PE), a code object, an offload bundle, a .kpack archive, a wheel, ZIP file
+/// or tar archive with any of these in it, or a folder. Its contents decide, not its name; nothing is changed or left
+/// behind.
+///
+/// Every code object is checked: what its bundle says it is for must be what its own ELF header says. Anything that is
+/// wrong or cannot be read is a warning and makes the exit code 1.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Files or folders
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// What a row of the table is
+    #[arg(long, value_enum, default_value = "target", value_name = "WHAT")]
+    by: By,
+    /// Only code for these GPU targets or families, separated by commas
+    #[arg(long, value_name = "LIST")]
+    targets: Option<String>,
+    /// Draw the sizes by file and target into this SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Directory for what must be unpacked to be read [default: the system's temporary directory]
+    #[arg(long, value_name = "DIRECTORY")]
+    scratch: Option<PathBuf>,
+}
+
+/// What a row of the table is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum By {
+    /// A GPU target
+    Target,
+    /// A file
+    File,
+    /// A kernel, with the registers and memory it needs; with --json, all kernels of each code object
+    Kernel,
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    paths: Vec<PathBuf>,
+    by: By,
+    targets: Option<BTreeSet<String>>,
+    plot: Option<PathBuf>,
+    scratch: PathBuf,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = artifact::Error;
+
+    fn try_from(arguments: Arguments) -> Result<Self, artifact::Error> {
+        let targets = arguments.targets.as_deref().map(expand).transpose()?;
+        let scratch = arguments.scratch.unwrap_or_else(environment::scratch);
+        Ok(Self { paths: arguments.paths, by: arguments.by, targets, plot: arguments.plot, scratch })
+    }
+}
+
+/// Families become their members. Targets that are in no table are taken as they are, if they look like one: what is
+/// looked for may be older or newer than the table.
+fn expand(list: &str) -> Result<BTreeSet<String>, artifact::Error> {
+    let table = TargetTable::embedded();
+    let mut targets = BTreeSet::new();
+    for name in list.split([',', ';']).map(str::trim).filter(|name| !name.is_empty()) {
+        let members = table.members(name);
+        match name.parse::<TargetId>() {
+            _ if !members.is_empty() => targets.extend(members.into_iter().map(str::to_owned)),
+            Ok(target) if target.processor.starts_with("gfx") || target.processor.starts_with("amdgcn") => {
+                targets.insert(target.to_string());
+            }
+            _ => targets.extend(table.expand(name)?),
+        }
+    }
+    Ok(targets)
+}
+
+/// Prints what there is. Anything wrong makes the exit code 1, nothing at all does not.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    let is_detailed = settings.by == By::Kernel;
+    let options = survey::Options {
+        scratch: settings.scratch.clone(),
+        targets: settings.targets.clone(),
+        kernels: if is_detailed { Kernels::Listed } else { Kernels::Counted },
+    };
+    let mut tally = Tally::new(settings.by, printer.format());
+    survey::survey(&settings.paths, &options, printer.reporter(), |file| {
+        if !file.is_of_interest() {
+            printer.detail(format!("`{}` has no GPU code", file.location));
+        }
+        for finding in &file.findings {
+            let message = format!("`{}`: {}", file.location, finding.message);
+            match finding.weight {
+                Weight::Fault => printer.warn(message),
+                Weight::Note => printer.note(message),
+            }
+        }
+        for marker in &file.markers {
+            let paths = marker.search_paths.join("`, `");
+            printer
+                .note(format!("`{}` is split: its code is in `{paths}`, as `{}`", file.location, marker.kernel_name));
+        }
+        tally.add(file);
+        Ok::<(), kpack::Error>(())
+    })?;
+    if let Some(path) = &settings.plot {
+        draw(path, settings, &tally)?;
+    }
+    match printer.format() {
+        Format::Json => printer.json(&document::Document::new(&tally, is_detailed))?,
+        Format::Text => text::print(&tally, settings.by, printer)?,
+    }
+    summarise(settings, &tally, printer);
+    Ok(if tally.faults == 0 { Exit::Done } else { Exit::Failed })
+}
+
+fn summarise(settings: &Settings, tally: &Tally, printer: &Printer) {
+    let files = printer::count(tally.all_files, "file", "files");
+    let total = &tally.total;
+    if total.code_objects == 0 {
+        let wanted = settings.targets.as_ref().map(|targets| {
+            let mut targets: Vec<String> = targets.iter().cloned().collect();
+            kpack::target::sort(&mut targets);
+            format!(" for {}", targets.join(", "))
+        });
+        printer.note(format!("no GPU code{} in {files}", wanted.unwrap_or_default()));
+        return;
+    }
+    printer.note(format!(
+        "{} for {} in {} of {files}: {}, {}, {} as stored",
+        printer::count(total.code_objects, "code object", "code objects"),
+        printer::count(tally.targets.len() as u64, "target", "targets"),
+        tally.files_with_code,
+        printer::count(total.kernels, "kernel", "kernels"),
+        printer::bytes(total.size),
+        printer::bytes(total.stored),
+    ));
+}
+
+/// Writes the picture. It appears whole or not at all.
+fn draw(path: &Path, settings: &Settings, tally: &Tally) -> anyhow::Result<()> {
+    let names: Vec<String> = settings
+        .paths
+        .iter()
+        .map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned())
+        .collect();
+    let title = match names.as_slice() {
+        [one] => one.clone(),
+        names => {
+            format!("{} and {} more", names.first().map_or("", |name| name.as_str()), names.len().saturating_sub(1))
+        }
+    };
+    let picture = plot::svg(&title, tally.rows());
+    let failed = || format!("cannot write the picture `{}`", path.display());
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // The umask is subtracted, as from any new file.
+    let mode = std::fs::Permissions::from_mode(0o666);
+    let file = tempfile::Builder::new().prefix(".rocwheel-").permissions(mode).tempfile_in(directory);
+    let mut file = file.with_context(failed)?;
+    file.write_all(picture.as_bytes()).with_context(failed)?;
+    file.persist(path).map_err(|error| error.error).with_context(failed)?;
+    Ok(())
+}
