@@ -3,6 +3,8 @@
 //! It brings its own background, so it reads the same on a light and on a dark page, and needs no script and no font of its
 //! own. The same sizes give the same bytes.
 
+#![allow(clippy::cast_precision_loss, reason = "a picture needs four digits")]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -210,8 +212,8 @@ fn short_size(amount: u64) -> String {
 }
 
 fn scaled(amount: u64) -> (String, &'static str) {
-    let (mut size, mut unit) = (amount as f64, 0);
     const UNITS: [&str; 6] = ["", "k", "M", "G", "T", "P"];
+    let (mut size, mut unit) = (amount as f64, 0);
     // What would be rounded to 1000 is one of the next unit.
     while size >= 999.5 && unit + 1 < UNITS.len() {
         size /= 1000.0;

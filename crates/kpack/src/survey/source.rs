@@ -55,8 +55,8 @@ pub(super) struct Tarball {
 }
 
 /// What is still to be looked at, the innermost last.
-enum Feeder {
-    Paths(std::vec::IntoIter<PathBuf>),
+enum Feeder<'a> {
+    Paths(std::iter::Cloned<std::slice::Iter<'a, PathBuf>>),
     Folder(walkdir::IntoIter),
     Zip { path: PathBuf, zip: ZipFile, members: std::vec::IntoIter<Listed> },
 }
@@ -64,15 +64,15 @@ enum Feeder {
 /// The units of all paths. Ends at a [`Pause`] and goes on after [`Sources::resume`].
 pub(super) struct Sources<'a> {
     options: &'a Options,
-    feeders: Vec<Feeder>,
+    feeders: Vec<Feeder<'a>>,
     ready: VecDeque<Unit>,
     held: u64,
     pause: Option<Pause>,
 }
 
 impl<'a> Sources<'a> {
-    pub(super) fn new(paths: &[PathBuf], options: &'a Options) -> Self {
-        let feeders = vec![Feeder::Paths(paths.to_vec().into_iter())];
+    pub(super) fn new(paths: &'a [PathBuf], options: &'a Options) -> Self {
+        let feeders = vec![Feeder::Paths(paths.iter().cloned())];
         Self { options, feeders, ready: VecDeque::new(), held: 0, pause: None }
     }
 
