@@ -20,13 +20,13 @@ const CELL_HEIGHT: f64 = 24.0;
 const MARGIN: f64 = 24.0;
 /// Height of the bars above the columns and width of those beside the rows.
 const BAR: f64 = 90.0;
-/// Room for the slanted names of the targets.
-const NAMES: f64 = 84.0;
+/// How far the slanted names of the targets lean, in degrees.
+const SLANT: f64 = 52.0;
 /// Width of a character of a label and of a small number.
 const CHARACTER: f64 = 6.9;
 
-const STYLE: &str = "text{font-family:ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;font-size:11px;fill:#24292f}\
-    .title{font-size:15px;font-weight:bold}.dim{fill:#57606a}.cell{fill:#1f6feb}.bar{fill:#bf5a0a}.on{fill:#ffffff}\
+const STYLE: &str = "text{font-family:ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;font-size:11px;fill:#1b1f24}\
+    .title{font-size:15px;font-weight:bold}.dim{fill:#57606a}.cell{fill:#0b3d91}.bar{fill:#bf5a0a}.on{fill:#ffffff}\
     .none{fill:#eaeef2}";
 
 /// One file.
@@ -81,6 +81,8 @@ struct Sheet {
     text: String,
     left: f64,
     top: f64,
+    /// Where the bars above the columns stand.
+    foot: f64,
     right: f64,
 }
 
@@ -88,12 +90,14 @@ impl Sheet {
     fn new(title: &str, heading: &str, rows: &[Row], targets: &[String]) -> Self {
         let longest = rows.iter().map(|row| shorten(&row.label).chars().count()).max().unwrap_or(0);
         let left = MARGIN + longest as f64 * CHARACTER + 12.0;
-        let top = MARGIN + 52.0 + BAR + NAMES;
+        let longest = targets.iter().map(|target| target.chars().count()).max().unwrap_or(0);
+        let names = longest as f64 * CHARACTER * SLANT.to_radians().sin() + 18.0;
+        let top = MARGIN + 60.0 + BAR + names;
         let right = left + targets.len() as f64 * CELL_WIDTH + 12.0;
         let words = title.chars().count().max(heading.chars().count()) as f64;
         let width = (right + BAR + 60.0 + MARGIN).max(2.0 * MARGIN + words * 9.2);
         let height = top + rows.len() as f64 * CELL_HEIGHT + MARGIN;
-        let mut sheet = Self { text: String::new(), left, top, right };
+        let mut sheet = Self { text: String::new(), left, top, foot: top - names, right };
         sheet.add(format_args!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
              viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\n<title>{}</title>\n<style>{STYLE}</style>\n\
@@ -113,12 +117,12 @@ impl Sheet {
             let size = totals.get(target).copied().unwrap_or(0);
             let x = self.left + column as f64 * CELL_WIDTH;
             let length = part(size, highest) * BAR;
-            let foot = self.top - NAMES;
+            let foot = self.foot;
             self.rectangle("bar", (x + 6.0, foot - length), (CELL_WIDTH - 12.0, length), &bar_title(target, size));
             self.label(x + CELL_WIDTH / 2.0, foot - length - 5.0, "dim", "middle", &size_text(size));
             let (x, y) = (x + CELL_WIDTH / 2.0 - 2.0, self.top - 8.0);
             self.add(format_args!(
-                "<text x=\"{x:.1}\" y=\"{y:.1}\" transform=\"rotate(-52 {x:.1} {y:.1})\">{}</text>",
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" transform=\"rotate(-{SLANT} {x:.1} {y:.1})\">{}</text>",
                 escape(target)
             ));
         }
@@ -162,7 +166,7 @@ impl Sheet {
             escape(title)
         ));
         // White reads on the stronger half, dark on the weaker one.
-        let class = if strength > 0.62 { "on" } else { "in" };
+        let class = if strength > 0.66 { "on" } else { "in" };
         self.label(x + CELL_WIDTH / 2.0, y + CELL_HEIGHT / 2.0 + 4.0, class, "middle", &short_size(size));
     }
 

@@ -309,8 +309,8 @@ fn unreadable(error: &io::Error) -> Finding {
     Finding::fault(Subject::Unreadable, format!("it cannot be read: {}", plain(error)))
 }
 
-/// The system's reason without the path that `fs_err` puts in front: the finding has it already.
+/// The system's reason without what `fs_err` puts in front of it: the finding has the path already.
 fn plain(error: &io::Error) -> String {
-    let source = error.get_ref().and_then(|inner| std::error::Error::source(inner));
-    source.map_or_else(|| error.to_string(), ToString::to_string)
+    let text = error.to_string();
+    text.rsplit_once("`: ").map_or(text.as_str(), |(_, reason)| reason).to_owned()
 }
