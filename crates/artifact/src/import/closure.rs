@@ -29,8 +29,8 @@ pub(super) struct Resolution {
     pub(super) missing: Vec<Missing>,
     /// Names of libraries in the data that nothing explains.
     pub(super) unlisted: Vec<Mention>,
-    /// A library that is not ROCm's, loaded by its name at run time: file → SONAME.
-    pub(super) loaded_by_name: Vec<(usize, String)>,
+    /// Libraries that are not ROCm's and are loaded by their name at run time: who loads, what is loaded.
+    pub(super) loaded_by_name: BTreeSet<(usize, usize)>,
 }
 
 /// Whether a file is a program or library of this processor that the loader deals with.
@@ -206,15 +206,18 @@ impl Walk<'_> {
                 let load = DlopenTable::embedded().of(library_name(&self.files[index])).iter();
                 let load = load.into_iter().find(|load| load.pattern == name)?;
                 let mut found = self.providers.iter().filter(|(name, _)| load.matches(name));
-                found.next().map(|(_, index)| *index).filter(|found| *found != index)
+                let found = found.next().map(|(_, index)| *index).filter(|found| *found != index);
+                // The table tells what some build of a library loads. A library of the system is only taken in for
+                // that when this build has its name.
+                let names = &self.files[index].inspected.mentions;
+                let is_named = self.files[index].elf.is_none() || names.iter().any(|name| load.matches(name));
+                found.filter(|found| load.required || is_named || !self.files[*found].system)
             }
         };
         match (found, demand) {
             (Some(found), Demand::Required | Demand::Optional) if self.files[found].system => {
-                let soname = library_name(&self.files[found]).to_owned();
-                self.resolution.loaded_by_name.push((index, soname));
-                // Nobody is served by a private copy that is not found under the name it is asked for.
-                (demand == Demand::Required).then_some(found)
+                self.resolution.loaded_by_name.insert((index, found));
+                Some(found)
             }
             (Some(found), _) => Some(found),
             (None, Demand::Optional) => None,

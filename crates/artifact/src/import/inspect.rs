@@ -20,6 +20,8 @@ const SPLIT_SECTION: &str = ".rocm_kpack_ref";
 /// Bytes of data looked at together; a name that crosses the border is seen in the overlap.
 const WINDOW: u64 = 1 << 20;
 const OVERLAP: u64 = 256;
+/// Bytes of a vector register, and alignment of its constants.
+const VECTOR: usize = 16;
 
 /// What was found in a file's data.
 #[derive(Debug, Clone, Default)]
@@ -63,6 +65,17 @@ fn is_data(section: &Section) -> bool {
     has_bytes(section) && (name.starts_with(".rodata") || name.starts_with(".data"))
 }
 
+/// The text of which two vector constants side by side are the halves. Compilers copy a text of 17 to 31 bytes as its
+/// first and its last 16 bytes, which overlap: `libhsa-amd-aqlpr` and `-aqlprofile64.so` are `libhsa-amd-aqlprofile64.so`.
+fn whole_constant(address: u64, text: &str) -> Option<String> {
+    if !address.is_multiple_of(VECTOR as u64) || text.len() != 2 * VECTOR {
+        return None;
+    }
+    let (first, last) = text.split_at(VECTOR);
+    let overlap = (1..VECTOR).rev().find(|length| first[VECTOR - length..] == last[..*length])?;
+    Some(format!("{first}{}", &last[overlap..]))
+}
+
 fn collect_mentions(reader: &dyn ReadAt, section: &Section, mentions: &mut BTreeSet<String>) {
     static NAME: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"lib[A-Za-z0-9_+-]+\.so(?:\.[0-9]+)*").expect("a constant expression"));
@@ -74,11 +87,31 @@ fn collect_mentions(reader: &dyn ReadAt, section: &Section, mentions: &mut BTree
         let Ok(()) = reader.read_exact_at(section.offset.saturating_add(position), &mut buffer[..length]) else {
             return;
         };
-        let found = NAME.find_iter(&buffer[..length]);
-        mentions.extend(found.map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()));
+        for name in NAME.find_iter(&buffer[..length]) {
+            let address = section.address.wrapping_add(position + name.start() as u64);
+            let text = String::from_utf8_lossy(name.as_bytes());
+            mentions.insert(whole_constant(address, &text).unwrap_or_else(|| text.into_owned()));
+        }
         if length as u64 == section.size - position {
             break;
         }
         position += WINDOW - OVERLAP;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_of_a_constant_are_one_text() {
+        let whole = |address, text| whole_constant(address, text);
+        // As they lie in libhsa-runtime64 1.13.0 of Debian.
+        let profile = "libhsa-amd-aqlpr-aqlprofile64.so";
+        assert_eq!(whole(0x13d760, profile).unwrap(), "libhsa-amd-aqlprofile64.so");
+        assert_eq!(whole(0x13d8c0, "libhsa-ext-final-finalize64.so.1").unwrap(), "libhsa-ext-finalize64.so.1");
+        assert_eq!(whole(0x13d761, profile), None);
+        assert_eq!(whole(0x13d760, "libhsa-amd-aqlprofile64.so"), None);
+        assert_eq!(whole(0x13d760, "libhsa-amd-abcdexxxxxxxxxxxx.so."), None);
     }
 }

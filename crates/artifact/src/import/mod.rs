@@ -177,16 +177,6 @@ fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<Impor
     }
     let context = Context { unpacker: &unpacker, options: &plan.options, reporter };
     reporter.begin("Linking", None, Unit::Items);
-    let loaded_by_name = resolution
-        .loaded_by_name
-        .iter()
-        .map(|(index, soname)| Mention { path: unpacked.files[*index].place.path.clone(), text: soname.clone() });
-    let mut renamed_loads: Vec<Mention> = match plan.options.sonames {
-        Sonames::Rename => loaded_by_name.collect(),
-        Sonames::Keep => Vec::new(),
-    };
-    renamed_loads.sort();
-    renamed_loads.dedup();
     let relinked = relink::relink(&context, &mut unpacked, &resolution)?;
     let sources: Vec<Source> = plan.sources.iter().map(|planned| planned.source.clone()).collect();
     let libraries = describe::system_libraries(&unpacked, &relinked, &sources);
@@ -210,7 +200,7 @@ fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<Impor
         skipped,
         unknown: unpacked.unknown,
         unlisted_loads: resolution.unlisted,
-        renamed_loads,
+        kept_names: relinked.kept_names,
         dropped_search_paths: relinked.dropped,
         rewritten: unpacked.rewritten,
         input_entries: unpacked.entries,

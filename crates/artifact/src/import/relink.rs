@@ -29,6 +29,8 @@ pub(super) struct Relinked {
     pub(super) dropped: Vec<Mention>,
     /// Links that were made.
     pub(super) links: Vec<Place>,
+    /// Who loads a library by the name it had, of which there is a second copy.
+    pub(super) kept_names: Vec<Mention>,
 }
 
 /// What the functions here work on.
@@ -48,9 +50,11 @@ pub(super) fn relink(
     let removed = drop_unused(context, unpacked, resolution, &mut relinked)?;
     rename(context, unpacked, resolution, &mut relinked)?;
     edit(context, unpacked, resolution, &mut relinked)?;
+    keep_names(context, unpacked, resolution, &mut relinked)?;
     link(context, unpacked, &removed, &mut relinked)?;
     relinked.skipped.sort();
     relinked.dropped.sort();
+    relinked.kept_names.sort();
     Ok(relinked)
 }
 
@@ -171,6 +175,48 @@ fn edit(
     let sizes: Vec<(usize, u64)> = sizes.collect::<Result<_, Error>>()?;
     for (index, size) in sizes {
         unpacked.files[index].size = size;
+    }
+    Ok(())
+}
+
+/// Adds a copy under the old name of every library that is loaded by that name: NEEDED entries were rewritten, a name in
+/// a program's data cannot be. A second copy, as wheels have no links, and libraries that find theirs by NEEDED should
+/// keep the one that nothing else in the process can take the place of.
+fn keep_names(
+    context: &Context<'_>,
+    unpacked: &mut Unpacked,
+    resolution: &Resolution,
+    relinked: &mut Relinked,
+) -> Result<(), Error> {
+    let mut copied = BTreeSet::new();
+    for &(loader, loaded) in &resolution.loaded_by_name {
+        let Some((_, original)) = relinked.taken.get(&loaded).filter(|(now, before)| now != before).cloned() else {
+            continue;
+        };
+        let path = unpacked.files[loader].place.path.clone();
+        relinked.kept_names.push(Mention { path, text: original.clone() });
+        if !copied.insert(loaded) {
+            continue;
+        }
+        let mut copy = unpacked.files[loaded].clone();
+        let from = context.unpacker.path(&copy.place);
+        copy.place.path = format!("{SYSDEPS_DIRECTORY}/{original}");
+        let to = context.unpacker.path(&copy.place);
+        if to.exists() {
+            let names = context.unpacker.names;
+            let other = unpacked.files.iter().find(|other| other.place == copy.place);
+            let first = other.map_or_else(String::new, |other| owner(&names[other.source], &other.input));
+            let second = owner(&names[copy.source], &copy.input);
+            return Err(Error::Collision { path: copy.place.path, first, second });
+        }
+        fs_err::copy(from, &to)?;
+        let failed = |source| Error::Elf { action: "edit", path: copy.place.path.clone(), source };
+        let mut target = fs_err::OpenOptions::new().read(true).write(true).open(to)?.into_file();
+        let patch = Edit { soname: Some(original.clone()), ..Edit::default() }.plan(&target).map_err(failed)?;
+        patch.apply(&mut target)?;
+        copy.size = patch.size;
+        relinked.taken.insert(unpacked.files.len(), (original.clone(), original));
+        unpacked.files.push(copy);
     }
     Ok(())
 }

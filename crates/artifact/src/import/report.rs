@@ -34,8 +34,8 @@ pub struct ImportReport {
     pub unknown: Vec<String>,
     /// Names of libraries in a library's data that no table of run-time loads explains.
     pub unlisted_loads: Vec<Mention>,
-    /// Libraries that are loaded at run time by a name they no longer have.
-    pub renamed_loads: Vec<Mention>,
+    /// Who loads a library at run time by a name that was replaced: the set holds a second copy of that name.
+    pub kept_names: Vec<Mention>,
     /// Search path entries that led out of the set.
     pub dropped_search_paths: Vec<Mention>,
     /// CMake and pkg-config files that were rewritten.

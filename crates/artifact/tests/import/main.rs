@@ -254,3 +254,46 @@ fn the_version_is_the_runtime_s_or_what_is_said() {
     let error = artifact::import::plan(&source, &options, &Silent).unwrap_err();
     assert_eq!((error.to_string().as_str(), error.exit()), ("`latest` is not a version", Exit::Usage));
 }
+
+/// A library that loads libdrm by name when it is loaded itself, and ends the process when it does not find it.
+const LOADS_DRM: &str = r#"
+#include <dlfcn.h>
+#include <unistd.h>
+__attribute__((constructor)) static void load(void) { if (!dlopen("libdrm.so.2", RTLD_NOW)) _exit(7); }
+"#;
+
+#[test]
+fn what_is_loaded_by_name_is_found_by_that_name() {
+    let set = Set::new(Packing::None);
+    let build = set.path("build");
+    let drm = library(&build, "libdrm.so.2", "int drm(void) { return 4; }", &[]);
+    // One needs libdrm, and so gets the renamed one; the other asks for it by name.
+    let needs = library(&build, "libhsakmt.so.1", "int drm(void); int kmt(void) { return drm(); }", &[&drm]);
+    let at = |name: &str| format!("./usr/lib/x86_64-linux-gnu/{name}");
+    let package = |name: &str, library: &Path| {
+        let file = library.file_name().unwrap().to_string_lossy().into_owned();
+        let tar = Tar::default().file(&at(&file), &fs_err::read(library).unwrap());
+        deb(set.directory.path(), name, "6.2.0-1", tar, Packing::None)
+    };
+    let mut debs = set.debs.clone();
+    debs.extend([package("libdrm2", &drm), package("libhsakmt1", &needs)]);
+    for (source, loads) in [("int smi;", false), (LOADS_DRM, true)] {
+        let smi = library(&build, "libamd_smi.so.26", source, &[]);
+        let mut debs = debs.clone();
+        debs.push(package("amd-smi-lib", &smi));
+        let output = set.path("out");
+        let report = import(&ImportSource::Debs(debs), &options(&output)).unwrap();
+        let taken = |name: &str| report.system_libraries.iter().any(|library| library.soname == name);
+        assert!(taken("librocm_sysdeps_drm.so.2"));
+        assert_eq!(taken("libdrm.so.2"), loads);
+        let kept: Vec<_> = report.kept_names.iter().map(|kept| (kept.path.as_str(), kept.text.as_str())).collect();
+        assert_eq!(kept, if loads { vec![("lib/libamd_smi.so.26", "libdrm.so.2")] } else { vec![] });
+        assert!(report.unlisted_loads.iter().all(|mention| mention.text != "libdrm.so.2"));
+        let flat = set.path(&format!("flat-{loads}"));
+        fixture::flatten(&output, &flat);
+        let loader = fixture::loader(set.directory.path());
+        for library in ["lib/libamd_smi.so.26", "lib/libhsakmt.so.1"] {
+            assert_eq!(fixture::outside(&loader, &flat.join(library), &flat), Ok(Vec::new()), "{library}");
+        }
+    }
+}

@@ -111,8 +111,8 @@ fn show(report: &ImportReport, mode: Mode, printer: &Printer) -> anyhow::Result<
     for mention in &report.unlisted_loads {
         printer.warn(format!("`{}` may load `{}`, which no table explains", mention.path, mention.text));
     }
-    for mention in &report.renamed_loads {
-        printer.warn(format!("`{}` loads `{}`, which has another name now", mention.path, mention.text));
+    for mention in &report.kept_names {
+        printer.detail(format!("kept a copy named `{}`, which `{}` loads by that name", mention.text, mention.path));
     }
     for mention in &report.dropped_search_paths {
         printer.detail(format!("dropped the search path `{}` of `{}`", mention.text, mention.path));
