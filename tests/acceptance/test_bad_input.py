@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
+import time
+from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
@@ -246,9 +249,100 @@ def test_link_that_leads_nowhere(rocwheel: Rocwheel, inbox: Path, members: list[
     deb = write_deb(inbox / "libamdhip64-5_5.2.3-8_amd64.deb", [harmless, *members])
     output = inbox.parent / "imported"
     report = json.loads(rocwheel.import_debs([deb], output, "--json").stdout)
-    assert named in {one["path"] for one in report["skipped"]}, report["skipped"]
+    lost = {one["path"]: one["target"] for one in report["skipped"]}
+    assert lost.get(named, "").startswith("/"), report["skipped"]
+    said = rocwheel.import_debs([deb], output).stderr
+    assert f"warning: left out the link `{named}` of libamdhip64-5 to `{lost[named]}`: " in said, said
     assert [path for path in output.rglob("*") if path.is_symlink()] == []
     assert not Path("/tmp/escaped.txt").exists()
+
+
+def test_many_links_that_lead_nowhere(rocwheel: Rocwheel, inbox: Path, tmp_path: Path) -> None:
+    """The first are said, the rest counted; `-v` says all."""
+    links = [link_member(f"./usr/bin/tool{index:02}", f"/etc/alternatives/tool{index}") for index in range(15)]
+    harmless = file_member("./usr/lib/x86_64-linux-gnu/libamdhip64.txt")
+    deb = write_deb(inbox / "libamdhip64-5_5.2.3-8_amd64.deb", [harmless, *links])
+    said = rocwheel.import_debs([deb], tmp_path / "imported").stderr
+    assert said.count("left out the link") == 10, said
+    assert "warning: and 5 more such links; `--json` lists all\n" in said
+    assert rocwheel.import_debs([deb], tmp_path / "imported", "-v").stderr.count("left out the link") == 15
+
+
+def test_names_that_could_steer_a_terminal(rocwheel: Rocwheel, artifacts: Path, inbox: Path) -> None:
+    """Escape sequences and line breaks in names come out as text, and no wheel gets them."""
+    files = {"lib/\x1b[31mtwo\nlines.txt": "x\n", "lib/qu\"ote's, $(x) `y`.txt": "x\n"}
+    write_artifact(artifacts, "rand_lib_generic", "math-libs/stage", files)
+    result = rocwheel.run("artifact", "verify", artifacts)
+    assert "\x1b" not in result.stdout + result.stderr
+    assert "two\\nlines.txt" in result.stdout and "qu\"ote's, $(x) `y`.txt" in result.stdout, result.stdout
+    refused = refuse_package(rocwheel, artifacts, "cannot be packaged under its name")
+    assert "\x1b" not in refused.stderr
+    deb = write_deb(inbox / "libamdhip64-5_5.2.3-8_amd64.deb", [file_member("./usr/share/two\nlines")])
+    refuse_import(rocwheel, deb, "holds a character that no file here may have")
+
+
+def test_names_with_quotes_survive(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path) -> None:
+    name = "qu\"ote's, $(x) `y`.txt"
+    write_artifact(artifacts, "rand_lib_generic", "math-libs/stage", {f"lib/{name}": "x\n"})
+    write_artifact(artifacts, "rand_dev_generic", "math-libs/stage", {f"include/{name}": "x\n"})
+    rocwheel.package(artifacts, tmp_path / "output")
+    wheel = next((tmp_path / "output/dist").glob("rocm_sdk_libraries-*"))
+    run(sys.executable, "-m", "pip", "install", "--no-deps", "--target", tmp_path / "installed", wheel)
+    assert (tmp_path / "installed/_rocm_sdk_libraries/lib" / name).read_text() == "x\n"
+    installed = Distribution.at(next((tmp_path / "installed").glob("*.dist-info")))
+    assert f"_rocm_sdk_libraries/lib/{name}" in {str(one) for one in installed.files}
+
+
+def test_a_very_deep_tree(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path) -> None:
+    """As deep as Linux lets a path be, in a directory and in an archive; deeper is an error that says so."""
+    stage = artifacts / "blas_lib_generic/math-libs/BLAS/rocBLAS/stage"
+    here = os.open(stage, os.O_DIRECTORY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=here)
+        there = os.open("d", os.O_DIRECTORY, dir_fd=here)
+        os.close(here)
+        here = there
+    rocwheel.run("artifact", "archive", artifacts, "--output", tmp_path / "archives")
+    rocwheel.package(tmp_path / "archives", tmp_path / "output", "--dry-run", "--scratch", tmp_path)
+    for _ in range(1000):
+        os.mkdir("d", dir_fd=here)
+        there = os.open("d", os.O_DIRECTORY, dir_fd=here)
+        os.close(here)
+        here = there
+    os.close(here)
+    result = rocwheel.package(artifacts, tmp_path / "output", expect=FAILED)
+    assert_clear(result, "File name too long", "the path is longer than the system allows")
+    assert_nothing_left(tmp_path / "output")
+    run("rm", "-rf", artifacts)
+
+
+def test_input_that_shrinks_while_it_is_read(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path) -> None:
+    """A library of a build that still goes on: no wheel of mixed contents."""
+    large = artifacts / "blas_lib_generic/math-libs/BLAS/rocBLAS/stage/lib/large.bin"
+    with open(large, "wb") as file:
+        file.truncate(40 << 30)
+    process = rocwheel.start("package", "--artifacts", artifacts, "--output", tmp_path / "output")
+    deadline = time.monotonic() + 60
+    while not list((tmp_path / "output/.rocwheel").glob("staging/*/*libraries*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.truncate(large, 1 << 20)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == FAILED, said
+    assert "changed while it was read" in said and "large.bin" in said, said
+    assert_nothing_left(tmp_path / "output")
+
+
+@pytest.mark.parametrize("command", ["archive", "flatten", "list", "package", "verify"])
+def test_unreadable_artifact(public: Path, compiled: synthetic.Compiled, command: str) -> None:
+    """An artifact that cannot be entered is not left out silently, whatever the command."""
+    artifacts = synthetic.write_artifacts(public / "artifacts", compiled)
+    run("chmod", "-R", "a+rX", artifacts)
+    (artifacts / "blas_lib_generic").chmod(0)
+    words = ["package", "--artifacts"] if command == "package" else ["artifact", command]
+    to = [] if command in ("list", "verify") else ["--output", public / "output"]
+    result = run(*unprivileged(), public / "rocwheel", *words, artifacts, *to, expect=FAILED)
+    assert "blas_lib_generic" in result.stdout + result.stderr and "Permission denied" in result.stdout + result.stderr
+    assert_nothing_left(public / "output")
 
 
 def test_the_same_package_twice(rocwheel: Rocwheel, inbox: Path, tmp_path: Path) -> None:
@@ -278,6 +372,27 @@ def test_output_that_is_not_ours(rocwheel: Rocwheel, artifacts: Path, tmp_path: 
     before = snapshot(output)
     assert_clear(rocwheel.package(artifacts, output, expect=FAILED), output)
     assert snapshot(output) == before
+
+
+def test_output_that_is_a_link(rocwheel: Rocwheel, artifacts: Path, inbox: Path, tmp_path: Path) -> None:
+    """A link to a directory stays one; a link to nothing is refused."""
+    deb = write_deb(inbox / "libamdhip64-5_5.2.3-8_amd64.deb", [file_member("./usr/lib/libamdhip64.txt")])
+    commands = {
+        "import": ["artifact", "import", "--deb", deb],
+        "archive": ["artifact", "archive", artifacts],
+        "flatten": ["artifact", "flatten", artifacts],
+        "package": ["package", "--artifacts", artifacts],
+    }
+    for name, command in commands.items():
+        link, real = tmp_path / f"{name}-link", tmp_path / f"{name}-real"
+        link.symlink_to(real)
+        result = rocwheel.run(*command, "--output", link, expect=FAILED)
+        assert_clear(result, f"{name}-link", "which is not there")
+        assert not real.exists()
+        real.mkdir()
+        for _ in range(2):
+            rocwheel.run(*command, "--output", link)
+        assert link.is_symlink() and files(real), name
 
 
 def test_import_output_that_is_not_ours(rocwheel: Rocwheel, debs: list[Path], tmp_path: Path) -> None:

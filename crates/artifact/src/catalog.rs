@@ -1,6 +1,7 @@
 //! Input: a directory of artifacts, exploded and in archives. Output: the [`Catalog`]: every artifact with its files.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -145,7 +146,15 @@ pub(crate) struct Survey {
 pub(crate) fn survey(directory: &Path) -> Result<Survey, Error> {
     let mut survey = Survey::default();
     let mut paths: Vec<(PathBuf, std::fs::FileType)> = Vec::new();
-    for found in fs_err::read_dir(directory)? {
+    let listing = fs_err::read_dir(directory).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::NotThere { path: directory.to_owned() },
+        io::ErrorKind::NotADirectory => Error::NoDirectory { path: directory.to_owned() },
+        _ => Error::Io(error),
+    })?;
+    if directory.join(MANIFEST).is_file() {
+        return Err(Error::IsAnArtifact { path: directory.to_owned() });
+    }
+    for found in listing {
         let found = found?;
         paths.push((found.path(), found.file_type()?));
     }

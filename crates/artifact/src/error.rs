@@ -1,7 +1,7 @@
 //! What can go wrong with artifacts, and what to do about it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use report::{Exit, Hint};
 
@@ -24,6 +24,12 @@ pub enum Error {
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,
+    /// The disk is full. No source: it would name a temporary file that is gone by now.
+    #[error("no space is left on the disk of `{output}`")]
+    DiskFull {
+        /// The output, or the directory that archives are unpacked in.
+        output: PathBuf,
+    },
 
     /// A directory or archive that was meant as an artifact has a name that does not parse.
     #[error("`{path}` is not named like an artifact: `{name}` does not have exactly three fields separated by `_`")]
@@ -207,6 +213,32 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
+    /// The output is a link to nothing.
+    #[error("the output `{path}` is a link to `{target}`, which is not there")]
+    DanglingOutput {
+        /// The link.
+        path: PathBuf,
+        /// Its text.
+        target: PathBuf,
+    },
+    /// The artifacts are not there.
+    #[error("there is no `{path}`")]
+    NotThere {
+        /// Where they were looked for.
+        path: PathBuf,
+    },
+    /// The directory of artifacts is a file.
+    #[error("`{path}` is not a directory")]
+    NoDirectory {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// One artifact where a directory of them is wanted.
+    #[error("`{path}` is an artifact, not a directory that holds artifacts")]
+    IsAnArtifact {
+        /// The artifact.
+        path: PathBuf,
+    },
     /// The directory of artifacts holds none.
     #[error("there is no artifact in `{path}`")]
     NoArtifacts {
@@ -244,9 +276,32 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The same, or [`Error::DiskFull`] when a file of the output could not be written for lack of space.
+    pub(crate) fn or_full_disk(self, output: &Path) -> Self {
+        match self {
+            Self::Io(source) if is_full(&source) => Self::DiskFull { output: output.to_owned() },
+            other => other,
+        }
+    }
+}
+
+/// Whether writing failed for lack of space.
+pub(crate) fn is_full(source: &io::Error) -> bool {
+    matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         let text = match self {
+            Self::DiskFull { .. } => "make room on that disk, or choose another output",
+            Self::DanglingOutput { .. } => "make that directory, or choose another output",
+            Self::NotThere { .. } | Self::NoDirectory { .. } => {
+                "give the directory that holds the artifacts; `rocwheel artifact import` makes one of packages"
+            }
+            Self::IsAnArtifact { path } => {
+                return Some(format!("give the directory above: `{}`", above(path).display()));
+            }
             Self::Io(source) | Self::WriteArchive { source, .. } | Self::Walk { source, .. } => {
                 return storage_hint(source);
             }
@@ -297,12 +352,25 @@ impl Hint for Error {
     }
 }
 
-fn storage_hint(source: &io::Error) -> Option<String> {
+/// The directory that holds `path`, as one would type it.
+fn above(path: &Path) -> PathBuf {
+    match (path.file_name(), path.parent()) {
+        (None, _) => path.join(".."),
+        (Some(_), Some(parent)) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        (Some(_), _) => PathBuf::from("."),
+    }
+}
+
+pub(crate) fn storage_hint(source: &io::Error) -> Option<String> {
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             Some("make room on the disk and run it again".into())
         }
         io::ErrorKind::PermissionDenied => Some("check the permissions of the path and of its directory".into()),
+        // Linux answers ENAMETOOLONG from 4096 bytes on.
+        io::ErrorKind::InvalidFilename => {
+            Some("the path is longer than the system allows: work in a directory with a shorter one".into())
+        }
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Input: artifact directories and archives. Output: one installable tree, the union of all their basedirs.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,14 @@ use crate::error::Error;
 use crate::input::separate;
 use crate::links::{self, Links};
 use crate::name::ArtifactName;
+use crate::portable;
 use crate::scan::MANIFEST;
 
 /// The file in the root of a flattened tree that says what made it; only a directory with it is replaced unasked.
 pub const MARKER: &str = ".rocwheel-tree";
+
+/// Bytes copied at a time.
+const PIECE: u64 = 64 << 20;
 
 /// What may be replaced at the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,11 +80,20 @@ pub fn flatten(
 ) -> Result<Flattened, Error> {
     let places = places(inputs)?;
     let output = check_output(output, existing, inputs)?;
+    make(&places, &output, run, reporter).map_err(|error| error.or_full_disk(&output))
+}
+
+fn make(
+    places: &[(ArtifactName, Place)],
+    output: &Path,
+    run: Run,
+    reporter: &dyn Reporter,
+) -> Result<Flattened, Error> {
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs_err::create_dir_all(parent)?;
     let work = tempfile::Builder::new().prefix(".rocwheel-flatten-").tempdir_in(parent)?;
     let unpacked = work.path().join("unpacked");
-    let artifacts = catalog::read_places(&places, &unpacked, reporter).into_iter().collect::<Result<_, _>>()?;
+    let artifacts = catalog::read_places(places, &unpacked, reporter).into_iter().collect::<Result<_, _>>()?;
     let catalog = Catalog { artifacts, ignored: Vec::new() };
     let (mut different, equal) = contents::conflicts(&catalog, reporter)?;
     if !different.is_empty() {
@@ -89,8 +102,8 @@ pub fn flatten(
         return Err(Error::Conflict { path: conflict.path, first: first.to_string(), second: second.to_string() });
     }
     let tree = Tree::merge(&catalog);
-    tree.check_links(&output)?;
-    let flattened = tree.describe(&output, &catalog, equal.len() as u64);
+    tree.check_links(output)?;
+    let flattened = tree.describe(output, &catalog, equal.len() as u64);
     for (first, second) in &flattened.same_but_for_case {
         reporter.warn(&format!("`{first}` and `{second}` differ only by case: not every file system can hold both"));
     }
@@ -100,7 +113,7 @@ pub fn flatten(
         if reporter.interrupted() {
             return Err(Error::Interrupted);
         }
-        replace(&made, &output, work.path())?;
+        replace(&made, output, work.path())?;
     }
     if let Err(error) = work.close() {
         reporter.warn(&format!("could not remove a temporary directory: {error}"));
@@ -223,8 +236,7 @@ impl<'a> Tree<'a> {
             identical,
             same_but_for_case: Vec::new(),
         };
-        let mut folded: HashMap<String, &str> = HashMap::new();
-        for (path, (_, entry)) in &self.places {
+        for (_, entry) in self.places.values() {
             match entry.kind {
                 EntryKind::File { size, .. } => {
                     flattened.files += 1;
@@ -233,10 +245,8 @@ impl<'a> Tree<'a> {
                 EntryKind::Directory => flattened.directories += 1,
                 EntryKind::Symlink { .. } => flattened.links += 1,
             }
-            if let Some(other) = folded.insert(path.to_lowercase(), path) {
-                flattened.same_but_for_case.push((other.to_owned(), (*path).to_owned()));
-            }
         }
+        flattened.same_but_for_case = portable::same_but_for_case(self.places.keys().copied());
         flattened
     }
 
@@ -295,12 +305,31 @@ impl Transfer<'_> {
         let destination = tree.join(self.path);
         if self.temporary {
             fs_err::rename(&self.source, &destination)?;
+            reporter.advance(self.size);
         } else {
-            fs_err::copy(&self.source, &destination)?;
+            self.copy(&destination, reporter)?;
         }
-        set_mode(&destination, self.mode)?;
-        reporter.advance(self.size);
-        Ok(())
+        Ok(set_mode(&destination, self.mode)?)
+    }
+
+    /// In pieces, so that Ctrl-C does not wait for a library of gigabytes; the kernel copies them where it can.
+    fn copy(&self, destination: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
+        let mut source = fs_err::File::open(&self.source)?.into_file();
+        let mut copy = fs_err::File::create_new(destination)?.into_file();
+        loop {
+            if reporter.interrupted() {
+                return Err(Error::Interrupted);
+            }
+            let copied = io::copy(&mut (&mut source).take(PIECE), &mut copy).map_err(|error| self.failed(&error))?;
+            reporter.advance(copied);
+            if copied < PIECE {
+                return Ok(());
+            }
+        }
+    }
+
+    fn failed(&self, error: &io::Error) -> io::Error {
+        io::Error::new(error.kind(), format!("could not copy `{}`: {error}", self.source.display()))
     }
 }
 

@@ -49,7 +49,10 @@ pub(crate) fn separate(output: &Path, inputs: &[PathBuf]) -> Result<PathBuf, Err
 pub fn outside(output: &Path, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
     let real = resolve(output)?;
     for input in inputs {
-        let input = fs_err::canonicalize(input)?;
+        let input = fs_err::canonicalize(input).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::NotThere { path: input.clone() },
+            _ => Error::Io(error),
+        })?;
         if real.starts_with(&input) {
             return Err(Error::OutputOverlapsInput { output: real, input });
         }
@@ -58,10 +61,13 @@ pub fn outside(output: &Path, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
 }
 
 /// Resolves the part of a path that exists; the rest stays as it is written.
-fn resolve(path: &Path) -> Result<PathBuf, Error> {
+pub(crate) fn resolve(path: &Path) -> Result<PathBuf, Error> {
     match fs_err::canonicalize(path) {
         Ok(real) => Ok(real),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if let Ok(target) = fs_err::read_link(path) {
+                return Err(Error::DanglingOutput { path: path.to_owned(), target });
+            }
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
             let name = path.file_name().ok_or_else(|| Error::OutputNotOurs { path: path.to_owned() })?;
             Ok(resolve(parent)?.join(name))
@@ -87,6 +93,16 @@ mod tests {
         fs_err::File::create(at("large")).unwrap().set_len(LIMIT + 1).unwrap();
         assert!(read_small(&at("large")).unwrap_err().to_string().contains("larger"));
         assert_eq!(read_small(&at("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn an_output_may_be_a_link_to_a_directory_that_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        assert!(matches!(resolve(&link.join("x")), Err(Error::DanglingOutput { path, .. }) if path == link));
+        fs_err::create_dir(folder.path().join("real")).unwrap();
+        assert!(resolve(&link.join("x")).unwrap().ends_with("real/x"));
     }
 
     #[test]

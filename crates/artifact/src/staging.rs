@@ -12,6 +12,8 @@ use tempfile::TempDir;
 
 use report::{Exit, Hint};
 
+use crate::input;
+
 /// The command that makes an output, which replaces its own outputs and nobody else's.
 #[derive(Debug, Clone, Copy)]
 pub struct Maker {
@@ -46,6 +48,14 @@ pub enum Error {
         /// Bytes that are free.
         free: u64,
     },
+    /// The output is a link to nothing.
+    #[error("the output `{path}` is a link to `{target}`, which is not there")]
+    Dangling {
+        /// The link.
+        path: PathBuf,
+        /// Its text.
+        target: PathBuf,
+    },
     /// Another run works on the same output.
     #[error("another run is writing to the output `{path}`")]
     Locked {
@@ -57,8 +67,8 @@ pub enum Error {
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::Io(source) if source.kind() == io::ErrorKind::StorageFull => "make room on the disk and run it again",
-            Self::Io(_) => return None,
+            Self::Io(source) => return crate::error::storage_hint(source),
+            Self::Dangling { .. } => "make that directory, or choose another output",
             Self::Space { .. } => "make room on the disk, or choose another output",
             Self::NotOurs { .. } => "choose an empty directory, or remove this one",
             Self::Locked { .. } => "wait for it to end, or choose another output",
@@ -86,9 +96,14 @@ impl Staging {
     /// Locks `output` and makes the staging tree.
     ///
     /// # Errors
-    /// [`Error::NotOurs`] for a directory that is neither empty nor made by `maker`, [`Error::Locked`].
+    /// [`Error::NotOurs`] for a directory that is neither empty nor made by `maker`, [`Error::Locked`],
+    /// [`Error::Dangling`].
     pub fn new(output: &Path, maker: Maker) -> Result<Self, Error> {
-        let output = std::path::absolute(output)?;
+        let output = input::resolve(&std::path::absolute(output)?).map_err(|error| match error {
+            crate::Error::Io(source) => Error::Io(source),
+            crate::Error::DanglingOutput { path, target } => Error::Dangling { path, target },
+            _ => Error::NotOurs { path: output.to_owned(), command: maker.command },
+        })?;
         let parent = output.parent().map_or_else(|| PathBuf::from("/"), Path::to_owned);
         fs_err::create_dir_all(&parent)?;
         let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -190,6 +205,22 @@ mod tests {
         assert!(matches!(Staging::new(&output, MAKER), Err(Error::Locked { .. })));
         drop(staging);
         assert_eq!(fs_err::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_link_to_a_directory_stays_a_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let (link, real) = (directory.path().join("link"), directory.path().join("real"));
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        let error = Staging::new(&link, MAKER).err().unwrap();
+        assert!(error.to_string().ends_with("is a link to `real`, which is not there"), "{error}");
+        fs_err::create_dir(&real).unwrap();
+        for _ in 0..2 {
+            let staging = Staging::new(&link, MAKER).unwrap();
+            fs_err::write(staging.root().join("x"), "x").unwrap();
+            staging.commit().unwrap();
+        }
+        assert!(fs_err::symlink_metadata(&link).unwrap().is_symlink() && real.join("x").exists());
     }
 
     #[test]

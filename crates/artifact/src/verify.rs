@@ -11,9 +11,11 @@ use crate::catalog::{self, Artifact, Catalog, Collision, EntryKind, Form, Place}
 use crate::component::Component;
 use crate::contents;
 use crate::error::Error;
+use crate::links::{self, Links};
 use crate::manifest::{DistInfo, Manifest};
 use crate::name::ArtifactName;
 use crate::pattern::{Pattern, Predicate};
+use crate::portable;
 use crate::scan;
 use crate::targets::TargetTable;
 
@@ -65,8 +67,8 @@ impl Report {
     }
 }
 
-/// Checks every artifact of a directory: names, manifests, sidecars, links that leave the tree, paths provided twice,
-/// files that belong to another component, empty artifacts, unknown targets. Archives are unpacked below `scratch`.
+/// Checks every artifact of a directory: names, manifests, sidecars, links that leave the tree, by themselves or through
+/// links of other artifacts, paths provided twice, names that other systems cannot hold, files that belong to another component, empty artifacts, unknown targets. Archives are unpacked below `scratch`.
 ///
 /// # Errors
 /// Only what prevents the check: a directory or scratch space that cannot be used, and an interruption. Everything that
@@ -100,6 +102,8 @@ pub fn verify(
         check_artifact(artifact, targets, &mut findings);
     }
     check_collisions(&catalog, &mut findings, reporter)?;
+    check_merged_links(&catalog, &mut findings);
+    check_portable(&catalog, &mut findings);
     if let Err(error) = Manifest::find(&catalog) {
         let severity =
             if matches!(error, Error::ManifestNotFound { .. }) { Severity::Warning } else { Severity::Error };
@@ -253,4 +257,56 @@ fn check_collisions(catalog: &Catalog, findings: &mut Findings, reporter: &dyn R
         findings.add(Severity::Note, &artifact, Some(&collision.path), message);
     }
     Ok(())
+}
+
+/// Links that stay inside within their artifact, but not once all artifacts lie over each other.
+fn check_merged_links(catalog: &Catalog, findings: &mut Findings) {
+    let mut merged = Links::new();
+    for artifact in &catalog.artifacts {
+        for (_, path, target) in links_of(artifact) {
+            merged.entry(path).or_insert(target);
+        }
+    }
+    for artifact in &catalog.artifacts {
+        let mut alone: BTreeMap<usize, Links> = BTreeMap::new();
+        for (basedir, path, target) in links_of(artifact) {
+            alone.entry(basedir).or_default().insert(path, target);
+        }
+        for (basedir, path, target) in links_of(artifact) {
+            if !links::leaves_tree(path, target, &alone[&basedir]) && links::leaves_tree(path, target, &merged) {
+                let message = format!("the link to `{target}` leaves the tree through links of other artifacts");
+                findings.add(Severity::Error, &artifact.name.to_string(), Some(path), message);
+            }
+        }
+    }
+}
+
+/// Basedir, path and text of every link.
+fn links_of(artifact: &Artifact) -> impl Iterator<Item = (usize, &str, &str)> {
+    artifact.entries.iter().filter_map(|entry| match &entry.kind {
+        EntryKind::Symlink { target } => Some((entry.basedir, entry.path.as_str(), target.as_str())),
+        _ => None,
+    })
+}
+
+/// Names that are fine on Linux, where the trees are made for, and not everywhere.
+fn check_portable(catalog: &Catalog, findings: &mut Findings) {
+    let mut owners: BTreeMap<&str, &Artifact> = BTreeMap::new();
+    for artifact in &catalog.artifacts {
+        let mut refused: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
+        for entry in &artifact.entries {
+            owners.entry(entry.path.as_str()).or_insert(artifact);
+            if let Some(reason) = portable::refused_by_windows(&entry.path) {
+                refused.entry(reason).or_insert((0, &entry.path)).0 += 1;
+            }
+        }
+        for (reason, (count, first)) in refused {
+            let message = format!("Windows cannot hold this path, as {reason}: {count}, first `{first}`");
+            findings.add(Severity::Note, &artifact.name.to_string(), Some(first), message);
+        }
+    }
+    for (first, second) in portable::same_but_for_case(owners.keys().copied()) {
+        let message = format!("differs only by case from `{first}`, which not every file system can hold beside it");
+        findings.add(Severity::Note, &owners[second.as_str()].name.to_string(), Some(&second), message);
+    }
 }

@@ -1,6 +1,7 @@
 //! What can go wrong while planning and writing packages.
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use report::{Exit, Hint};
 
@@ -129,6 +130,12 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// The disk is full. No source: it would name a temporary file that is gone by now.
+    #[error("no space is left on the disk of `{output}`")]
+    DiskFull {
+        /// The output folder.
+        output: PathBuf,
+    },
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
@@ -139,6 +146,19 @@ fn count(number: usize) -> String {
 }
 
 impl Error {
+    /// The same, or [`Error::DiskFull`] when a file of the output could not be written for lack of space.
+    pub(crate) fn or_full_disk(self, output: &Path) -> Error {
+        let source = match &self {
+            Error::Io { source, .. } => source,
+            Error::Wheel(wheel::Error::Write { source, .. } | wheel::Error::Create { source, .. }) => source,
+            _ => return self,
+        };
+        if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+            return Error::DiskFull { output: output.to_owned() };
+        }
+        self
+    }
+
     /// Wraps an I/O error with what was attempted, to be used as `.map_err(Error::io("write the state"))`.
     pub(crate) fn io(attempt: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
         let attempt = attempt.into();
@@ -177,6 +197,10 @@ impl Hint for Error {
                 "package the libraries with their code inside (--shape fat from unsplit artifacts), or --force".into(),
             ),
             Error::ForeignOutput { .. } => Some("name another folder with --output".into()),
+            Error::DiskFull { .. } => Some("make room on that disk, or choose another output".into()),
+            Error::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+                Some("check the permissions of the path and of its directory".into())
+            }
             Error::Locked { .. } => Some("wait for it, or name another folder with --output".into()),
             _ => None,
         }

@@ -60,6 +60,10 @@ pub fn execute(
     folder: &mut OutputFolder,
     reporter: &dyn Reporter,
 ) -> Result<Outcome, Error> {
+    write(plan, request, folder, reporter).map_err(|error| error.or_full_disk(&request.output))
+}
+
+fn write(plan: &Plan, request: &Request, folder: &mut OutputFolder, reporter: &dyn Reporter) -> Result<Outcome, Error> {
     let run = Run { plan, options: WriteOptions { level: request.level, epoch: request.epoch }, reporter };
     let mut packages = Vec::new();
     let mut moved = Vec::new();

@@ -5,6 +5,7 @@ use std::panic::{self, AssertUnwindSafe};
 
 use clap::builder::styling::{AnsiColor, Style};
 use report::{Exit, Hint};
+use serde::Serialize;
 
 use crate::{environment, printer};
 
@@ -63,6 +64,30 @@ pub(crate) fn print(error: &anyhow::Error) -> Exit {
     exit
 }
 
+/// What `--json` prints when a command fails.
+#[derive(Debug, Serialize)]
+pub(crate) struct Document {
+    error: Failure,
+}
+
+#[derive(Debug, Serialize)]
+struct Failure {
+    message: String,
+    /// From the outermost to the first.
+    causes: Vec<String>,
+    hint: Option<String>,
+    exit_code: u8,
+}
+
+/// The error for machines: what [`print`] says for people.
+pub(crate) fn document(error: &anyhow::Error) -> Document {
+    let mut chain = error.chain().map(ToString::to_string);
+    let message = chain.next().unwrap_or_default();
+    let exit = error.chain().find_map(as_hint).map_or(Exit::Failed, Hint::exit);
+    let hint = error.chain().filter_map(as_hint).find_map(Hint::hint);
+    Document { error: Failure { message, causes: chain.collect(), hint, exit_code: exit as u8 } }
+}
+
 fn text(error: &anyhow::Error, exit: Exit) -> String {
     if exit == Exit::Interrupted {
         return format!("{ERROR}interrupted{ERROR:#}\n");
@@ -70,10 +95,13 @@ fn text(error: &anyhow::Error, exit: Exit) -> String {
     let mut text = String::new();
     for (depth, cause) in error.chain().enumerate() {
         let (style, label) = if depth == 0 { (ERROR, "error") } else { (CAUSE, "  cause") };
+        let cause = cause.to_string();
+        // A path that is too long for the system is too long for people.
+        let cause = if cause.contains('\n') { printer::harmless(&cause) } else { printer::one_line(&cause) };
         text.push_str(&format!("{style}{label}:{style:#} {cause}\n"));
     }
     if let Some(hint) = error.chain().filter_map(as_hint).find_map(Hint::hint) {
-        text.push_str(&format!("{HINT}hint:{HINT:#} {hint}\n"));
+        text.push_str(&format!("{HINT}hint:{HINT:#} {}\n", printer::one_line(&hint)));
     }
     text
 }

@@ -16,7 +16,7 @@ use clap::{CommandFactory, FromArgMatches};
 use report::Exit;
 
 use crate::arguments::Arguments;
-use crate::printer::Printer;
+use crate::printer::{Format, Printer};
 
 fn main() -> ExitCode {
     printer::choose_color(arguments::color_of(std::env::args_os()));
@@ -48,5 +48,12 @@ fn run(arguments: Arguments) -> Exit {
         .and_then(|()| interrupt::install(printer.progress()))
         .and_then(|()| commands::dispatch(arguments, &printer));
     printer.finish();
-    answer.unwrap_or_else(|error| failure::print(&error))
+    answer.unwrap_or_else(|error| {
+        let exit = failure::print(&error);
+        if printer.format() == Format::Json {
+            // Nobody is left to tell when stdout itself is what failed.
+            let _ = printer.json(&failure::document(&error));
+        }
+        exit
+    })
 }

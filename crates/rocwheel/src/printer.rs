@@ -1,5 +1,6 @@
 //! Where words go: results to stdout, everything else to stderr, neither into a progress bar.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,9 @@ const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 
 /// Version of the JSON documents on stdout.
 const SCHEMA: u32 = 1;
+
+/// Characters of a warning or of a cell of a table from which on the middle is left out: a path has up to 4096.
+const LONGEST_LINE: usize = 4096;
 
 /// What a command prints its result as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +102,7 @@ impl Printer {
 
     /// A line of the result, for people.
     pub(crate) fn line(&self, text: impl AsRef<str>) -> anyhow::Result<()> {
-        self.write(&format!("{}\n", text.as_ref()))
+        self.write(&format!("{}\n", harmless(text.as_ref())))
     }
 
     /// The result, for machines: the fields of `body`, with the schema's version in front.
@@ -119,6 +123,7 @@ impl Printer {
         table.load_style(presets::NOTHING);
         table.set_content_arrangement(ContentArrangement::Disabled);
         table.set_header(columns.iter().map(|(name, _)| *name));
+        let rows = rows.into_iter().map(|row| row.iter().map(|cell| one_line(cell).into_owned()).collect::<Vec<_>>());
         table.add_rows(rows);
         for (index, (_, alignment)) in columns.iter().enumerate() {
             if let Some(column) = table.column_mut(index) {
@@ -138,14 +143,19 @@ impl Printer {
     /// Something to know that is not the result.
     pub(crate) fn note(&self, text: impl AsRef<str>) {
         if self.talk >= Talk::Normal {
-            self.progress.say(text.as_ref());
+            self.progress.say(&harmless(text.as_ref()));
         }
+    }
+
+    /// Whether [`Printer::detail`] says anything.
+    pub(crate) fn has_details(&self) -> bool {
+        self.talk >= Talk::Verbose
     }
 
     /// A note for those who want to know everything (`-v`).
     pub(crate) fn detail(&self, text: impl AsRef<str>) {
-        if self.talk >= Talk::Verbose {
-            self.progress.say(text.as_ref());
+        if self.has_details() {
+            self.progress.say(&harmless(text.as_ref()));
         }
     }
 
@@ -191,7 +201,43 @@ pub(crate) fn talk(text: &str) {
 }
 
 pub(crate) fn warning(text: &str) -> String {
-    format!("{WARNING}warning:{WARNING:#} {text}")
+    format!("{WARNING}warning:{WARNING:#} {}", one_line(text))
+}
+
+/// A text that does nothing to a terminal but be read: names come from archives, and a name can hold anything.
+/// Line breaks stay.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    escaped(text, |character| character != '\n')
+}
+
+/// The same, with line breaks escaped too, and without the middle of what no one reads to the end.
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    let text = escaped(text, |_| true);
+    match text.char_indices().nth(LONGEST_LINE) {
+        None => text,
+        Some(_) => {
+            let length = text.chars().count();
+            let head: String = text.chars().take(LONGEST_LINE / 2).collect();
+            let tail: String = text.chars().skip(length - LONGEST_LINE / 2).collect();
+            format!("{head}[…]{tail}").into()
+        }
+    }
+}
+
+fn escaped(text: &str, unwanted: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let is_unwanted = |character: char| character.is_control() && unwanted(character);
+    if !text.contains(is_unwanted) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        if is_unwanted(character) {
+            safe.extend(character.escape_default());
+        } else {
+            safe.push(character);
+        }
+    }
+    Cow::Owned(safe)
 }
 
 /// Bytes as people read them, in decimal units.
@@ -233,6 +279,14 @@ mod tests {
         for (amount, text) in cases {
             assert_eq!(bytes(amount), text);
         }
+    }
+
+    #[test]
+    fn names_do_nothing_to_the_terminal() {
+        assert_eq!(harmless("a\x1b[31mb\nc\td\u{9b}"), "a\\u{1b}[31mb\nc\\td\\u{9b}");
+        assert_eq!(one_line("a\nb ü"), "a\\nb ü");
+        let long = one_line(&"ü".repeat(5000)).into_owned();
+        assert_eq!((long.chars().count(), long.contains("ü[…]ü")), (LONGEST_LINE + 3, true));
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Progress {
             // Between two long stages the bar stays where it is for a moment rather than flicker.
             return true;
         };
-        let text = stage.text(self.done.load(Ordering::Relaxed), now);
+        let text = stage.text(self.done.load(Ordering::Relaxed), now, self.display);
         match self.display {
             Display::Bar => {
                 let bar = state.bar.get_or_insert_with(new_bar);
@@ -154,7 +154,7 @@ fn new_bar() -> ProgressBar {
 
 impl Stage {
     /// The most telling first, since the end may be cut off.
-    fn text(&self, done: u64, now: Instant) -> String {
+    fn text(&self, done: u64, now: Instant, display: Display) -> String {
         let amount = |number| match self.unit {
             Unit::Bytes => printer::bytes(number),
             Unit::Items => number.to_string(),
@@ -166,7 +166,8 @@ impl Stage {
                 let part_of = |whole: u128| (u128::from(done) * whole / u128::from(total)) as usize;
                 let (percent, filled) = (part_of(100), part_of(BAR_WIDTH as u128));
                 let (full, empty) = ("#".repeat(filled), ".".repeat(BAR_WIDTH - filled));
-                let mut text = format!("{percent:>3} % [{full}{empty}] {} of {}", amount(done), amount(total));
+                let bar = if display == Display::Bar { format!("[{full}{empty}] ") } else { String::new() };
+                let mut text = format!("{percent:>3} % {bar}{} of {}", amount(done), amount(total));
                 // An estimate from less than a twentieth would only jump.
                 if (5..100).contains(&percent) {
                     let left = elapsed.as_millis() * u128::from(total - done) / u128::from(done);
@@ -235,16 +236,20 @@ mod tests {
         let bytes = stage(Some(4_000_000), Unit::Bytes);
         let later = bytes.begun + Duration::from_secs(30);
         assert_eq!(
-            bytes.text(1_000_000, later),
+            bytes.text(1_000_000, later, Display::Bar),
             " 25 % [######..................] 1.0 MB of 4.0 MB, 1 min 30 s left: Reading"
         );
-        assert_eq!(bytes.text(0, later), "  0 % [........................] 0 B of 4.0 MB: Reading");
-        assert_eq!(bytes.text(9_000_000, later), "100 % [########################] 4.0 MB of 4.0 MB: Reading");
+        assert_eq!(bytes.text(1_000_000, later, Display::Lines), " 25 % 1.0 MB of 4.0 MB, 1 min 30 s left: Reading");
+        assert_eq!(bytes.text(0, later, Display::Bar), "  0 % [........................] 0 B of 4.0 MB: Reading");
+        assert_eq!(
+            bytes.text(9_000_000, later, Display::Bar),
+            "100 % [########################] 4.0 MB of 4.0 MB: Reading"
+        );
         let unknown = stage(None, Unit::Items);
         let later = unknown.begun + Duration::from_secs(3);
-        assert_eq!(unknown.text(0, later), "3 s: Reading");
-        assert_eq!(unknown.text(12, later), "12, 3 s: Reading");
-        assert_eq!(stage(Some(0), Unit::Items).text(0, Instant::now()), "0 s: Reading");
+        assert_eq!(unknown.text(0, later, Display::Bar), "3 s: Reading");
+        assert_eq!(unknown.text(12, later, Display::Bar), "12, 3 s: Reading");
+        assert_eq!(stage(Some(0), Unit::Items).text(0, Instant::now(), Display::Bar), "0 s: Reading");
     }
 
     #[test]

@@ -46,7 +46,9 @@ fn wrong_usage_is_exit_code_2() {
     ] {
         let ran = context.run(arguments);
         assert_eq!(ran.code, Some(2), "{arguments:?}: {ran:?}");
-        assert_eq!(ran.stdout, "", "{arguments:?}");
+        let document = arguments.contains(&"--json");
+        assert_eq!(ran.stdout.starts_with("{\n  \"schema\": 1,\n  \"error\": {"), document, "{arguments:?}: {ran:?}");
+        assert!(document || ran.stdout.is_empty(), "{arguments:?}: {ran:?}");
         assert!(ran.stderr.starts_with("error: "), "{arguments:?}: {ran:?}");
         assert_eq!(fs_err::read_dir(context.directory()).unwrap().count(), 0, "{arguments:?} left something behind");
     }
@@ -68,6 +70,30 @@ fn missing_input_is_named() {
     let arguments = ["artifact", "import", "--deb", "nowhere.deb", "--output", "out"];
     assert_snapshot!("missing_package", context.run(arguments).snapshot());
     assert!(!context.path("out").exists());
+}
+
+#[test]
+fn an_error_is_a_document_too_for_those_who_asked_for_json() {
+    let context = context();
+    context.artifact("in", "blas_lib_generic", &[("blas/stage/lib/x", b"x")]);
+    assert_snapshot!("error_json", context.run(["artifact", "list", "in/blas_lib_generic", "--json"]).snapshot());
+    for arguments in [
+        &["--json", "package", "-a", "nowhere", "-o", "out"][..],
+        &["--json", "artifact", "import", "--deb", "nowhere.deb", "-o", "out"],
+        &["--json", "artifact", "import", "--prefix", "nowhere", "-o", "out"],
+        &["--json", "artifact", "archive", "nowhere", "-o", "out"],
+        &["--json", "artifact", "flatten", "nowhere", "-o", "out"],
+        &["--json", "artifact", "verify", "nowhere"],
+        &["--json", "rocm-version", "--release-type", "release"],
+    ] {
+        let ran = context.run(arguments);
+        let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!(document["error"]["exit_code"].as_i64(), ran.code.map(i64::from), "{ran:?}");
+        let message = document["error"]["message"].as_str().unwrap();
+        assert!(!message.is_empty() && ran.stderr.starts_with(&format!("error: {message}\n")), "{ran:?}");
+    }
+    // A command line that is not understood asks for nothing yet.
+    assert_eq!(context.run(["--json", "nonsense"]).stdout, "");
 }
 
 #[test]

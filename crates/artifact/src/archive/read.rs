@@ -182,10 +182,11 @@ impl Checker {
 
     /// Every parent must be a directory of the archive itself, so that nothing is ever written through a link.
     fn check_parents(&mut self, path: &str) -> Result<(), String> {
-        for (at, _) in path.match_indices('/') {
+        for (at, _) in path.rmatch_indices('/') {
             let parent = &path[..at];
             match self.seen.get(parent) {
-                Some(EntryKind::Directory) => {}
+                // What is above a directory was looked at when that directory was.
+                Some(EntryKind::Directory) => break,
                 Some(EntryKind::Symlink { .. }) => return Err(format!("`{parent}` is a symbolic link")),
                 Some(EntryKind::File { .. }) => return Err(format!("`{parent}` is a file")),
                 None => {

@@ -165,7 +165,8 @@ fn provide_archives(
     let work: Vec<_> = archives.iter().zip(digests).collect();
     let unpacked = work.into_par_iter().map(|((name, path), digest)| {
         let digest = digest?;
-        let root = cached(path, &name.to_string(), &digest, scratch, reporter)?;
+        let root = cached(path, &name.to_string(), &digest, scratch, reporter);
+        let root = root.map_err(|error| error.or_full_disk(scratch))?;
         Ok((root, Form::Archive { path: path.to_path_buf(), digest }))
     });
     let unpacked = unpacked.collect();

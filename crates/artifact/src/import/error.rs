@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use report::{Exit, Hint};
 
@@ -88,6 +88,28 @@ pub enum Error {
     /// Libraries that are needed and not there.
     #[error("{}", MissingList(.0))]
     Unresolved(Vec<Missing>),
+    /// A prefix that could not be walked.
+    #[error("could not read `{path}`")]
+    Walk {
+        /// Where it failed.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A shared prefix whose packages nobody lists.
+    #[error("`{prefix}` is shared with other software, and there is no `{database}` to tell which files are ROCm's")]
+    NoDatabase {
+        /// The prefix.
+        prefix: PathBuf,
+        /// Where dpkg's database was looked for.
+        database: PathBuf,
+    },
+    /// The disk is full. No source: it would name a temporary file that is gone by now.
+    #[error("no space is left on the disk of `{output}`")]
+    DiskFull {
+        /// The output, or the directory of a dry run's temporary files.
+        output: PathBuf,
+    },
     /// The version cannot be told.
     #[error("could not tell the ROCm version: no package or file of the input is the HIP runtime")]
     NoVersion,
@@ -149,11 +171,26 @@ impl fmt::Display for MissingList<'_> {
     }
 }
 
+impl Error {
+    /// The same, or [`Error::DiskFull`] when a file of the output could not be written for lack of space.
+    pub(super) fn or_full_disk(self, output: &Path) -> Self {
+        match self {
+            Self::Io(source) if crate::error::is_full(&source) => Self::DiskFull { output: output.to_owned() },
+            other => other,
+        }
+    }
+}
+
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         let text = match self {
             Self::Output(error) => return error.hint(),
-            Self::Io(source) if source.kind() == io::ErrorKind::StorageFull => "make room on the disk and run it again",
+            Self::DiskFull { .. } => "make room on that disk, or choose another output",
+            Self::Io(source) | Self::Walk { source, .. } => return crate::error::storage_hint(source),
+            Self::Empty { .. } => "give ROCm's .deb files, a directory such as /opt/rocm, or a therock-dist-* tarball",
+            Self::NoDatabase { .. } => {
+                "give a directory that holds nothing but ROCm, such as /opt/rocm, or the packages with --deb"
+            }
             Self::Package { .. } | Self::Damaged { .. } => {
                 "download the file again; it is incomplete or no such archive"
             }

@@ -140,7 +140,7 @@ pub fn plan(source: &ImportSource, options: &ImportOptions, reporter: &dyn Repor
 pub fn execute(plan: &ImportPlan, reporter: &dyn Reporter) -> Result<ImportReport, Error> {
     let staging = Staging::new(&plan.options.output, MAKER)?;
     staging.reserve(plan.installed)?;
-    let report = fill(plan, staging.root(), reporter)?;
+    let report = fill(plan, staging.root(), reporter).map_err(|error| error.or_full_disk(&plan.options.output))?;
     staging.commit()?;
     Ok(report)
 }
@@ -151,7 +151,7 @@ pub fn execute(plan: &ImportPlan, reporter: &dyn Reporter) -> Result<ImportRepor
 /// As [`execute`], but for the output.
 pub fn rehearse(plan: &ImportPlan, scratch: &Path, reporter: &dyn Reporter) -> Result<ImportReport, Error> {
     let directory = tempfile::Builder::new().prefix(".rocwheel-").tempdir_in(scratch)?;
-    fill(plan, directory.path(), reporter)
+    fill(plan, directory.path(), reporter).map_err(|error| error.or_full_disk(scratch))
 }
 
 fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<ImportReport, Error> {

@@ -32,15 +32,16 @@ const TREE: &str = "prefix";
 pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan, Error> {
     let prefix = fs_err::canonicalize(prefix)?;
     let shared = prefix.ends_with("usr");
-    let root =
-        if shared { prefix.parent().filter(|root| has_dpkg(root)).map(Path::to_owned) } else { root_of(&prefix) };
+    let root = if shared { prefix.parent().map(Path::to_owned) } else { root_of(&prefix) };
+    if let Some(root) = root.as_deref().filter(|root| shared && !has_dpkg(root)) {
+        return Err(Error::NoDatabase { prefix, database: root.join(DPKG).join("status") });
+    }
     let dpkg = root.as_deref().map(Dpkg::read).transpose()?.unwrap_or_default();
     let mut sources = Vec::new();
     let mut libraries = Libraries::default();
     let version;
     if shared {
-        let root = root.as_deref().filter(|_| !dpkg.packages.is_empty());
-        let root = root.ok_or_else(|| empty(&prefix, "a shared prefix needs dpkg's database to tell ROCm's files"))?;
+        let root = root.as_deref().unwrap_or(&prefix);
         for package in dpkg.packages.values().filter(|package| is_rocm(&package.control)) {
             let files = package.files()?;
             libraries.add_files(root, &files)?;
@@ -171,7 +172,11 @@ fn private_version(prefix: &Path) -> String {
 fn tree(prefix: &Path) -> Result<Vec<String>, Error> {
     let mut files = Vec::new();
     for entry in WalkDir::new(prefix).min_depth(1).sort_by_file_name() {
-        let entry = entry.map_err(io::Error::from)?;
+        let entry = entry.map_err(|error| {
+            let path = error.path().unwrap_or(prefix).to_owned();
+            let source = error.into_io_error().unwrap_or_else(|| io::Error::other("links in a circle"));
+            Error::Walk { path, source }
+        })?;
         if entry.file_type().is_dir() {
             continue;
         }
@@ -200,7 +205,7 @@ fn left_out(dpkg: &Dpkg, sources: &[PlannedSource]) -> Vec<Skipped> {
                 queue.push_back(name);
                 let reason =
                     format!("dependency of `{}`: nothing of it is needed to load the set", package.control.package);
-                left_out.push(Skipped { source: name.clone(), path: String::new(), reason });
+                left_out.push(Skipped { source: name.clone(), path: String::new(), target: None, reason });
             }
         }
     }

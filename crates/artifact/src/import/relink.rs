@@ -326,8 +326,8 @@ fn link(
                 relinked.links.push(place.clone());
             }
             None => {
-                let reason = format!("link to `{}`, which is not in the input", link.target);
-                relinked.skipped.push(listed(reason));
+                let reason = "nothing in the input is at the end of this link".to_owned();
+                relinked.skipped.push(Skipped { target: Some(link.target.clone()), ..listed(reason) });
             }
         }
     }
@@ -368,7 +368,7 @@ fn flat_target(table: &Table, link: &Link) -> Option<String> {
 }
 
 fn skipped(context: &Context<'_>, source: usize, path: &str, reason: String) -> Skipped {
-    Skipped { source: context.unpacker.names[source].clone(), path: path.to_owned(), reason }
+    Skipped { source: context.unpacker.names[source].clone(), path: path.to_owned(), target: None, reason }
 }
 
 #[cfg(test)]

@@ -156,6 +156,9 @@ pub struct Skipped {
     pub source: String,
     /// Its path there.
     pub path: String,
+    /// For a link that leads to nothing in the input: its text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     /// Why.
     pub reason: String,
 }

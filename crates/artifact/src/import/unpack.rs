@@ -210,7 +210,7 @@ impl<'a> Unpacker<'a> {
     }
 
     fn skip(&self, source: usize, path: &str, reason: String) {
-        let skipped = Skipped { source: self.names[source].clone(), path: path.to_owned(), reason };
+        let skipped = Skipped { source: self.names[source].clone(), path: path.to_owned(), target: None, reason };
         self.state().skipped.push((source, skipped));
     }
 

@@ -305,3 +305,23 @@ fn an_interruption_leaves_nothing_half_unpacked() {
     }
     assert!(finished > 0);
 }
+
+#[test]
+fn a_directory_that_is_not_one_of_artifacts_is_explained() {
+    let temporary = tempfile::tempdir().unwrap();
+    let open = |path: &str| {
+        let path = temporary.path().join(path);
+        let error = Catalog::open(&path, &temporary.path().join("scratch"), &Silent).unwrap_err();
+        assert_eq!(artifact::list::list(&path, &Silent).unwrap_err().to_string(), error.to_string());
+        (error.to_string(), error.hint().unwrap())
+    };
+    Artifact::new(temporary.path(), "core_lib_generic", &["stage"]).file("stage/x", "");
+    fs_err::write(temporary.path().join("file"), "").unwrap();
+    let (message, hint) = open("core_lib_generic");
+    assert!(message.ends_with("core_lib_generic` is an artifact, not a directory that holds artifacts"), "{message}");
+    assert_eq!(hint, format!("give the directory above: `{}`", temporary.path().display()));
+    let at = |path: &str| temporary.path().join(path).display().to_string();
+    let missing = "give the directory that holds the artifacts; `rocwheel artifact import` makes one of packages";
+    assert_eq!(open("nope"), (format!("there is no `{}`", at("nope")), missing.to_owned()));
+    assert_eq!(open("file"), (format!("`{}` is not a directory", at("file")), missing.to_owned()));
+}

@@ -181,3 +181,40 @@ fn listings() {
     assert_eq!(json["artifacts"][0]["digest"], "not-an-archive");
     assert!(matches!(list::list(&root.join("in"), &Impatient::after(0)), Err(artifact::Error::Interrupted)));
 }
+
+#[test]
+fn links_that_leave_the_tree_together_with_those_of_another_artifact() {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path();
+    base(root);
+    Artifact::new(root, "one_run_generic", &["a"]).file("a/bin/x", "").link("a/up", "bin/..");
+    Artifact::new(root, "two_run_generic", &["b"]).link("b/bin/out", "../up/../y").link("b/bin/in", "../up/bin/x");
+    let report = check(root);
+    let errors: Vec<String> = lines(&report).into_iter().filter(|line| line.starts_with("Error")).collect();
+    assert_eq!(
+        errors,
+        ["Error two_run_generic bin/out: the link to `../up/../y` leaves the tree through links of other artifacts"]
+    );
+}
+
+#[test]
+fn names_that_not_every_system_can_hold() {
+    let temporary = tempfile::tempdir().unwrap();
+    base(temporary.path());
+    Artifact::new(temporary.path(), "one_run_generic", &["a"]).file("a/bin/Tool", "").file("a/bin/x:y", "");
+    Artifact::new(temporary.path(), "two_run_generic", &["b"]).file("b/bin/tool", "").file("b/bin/aux", "");
+    let report = check(temporary.path());
+    assert!(!report.has_errors());
+    let notes: Vec<String> = lines(&report).into_iter().filter(|line| line.contains("_run_")).collect();
+    assert_eq!(
+        notes,
+        [
+            "Note one_run_generic bin/x:y: Windows cannot hold this path, as a name cannot hold any of <>:\"|?*\\: 1, \
+             first `bin/x:y`",
+            "Note two_run_generic bin/aux: Windows cannot hold this path, as a device is called like that: 1, first \
+             `bin/aux`",
+            "Note two_run_generic bin/tool: differs only by case from `bin/Tool`, which not every file system can hold \
+             beside it",
+        ]
+    );
+}

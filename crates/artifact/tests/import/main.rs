@@ -297,3 +297,27 @@ fn what_is_loaded_by_name_is_found_by_that_name() {
         }
     }
 }
+
+#[test]
+fn absolute_links_mean_the_packages_and_never_this_machine() {
+    let directory = tempfile::tempdir().unwrap();
+    let tar = Tar::default()
+        .file("./opt/rocm-6.2.0/lib/libamdhip64.txt", b"x")
+        .file("./opt/rocm-6.2.0/bin/tool", b"#!/bin/sh\n")
+        .link("./opt/rocm-6.2.0/bin/also", "/opt/rocm-6.2.0/bin/tool")
+        .link("./opt/rocm-6.2.0/bin/alternative", "/etc/alternatives/tool")
+        .link("./opt/rocm-6.2.0/bin/here", "/etc/hostname");
+    let path = deb(directory.path(), "hip-runtime-amd", "6.2.0-1", tar, Packing::Xz);
+    let output = directory.path().join("out");
+    let report = import(&ImportSource::Debs(vec![path]), &options(&output)).unwrap();
+    let links: Vec<(String, String)> =
+        listing(&output).into_iter().filter(|(path, _)| path.contains("/bin/") && !path.ends_with("/tool")).collect();
+    assert_eq!(links.len(), 1, "{links:?}");
+    assert!(links[0].0.ends_with("stage/bin/also") && links[0].1 == "tool", "{links:?}");
+    let lost: Vec<(&str, &str)> =
+        report.skipped.iter().filter_map(|skipped| Some((skipped.path.as_str(), skipped.target.as_deref()?))).collect();
+    assert_eq!(
+        lost,
+        [("opt/rocm-6.2.0/bin/alternative", "/etc/alternatives/tool"), ("opt/rocm-6.2.0/bin/here", "/etc/hostname"),]
+    );
+}

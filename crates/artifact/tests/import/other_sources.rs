@@ -5,7 +5,7 @@ use std::path::Path;
 
 use artifact::Catalog;
 use artifact::import::{Error, ImportSource};
-use report::Silent;
+use report::{Hint as _, Silent};
 
 use super::fixture::{Packing, Tar, import, library, listing, options};
 
@@ -123,9 +123,12 @@ fn prefixes_without_rocm_are_refused() {
         fs_err::create_dir_all(directory.path().join(path)).unwrap();
         import(&ImportSource::Prefix(directory.path().join(path)), &options(&directory.path().join("out"))).unwrap_err()
     };
-    assert!(matches!(attempt("opt/other"), Error::Empty { .. }));
+    let error = attempt("opt/other");
+    assert!(matches!(error, Error::Empty { .. }));
+    assert!(error.hint().unwrap().contains("/opt/rocm"));
     let error = attempt("usr");
-    assert!(error.to_string().contains("dpkg's database"), "{error}");
+    assert!(error.to_string().contains("/var/lib/dpkg/status` to tell which files are ROCm's"), "{error}");
+    assert!(error.hint().unwrap().contains("--deb"));
 }
 
 #[test]

@@ -163,9 +163,7 @@ impl Planner<'_> {
         let package = &population.platform_package;
         wheel.folder = set.folder.clone().filter(|_| logical == Logical::Libraries);
         for (path, file) in &population.files {
-            let name = format!("{package}/{path}");
-            let place = || file.path().cloned().unwrap_or_else(|| name.clone().into());
-            wheel::check_member_name(&name).map_err(|source| Error::Name { path: place(), source })?;
+            check_name(&format!("{package}/{path}"), Some(file))?;
         }
         wheel.files = population.files.iter().map(|(path, file)| (format!("{package}/{path}"), file.clone())).collect();
         if logical == Logical::Device {
@@ -242,6 +240,10 @@ impl Planner<'_> {
         let pure = self.add_python(&mut wheel, promise, set.family.as_deref(), None);
         let owners = files().flat_map(|file| file.owners.iter().copied()).collect();
         self.add_licenses(&mut wheel, &owners);
+        for (path, entry) in &set.devel.entries {
+            let file = if let DevelEntry::File(file) = entry { Some(file) } else { None };
+            check_name(&format!("{root}/{path}"), file)?;
+        }
         let members =
             set.devel.tar_order().into_iter().map(|path| (path.to_owned(), set.devel.entries[path].clone())).collect();
         wheel.devel = Some(PlannedDevel { path: format!("{pure}/_devel.tar"), root, members });
@@ -272,4 +274,12 @@ impl Planner<'_> {
             extras,
         }
     }
+}
+
+/// Refuses a name that could not be unpacked everywhere, or not be listed in a RECORD.
+fn check_name(name: &str, file: Option<&PlannedFile>) -> Result<(), Error> {
+    wheel::check_member_name(name).map_err(|source| {
+        let path = file.and_then(|file| file.path().cloned()).unwrap_or_else(|| name.into());
+        Error::Name { path, source }
+    })
 }

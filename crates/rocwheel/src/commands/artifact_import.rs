@@ -11,6 +11,9 @@ use crate::commands::Mode;
 use crate::environment;
 use crate::printer::{self, Column, Format, Printer};
 
+/// Links that lead nowhere and are said on the terminal.
+const LINKS_SHOWN: usize = 10;
+
 const COLUMNS: [Column; 4] = [("Artifact", Left), ("Files", Right), ("Links", Right), ("Size", Right)];
 
 /// Make artifacts of .deb packages, an installed ROCm or a release tarball
@@ -92,6 +95,20 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     Ok(if report.unresolved.is_empty() { Exit::Done } else { Exit::Partial })
 }
 
+/// Links that find nothing may be what a maintainer script or a package not given provides, so they are no error; they
+/// are in no artifact either, so each is said.
+fn show_lost_links(report: &ImportReport, printer: &Printer) {
+    let lost = report.skipped.iter().filter_map(|skipped| Some((skipped, skipped.target.as_ref()?)));
+    let (shown, total) = (if printer.has_details() { usize::MAX } else { LINKS_SHOWN }, lost.clone().count());
+    for (skipped, target) in lost.take(shown) {
+        let (path, source, reason) = (&skipped.path, &skipped.source, &skipped.reason);
+        printer.warn(format!("left out the link `{path}` of {source} to `{target}`: {reason}"));
+    }
+    if total > shown {
+        printer.warn(format!("and {} more such links; `--json` lists all", total - shown));
+    }
+}
+
 fn show(report: &ImportReport, mode: Mode, printer: &Printer) -> anyhow::Result<()> {
     let rows = report.artifacts.iter().map(|artifact| {
         let (files, links) = (artifact.files.to_string(), artifact.links.to_string());
@@ -102,7 +119,8 @@ fn show(report: &ImportReport, mode: Mode, printer: &Printer) -> anyhow::Result<
         let license = library.license.as_deref().unwrap_or("licence not in the table");
         printer.detail(format!("took in {} {} as `{}` ({license})", library.package, library.version, library.soname));
     }
-    for skipped in &report.skipped {
+    show_lost_links(report, printer);
+    for skipped in report.skipped.iter().filter(|skipped| skipped.target.is_none()) {
         printer.detail(format!("left out {} of {}: {}", skipped.path, skipped.source, skipped.reason));
     }
     for path in &report.unknown {

@@ -24,7 +24,11 @@ pub(crate) enum Forms {
 pub(crate) fn expand(paths: &[PathBuf], forms: Forms, printer: &Printer) -> anyhow::Result<Vec<PathBuf>> {
     let mut inputs = Vec::new();
     for path in paths {
-        let is_artifact = !fs_err::metadata(path)?.is_dir() || path.join(MANIFEST).exists() || name_of(path).is_some();
+        let metadata = fs_err::metadata(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => artifact::Error::NotThere { path: path.clone() },
+            _ => error.into(),
+        })?;
+        let is_artifact = !metadata.is_dir() || path.join(MANIFEST).exists() || name_of(path).is_some();
         if is_artifact {
             inputs.push(path.clone());
         } else {
@@ -49,7 +53,8 @@ fn inside(directory: &Path, forms: Forms, printer: &Printer) -> anyhow::Result<V
     let mut found: BTreeMap<String, PathBuf> = BTreeMap::new();
     for path in paths {
         let is_directory = path.is_dir();
-        if is_directory && !path.join(MANIFEST).exists() {
+        // One that is named like an artifact is meant as one; what keeps it from being read is said when it is.
+        if is_directory && name_of(&path).is_none() && !path.join(MANIFEST).exists() {
             continue;
         }
         let file_name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -50,7 +50,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
             Severity::Note => "note",
         };
         let path = finding.path.as_ref().map(|path| format!(": `{path}`")).unwrap_or_default();
-        printer.line(format!("{severity}: {}{path}: {}", finding.artifact, finding.message))?;
+        let finding = format!("{severity}: {}{path}: {}", finding.artifact, finding.message);
+        printer.line(printer::one_line(&finding))?;
     }
     let number = |severity, one, many| printer::count(report.count(severity) as u64, one, many);
     printer.note(format!(
