@@ -11,6 +11,7 @@ import pytest
 
 from command import Rocwheel, run
 from packages import PackageSet, record_problems
+from synthetic import write_artifact
 from trees import differences, files, snapshot
 
 INTERRUPTED = 130
@@ -66,6 +67,20 @@ def test_import_interrupted(rocwheel: Rocwheel, package_set: PackageSet, tmp_pat
     assert files(tmp_path) == set(), "half an import is left"
     rocwheel.import_debs(package_set.debs, output)
     assert differences(snapshot(package_set.artifacts), snapshot(output)) == []
+
+
+def test_flattening_interrupted(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """One file that takes a while to copy, as real libraries do: Ctrl-C does not wait for its end."""
+    artifact = write_artifact(tmp_path / "in", "blas_lib_generic", "stage", {"lib/small.txt": "x\n"})
+    with open(artifact / "stage/lib/large.bin", "wb") as large:
+        large.truncate(16 << 30)
+    (tmp_path / "out").mkdir()
+    process = rocwheel.start("artifact", "flatten", tmp_path / "in", "--output", tmp_path / "out/tree")
+    wait_until_writing(process, tmp_path / "out", 1 << 20)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=10)
+    assert process.returncode == INTERRUPTED, stderr
+    assert files(tmp_path / "out") == set(), "half a tree is left"
 
 
 def test_killed_run_is_mended_by_the_next(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) -> None:

@@ -148,15 +148,14 @@ fn count(number: usize) -> String {
 impl Error {
     /// The same, or [`Error::DiskFull`] when a file of the output could not be written for lack of space.
     pub(crate) fn or_full_disk(self, output: &Path) -> Error {
-        let source = match &self {
-            Error::Io { source, .. } => source,
-            Error::Wheel(wheel::Error::Write { source, .. } | wheel::Error::Create { source, .. }) => source,
-            _ => return self,
+        let is_full = match &self {
+            Error::Io { source, .. }
+            | Error::Wheel(wheel::Error::Write { source, .. } | wheel::Error::Create { source, .. }) => {
+                matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+            }
+            _ => false,
         };
-        if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
-            return Error::DiskFull { output: output.to_owned() };
-        }
-        self
+        if is_full { Error::DiskFull { output: output.to_owned() } } else { self }
     }
 
     /// Wraps an I/O error with what was attempted, to be used as `.map_err(Error::io("write the state"))`.

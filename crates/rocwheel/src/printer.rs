@@ -213,15 +213,13 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
 /// The same, with line breaks escaped too, and without the middle of what no one reads to the end.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     let text = escaped(text, |_| true);
-    match text.char_indices().nth(LONGEST_LINE) {
-        None => text,
-        Some(_) => {
-            let length = text.chars().count();
-            let head: String = text.chars().take(LONGEST_LINE / 2).collect();
-            let tail: String = text.chars().skip(length - LONGEST_LINE / 2).collect();
-            format!("{head}[…]{tail}").into()
-        }
+    let length = text.chars().count();
+    if length <= LONGEST_LINE {
+        return text;
     }
+    let head: String = text.chars().take(LONGEST_LINE / 2).collect();
+    let tail: String = text.chars().skip(length - LONGEST_LINE / 2).collect();
+    format!("{head}[…]{tail}").into()
 }
 
 fn escaped(text: &str, unwanted: impl Fn(char) -> bool) -> Cow<'_, str> {

@@ -108,10 +108,10 @@ mod tests {
         let whole = |address, text| whole_constant(address, text);
         // As they lie in libhsa-runtime64 1.13.0 of Debian.
         let profile = "libhsa-amd-aqlpr-aqlprofile64.so";
-        assert_eq!(whole(0x13d760, profile).unwrap(), "libhsa-amd-aqlprofile64.so");
-        assert_eq!(whole(0x13d8c0, "libhsa-ext-final-finalize64.so.1").unwrap(), "libhsa-ext-finalize64.so.1");
-        assert_eq!(whole(0x13d761, profile), None);
-        assert_eq!(whole(0x13d760, "libhsa-amd-aqlprofile64.so"), None);
-        assert_eq!(whole(0x13d760, "libhsa-amd-abcdexxxxxxxxxxxx.so."), None);
+        assert_eq!(whole(0x13_d760, profile).unwrap(), "libhsa-amd-aqlprofile64.so");
+        assert_eq!(whole(0x13_d8c0, "libhsa-ext-final-finalize64.so.1").unwrap(), "libhsa-ext-finalize64.so.1");
+        assert_eq!(whole(0x13_d761, profile), None);
+        assert_eq!(whole(0x13_d760, "libhsa-amd-aqlprofile64.so"), None);
+        assert_eq!(whole(0x13_d760, "libhsa-amd-abcdexxxxxxxxxxxx.so."), None);
     }
 }
