@@ -49,6 +49,12 @@ def package_set(rocwheel: Rocwheel, debs: list[Path], tmp_path_factory: pytest.T
     return make_package_set(rocwheel, debs, tmp_path_factory.mktemp("set"))
 
 
+@pytest.fixture(scope="session")
+def least_loaded(request: pytest.FixtureRequest) -> int:
+    """How many libraries of the set load at least."""
+    return 30 if request.config.getoption("--set") == "all" else 24
+
+
 @pytest.fixture(scope="session", params=["pip", "uv"])
 def environment(
     request: pytest.FixtureRequest, package_set: PackageSet, tmp_path_factory: pytest.TempPathFactory

@@ -18,6 +18,7 @@ def install_in_root(suite: str, installer: str, packages: PackageSet) -> dict:
     shared = ["--share", packages.dist, "--share", HERE, "--share", TOOLS]
     script = ["bash", HERE / "in_root.bash", program, packages.dist, HERE, *packages.device_packages]
     said = run(HERE.parents[1] / "scripts/in-root", suite, *shared, "--", *script).stdout
+    version = said.partition("Python ")[2].split()[0]
     report = json.loads(said.partition("== loading\n")[2].partition("== uninstalling\n")[0])
     assert report["failed"] == report["outside"] == {} and report["unlisted"] == [], report
-    return report
+    return {**report, "python": version}

@@ -20,6 +20,8 @@ class PackageSet:
     debs: list[Path]
     artifacts: Path
     output: Path
+    # What `artifact import --json` printed.
+    imported: dict
 
     @property
     def dist(self) -> Path:
@@ -57,10 +59,17 @@ def fetch_debs(suite: str, directory: Path, which: str) -> list[Path]:
 
 
 def make_package_set(rocwheel: Rocwheel, debs: list[Path], directory: Path, *arguments: object) -> PackageSet:
-    made = PackageSet(debs, directory / "artifacts", directory / "packages")
-    rocwheel.import_debs(debs, made.artifacts)
+    imported = json.loads(rocwheel.import_debs(debs, directory / "artifacts", "--json").stdout)
+    made = PackageSet(debs, directory / "artifacts", directory / "packages", imported)
     rocwheel.package(made.artifacts, made.output, *arguments)
     return made
+
+
+def unexplained(packages: PackageSet) -> list[dict]:
+    """What an import of a release that we know should have nothing to say about."""
+    lost = [one for one in packages.imported["skipped"] if "target" in one]
+    kinds = ("unresolved", "unknown", "unlisted_loads", "kept_names")
+    return lost + [one for kind in kinds for one in packages.imported[kind]]
 
 
 def record_problems(wheel: Path) -> list[str]:

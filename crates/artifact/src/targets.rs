@@ -134,6 +134,8 @@ impl TargetTable {
             .map(|(_, known)| known.to_owned());
         let mut known: Vec<String> = names.into_iter().map(str::to_owned).collect();
         sort(&mut known);
+        // Targets first, then the families.
+        known.sort_by_key(|name| name.contains('-'));
         Error::UnknownFamily { name: name.to_owned(), nearest, known }
     }
 }

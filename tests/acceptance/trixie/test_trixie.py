@@ -11,7 +11,7 @@ import pytest
 from command import Rocwheel, run
 from environment import TOOLS
 from isolation import install_in_root
-from packages import PackageSet, fetch_debs, make_package_set, record_problems
+from packages import PackageSet, fetch_debs, make_package_set, record_problems, unexplained
 
 # Debian has a version directory in between.
 KERNEL = re.compile(r"/rocblas/(?:[^/]+/)?library/")
@@ -40,6 +40,10 @@ def test_each_gpu_has_a_device_wheel(trixie: PackageSet) -> None:
         assert kernels and all(target in name for name in kernels), (package, kernels[:3])
 
 
+def test_nothing_of_the_release_is_unexplained(trixie: PackageSet) -> None:
+    assert unexplained(trixie) == []
+
+
 def test_every_member_reads_back(trixie: PackageSet) -> None:
     assert [problem for wheel in trixie.wheels for problem in record_problems(wheel)] == []
 
@@ -54,4 +58,5 @@ def test_other_tools_are_content(trixie: PackageSet) -> None:
 @pytest.mark.parametrize("installer", ["pip", "uv"])
 def test_it_loads_in_a_root_without_rocm(trixie: PackageSet, installer: str) -> None:
     report = install_in_root("trixie", installer, trixie)
+    assert report["python"].startswith("3.13."), report
     assert report["loaded"] >= 30, report

@@ -62,6 +62,17 @@ impl ReleaseType {
         }
     }
 
+    /// What the version of a wheel looks like.
+    pub fn shape(self) -> &'static str {
+        match self {
+            Self::Release => "X.Y.Z",
+            Self::Prerelease => "X.Y.ZrcN",
+            Self::Nightly => "X.Y.ZaDATE",
+            Self::NightlyBkc => "X.Y.ZaBASE+bkc.DATE",
+            Self::Ci | Self::Dev | Self::DevBkc => "X.Y.Z.dev0+SHA",
+        }
+    }
+
     /// Whether the version holds the commit: without one it cannot be made.
     pub fn needs_commit(self) -> bool {
         matches!(self, Self::Ci | Self::Dev | Self::DevBkc)

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use clap::builder::PossibleValue;
 use clap::{ArgGroup, Args, ValueEnum};
 use package::version::{self, Date, Form, ReleaseType, Request, VersionFile, Versions};
 use report::Exit;
@@ -54,35 +55,26 @@ pub(crate) struct Arguments {
     compare: Option<Vec<String>>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ReleaseTypeArgument {
-    /// X.Y.Z
-    Release,
-    /// X.Y.ZrcN
-    Prerelease,
-    /// X.Y.ZaDATE
-    Nightly,
-    /// X.Y.ZaBASE+bkc.DATE
-    NightlyBkc,
-    /// X.Y.Z.dev0+SHA
-    Ci,
-    /// X.Y.Z.dev0+SHA
-    Dev,
-    /// X.Y.Z.dev0+SHA
-    DevBkc,
-}
+/// The release types as clap lists them; what they are is the library's.
+#[derive(Debug, Clone, Copy)]
+struct ReleaseTypeArgument(ReleaseType);
 
-impl From<ReleaseTypeArgument> for ReleaseType {
-    fn from(argument: ReleaseTypeArgument) -> Self {
-        match argument {
-            ReleaseTypeArgument::Release => Self::Release,
-            ReleaseTypeArgument::Prerelease => Self::Prerelease,
-            ReleaseTypeArgument::Nightly => Self::Nightly,
-            ReleaseTypeArgument::NightlyBkc => Self::NightlyBkc,
-            ReleaseTypeArgument::Ci => Self::Ci,
-            ReleaseTypeArgument::Dev => Self::Dev,
-            ReleaseTypeArgument::DevBkc => Self::DevBkc,
-        }
+impl ValueEnum for ReleaseTypeArgument {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: [ReleaseTypeArgument; ReleaseType::ALL.len()] = {
+            let mut all = [ReleaseTypeArgument(ReleaseType::Release); ReleaseType::ALL.len()];
+            let mut index = 0;
+            while index < all.len() {
+                all[index] = ReleaseTypeArgument(ReleaseType::ALL[index]);
+                index += 1;
+            }
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name()).help(self.0.shape()))
     }
 }
 
@@ -113,7 +105,7 @@ impl TryFrom<Arguments> for Settings {
             return Ok(Self::Compare { left: left.clone(), right: right.clone() });
         }
         let form = match (arguments.release_type, arguments.custom_version_suffix) {
-            (Some(release_type), _) => Form::Type(release_type.into()),
+            (Some(release_type), _) => Form::Type(release_type.0),
             (None, Some(suffix)) => Form::Suffix(suffix),
             (None, None) => return Err(Usage::new("the release type is missing").into()),
         };
