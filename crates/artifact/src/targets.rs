@@ -132,10 +132,11 @@ impl TargetTable {
             .min_by(|left, right| left.0.cmp(&right.0).then_with(|| compare(left.1, right.1)))
             .filter(|(distance, known)| *distance <= known.len() / 3)
             .map(|(_, known)| known.to_owned());
-        let mut known: Vec<String> = names.into_iter().map(str::to_owned).collect();
+        let (mut families, mut known): (Vec<String>, Vec<String>) =
+            names.into_iter().map(str::to_owned).partition(|name| name.contains('-'));
         sort(&mut known);
-        // Targets first, then the families.
-        known.sort_by_key(|name| name.contains('-'));
+        families.sort();
+        known.extend(families);
         Error::UnknownFamily { name: name.to_owned(), nearest, known }
     }
 }

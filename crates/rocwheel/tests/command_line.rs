@@ -169,7 +169,9 @@ fn manual_pages_are_the_same_every_time() {
     let context = context();
     let first = context.run(["man", "one"]);
     assert_eq!(first.code, Some(0), "{first:?}");
-    assert_eq!(first.stdout.lines().count(), 12, "{}", first.stdout);
+    for page in ["rocwheel", "rocwheel-artifact", "rocwheel-artifact-import", "rocwheel-package", "rocwheel-man"] {
+        assert!(first.stdout.lines().any(|path| path == format!("one/{page}.1")), "{page}: {}", first.stdout);
+    }
     assert_eq!(context.run(["man", "two"]).stdout, first.stdout.replace("one/", "two/"));
     for path in first.stdout.lines() {
         let page = fs_err::read(context.path(path)).unwrap();
