@@ -354,7 +354,7 @@ impl<'a> File<'a> {
         };
         let mut layout = Layout::new(self.image.clone(), self.source, self.size);
         layout.builder = PatchBuilder::spliced(self.size, at, 0, inserted);
-        shift(&mut layout.image, |offset| if offset >= at { offset + inserted } else { offset });
+        shift(&mut layout.image, |offset| if offset >= at { offset.saturating_add(inserted) } else { offset });
         layout.image.sections[index].offset = section.offset;
         layout.image.sections[index].size = new;
         layout.image.segments[owner].offset = load.offset;

@@ -209,8 +209,12 @@ fn assemble(
     }
     let markers: Vec<(Marker, u64)> = found.into_iter().map(|(offset, marker)| (marker, offset)).collect();
     let bundles = match read_bundles(reader, &area.file, &markers) {
-        // Nothing reaches the section, so nothing says that it holds bundles.
-        Err(Error::NotABundle { .. }) if raw.is_empty() => Vec::new(),
+        // No wrapper asks for a bundle, so nothing says that the section holds any: another tool leaves parts of them.
+        Err(Error::NotABundle { .. } | Error::Malformed { .. } | Error::Unsupported { .. })
+            if raw.iter().all(|wrapper| wrapper.magic == Magic::Kpacked) =>
+        {
+            Vec::new()
+        }
         other => other?,
     };
     let points = |wrapper: &RawWrapper| {
