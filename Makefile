@@ -1,5 +1,5 @@
 # Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs the rest.
-.PHONY: demo setup lint test test-real bench clean
+.PHONY: demo setup lint test test-real bench bench-split clean
 
 demo:
 	scripts/demo
@@ -21,6 +21,9 @@ test-real: setup
 
 bench: setup
 	scripts/run-benchmark
+
+bench-split: setup
+	scripts/run-benchmark-split
 
 clean:
 	rm -rf .demo .venv target

@@ -4,10 +4,12 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use kpack::bundle::{self, Form, Limits, Method, Part};
 use kpack::{Bundle, Error};
 use md5::{Digest, Md5};
+use positioned_io::ReadAt;
 use proptest::prelude::*;
 
 const HOST: &str = "host-x86_64-unknown-linux--";
@@ -235,6 +237,46 @@ fn bundles_need_no_boundary_between_them() {
     let file = [vec![0; 5], one.clone(), one.clone(), vec![0; 100_000], one].concat();
     let size = file.len() as u64;
     assert_eq!(contents(&file, 0..size).unwrap().len(), 3);
+}
+
+/// Counts the bytes that are read.
+struct Counting {
+    bytes: Vec<u8>,
+    read: AtomicU64,
+}
+
+impl ReadAt for Counting {
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.bytes.as_slice().read_at(position, buffer)?;
+        self.read.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// Gaps between bundles, and a long tail of zeros: other parsers take time that grows with the square of them.
+#[test]
+fn every_byte_of_a_section_is_read_about_once() {
+    let one = written(&[("hip-amdgcn-amd-amdhsa--gfx906".into(), vec![7; 300_000])], FORMS[0]).unwrap();
+    let small = written(&[("hip-amdgcn-amd-amdhsa--gfx906".into(), vec![7; 3000])], FORMS[4]).unwrap();
+    let mut bytes = Vec::new();
+    for _ in 0..40 {
+        bytes.extend(&one);
+        bytes.resize(bytes.len() + 200_000, 0);
+        bytes.extend(&small);
+        bytes.resize(bytes.len() + 200_000, 0);
+    }
+    bytes.resize(bytes.len() + (32 << 20), 0);
+    let section = 0..bytes.len() as u64;
+    let file = Counting { bytes, read: AtomicU64::new(0) };
+    let bundles = bundle::read(&file, section.clone()).unwrap();
+    assert_eq!(bundles.len(), 80);
+    let read = file.read.load(Ordering::Relaxed);
+    // Of a gap a window more than it has; code objects are not read at all.
+    assert!(read < 3 * section.end / 2, "{read} of {}", section.end);
+    for bundle in &bundles {
+        bundle.visit(&file, section.clone(), |_, _| Ok::<(), Error>(())).unwrap();
+    }
+    assert!(file.read.load(Ordering::Relaxed) - read < 3 * section.end / 2);
 }
 
 #[test]

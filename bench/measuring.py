@@ -1,0 +1,44 @@
+"""What the benchmarks share: a program run to its end with its times and its peak memory."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+MEGABYTE = 1e6
+
+
+@dataclass
+class Measured:
+    """One run, or the median of several: seconds, and bytes."""
+
+    wall: float
+    user: float
+    system: float
+    peak: int
+
+
+def measure(*command: object, **options: object) -> Measured:
+    """Runs a program to its end; what it started and waited for counts too."""
+    begin = time.monotonic()
+    with subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL, **options) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"error: exit code {process.returncode}: {' '.join(map(str, command))}")
+    return Measured(time.monotonic() - begin, usage.ru_utime, usage.ru_stime, usage.ru_maxrss * 1024)
+
+
+def median(runs: list[Measured]) -> Measured:
+    columns = zip(*(asdict(run).values() for run in runs), strict=True)
+    return Measured(*map(statistics.median, columns))
+
+
+def size(root: Path, pattern: str = "*") -> int:
+    """Bytes of the files below a directory, links not followed."""
+    return sum(path.lstat().st_size for path in root.rglob(pattern) if path.is_file() and not path.is_symlink())

@@ -1,0 +1,149 @@
+"""Times `rocwheel split` on real ROCm wheels and on Debian 12's librocsparse, beside what no program can beat.
+
+In: the built binary, the built floor program, a folder of wheels, a folder of .deb files. Out: a table on stdout and the
+same as JSON in a file. Every figure is the median of several runs with the files in the page cache; peak RSS is the kernel's
+ru_maxrss, which counts mapped pages. MB/s are bytes of GPU code, decompressed, by seconds. The floor is measured in the same
+run: one read, one inflation of what holds GPU code, one zstd level 3 of the code objects, one deflate of the host parts and
+one write, one after the other. The check that split ends with is in the first row of each input and not in the second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import zipfile
+from dataclasses import asdict
+from pathlib import Path
+
+from measuring import MEGABYTE, Measured, measure, median, size
+
+STEPS = ("read", "inflate", "decompress", "zstd", "deflate", "write")
+LIBRARY = "librocsparse"
+
+
+class Benchmark:
+    def __init__(self, settings: argparse.Namespace) -> None:
+        self.settings = settings
+        self.work = Path(settings.work)
+        self.output = self.work / "output"
+        self.results: dict[str, dict] = {}
+
+    def run(self) -> None:
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.work.mkdir(parents=True)
+        inputs = {path.name.split("-")[0]: path for path in sorted(Path(self.settings.wheels).glob("*.whl"))}
+        if self.settings.debs:
+            inputs[LIBRARY] = self.artifact()
+        wanted = self.settings.only or list(inputs)
+        missing = sorted(set(wanted) - set(inputs))
+        if missing:
+            sys.exit(f"error: no {', '.join(missing)} among {', '.join(inputs)}")
+        head = ("wall s", "user s", "sys s", "peak MB", "MB/s code")
+        print(f"{'':42}" + "".join(f"{name:>10}" for name in head) + f"{'x floor':>9}", flush=True)
+        for name in wanted:
+            self.split(name, inputs[name])
+        self.settings.json.write_text(json.dumps(self.results, indent=2) + "\n")
+
+    def split(self, name: str, path: Path) -> None:
+        floor, total = self.floor(path)
+        self.show(f"{name}: floor", Measured(total, 0, 0, 0), floor["code"], steps=floor)
+        for label, arguments in (("rocwheel split", []), ("rocwheel split --no-verify", ["--no-verify"])):
+            runs = []
+            for _ in range(self.settings.runs):
+                shutil.rmtree(self.output, ignore_errors=True)
+                runs.append(self.rocwheel(path, *arguments))
+            figures = median(runs)
+            self.show(f"{name}: {label}", figures, floor["code"], ratio=figures.wall / total, output=size(self.output))
+        shutil.rmtree(self.output)
+        if self.settings.peer:
+            self.peer(name, path, floor["code"])
+
+    def rocwheel(self, path: Path, *arguments: str) -> Measured:
+        command = [self.settings.rocwheel, "--quiet", "--no-progress", "split", path, "--output", self.output]
+        return measure(*command, *arguments, stdout=subprocess.DEVNULL)
+
+    def floor(self, path: Path) -> tuple[dict, float]:
+        """The floor program's sizes and steps, each the median of the runs, and the steps' sum."""
+        library = next((file for file in path.rglob("*.so*") if file.is_file() and not file.is_symlink()), path)
+        runs = []
+        for _ in range(self.settings.runs):
+            command = [self.settings.floor, self.work / "scratch", library]
+            done = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
+            runs.append(json.loads(done.stdout))
+        floor = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+        return floor, sum(floor[step] for step in STEPS)
+
+    def artifact(self) -> Path:
+        """Debian's package as an artifact of one library."""
+        debs = sorted(Path(self.settings.debs).glob(f"{LIBRARY}0_*.deb"))
+        if not debs:
+            sys.exit(f"error: no {LIBRARY}0 package in {self.settings.debs}")
+        unpacked = self.work / "deb"
+        subprocess.run(["dpkg-deb", "--extract", debs[0], unpacked], check=True)
+        root = self.work / "artifacts" / "blas_lib_debian"
+        library = root / "math-libs/rocSPARSE/stage/lib"
+        library.mkdir(parents=True)
+        for path in unpacked.rglob(f"{LIBRARY}.so*"):
+            path.rename(library / path.name)
+        shutil.rmtree(unpacked)
+        (root / "artifact_manifest.txt").write_text("math-libs/rocSPARSE/stage\n")
+        return root
+
+    def peer(self, name: str, path: Path, code: float) -> None:
+        """Today's splitter of artifacts: a checkout of rocm-kpack, with its Python requirements in $PYTHON.
+
+        It knows no wheels, so it gets the unpacked members as an artifact: unpacking and packing are not in its time.
+        """
+        artifact = path
+        if path.is_file():
+            artifact = self.work / "peer-artifact"
+            with zipfile.ZipFile(path) as wheel:
+                wheel.extractall(artifact / "wheel/stage")
+            (artifact / "artifact_manifest.txt").write_text("wheel/stage\n")
+        output = self.work / "peer-output"
+        environment = {**os.environ, "PYTHONPATH": str(Path(self.settings.peer, "python").resolve())}
+        command = [os.environ.get("PYTHON", "python3"), "-m", "rocm_kpack.tools.split_artifacts"]
+        command += ["--artifact-dir", artifact, "--artifact-prefix", "bench_lib", "--output-dir", output]
+        command += ["--tmp-dir", self.work]
+        try:
+            with open(self.work / f"peer-{name}.log", "wb") as log:
+                figures = measure(*command, stdout=log, stderr=log, env=environment)
+            self.show(f"{name}: split_artifacts.py", figures, code, output=size(output))
+        except SystemExit as error:
+            print(f"{name}: split_artifacts.py failed: {error}", flush=True)
+            self.results[f"{name}: split_artifacts.py"] = {"failed": str(error)}
+        shutil.rmtree(output, ignore_errors=True)
+        if path.is_file():
+            shutil.rmtree(artifact)
+
+    def show(self, name: str, figures: Measured, code: float, **more: object) -> None:
+        self.results[name] = {**asdict(figures), "code": code, **more}
+        peak = f"{figures.peak / MEGABYTE:10.0f}" if figures.peak else f"{'':10}"
+        times = "".join(
+            f"{value:10.2f}" if value else f"{'':10}" for value in (figures.wall, figures.user, figures.system)
+        )
+        ratio = f"{more['ratio']:9.2f}" if "ratio" in more else ""
+        print(f"{name:<42}{times}{peak}{code / MEGABYTE / figures.wall:10.0f}{ratio}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rocwheel", required=True, help="the built binary")
+    parser.add_argument("--floor", required=True, help="the built split-floor program")
+    parser.add_argument("--wheels", required=True, help="a folder of wheels with GPU code")
+    parser.add_argument("--debs", help="a folder of Debian 12's .deb files, for its librocsparse")
+    parser.add_argument("--work", required=True, help="a folder for results, emptied first")
+    parser.add_argument("--json", required=True, type=Path, help="where to write the figures")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each, of which the median counts")
+    parser.add_argument("--only", nargs="*", help="names of inputs, for example jax_rocm7_pjrt; all when left out")
+    parser.add_argument("--peer", help="a checkout of rocm-kpack to run beside it")
+    Benchmark(parser.parse_args()).run()
+
+
+if __name__ == "__main__":
+    main()
