@@ -104,12 +104,10 @@ fn the_layout_is_that_of_the_offload_bundler() {
     let folder = tempfile::tempdir().unwrap();
     let sizes = [0_usize, 1, 4095, 4096, 4097, 0, 12_288];
     for count in [1, 6, 7, 76] {
-        let id = |index: usize| match index {
-            0 => HOST.to_owned(),
-            _ => {
-                let kind = ["hip", "hipv4", "openmp"][index % 3];
-                format!("{kind}-amdgcn-amd-amdhsa--gfx{}", PROCESSORS[index % PROCESSORS.len()])
-            }
+        let id = |index: usize| {
+            let kind = ["hip", "hipv4", "openmp"][index % 3];
+            let device = format!("{kind}-amdgcn-amd-amdhsa--gfx{}", PROCESSORS[index % PROCESSORS.len()]);
+            if index == 0 { HOST.to_owned() } else { device }
         };
         let entries: Vec<_> =
             (0..count).map(|index| (id(index), vec![index as u8 | 1; sizes[index % sizes.len()]])).collect();

@@ -16,7 +16,9 @@ HEADER = struct.Struct("<4sIQ48x")
 
 
 def zstd(data: bytes, *arguments: str) -> bytes:
-    return subprocess.run(["zstd", "--quiet", "--stdout", *arguments], input=data, stdout=subprocess.PIPE, check=True).stdout
+    return subprocess.run(
+        ["zstd", "--quiet", "--stdout", *arguments], input=data, stdout=subprocess.PIPE, check=True
+    ).stdout
 
 
 def frames(area: bytes) -> list[bytes]:

@@ -3,7 +3,7 @@
 //! `ROCWHEEL_REAL_WHEELS=FOLDER cargo test -p kpack --features real --test real -- --nocapture`, where FOLDER holds .whl
 //! files. Needs python3, gcc and binutils.
 
-#![allow(clippy::unwrap_used, reason = "a test file")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test file; --nocapture shows what was seen")]
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
