@@ -454,6 +454,6 @@ impl Reporter for Impatient {
 #[test]
 fn an_interrupted_survey_ends() {
     let options = Options { scratch: std::env::temp_dir(), targets: None, kernels: Kernels::Counted };
-    let result = survey::survey(&[WORKSHOP.library.clone()], &options, &Impatient, |_| Ok::<(), Error>(()));
+    let result = survey::survey(std::slice::from_ref(&WORKSHOP.library), &options, &Impatient, |_| Ok::<(), Error>(()));
     assert!(matches!(result, Err(Error::Interrupted)));
 }
