@@ -26,8 +26,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The trixie set is 600 MB of packages: it belongs to the long run only."""
-    return True if collection_path.name == "trixie" and config.getoption("--set") == "runtime" else None
+    """The trixie set is 600 MB of packages, the real wheels are 330 MB: they belong to the long run only."""
+    is_long = collection_path.name == "trixie" or collection_path.name.endswith("_real.py")
+    return True if is_long and config.getoption("--set") == "runtime" else None
 
 
 @pytest.fixture(scope="session")

@@ -58,6 +58,12 @@ def fetch_debs(suite: str, directory: Path, which: str) -> list[Path]:
     return sorted(directory.glob("*.deb"))
 
 
+def fetch_wheels(directory: Path, *requirements: str) -> Path:
+    """Real wheels from PyPI; those that are there already are kept."""
+    run(Path(__file__).resolve().parents[2] / "scripts/fetch-wheels", directory, *requirements)
+    return directory
+
+
 def make_package_set(rocwheel: Rocwheel, debs: list[Path], directory: Path, *arguments: object) -> PackageSet:
     imported = json.loads(rocwheel.import_debs(debs, directory / "artifacts", "--json").stdout)
     made = PackageSet(debs, directory / "artifacts", directory / "packages", imported)

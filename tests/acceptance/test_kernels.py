@@ -1,0 +1,162 @@
+"""`rocwheel kernels` on real ROCm: what it says is what LLVM's and GNU's tools say of the same code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import struct
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from command import Rocwheel, run
+from packages import fetch_wheels
+
+HERE = Path(__file__).resolve().parent
+
+
+def kernels(rocwheel: Rocwheel, *arguments: object, expect: int = 0) -> dict:
+    return json.loads(rocwheel.run("kernels", "--json", *arguments, expect=expect).stdout)
+
+
+@pytest.fixture(scope="module")
+def small_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    (wheel,) = fetch_wheels(tmp_path_factory.mktemp("wheel"), "gafime-rocm==0.4.7").glob("gafime_rocm-*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def library(debs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Debian's librocrand: code object versions of its time, one file with a bundle for seven targets or more."""
+    (package,) = [deb for deb in debs if deb.name.startswith("librocrand1_")]
+    directory = tmp_path_factory.mktemp("rocrand")
+    run("dpkg-deb", "-x", package, directory)
+    (library,) = [path for path in directory.rglob("librocrand.so*") if not path.is_symlink()]
+    return library
+
+
+def code_objects(library: Path, directory: Path) -> list[tuple[str, Path]]:
+    """The code objects of a library's plain bundles, taken apart by other means than ours: (bundle id, file)."""
+    section = directory / "section"
+    run("objcopy", "--output-target=binary", "--only-section=.hip_fatbin", library, directory / "section")
+    data = section.read_bytes()
+    found, start = [], 0
+    while (start := data.find(b"__CLANG_OFFLOAD_BUNDLE__", start)) >= 0:
+        (count,) = struct.unpack_from("<Q", data, start + 24)
+        position, end = start + 32, start + 32
+        for _ in range(count):
+            offset, size, length = struct.unpack_from("<QQQ", data, position)
+            name = data[position + 24 : position + 24 + length].decode()
+            position += 24 + length
+            end = max(end, start + offset + size)
+            if size:
+                path = directory / str(len(found))
+                path.write_bytes(data[start + offset : start + offset + size])
+                found.append((name, path))
+        start = end
+    return found
+
+
+def test_a_real_library_says_what_readelf_says(rocwheel: Rocwheel, library: Path, tmp_path: Path) -> None:
+    (file,) = kernels(rocwheel, library, "--by", "kernel")["files"]
+    expected = code_objects(library, tmp_path)
+    assert len(expected) >= 7
+    listed = run("clang-offload-bundler-19", "--list", "--type=o", f"--input={tmp_path / 'section'}").stdout.split()
+    assert {name for name, _ in expected} | {name for name in listed if name.startswith("host-")} == set(listed)
+    assert len(file["code_objects"]) == len(expected)
+    for found, (name, path) in zip(file["code_objects"], expected, strict=True):
+        assert found["target"] == name.partition("--")[2]
+        assert found["size"] == path.stat().st_size
+        header = run("llvm-readelf-19", "--file-header", path).stdout
+        flags = re.search(r"Flags:\s+0x\w+, (.*)", header)[1].split(", ")
+        said = [flag if flag.endswith(("+", "-")) else None for flag in flags[1:]]
+        own = ":".join([flags[0], *sorted(flag for flag in said if flag)])
+        assert found["own_target"] == own == found["target"]
+        assert found["version"] == int(re.search(r"ABI Version:\s+(\d)", header)[1]) + 2
+        notes = run("llvm-readelf-19", "--notes", path).stdout
+        for key, ours in (("name", "name"), ("symbol", "symbol"), ("vgpr_count", "vgpr"), ("sgpr_count", "sgpr")):
+            # Names of arguments stand deeper.
+            theirs = re.findall(rf"^(?:  - |    )\.{key}:\s+'?([^'\n]*)", notes, re.MULTILINE)
+            assert [str(kernel[ours]) for kernel in found["kernels"]] == theirs, key
+    assert file["findings"] == []
+
+
+def test_the_document_of_a_small_wheel_is_kept(rocwheel: Rocwheel, small_wheel: Path) -> None:
+    """A change of the document is a change of what others rely on: only with a new field, or a new schema."""
+    document = rocwheel.run("kernels", "--json", small_wheel.name, cwd=small_wheel.parent).stdout
+    kept = HERE / "snapshots/kernels-gafime.json"
+    if os.environ.get("ROCWHEEL_UPDATE_SNAPSHOTS"):
+        kept.write_text(document)
+    assert document == kept.read_text()
+
+
+def test_a_wheel_is_read_in_place(rocwheel: Rocwheel, small_wheel: Path, tmp_path: Path) -> None:
+    before = small_wheel.read_bytes()
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    packed = kernels(rocwheel, small_wheel, "--scratch", scratch)
+    assert list(scratch.iterdir()) == []
+    assert small_wheel.read_bytes() == before
+    run("python3", "-m", "zipfile", "-e", small_wheel, tmp_path / "unpacked")
+    unpacked = kernels(rocwheel, tmp_path / "unpacked")
+    assert packed["targets"] == unpacked["targets"]
+    assert packed["totals"] == unpacked["totals"]
+    assert packed["files"][0]["code_objects"] == unpacked["files"][0]["code_objects"]
+
+
+@pytest.mark.parametrize("by", ["target", "file", "kernel"])
+def test_the_answer_does_not_depend_on_threads(rocwheel: Rocwheel, small_wheel: Path, library: Path, by: str) -> None:
+    def answers(jobs: int) -> list[str]:
+        arguments = ("kernels", "--jobs", jobs, "--by", by, small_wheel, library.parent)
+        return [rocwheel.run(*arguments).stdout, rocwheel.run(*arguments, "--json").stdout]
+
+    assert answers(1) == answers(5)
+
+
+def test_the_picture_is_an_image_with_text(rocwheel: Rocwheel, small_wheel: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "sizes.svg"
+    rocwheel.run("kernels", small_wheel, "--plot", picture)
+    root = ElementTree.parse(picture).getroot()
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert small_wheel.name in texts and "3.21 MB of GPU code in 1 file for 13 targets" in texts
+    assert {"gfx90a", "gfx950", "gfx1201"} <= set(texts)
+    missing = rocwheel.run("kernels", small_wheel, "--plot", tmp_path / "no/such/folder.svg", expect=1)
+    assert "cannot write the picture" in missing.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["sizes.svg"]
+
+
+def test_only_the_wanted_targets(rocwheel: Rocwheel, small_wheel: Path) -> None:
+    def targets(wanted: str) -> list[str]:
+        return [row["target"] for row in kernels(rocwheel, small_wheel, "--targets", wanted)["targets"]]
+
+    assert targets("gfx942,gfx1100") == ["gfx942", "gfx1100"]
+    assert targets("gfx120X-all") == ["gfx1200", "gfx1201"]
+    assert targets("gfx803") == []
+    nothing = rocwheel.run("kernels", small_wheel, "--targets", "gfx803")
+    assert nothing.stdout == "" and "no GPU code for gfx803 in 7 files" in nothing.stderr
+    unknown = rocwheel.run("kernels", small_wheel, "--targets", "radeon", expect=2)
+    assert "unknown GPU target or family `radeon`" in unknown.stderr
+
+
+def test_bad_input_is_named_and_the_rest_is_listed(rocwheel: Rocwheel, library: Path, tmp_path: Path) -> None:
+    whole = library.read_bytes()
+    (tmp_path / "cut.so").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "lie.so").write_bytes(whole.replace(b"--gfx1030", b"--gfx1031"))
+    (tmp_path / "text.txt").write_text("no code\n")
+    (tmp_path / "whole.so").write_bytes(whole)
+    result = rocwheel.run("kernels", "--by", "file", tmp_path, tmp_path / "missing", expect=1)
+    assert f"warning: `{tmp_path}/cut.so`: " in result.stderr
+    lie = f"warning: `{tmp_path}/lie.so`: the code for `gfx1031` in bundle 0 is code for `gfx1030` by its own ELF flags"
+    assert lie in result.stderr
+    assert f"warning: `{tmp_path}/missing`: it cannot be read: No such file or directory" in result.stderr
+    assert re.search(r"\d  /.*/whole\.so$", result.stdout, re.MULTILINE)
+    assert "text.txt" not in result.stderr
+    assert (
+        "`" + str(tmp_path / "text.txt") + "` has no GPU code"
+        in rocwheel.run("kernels", "-v", tmp_path, expect=1).stderr
+    )
+    for path in (tmp_path / "text.txt", Path("/proc/self/status")):
+        result = rocwheel.run("kernels", path)
+        assert result.stdout == "" and "no GPU code in 1 file" in result.stderr
