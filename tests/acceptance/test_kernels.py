@@ -151,7 +151,7 @@ def test_bad_input_is_named_and_the_rest_is_listed(rocwheel: Rocwheel, library: 
     lie = f"warning: `{tmp_path}/lie.so`: the code for `gfx1031` in bundle 0 is code for `gfx1030` by its own ELF flags"
     assert lie in result.stderr
     assert f"warning: `{tmp_path}/missing`: it cannot be read: No such file or directory" in result.stderr
-    assert re.search(r"\d  /.*/whole\.so$", result.stdout, re.MULTILINE)
+    assert re.search(r"B  /.*/whole\.so$", result.stdout, re.MULTILINE)
     assert "text.txt" not in result.stderr
     assert (
         "`" + str(tmp_path / "text.txt") + "` has no GPU code"
