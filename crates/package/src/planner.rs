@@ -3,11 +3,13 @@
 mod assemble;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use artifact::dlopen::DlopenTable;
 use artifact::targets::{self, base_target};
 use artifact::{Catalog, EntryKind, Manifest, TargetTable};
+use elf::Elf;
+use kpack::{FatBinary, Magic};
 use report::{Reporter, Unit};
 use wheel::manylinux;
 
@@ -24,8 +26,10 @@ use crate::select::Selection;
 use crate::tree::Tree;
 use crate::{Error, Logical};
 
-/// Section that marks a library whose device code is in `.kpack` archives (kpack spec 3).
+/// Section by which AMD's tool marks a library whose device code is in `.kpack` archives (kpack spec 3).
 const KPACK_MARKER: &str = ".rocm_kpack_ref";
+/// Section of device code, or of the markers that stand for it.
+const CODE_SECTION: &str = ".hip_fatbin";
 
 /// Computes what `request` makes of `catalog`.
 ///
@@ -359,11 +363,22 @@ impl Planner<'_> {
             for file in population.files.values() {
                 let Some(path) = file.path() else { continue };
                 let Some(elf) = self.natures.of(path).elf() else { continue };
-                if elf.sections.iter().any(|section| section.name == KPACK_MARKER) {
+                if elf.sections.iter().any(|section| section.name == KPACK_MARKER) || is_kpacked(path, elf) {
                     return Err(Error::KpackUnsupported { path: path.clone() });
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Whether a wrapper of the file says that its code is in an archive; no section needs to say so. A file that cannot be
+/// read as a fat binary says nothing.
+fn is_kpacked(path: &Path, elf: &Elf) -> bool {
+    let has_code = elf.sections.iter().any(|section| section.name == CODE_SECTION);
+    let read = || {
+        let file = fs_err::File::open(path).ok()?;
+        FatBinary::read(file.file(), file.metadata().ok()?.len()).ok()?
+    };
+    has_code && read().is_some_and(|fat| fat.wrappers.iter().any(|wrapper| wrapper.magic == Magic::Kpacked))
 }

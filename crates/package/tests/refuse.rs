@@ -81,6 +81,27 @@ fn split_code_needs_a_runtime_that_reads_it() {
 }
 
 #[test]
+fn split_code_is_known_by_its_wrappers() {
+    let build = minimal();
+    // What `rocwheel split` leaves: no section of its own, wrappers with the magic HIPK.
+    let code = r#"
+        __attribute__((section(".hip_fatbin"), aligned(4096))) const char code[64] =
+            "\x82\xab" "kernel_name\xa1" "a\xb2" "kpack_search_paths\x91\xa1" "b";
+        __attribute__((section(".hipFatBinSegment"), used))
+        static struct { unsigned magic, version; const void *binary; unsigned long index; } wrapper =
+            {0x4B504948, 1, code, 0};
+    "#;
+    let source = build.output().with_extension("c");
+    fs_err::write(&source, code).unwrap();
+    let flags = [source.to_str().unwrap()];
+    build.library("rand_lib_generic", "lib/librocrand.so.1", Some("librocrand.so.1"), &flags);
+    let error = refused(&build, &build.request());
+    assert!(matches!(&error, Error::KpackUnsupported { path } if path.ends_with("lib/librocrand.so.1")), "{error}");
+    build.library("core-kpack_lib_generic", "lib/librocm_kpack.so.1", Some("librocm_kpack.so.1"), &[]);
+    build.package(&build.request()).unwrap();
+}
+
+#[test]
 fn versions_that_pip_would_not_take_are_refused() {
     let build = minimal();
     for version in ["7.1.0-rc1", "seven", "7.1.0+A", ""] {

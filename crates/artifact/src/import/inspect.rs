@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use elf::{Elf, Section};
+use kpack::{Entry, FatBinary};
 use positioned_io::ReadAt;
 use regex::bytes::Regex;
 
@@ -13,10 +14,6 @@ use super::error::Error;
 
 /// ELF's section type for sections without bytes in the file.
 const SHT_NOBITS: u32 = 8;
-/// The section fat binaries keep their bundles in.
-const FAT_SECTION: &str = ".hip_fatbin";
-/// The section that says the bundles were moved to an archive.
-const SPLIT_SECTION: &str = ".rocm_kpack_ref";
 /// Bytes of data looked at together; a name that crosses the border is seen in the overlap.
 const WINDOW: u64 = 1 << 20;
 const OVERLAP: u64 = 256;
@@ -42,13 +39,10 @@ pub(super) fn inspect(path: &Path, name: &str) -> Result<Option<(Elf, Inspected)
     }
     let elf = Elf::read(reader).map_err(|source| Error::Elf { action: "read", path: name.to_owned(), source })?;
     let Some(elf) = elf else { return Ok(None) };
-    let split = elf.sections.iter().any(|section| section.name == SPLIT_SECTION);
-    let mut targets = BTreeSet::new();
-    for section in elf.sections.iter().filter(|section| section.name == FAT_SECTION && has_bytes(section) && !split) {
-        let range = section.offset..section.offset.saturating_add(section.size);
-        let found = kpack::bundle::targets(reader, range);
-        targets.extend(found.map_err(|source| Error::DeviceCode { path: name.to_owned(), source })?);
-    }
+    let size = file.metadata()?.len();
+    let fat = FatBinary::read(reader, size).map_err(|source| Error::DeviceCode { path: name.to_owned(), source })?;
+    let entries = fat.iter().flat_map(|fat| &fat.bundles).flat_map(|bundle| &bundle.entries);
+    let targets = entries.filter(|entry| entry.size > 0).filter_map(Entry::target).map(str::to_owned).collect();
     let mut mentions = BTreeSet::new();
     for section in elf.sections.iter().filter(|section| is_data(section)) {
         collect_mentions(reader, section, &mut mentions);

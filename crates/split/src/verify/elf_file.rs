@@ -15,6 +15,7 @@ use super::with_causes;
 
 const LOAD: u32 = 1;
 const DYNAMIC: u32 = 6;
+const SYMTAB: u32 = 2;
 const RELA: u32 = 4;
 const NOBITS: u32 = 8;
 /// PT_DYNAMIC, PT_TLS, PT_GNU_EH_FRAME, PT_GNU_STACK, PT_GNU_RELRO: the loader takes them from where they are.
@@ -180,14 +181,16 @@ fn sections(before: &Side<'_>, after: &Side<'_>) -> Result<(Moved, Vec<String>),
         if was.kind != is.kind {
             found.push(format!("its section `{}` is of type {}, it was {}", was.name, is.kind, was.kind));
         }
-        let in_memory = was.address != 0 && was.address == is.address;
-        if was.kind != NOBITS && is.kind != NOBITS && !in_memory && !same_bytes(before, after, was, is)? {
+        // Compared with the memory, or entry by entry.
+        let elsewhere = (was.address != 0 && was.address == is.address) || was.kind == SYMTAB;
+        if was.kind != NOBITS && is.kind != NOBITS && !elsewhere && !same_bytes(before, after, was, is)? {
             found.push(format!("its section `{}` differs", was.name));
         }
     }
     for (was, is) in pairs.iter().filter(|(was, is)| was.size == is.size && was.address == is.address) {
         match was.kind {
             RELA => found.extend(relocations(before, was, after, is)?),
+            SYMTAB => found.extend(symbols((before, was), (after, is), &moved)?),
             DYNAMIC => found.extend(dynamic(before, was, after, is, &moved)?),
             _ => {}
         }
@@ -215,6 +218,40 @@ fn relocations(before: &Side<'_>, was: &Section, after: &Side<'_>, is: &Section)
     };
     let wrong = changed.filter(|(old, new)| old[..8] != new[..8] || !pointer(old));
     Ok(wrong.map(|(old, _)| format!("the relocation of {:#x} in `{}` differs", word(&old[..8]), was.name)).collect())
+}
+
+/// Symbols that debuggers read may only differ where they are in a section that lies elsewhere.
+fn symbols(
+    (before, was): (&Side<'_>, &Section),
+    (after, is): (&Side<'_>, &Section),
+    moved: &Moved,
+) -> Result<Vec<String>, String> {
+    const SYMBOL: u64 = 24;
+    let place = |address: u64| {
+        let (start, (now, size)) = moved.range(..=address).next_back()?;
+        (address - start <= *size).then(|| now + (address - start))
+    };
+    let mut buffers = [Vec::new(), Vec::new()];
+    let mut position = 0;
+    while position < was.size {
+        let length = (was.size - position).min(WINDOW / SYMBOL * SYMBOL) as usize;
+        let failed = |error: std::io::Error| format!("the section `{}` could not be read: {error}", was.name);
+        for (buffer, (side, section)) in buffers.iter_mut().zip([(before, was), (after, is)]) {
+            buffer.resize(length, 0);
+            side.reader.read_exact_at(section.offset + position, buffer).map_err(failed)?;
+        }
+        let [old, new] = &buffers;
+        let mut pairs = old.as_chunks::<24>().0.iter().zip(new.as_chunks::<24>().0);
+        let same = |(old, new): &(&[u8; 24], &[u8; 24])| {
+            let rest = old[..8] == new[..8] && old[16..] == new[16..];
+            old == new || (rest && place(word(&old[8..16])) == Some(word(&new[8..16])))
+        };
+        if let Some(at) = pairs.position(|pair| !same(&pair)) {
+            return Ok(vec![format!("symbol {} of `{}` differs", position / SYMBOL + at as u64, was.name)]);
+        }
+        position += length as u64;
+    }
+    Ok(Vec::new())
 }
 
 /// Entries of the dynamic section may only differ where they say where a moved section is.

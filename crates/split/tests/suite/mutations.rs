@@ -1,0 +1,272 @@
+//! A split that was right, spoiled in one place: the check says where.
+
+use kpack::archive::{Archive, ArchiveWriter, Blob, Scheme};
+use kpack::fatbin::FatBinary;
+use report::Silent;
+use split::verify::Checks;
+use split::{Packing, Selection};
+
+use crate::fixture::{self, Settings, Split, split, view};
+
+const TWIN: &str = "lib/twin.so";
+
+fn twin(scheme: Scheme) -> Split {
+    let packing = Packing { scheme, level: 3 };
+    let split = split(&[(TWIN, fixture::twin())], &Settings { packing, ..Settings::default() });
+    assert_eq!(split.differences(), Vec::<String>::new());
+    split
+}
+
+fn fat(bytes: &[u8]) -> FatBinary {
+    FatBinary::read(&bytes.to_vec(), bytes.len() as u64).unwrap().unwrap()
+}
+
+/// Spoils the host file; what the check says.
+fn host(spoil: impl FnOnce(&mut Vec<u8>, &FatBinary)) -> Vec<String> {
+    let mut split = twin(Scheme::ZstdPerKernel);
+    let bytes = split.after.get_mut(TWIN).unwrap();
+    let found = fat(bytes);
+    spoil(bytes, &found);
+    let differences = split.differences();
+    assert!(!differences.is_empty(), "the check saw nothing");
+    differences
+}
+
+/// Writes an archive anew with other contents; what the check says.
+fn archive(target: &str, change: impl Fn(&str, u32, Vec<u8>) -> Option<(u32, Vec<u8>)>) -> Vec<String> {
+    let mut split = twin(Scheme::None);
+    let path = format!(".kpack/test_lib_{target}.kpack");
+    let bytes = split.after[&path].clone();
+    let old = Archive::open(&bytes, bytes.len() as u64).unwrap();
+    let out = std::io::Cursor::new(Vec::new());
+    let mut new = ArchiveWriter::new(out, &old.group, &old.family, &old.targets, Scheme::None).unwrap();
+    for entry in old.entries() {
+        let code = old.read(&bytes, &entry).unwrap();
+        if let Some((index, code)) = change(entry.name, entry.index, code) {
+            new.add(entry.name, index, entry.target, &Blob::pack(&code, Scheme::None, 3).unwrap()).unwrap();
+        }
+    }
+    split.after.insert(path, new.finish().unwrap().into_inner());
+    let differences = split.differences();
+    assert!(!differences.is_empty(), "the check saw nothing");
+    differences
+}
+
+fn section(bytes: &[u8], name: &str) -> usize {
+    let elf = elf::Elf::read(&bytes.to_vec()).unwrap().unwrap();
+    elf.sections.iter().find(|section| section.name == name).unwrap().offset as usize
+}
+
+#[test]
+fn two_indices_swapped() {
+    let differences = host(|bytes, fat| {
+        for (wrapper, index) in fat.wrappers.iter().zip([1_u64, 0]) {
+            bytes[wrapper.offset as usize + 16..][..8].copy_from_slice(&index.to_le_bytes());
+        }
+    });
+    let about = |wrapper: usize, target: &str| {
+        let start = format!("`lib/twin.so`, wrapper {wrapper}, {target}: the code object in ");
+        assert!(differences.iter().any(|said| said.starts_with(&start)), "{start} {differences:#?}");
+    };
+    for wrapper in [0, 1] {
+        about(wrapper, "gfx942");
+        about(wrapper, "gfx1100");
+    }
+    assert_eq!(differences.len(), 4, "{differences:#?}");
+}
+
+#[test]
+fn indices_swapped_between_units_with_different_targets() {
+    let mut split = split(&[("lib/uneven.so", fixture::uneven())], &Settings::default());
+    let bytes = split.after.get_mut("lib/uneven.so").unwrap();
+    for (wrapper, index) in fat(bytes).wrappers.iter().zip([1_u64, 0]) {
+        bytes[wrapper.offset as usize + 16..][..8].copy_from_slice(&index.to_le_bytes());
+    }
+    let differences = split.differences();
+    let said = "`lib/uneven.so`, wrapper 1, gfx942: the archive `.kpack/test_lib_set2_gfx942.kpack` lacks \
+                `stage/lib/uneven.so#0` for gfx942";
+    assert!(differences.iter().any(|difference| difference == said), "{differences:#?}");
+}
+
+#[test]
+fn a_code_object_dropped() {
+    let differences = archive("gfx942", |_, index, code| (index == 0).then_some((index, code)));
+    assert_eq!(
+        differences,
+        [
+            "`lib/twin.so`, wrapper 1, gfx942: the archive `.kpack/test_lib_gfx942.kpack` lacks `stage/lib/twin.so#1` for \
+          gfx942"
+        ]
+    );
+}
+
+#[test]
+fn a_code_object_that_nobody_asks_for() {
+    let mut split = twin(Scheme::None);
+    let path = ".kpack/test_lib_gfx942.kpack";
+    let bytes = split.after[path].clone();
+    let old = Archive::open(&bytes, bytes.len() as u64).unwrap();
+    let mut new =
+        ArchiveWriter::new(std::io::Cursor::new(Vec::new()), "x", "gfx942", &old.targets, Scheme::None).unwrap();
+    for entry in old.entries() {
+        let blob = Blob::pack(&old.read(&bytes, &entry).unwrap(), Scheme::None, 3).unwrap();
+        new.add(entry.name, entry.index, entry.target, &blob).unwrap();
+        new.add("stage/lib/other.so", entry.index, entry.target, &blob).unwrap();
+    }
+    split.after.insert(path.into(), new.finish().unwrap().into_inner());
+    assert_eq!(
+        split.differences(),
+        [0, 1].map(|index| format!(
+            "`{path}`, gfx942: holds `stage/lib/other.so#{index}`, which no wrapper of the original asks for"
+        ))
+    );
+}
+
+#[test]
+fn a_byte_flipped_in_an_archive() {
+    let differences = archive("gfx1100", |_, index, mut code| {
+        if index == 1 {
+            code[1000] ^= 1;
+        }
+        Some((index, code))
+    });
+    let said =
+        "`lib/twin.so`, wrapper 1, gfx1100: the code object in `.kpack/test_lib_gfx1100.kpack` differs at byte 1000";
+    assert_eq!(differences, [said]);
+
+    let mut split = twin(Scheme::ZstdPerKernel);
+    let bytes = split.after.get_mut(".kpack/test_lib_gfx1100.kpack").unwrap();
+    bytes[64 + 8 + 40] ^= 0x10;
+    let differences = split.differences();
+    assert_eq!(differences.len(), 1, "{differences:#?}");
+    assert!(differences[0].starts_with("`lib/twin.so`, wrapper 0, gfx1100: "), "{differences:#?}");
+
+    let mut split = twin(Scheme::ZstdPerKernel);
+    split.after.get_mut(".kpack/test_lib_gfx1100.kpack").unwrap()[0] ^= 1;
+    let differences = split.differences();
+    assert!(differences.iter().any(|said| said.starts_with("`.kpack/test_lib_gfx1100.kpack`: ")), "{differences:#?}");
+    assert!(differences.iter().any(|said| said.starts_with("`lib/twin.so`, wrapper 0")), "{differences:#?}");
+}
+
+#[test]
+fn a_marker_that_leads_elsewhere() {
+    let differences = host(|bytes, fat| {
+        let marker = &mut bytes[fat.markers[0].1 as usize..];
+        let place = marker.windows(8).position(|window| window == b"test_lib").unwrap();
+        marker[place] = b'x';
+    });
+    let said = "`lib/twin.so`, wrapper 0, gfx942: the runtime finds no archive for it: the marker says \
+                `../.kpack/xest_lib_@GFXARCH@.kpack`";
+    assert!(differences.iter().any(|difference| difference == said), "{differences:#?}");
+    // Archives that nothing leads to are said as well.
+    assert!(differences.iter().any(|said| said.contains("which no wrapper")), "{differences:#?}");
+}
+
+#[test]
+fn a_wrapper_that_stayed_fat() {
+    let differences = host(|bytes, fat| {
+        bytes[fat.wrappers[1].offset as usize..][..4].copy_from_slice(b"FPIH");
+    });
+    let said = "`lib/twin.so`, wrapper 1: still says that its code is in the file (HIPF)";
+    assert!(differences.iter().any(|difference| difference == said), "{differences:#?}");
+}
+
+#[test]
+fn a_host_file_that_was_not_split() {
+    let mut split = twin(Scheme::ZstdPerKernel);
+    split.after.insert(TWIN.into(), fixture::twin());
+    let differences = split.differences();
+    for said in [
+        "`lib/twin.so`: bundle 0 is still in the file, with code for gfx1100, gfx942",
+        "`lib/twin.so`, wrapper 0: still says that its code is in the file (HIPF)",
+    ] {
+        assert!(differences.iter().any(|difference| difference == said), "{differences:#?}");
+    }
+}
+
+#[test]
+fn host_bytes_changed() {
+    for name in [".text", ".rodata", ".dynsym", ".dynstr", ".eh_frame", ".data.rel.ro", ".init_array", ".comment"] {
+        let differences = host(|bytes, _| {
+            let place = section(bytes, name) + 9;
+            bytes[place] ^= 1;
+        });
+        assert!(
+            differences[0].starts_with("`lib/twin.so`: ") && differences[0].contains(name),
+            "{name}: {differences:?}"
+        );
+    }
+}
+
+#[test]
+fn headers_changed() {
+    // The tag of the first entry of the dynamic section, a relocation, the entry point.
+    let differences = host(|bytes, _| {
+        let place = section(bytes, ".rela.dyn") + 16;
+        bytes[place] ^= 8;
+    });
+    assert!(differences[0].contains("the relocation of 0x"), "{differences:?}");
+    let differences = host(|bytes, _| bytes[24] ^= 1);
+    assert_eq!(differences, ["`lib/twin.so`: the ELF header differs between bytes 0 and 32"]);
+    let differences = host(|bytes, _| {
+        let place = section(bytes, ".symtab") + 24 * 5 + 8;
+        bytes[place] ^= 1;
+    });
+    assert_eq!(differences, ["`lib/twin.so`: symbol 5 of `.symtab` differs"]);
+}
+
+#[test]
+fn something_left_in_the_section() {
+    let differences = host(|bytes, fat| {
+        // The section's header claims a little more than the marker, and there is something.
+        let marker = fat.markers[0].0.encode().unwrap().len() as u64;
+        let end = fat.markers[0].1 + marker;
+        let headers = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
+        let size = |place: usize| headers + place * 64 + 32;
+        let count = usize::from(u16::from_le_bytes(bytes[60..62].try_into().unwrap()));
+        let length = fat.section.end - fat.section.start;
+        let place = (0..count).find(|place| bytes[size(*place)..][..8] == length.to_le_bytes()).unwrap();
+        bytes[size(place)..][..8].copy_from_slice(&(length + 8).to_le_bytes());
+        bytes[end as usize] = 7;
+    });
+    let said = "something other than a marker is left at byte";
+    assert!(differences.iter().any(|difference| difference.contains(said)), "{differences:#?}");
+}
+
+#[test]
+fn files_that_are_gone_new_or_changed() {
+    let files = [(TWIN, fixture::twin()), ("share/readme", b"text".to_vec()), ("share/other", b"text".to_vec())];
+    let mut split = split(&files, &Settings::default());
+    split.after.remove("share/readme");
+    split.after.insert("share/other".into(), b"tent".to_vec());
+    split.after.insert("share/new".into(), b"x".to_vec());
+    assert_eq!(
+        split.differences(),
+        ["`share/new`: was not there before", "`share/other`: differs at byte 2", "`share/readme`: is gone"]
+    );
+    split.after.remove(TWIN);
+    assert!(split.differences().contains(&"`lib/twin.so`: is gone".to_owned()));
+}
+
+#[test]
+fn an_archive_that_lacks_one_of_its_targets_for_a_binary() {
+    let mut split = split(&[("lib/uneven.so", fixture::uneven())], &Settings::default());
+    // Wrapper 0 has no code for gfx942; now an archive that its marker leads to has some (pitfalls 9).
+    let other = split.after[".kpack/test_lib_set2_gfx942.kpack"].clone();
+    split.after.insert(".kpack/test_lib_gfx942.kpack".into(), other);
+    let differences = split.differences();
+    let said = "`lib/uneven.so`, wrapper 0, gfx942: `.kpack/test_lib_gfx942.kpack` lacks `stage/lib/uneven.so#0`: the \
+                runtime gives up on all GPUs there";
+    assert!(differences.iter().any(|difference| difference == said), "{differences:#?}");
+}
+
+#[test]
+fn unreadable_input_is_an_error_and_not_a_difference() {
+    let mut bytes = fixture::twin();
+    let place = fat(&bytes).section.start as usize;
+    bytes[place] ^= 1;
+    let before = view([("x.so".to_owned(), bytes)]);
+    let checks = Checks { selection: &Selection::ALL, ..Checks::default() };
+    let error = split::verify(&before, &before, &checks, &Silent).unwrap_err();
+    assert_eq!(error.to_string(), "could not read the GPU code of `x.so`");
+}
