@@ -1,7 +1,6 @@
 //! The command line as clap reads it. What each command makes of its arguments is in `commands/`.
 
 use std::ffi::OsString;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::builder::styling::{AnsiColor, Styles};
@@ -59,8 +58,9 @@ pub(crate) struct GlobalArguments {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
     /// Threads to work with [default: the cores this process may use]
-    #[arg(short, long, global = true, value_name = "N")]
-    pub(crate) jobs: Option<NonZeroUsize>,
+    // More threads than any machine has cores would only keep it busy starting them.
+    #[arg(short, long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
     /// No progress bars and lines
     #[arg(long, global = true)]
     pub(crate) no_progress: bool,

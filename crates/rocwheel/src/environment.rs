@@ -15,7 +15,8 @@ const EPOCH: u64 = 315_532_800;
 /// Sets up what is one for the whole process: the thread pool.
 pub(crate) fn prepare(global: &GlobalArguments) -> anyhow::Result<()> {
     // available_parallelism knows affinity and cgroup quotas; rayon's own default does not know the latter everywhere.
-    let threads = global.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, Into::into);
+    let available = || std::thread::available_parallelism().map_or(1, Into::into);
+    let threads = global.jobs.map_or_else(available, usize::from);
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .thread_name(|index| format!("worker {index}"))

@@ -33,6 +33,7 @@ fn wrong_usage_is_exit_code_2() {
     for arguments in [
         &["artifact", "import", "--output", "x", "--prefix", "a", "--tarball", "b"][..],
         &["--jobs", "0", "artifact", "list", "."],
+        &["--jobs", "100000", "artifact", "list", "."],
         &["-q", "-v", "artifact", "list", "."],
         &["--color", "purple", "man", "."],
         &["package", "--artifacts", "a", "--output", "b", "--compression", "11"],
