@@ -21,7 +21,7 @@ use positioned_io::ReadAt;
 use crate::error::Error;
 use crate::target::{self, TargetId};
 
-pub use visit::Limits;
+pub use visit::{Checksum, Limits};
 pub use write::{Form, Part, plain_size, write};
 
 /// Bundles start on multiples of this, in bytes.
