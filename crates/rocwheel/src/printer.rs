@@ -117,6 +117,18 @@ impl Printer {
         self.write(&format!("{text}\n"))
     }
 
+    /// As [`Printer::json`] for a result that may be large: it is printed as it is made. `body` has no schema of its own.
+    pub(crate) fn json_stream(&self, body: &impl Serialize) -> anyhow::Result<()> {
+        let mut pages = Pages { printer: self, page: String::new(), failed: None };
+        let written = serde_json::to_writer_pretty(&mut pages, &WithSchema { schema: SCHEMA, body });
+        if let Some(error) = pages.failed {
+            return Err(error);
+        }
+        written.context("cannot write JSON")?;
+        pages.page.push('\n');
+        self.write(&pages.page)
+    }
+
     /// Rows under a header. A row is one line whatever its length, so that paths can be copied.
     pub(crate) fn table(&self, columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>) -> anyhow::Result<()> {
         let mut table = Table::new();
@@ -192,6 +204,42 @@ impl Printer {
             }
             answer => answer.context("cannot write to stdout"),
         }
+    }
+}
+
+/// A document with the schema's version in front.
+#[derive(Serialize)]
+struct WithSchema<'a, T> {
+    schema: u32,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+/// Gathers what is written until it is worth printing.
+struct Pages<'a> {
+    printer: &'a Printer,
+    page: String,
+    failed: Option<anyhow::Error>,
+}
+
+impl Write for Pages<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        const PAGE: usize = 1 << 16;
+        // serde_json writes whole characters.
+        self.page.push_str(std::str::from_utf8(bytes).map_err(io::Error::other)?);
+        if self.page.len() >= PAGE {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let printed = self.printer.write(&self.page);
+        self.page.clear();
+        printed.map_err(|error| {
+            self.failed = Some(error);
+            io::ErrorKind::Other.into()
+        })
     }
 }
 

@@ -128,7 +128,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         draw(path, settings, &tally)?;
     }
     match printer.format() {
-        Format::Json => printer.json(&document::Document::new(&tally, is_detailed))?,
+        Format::Json => printer.json_stream(&document::Document::new(&tally, is_detailed))?,
         Format::Text => text::print(&tally, settings.by, printer)?,
     }
     summarise(settings, &tally, printer);
