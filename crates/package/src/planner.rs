@@ -76,10 +76,10 @@ fn renamed(mut manifest: Manifest, version: &str) -> String {
 
 /// The shape the artifacts are made for: an import says so itself, a TheRock build by its flag.
 fn shape_of(manifest: &Manifest, imported: Option<&Imported>) -> Shape {
+    // What was imported fat may have been split since.
     match imported.and_then(|imported| imported.shape.as_deref()) {
-        Some("fat") => Shape::Fat,
-        Some("per-family") => Shape::PerFamily,
         _ if manifest.is_split() => Shape::Split,
+        Some("fat") => Shape::Fat,
         _ => Shape::PerFamily,
     }
 }
