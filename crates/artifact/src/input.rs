@@ -31,7 +31,7 @@ pub(crate) fn read_small(path: &Path) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// [`Error::OutputOverlapsInput`]; nothing is created.
-pub(crate) fn separate(output: &Path, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
+pub fn separate(output: &Path, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
     let real = outside(output, inputs)?;
     for input in inputs {
         let input = fs_err::canonicalize(input)?;

@@ -27,7 +27,7 @@ pub mod verify;
 pub use catalog::{Artifact, Catalog, Collision, Entry, EntryKind, Form, Ignored, Owner};
 pub use component::Component;
 pub use error::Error;
-pub use input::outside;
+pub use input::{outside, separate};
 pub use manifest::{DistInfo, Manifest};
 pub use name::ArtifactName;
 pub use pattern::{Pattern, Predicate};

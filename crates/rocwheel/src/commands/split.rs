@@ -175,6 +175,9 @@ fn split(
     printer: &Printer,
 ) -> anyhow::Result<Exit> {
     let begin = Instant::now();
+    if let Some(output) = output {
+        artifact::separate(output, inputs)?;
+    }
     let paths = artifact_inputs::expand(inputs, Forms::All, printer)?;
     let scratch = scratch(settings, output.filter(|_| mode == Mode::Execute))?;
     let catalog = Catalog::read(&paths, scratch.path(), printer.reporter())?;

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use artifact::staging::{Maker, Staging};
-use artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind};
+use artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind, Form};
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
 use report::{Reporter, Unit};
@@ -90,8 +90,12 @@ pub fn execute(
     output: &Path,
     reporter: &dyn Reporter,
 ) -> Result<Outcome, Error> {
-    let inputs: Vec<PathBuf> = catalog.artifacts.iter().map(|artifact| artifact.root.clone()).collect();
-    artifact::outside(output, &inputs)?;
+    let place = |artifact: &Artifact| match &artifact.form {
+        Form::Directory => artifact.root.clone(),
+        Form::Archive { path, .. } => path.clone(),
+    };
+    let inputs: Vec<PathBuf> = catalog.artifacts.iter().map(place).collect();
+    artifact::separate(output, &inputs)?;
     let staging = Staging::new(output, MAKER)?;
     let writer = Writer { plan, catalog, root: staging.root(), reporter };
     let mut outcome = writer.write(request)?;

@@ -70,10 +70,8 @@ pub(super) fn lookups(
     let about = |target: &str, what: String| Difference::new(pair.path, what).wrapper(wrapper).target(target);
     let kept = kept(pair, registration.bundle, selection);
     let mut targets: BTreeSet<String> = kept.iter().map(|target| (*target).to_owned()).collect();
-    match archives.reachable(pair.path, &registration.marker) {
-        Ok(reachable) => targets.extend(reachable.iter().flat_map(|archive| archive.archive.targets.clone())),
-        Err(error) => return vec![Difference::new(pair.path, with_causes(&error)).wrapper(wrapper)],
-    }
+    let reachable = archives.reachable(pair.path, &registration.marker);
+    targets.extend(reachable.iter().flat_map(|archive| archive.archive.targets.clone()));
     let mut differences = Vec::new();
     for gpu in gpus(&targets).values() {
         let order: Vec<String> = gpu.lookup_order().iter().map(ToString::to_string).collect();

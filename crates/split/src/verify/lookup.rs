@@ -88,17 +88,17 @@ impl<'a> Archives<'a> {
         Ok(Found::NoArchive)
     }
 
-    /// The archives that a search path of the binary may lead to on some GPU.
-    pub(super) fn reachable(&self, binary: &str, marker: &Marker) -> Result<Vec<Arc<OpenArchive>>, Error> {
+    /// The archives that a search path of the binary may lead to on some GPU, without those that cannot be read.
+    pub(super) fn reachable(&self, binary: &str, marker: &Marker) -> Vec<Arc<OpenArchive>> {
         let mut reachable = Vec::new();
         for path in marker.search_paths.iter().filter_map(|search| join(binary, search)) {
             let Some((start, end)) = path.split_once(TARGET_PLACEHOLDER) else {
-                reachable.extend(self.get(&path)?);
+                reachable.extend(self.get(&path).ok().flatten());
                 continue;
             };
             for found in self.view.paths_from(start).filter(|found| found.len() >= start.len() + end.len()) {
                 let Some(target) = found[start.len()..].strip_suffix(end) else { continue };
-                let Some(archive) = self.get(found)? else { continue };
+                let Ok(Some(archive)) = self.get(found) else { continue };
                 // `x_@GFXARCH@` also fits `x_set2_gfx942`, which no GPU is called.
                 let is_of = |held: &String| {
                     held.parse::<TargetId>()
@@ -109,7 +109,7 @@ impl<'a> Archives<'a> {
                 }
             }
         }
-        Ok(reachable)
+        reachable
     }
 }
 
