@@ -7,9 +7,11 @@ mod code;
 mod engine;
 mod error;
 pub mod group;
+pub mod names;
 mod plan;
 pub mod tree;
 pub mod verify;
+pub mod wheels;
 
 pub use engine::{Done, Host, HostContent, Packing, WrittenArchive, execute};
 pub use error::Error;

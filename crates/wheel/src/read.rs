@@ -167,6 +167,17 @@ impl Wheel {
         self.find(name)?.reader(scratch)
     }
 
+    /// The first `length` bytes of one member, fewer where there are no more. Their checksum is not checked.
+    pub fn start(&self, name: &str, length: usize) -> Result<Vec<u8>, Error> {
+        self.find(name)?.start(length)
+    }
+
+    /// Whether a member is the same as one of another wheel that it was copied from or to: packed the same, byte for byte.
+    /// Members that were packed by different tools may differ here and hold the same.
+    pub fn is_copy(&self, name: &str, other: &Wheel, other_name: &str) -> Result<bool, Error> {
+        self.find(name)?.is_packed_like(&other.find(other_name)?)
+    }
+
     fn info_text(&self, file: &str) -> Result<String, Error> {
         let name = format!("{}/{file}", self.info);
         String::from_utf8(self.bytes(&name)?).map_err(|_| self.malformed(format!("`{name}` is not UTF-8")))

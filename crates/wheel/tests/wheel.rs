@@ -149,6 +149,33 @@ fn a_written_wheel_is_read_and_verified() {
 }
 
 #[test]
+fn the_start_of_a_member_is_read_alone_and_copies_are_recognised() {
+    let folder = tempfile::tempdir().unwrap();
+    let wheel = |level| Wheel::open(&write(members(), &fresh(folder.path(), level), level).unwrap().path).unwrap();
+    let [default, same, stored] = [Level::Default, Level::Default, Level::None].map(wheel);
+    for member in default.members().iter().filter(|member| !member.name.ends_with("RECORD")) {
+        let bytes = default.bytes(&member.name).unwrap();
+        for length in [0, 4, 100_000] {
+            assert_eq!(default.start(&member.name, length).unwrap(), bytes[..length.min(bytes.len())]);
+            assert_eq!(stored.start(&member.name, length).unwrap(), bytes[..length.min(bytes.len())]);
+        }
+        assert!(default.is_copy(&member.name, &same, &member.name).unwrap(), "{}", member.name);
+        if member.compressed < member.size {
+            assert!(!default.is_copy(&member.name, &stored, &member.name).unwrap(), "{}", member.name);
+        }
+    }
+    let info = format!("{}/WHEEL", default.info());
+    assert!(!default.is_copy(&info, &same, &format!("{}/METADATA", same.info())).unwrap());
+    assert!(default.start("missing", 4).is_err());
+}
+
+/// A new folder below `parent`.
+fn fresh(parent: &Path, level: Level) -> std::path::PathBuf {
+    let path = tempfile::Builder::new().prefix(&format!("{level:?}")).tempdir_in(parent).unwrap();
+    path.keep()
+}
+
+#[test]
 fn verification_finds_what_was_tampered_with() {
     let folder = tempfile::tempdir().expect("folder");
     let written = write(members(), folder.path(), Level::Fast).expect("write");

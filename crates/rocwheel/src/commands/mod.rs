@@ -6,12 +6,15 @@ pub(crate) mod artifact_import;
 mod artifact_inputs;
 pub(crate) mod artifact_list;
 pub(crate) mod artifact_verify;
+pub(crate) mod compat;
+mod compat_artifacts;
 mod completions;
 pub(crate) mod kernels;
 mod man;
 pub(crate) mod package;
 pub(crate) mod rocm_version;
 pub(crate) mod split;
+mod split_wheel;
 
 use report::Exit;
 
@@ -50,7 +53,9 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
         Command::Artifact(ArtifactCommand::Archive(arguments)) => run!(artifact_archive, arguments),
         Command::Artifact(ArtifactCommand::Flatten(arguments)) => run!(artifact_flatten, arguments),
         Command::Artifact(ArtifactCommand::Verify(arguments)) => run!(artifact_verify, arguments),
+        Command::Split(arguments) if arguments.is_of_wheels() => run!(split_wheel, *arguments),
         Command::Split(arguments) => run!(split, *arguments),
+        Command::Compat(arguments) => run!(compat, *arguments),
         Command::Package(arguments) => run!(package, *arguments),
         Command::Kernels(arguments) => run!(kernels, arguments),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),

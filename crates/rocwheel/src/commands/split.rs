@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
+use crate::commands::split_wheel::{self, WheelArguments};
 use crate::environment;
 use crate::failure::Usage;
 use crate::printer::{self, Column, Format, Printer};
@@ -40,49 +41,66 @@ const SHOWN: usize = 20;
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Arguments {
-    /// Artifacts (directories or archives), or directories that hold artifacts
+    /// Artifacts (directories or archives), directories that hold artifacts, or wheels
     #[arg(value_name = "PATH", required_unless_present = "verify_only")]
-    inputs: Vec<PathBuf>,
+    pub(super) inputs: Vec<PathBuf>,
     /// Directory to write to: missing, empty, or made by this command
     #[arg(short, long, value_name = "DIR", required_unless_present_any = ["verify_only", "dry_run"])]
-    output: Option<PathBuf>,
+    pub(super) output: Option<PathBuf>,
     /// Keep only the code for these targets or families [default: all]
     #[arg(long, value_name = "LIST")]
-    targets: Option<String>,
+    pub(super) targets: Option<String>,
     /// Take only these kernel databases apart: rocblas, miopen, … or none [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    split_databases: Option<Vec<String>>,
+    pub(super) split_databases: Option<Vec<String>>,
     /// How code objects are stored in archives
     #[arg(long, value_name = "KIND", default_value = "zstd")]
-    compression: CompressionArgument,
+    pub(super) compression: CompressionArgument,
     /// Level of zstd: 1 is quick, 19 is small
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=22))]
-    level: i32,
+    pub(super) level: i32,
     /// Name archives after the whole target, as existing tools do: `…_gfx90a:xnack+.kpack`
     #[arg(long)]
-    verbatim_names: bool,
+    pub(super) verbatim_names: bool,
     /// Split a set whose HIP runtime cannot read archives
     #[arg(long)]
-    force: bool,
+    pub(super) force: bool,
     /// Check the result before it takes the place of the output; this is the default
     #[arg(long, overrides_with = "no_verify")]
     verify: bool,
     /// Do not check the result
     #[arg(long, overrides_with = "verify")]
-    no_verify: bool,
+    pub(super) no_verify: bool,
     /// Split nothing: check that AFTER has all GPU code of BEFORE, and nothing else has changed
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], conflicts_with_all = ["inputs", "output", "dry_run"])]
-    verify_only: Option<Vec<PathBuf>>,
+    pub(super) verify_only: Option<Vec<PathBuf>>,
     /// Print the plan and write nothing
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
     /// Directory to unpack archives in [default: beside the output, or the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
-    scratch: Option<PathBuf>,
+    pub(super) scratch: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) wheel: WheelArguments,
+}
+
+impl Arguments {
+    /// Whether wheels are to be split, which is another command behind the same name.
+    pub(super) fn is_of_wheels(&self) -> bool {
+        self.inputs.iter().any(|path| split_wheel::is_wheel(path))
+    }
+
+    pub(super) fn packing(&self) -> Packing {
+        let scheme = match self.compression {
+            CompressionArgument::None => Scheme::None,
+            CompressionArgument::Zstd => Scheme::ZstdPerKernel,
+        };
+        Packing { scheme, level: self.level }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum CompressionArgument {
+pub(super) enum CompressionArgument {
     /// Store
     None,
     /// A zstd frame for each code object
@@ -107,13 +125,11 @@ impl TryFrom<Arguments> for Settings {
     type Error = anyhow::Error;
 
     fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+        arguments.wheel.refuse()?;
+        let packing = arguments.packing();
         let databases = match arguments.split_databases {
             None => DatabaseChoice::All,
             Some(names) => DatabaseChoice::only(names.into_iter().filter(|name| name != "none"))?,
-        };
-        let scheme = match arguments.compression {
-            CompressionArgument::None => Scheme::None,
-            CompressionArgument::Zstd => Scheme::ZstdPerKernel,
         };
         let selection = match &arguments.targets {
             Some(list) => Selection::only(selected(list)?),
@@ -123,7 +139,7 @@ impl TryFrom<Arguments> for Settings {
             selection,
             databases,
             names: if arguments.verbatim_names { TargetNames::Verbatim } else { TargetNames::Base },
-            packing: Packing { scheme, level: arguments.level },
+            packing,
             unsupported: if arguments.force { Unsupported::Allow } else { Unsupported::Refuse },
             verification: if arguments.no_verify { Verification::Skip } else { Verification::Verify },
         };

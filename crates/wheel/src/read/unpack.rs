@@ -146,6 +146,44 @@ impl Packed<'_> {
         self.check_end(actual, crc32.finalize())
     }
 
+    /// The first `length` bytes, fewer where there are no more. Their checksum is not checked.
+    pub(crate) fn start(&self, length: usize) -> Result<Vec<u8>, Error> {
+        self.check_form()?;
+        let source = BufReader::with_capacity(4096, Cursor::new(self.window()));
+        let reader: Box<dyn io::Read> =
+            if self.listed.method == 0 { Box::new(source) } else { Box::new(DeflateDecoder::new(source)) };
+        let mut bytes = Vec::with_capacity(length);
+        match reader.take(length as u64).read_to_end(&mut bytes) {
+            Ok(_) => Ok(bytes),
+            Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof) => {
+                Err(self.error(Fault::Damaged))
+            }
+            Err(error) => Err(self.error(Fault::Read(error))),
+        }
+    }
+
+    /// Whether another member has the same packed bytes, and so the same bytes.
+    pub(crate) fn is_packed_like(&self, other: &Packed<'_>) -> Result<bool, Error> {
+        let form = |listed: &Listed| (listed.method, listed.size, listed.compressed, listed.crc32);
+        if form(self.listed) != form(other.listed) {
+            return Ok(false);
+        }
+        let (mut window, mut others) = (vec![0; WINDOW], vec![0; WINDOW]);
+        let mut position = 0;
+        while position < self.listed.compressed {
+            let length = (self.listed.compressed - position).min(WINDOW as u64) as usize;
+            for (packed, window) in [(self, &mut window), (other, &mut others)] {
+                let read = packed.window().read_exact_at(position, &mut window[..length]);
+                read.map_err(|error| packed.error(Fault::Read(error)))?;
+            }
+            if window[..length] != others[..length] {
+                return Ok(false);
+            }
+            position += length as u64;
+        }
+        Ok(true)
+    }
+
     fn check_end(&self, actual: u64, crc32: u32) -> Result<(), Error> {
         let announced = self.listed.size;
         if actual < announced {

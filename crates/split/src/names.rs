@@ -1,0 +1,279 @@
+//! Input: GPU targets as bundles and kernel databases name them. Output: the device packages their code goes to, what
+//! these are called, and which of them the owner of a GPU needs.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use artifact::targets;
+use serde::{Deserialize, Serialize};
+
+const TABLE: &str = include_str!("../../../data/package-families.toml");
+
+/// How many targets a device package is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// One target, `gfx942`.
+    Target,
+    /// The targets that can run code for a generic one, `gfx9-4-generic`.
+    Generic,
+    /// Part of a generation, `gfx12_0`.
+    SubFamily,
+    /// A generation, `gfx12`.
+    Family,
+}
+
+/// The table of device packages.
+#[derive(Debug, Clone)]
+pub struct Families {
+    families: BTreeMap<String, Family>,
+    /// Other spellings of families.
+    aliases: BTreeMap<String, String>,
+    generics: BTreeMap<String, Vec<String>>,
+    /// Targets whose code lies in another target's package.
+    owners: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Family {
+    parent: Option<String>,
+    targets: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    family: Vec<FamilyText>,
+    #[serde(default)]
+    generic: Vec<GenericText>,
+    #[serde(default)]
+    owner: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FamilyText {
+    name: String,
+    parent: Option<String>,
+    #[serde(default)]
+    aliases: Vec<String>,
+    #[serde(default)]
+    targets: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GenericText {
+    name: String,
+    targets: Vec<String>,
+}
+
+impl Families {
+    /// The table this program was built with.
+    pub fn embedded() -> &'static Families {
+        static EMBEDDED: LazyLock<Families> =
+            LazyLock::new(|| Families::parse(TABLE).expect("data/package-families.toml parses: a test sees to it"));
+        &EMBEDDED
+    }
+
+    /// Reads a table written as in `data/package-families.toml`.
+    pub fn parse(text: &str) -> Result<Families, toml::de::Error> {
+        let file: File = toml::from_str(text)?;
+        let mut aliases = BTreeMap::new();
+        let mut families = BTreeMap::new();
+        for family in file.family {
+            aliases.extend(family.aliases.into_iter().map(|alias| (alias, family.name.clone())));
+            families.insert(family.name, Family { parent: family.parent, targets: family.targets });
+        }
+        let generics = file.generic.into_iter().map(|generic| (generic.name, generic.targets)).collect();
+        Ok(Families { families, aliases, generics, owners: file.owner })
+    }
+
+    /// The key of the package that code for `target` goes to: the target without its features
+    /// (`gfx90a:xnack+`, `gfx90a-xnack+`), or the package that it shares with another target.
+    pub fn key(&self, target: &str) -> String {
+        let base = without_features(target);
+        self.owners.get(base).or_else(|| self.aliases.get(base)).map_or_else(|| base.to_owned(), String::clone)
+    }
+
+    /// How many targets the package `key` is for. What no table knows is a target.
+    pub fn level(&self, key: &str) -> Level {
+        match self.families.get(key) {
+            Some(Family { parent: Some(_), .. }) => Level::SubFamily,
+            Some(Family { parent: None, .. }) => Level::Family,
+            None if self.generics.contains_key(key) || key.ends_with("-generic") => Level::Generic,
+            None => Level::Target,
+        }
+    }
+
+    /// The targets that can run the code of a generic target; empty for anything else.
+    pub fn runs(&self, generic: &str) -> &[String] {
+        self.generics.get(generic).map_or(&[], Vec::as_slice)
+    }
+
+    /// The packages that the owner of the target `key` may need: its own, then those of generic targets, its
+    /// sub-family and its family. A wider package needs nothing but itself.
+    pub fn chain(&self, key: &str) -> Vec<String> {
+        let mut chain = vec![key.to_owned()];
+        if self.level(key) != Level::Target {
+            return chain;
+        }
+        let has = |targets: &[String]| targets.iter().any(|target| target == key);
+        chain.extend(self.generics.iter().filter(|(_, targets)| has(targets)).map(|(name, _)| name.clone()));
+        let listed = self.families.iter().find(|(_, family)| has(&family.targets));
+        match listed {
+            Some((name, family)) => {
+                chain.push(name.clone());
+                chain.extend(family.parent.clone());
+            }
+            None => chain.extend(generation(key).filter(|name| self.level(name) == Level::Family)),
+        }
+        chain
+    }
+
+    /// Orders packages as tables show them: targets by number, then generic targets, sub-families and families.
+    pub fn compare(&self, left: &str, right: &str) -> Ordering {
+        self.level(left).cmp(&self.level(right)).then_with(|| targets::compare(left, right))
+    }
+}
+
+/// The name of the distribution `prefix` for the package `key`: lower case, every run of other characters than letters,
+/// digits and `.` one `-`, so that each target has a name that an installer accepts.
+pub fn distribution(prefix: &str, key: &str) -> String {
+    format!("{prefix}-{}", words(key).join("-"))
+}
+
+/// The name of an extra that asks for the package `key` (PEP 685).
+pub fn extra(key: &str) -> String {
+    format!("device-{}", words(key).join("-"))
+}
+
+/// The package `key` as part of the name of a Python module.
+pub fn identifier(key: &str) -> String {
+    words(key).join("_").replace('.', "_")
+}
+
+fn words(key: &str) -> Vec<String> {
+    let key = key.to_lowercase();
+    key.split(|character: char| !character.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// `gfx90a` of `gfx90a:sramecc+:xnack-` and of `gfx90a-xnack+`; a name such as `gfx9-4-generic` is left alone.
+pub fn without_features(target: &str) -> &str {
+    let mut base = target.split(':').next().unwrap_or(target);
+    while let Some(shorter) =
+        ["-xnack+", "-xnack-", "-sramecc+", "-sramecc-"].iter().find_map(|feature| base.strip_suffix(feature))
+    {
+        base = shorter;
+    }
+    base
+}
+
+/// `gfx11` of `gfx1104`: all but the last two digits, which are minor version and stepping.
+fn generation(target: &str) -> Option<String> {
+    let plain = target.split('-').next()?;
+    let split = plain.len().checked_sub(2).filter(|split| plain.is_char_boundary(*split))?;
+    let major = plain[..split].strip_prefix("gfx")?;
+    major.bytes().all(|byte| byte.is_ascii_digit()).then(|| plain[..split].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_find_their_package() {
+        let families = Families::embedded();
+        for (target, key) in [
+            ("gfx942", "gfx942"),
+            ("gfx942:sramecc+:xnack-", "gfx942"),
+            ("gfx90a-xnack+", "gfx90a"),
+            ("gfx1250-strict", "gfx1250"),
+            ("gfx1250-strict:xnack+", "gfx1250"),
+            ("gfx11_0", "gfx110x"),
+            ("gfx12_0", "gfx12_0"),
+            ("gfx9-4-generic", "gfx9-4-generic"),
+            ("gfx9-4-generic:xnack-", "gfx9-4-generic"),
+            ("gfx803", "gfx803"),
+            ("amdgcnspirv", "amdgcnspirv"),
+        ] {
+            assert_eq!(families.key(target), key, "{target}");
+        }
+    }
+
+    #[test]
+    fn a_target_needs_what_is_made_for_several() {
+        let families = Families::embedded();
+        for (key, chain) in [
+            ("gfx1151", &["gfx1151", "gfx11-generic", "gfx115x", "gfx11"][..]),
+            ("gfx1201", &["gfx1201", "gfx12-generic", "gfx12_0", "gfx12"]),
+            ("gfx942", &["gfx942", "gfx9-4-generic", "gfx9_4", "gfx9"]),
+            // CDNA has no generic target of its own before gfx94x.
+            ("gfx90a", &["gfx90a", "gfx9_0", "gfx9"]),
+            ("gfx1250", &["gfx1250", "gfx12_5", "gfx12"]),
+            // In no table: the generation is in the number, and there is no package for generation 8.
+            ("gfx940", &["gfx940", "gfx9"]),
+            ("gfx1170", &["gfx1170", "gfx11"]),
+            ("gfx803", &["gfx803"]),
+            ("amdgcnspirv", &["amdgcnspirv"]),
+            ("gfx12_0", &["gfx12_0"]),
+            ("gfx9-generic", &["gfx9-generic"]),
+        ] {
+            assert_eq!(families.chain(key), chain, "{key}");
+        }
+    }
+
+    #[test]
+    fn levels_and_order() {
+        let families = Families::embedded();
+        let mut keys = ["gfx12", "gfx1100", "gfx9-4-generic", "gfx12_0", "gfx942", "gfx11", "gfx90a", "gfx803"];
+        keys.sort_by(|left, right| families.compare(left, right));
+        assert_eq!(keys, ["gfx803", "gfx90a", "gfx942", "gfx1100", "gfx9-4-generic", "gfx12_0", "gfx11", "gfx12"]);
+        assert_eq!(families.level("gfx7-future-generic"), Level::Generic);
+        assert_eq!(families.runs("gfx9-4-generic"), ["gfx942", "gfx950"]);
+        assert!(families.runs("gfx942").is_empty());
+    }
+
+    #[test]
+    fn names_are_valid_for_any_target() {
+        assert_eq!(distribution("amd-torch-device", "gfx942"), "amd-torch-device-gfx942");
+        assert_eq!(distribution("amd-torch-device", "gfx12_0"), "amd-torch-device-gfx12-0");
+        assert_eq!(distribution("x", "gfx9-4-generic"), "x-gfx9-4-generic");
+        assert_eq!(distribution("x", "GFX90a+:_odd"), "x-gfx90a-odd");
+        assert_eq!(extra("gfx942"), "device-gfx942");
+        assert_eq!(identifier("gfx9-4-generic"), "gfx9_4_generic");
+        assert_eq!(identifier("gfx12_0"), "gfx12_0");
+    }
+
+    #[test]
+    fn every_known_target_is_in_one_sub_family() {
+        let families = Families::embedded();
+        for target in artifact::TargetTable::embedded().targets() {
+            let chain = families.chain(&target.name);
+            assert_eq!(
+                chain.iter().filter(|key| families.level(key) == Level::SubFamily).count(),
+                1,
+                "{}",
+                target.name
+            );
+            assert_eq!(chain.iter().filter(|key| families.level(key) == Level::Family).count(), 1, "{}", target.name);
+        }
+        for family in families.families.values() {
+            assert!(family.parent.as_ref().is_none_or(|parent| families.level(parent) == Level::Family));
+        }
+        for owner in families.owners.values() {
+            assert_eq!(families.level(owner), Level::Target);
+        }
+    }
+
+    #[test]
+    fn a_broken_table_is_an_error() {
+        assert!(Families::parse("family = 3").is_err());
+        assert!(Families::parse("[[family]]\nname = \"a\"\ncolour = \"red\"\n").is_err());
+    }
+}

@@ -1,0 +1,356 @@
+//! Input: a [`Plan`]. Output: its wheels in the output folder, all of them or none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use report::{Reporter, Unit as Counted};
+use serde::Serialize;
+use tempfile::TempDir;
+use wheel::read::Wheel;
+use wheel::{Content, FileContent, Member, Rewrite, WriteOptions, Written};
+
+use super::metadata::{self, Markers};
+use super::survey::code_error;
+use super::{Device, Error, Plan, Request, Verification, check, variant};
+use crate::verify::Report;
+use crate::{Done, HostContent};
+
+/// The module of a device wheel.
+const MODULE: &str = include_str!("../../../../python/device-code/_device.py");
+
+/// What a wheel of the output is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// The input without GPU code.
+    Host,
+    /// The host wheel as a wheel variant.
+    Variant,
+    /// GPU code.
+    Device,
+}
+
+/// A wheel that was written.
+#[derive(Debug, Clone, Serialize)]
+pub struct Output {
+    /// What it is.
+    pub kind: Kind,
+    /// The package of a device wheel.
+    pub key: Option<String>,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Number of members.
+    pub files: u64,
+    /// Bytes of all members unpacked.
+    pub raw: u64,
+    /// Bytes of the file.
+    pub compressed: u64,
+    /// SHA-256 of the file, hexadecimal.
+    pub sha256: String,
+}
+
+/// What became of GPU code that was compressed for all targets together.
+///
+/// Code for one target after the other resembles what was before, and a compressor that sees all of it makes use of
+/// that; archives, which are compressed one code object at a time, cannot (kpack specification 8, B20).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Growth {
+    /// Bytes of the compressed bundles in the input.
+    pub before: u64,
+    /// Bytes of all archives.
+    pub after: u64,
+    /// Bytes of the largest archives that one target needs.
+    pub largest: u64,
+}
+
+/// What [`execute`] did.
+#[derive(Debug, Serialize)]
+pub struct Outcome {
+    /// The host wheel, the variant, then the device wheels in the order of the plan.
+    pub wheels: Vec<Output>,
+    /// Set when compressed GPU code takes more space than before.
+    pub growth: Option<Growth>,
+    /// What the comparison with the input saw; `None` when it was skipped.
+    pub verification: Option<Report>,
+}
+
+/// Writes the wheels of a plan into the folder `output`, which is made where it is missing. They lie in a folder of their own
+/// below it until the last one is complete and verified; wheels of the same names are replaced.
+///
+/// # Errors
+/// What cannot be read or written, an interruption, a verification that fails. Then the output is as it was.
+pub fn execute(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Reporter) -> Result<Outcome, Error> {
+    let failed = |source| Error::Io { attempt: "make the folder", path: output.to_owned(), source };
+    fs_err::create_dir_all(output).map_err(failed)?;
+    let input = &plan.input;
+    if fs_err::canonicalize(output).ok()
+        == input.parent().and_then(|folder| fs_err::canonicalize(folder_or_here(folder)).ok())
+    {
+        return Err(Error::SameFolder { input: input.clone(), output: output.to_owned() });
+    }
+    let staging = tempfile::Builder::new().prefix(".rocwheel-split-").tempdir_in(output).map_err(failed)?;
+    let job = Job { plan, request, staging: &staging, reporter };
+    let (wheels, growth) = job.write()?;
+    let verification = match request.verification {
+        Verification::Skip => None,
+        Verification::Full => {
+            let report = check::check(plan, &job.folder("wheels"), &job.folder("variant"), reporter)?;
+            if !report.is_clean() {
+                return Err(Error::Verification { path: input.clone(), differences: report.differences });
+            }
+            Some(report)
+        }
+    };
+    let wheels = wheels
+        .into_iter()
+        .map(|mut wheel| {
+            let place = output.join(&wheel.name);
+            fs_err::rename(&wheel.written.path, &place).map_err(|source| Error::Io {
+                attempt: "move a finished wheel to",
+                path: place.clone(),
+                source,
+            })?;
+            wheel.written.path = place;
+            Ok(wheel.finished())
+        })
+        .collect::<Result<_, Error>>()?;
+    Ok(Outcome { wheels, growth, verification })
+}
+
+fn folder_or_here(folder: &Path) -> &Path {
+    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
+}
+
+/// A wheel in the staging folder.
+struct Staged {
+    kind: Kind,
+    key: Option<String>,
+    /// The file name it will have.
+    name: String,
+    written: Written,
+}
+
+impl Staged {
+    fn finished(self) -> Output {
+        let Written { path, files, raw, compressed, sha256 } = self.written;
+        Output { kind: self.kind, key: self.key, path, files, raw, compressed, sha256 }
+    }
+}
+
+struct Job<'a> {
+    plan: &'a Plan,
+    request: &'a Request,
+    staging: &'a TempDir,
+    reporter: &'a dyn Reporter,
+}
+
+impl Job<'_> {
+    fn folder(&self, name: &str) -> PathBuf {
+        self.staging.path().join(name)
+    }
+
+    fn make_folder(&self, name: &str) -> Result<PathBuf, Error> {
+        let path = self.folder(name);
+        fs_err::create_dir_all(&path).map_err(|source| Error::Io {
+            attempt: "make the folder",
+            path: path.clone(),
+            source,
+        })?;
+        Ok(path)
+    }
+
+    fn options(&self) -> WriteOptions {
+        WriteOptions { level: self.request.level, epoch: self.request.epoch }
+    }
+
+    fn write(&self) -> Result<(Vec<Staged>, Option<Growth>), Error> {
+        let parts = &self.plan.parts;
+        let mut done: Vec<Done> = Vec::new();
+        for (index, (zone, code)) in parts.zones.iter().zip(&self.plan.code).enumerate() {
+            let folder = self.folder(&format!("archives{index}"));
+            let place = |archive: &crate::PlannedArchive| folder.join(&archive.name);
+            let made = crate::execute(code, &zone.units, self.request.packing, &place, self.reporter);
+            done.push(made.map_err(|source| code_error(&parts.wheel, source))?);
+        }
+        let growth = growth(self.plan, &done);
+        let wheels = self.make_folder("wheels")?;
+        let mut staged = vec![self.host(&done, &wheels)?];
+        if let Some(label) = &parts.label {
+            staged.push(self.variant(label, &staged[0].written.path)?);
+        }
+        self.reporter.begin("Writing device wheels", Some(self.plan.devices.len() as u64), Counted::Items);
+        let devices: Result<Vec<Staged>, Error> =
+            self.plan.devices.iter().map(|device| self.device(device, &done, &wheels)).collect();
+        self.reporter.end();
+        staged.extend(devices?);
+        Ok((staged, growth))
+    }
+
+    /// The input with patched libraries, without databases for some targets, and with more in its METADATA.
+    fn host(&self, done: &[Done], folder: &Path) -> Result<Staged, Error> {
+        let parts = &self.plan.parts;
+        let mut replace: BTreeMap<String, Box<dyn Content>> = BTreeMap::new();
+        for (zone, done) in parts.zones.iter().zip(done) {
+            for host in &done.hosts {
+                let unit = zone.units.iter().find(|unit| unit.key == host.key);
+                let original = &unit.expect("the engine names files as they were given").content;
+                replace.insert(host.key.clone(), Box::new(HostContent::new(original.clone(), host.patch.clone())));
+            }
+        }
+        let drop = parts.databases.iter().map(|(_, file)| file.member.clone()).collect();
+        let lines = self.plan.host_lines(Markers::Extras);
+        let metadata = Some(metadata::host_text(&parts.headers, &lines)?);
+        let rewrite = Rewrite { drop, replace, metadata, ..Rewrite::default() };
+        let written = wheel::rewrite(&parts.wheel, &rewrite, folder, &self.options(), self.reporter)?;
+        Ok(Staged { kind: Kind::Host, key: None, name: self.plan.host.clone(), written })
+    }
+
+    /// The host wheel, whose members are packed already, with other requirements.
+    fn variant(&self, label: &str, host: &Path) -> Result<Staged, Error> {
+        let parts = &self.plan.parts;
+        let host = Wheel::open(host)?;
+        let lines = self.plan.host_lines(Markers::Variant);
+        let targets = self.plan.extras.iter().filter_map(|extra| extra.target.as_deref());
+        let document = variant::document(label, targets);
+        let rewrite = Rewrite {
+            add: vec![Member::new(format!("{}/variant.json", parts.folders.info), document.into_bytes())],
+            metadata: Some(metadata::host_text(&parts.headers, &lines)?),
+            ..Rewrite::default()
+        };
+        let written = wheel::rewrite(&host, &rewrite, &self.make_folder("variant")?, &self.options(), self.reporter)?;
+        Ok(Staged { kind: Kind::Variant, key: None, name: variant::file_name(&self.plan.host, label), written })
+    }
+
+    /// The input without everything but the licences and the databases for this package, with archives and a module: so
+    /// database files are copied as they are packed.
+    fn device(&self, device: &Device, done: &[Done], folder: &Path) -> Result<Staged, Error> {
+        if self.reporter.interrupted() {
+            return Err(code_error(&self.plan.parts.wheel, crate::Error::Interrupted));
+        }
+        let parts = &self.plan.parts;
+        let info = format!("{}.dist-info", device.name.stem());
+        let of_device = |(key, _): &&(Option<String>, _)| key.as_ref() == Some(&device.key);
+        let mut stay: BTreeSet<String> =
+            parts.databases.iter().filter(of_device).map(|(_, file)| file.member.clone()).collect();
+        let license_folder = format!("{}/licenses/", parts.folders.info);
+        let mut licenses = Vec::new();
+        for member in parts.wheel.members() {
+            let Some(name) = member.name.strip_prefix(&license_folder) else { continue };
+            if member.kind == wheel::read::Kind::File {
+                licenses.push(name.to_owned());
+                stay.insert(member.name.clone());
+            }
+        }
+        licenses.sort();
+        stay.extend(["METADATA", "WHEEL", "RECORD"].map(|file| format!("{}/{file}", parts.folders.info)));
+        let members = parts.wheel.members().iter().map(|member| member.name.clone());
+        let drop: BTreeSet<String> = members.filter(|name| !stay.contains(name)).collect();
+
+        let mut add = vec![Member::new(device.module.clone(), module(self.plan, device).into_bytes())];
+        for file in &device.files {
+            let Some((plan, archive)) = file.archive else { continue };
+            let written = &done[plan].archives[archive];
+            let content = FileContent { path: written.path.clone(), size: written.size };
+            add.push(Member::new(file.path.clone(), content));
+        }
+        let installed = device.files.iter().map(|file| file.path.as_str()).chain([device.module.as_str()]);
+        let top_level = wheel::top_level(installed);
+        if !top_level.is_empty() {
+            add.push(Member::new(format!("{info}/top_level.txt"), top_level.into_bytes()));
+        }
+        let text = metadata::Device {
+            distribution: &device.distribution,
+            version: &self.plan.version,
+            summary: summary(self.plan, device),
+            description: description(self.plan, device),
+            requires: &device.requires,
+            licenses: &licenses,
+        };
+        let rewrite = Rewrite {
+            drop,
+            add,
+            metadata: Some(metadata::device_text(&parts.headers, &text)?),
+            wheel: Some(metadata::wheel_text(&device.name)),
+            name: Some(device.name.clone()),
+            ..Rewrite::default()
+        };
+        let quiet = WithoutWarnings(self.reporter);
+        let written = wheel::rewrite(&parts.wheel, &rewrite, folder, &self.options(), &quiet)?;
+        self.reporter.advance(1);
+        Ok(Staged { kind: Kind::Device, key: Some(device.key.clone()), name: device.file_name.clone(), written })
+    }
+}
+
+/// One line about a device wheel.
+fn summary(plan: &Plan, device: &Device) -> String {
+    let table = artifact::TargetTable::embedded();
+    let product = table.product(&device.key).map(|product| format!(", {product}")).unwrap_or_default();
+    format!("AMD device kernels ({}{product}) for {}", device.key, plan.distribution)
+}
+
+/// What the page of a device wheel says.
+fn description(plan: &Plan, device: &Device) -> String {
+    let host = &plan.distribution;
+    let asks = |extra: &&super::Extra| extra.distributions.contains(&device.distribution);
+    let extra = plan.extras.iter().find(asks).map_or("device-all", |extra| extra.name.as_str());
+    format!(
+        "The part of {host} {} that runs on AMD GPUs of the kind {}. It is of no use alone; `pip install \"{host}[{extra}]\"` \
+         installs both.",
+        plan.version, device.key
+    )
+}
+
+/// The Python module of a device wheel.
+fn module(plan: &Plan, device: &Device) -> String {
+    let base = format!("{}/", plan.root);
+    let archives = device.files.iter().filter(|file| file.archive.is_some());
+    let archives: Vec<&str> = archives.filter_map(|file| file.path.strip_prefix(&base)).collect();
+    let targets: Vec<&str> = device.targets.iter().map(String::as_str).collect();
+    MODULE
+        .replace("@HOST@", &plan.distribution)
+        .replace("@DISTRIBUTION@", &text(&device.distribution))
+        .replace("@VERSION@", &text(&plan.version))
+        .replace("@TARGETS@", &tuple(&targets))
+        .replace("@ARCHIVES@", &tuple(&archives))
+}
+
+fn text(value: &str) -> String {
+    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn tuple(values: &[&str]) -> String {
+    match values {
+        [] => "()".to_owned(),
+        [one] => format!("({},)", text(one)),
+        several => format!("({})", several.iter().map(|value| text(value)).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Sums up code that was compressed in the input.
+fn growth(plan: &Plan, done: &[Done]) -> Option<Growth> {
+    let compressed = plan.code.iter().flat_map(|code| &code.binaries).any(|binary| {
+        let mut bundles = binary.bundles.iter().filter(|bundle| bundle.code_objects > 0);
+        bundles.any(|bundle| bundle.compressed)
+    });
+    let after = done.iter().flat_map(|done| &done.archives).map(|archive| archive.size).sum();
+    let before = plan.parts.sections;
+    let of_device = |device: &Device| -> u64 {
+        let archives = device.files.iter().filter_map(|file| file.archive);
+        archives.map(|(plan, archive)| done[plan].archives[archive].size).sum()
+    };
+    let largest = plan.devices.iter().map(of_device).max().unwrap_or_default();
+    (compressed && after > before).then_some(Growth { before, after, largest })
+}
+
+/// Every device wheel is made of the same input, whose oddities were reported with the host wheel.
+struct WithoutWarnings<'a>(&'a dyn Reporter);
+
+impl Reporter for WithoutWarnings<'_> {
+    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Counted) {}
+    fn advance(&self, _amount: u64) {}
+    fn end(&self) {}
+    fn warn(&self, _message: &str) {}
+    fn interrupted(&self) -> bool {
+        self.0.interrupted()
+    }
+}

@@ -1,0 +1,449 @@
+//! Input: a wheel and a request. Output: the [`Plan`] of its split: which wheels there will be, what they are called, what
+//! they require and what goes into each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::str::FromStr as _;
+use std::sync::Arc;
+
+use artifact::{TargetTable, targets};
+use kpack::Databases;
+use report::Reporter;
+use serde::Serialize;
+use wheel::read::Wheel;
+use wheel::{Headers, WheelName};
+
+use super::metadata::{self, Extra, Markers};
+use super::place::{self, Folders, Scheme};
+use super::survey::{self, Binary, DatabaseFile, Survey, code_error};
+use super::{Error, Request, variant};
+use crate::names::{self, Families, Level};
+use crate::{Options, Reason, Selection, Unit};
+
+/// The name of folders of archives.
+const ARCHIVES: &str = ".kpack";
+
+/// What [`super::execute`] will do with one wheel.
+#[derive(Serialize)]
+pub struct Plan {
+    /// The wheel.
+    pub input: PathBuf,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its distribution, as METADATA says.
+    pub distribution: String,
+    /// Its version in canonical form.
+    pub version: String,
+    /// The tags of all wheels of the set.
+    pub tags: Vec<String>,
+    /// The file name of the host wheel.
+    pub host: String,
+    /// The file name of the wheel variant, where one was asked for.
+    pub variant: Option<String>,
+    /// The folder in site-packages that the folder of archives is in.
+    pub root: String,
+    /// Requirements that the host wheel gets.
+    pub requires: Vec<String>,
+    /// Extras that the host wheel gets.
+    pub extras: Vec<Extra>,
+    /// Device wheels: targets by number, then generic targets, sub-families and families.
+    pub devices: Vec<Device>,
+    /// How the GPU code in libraries is taken apart: for files in site-packages, and for files below the prefix.
+    pub code: Vec<crate::Plan>,
+    /// Targets that are not kept, with what goes with them.
+    pub dropped: Vec<Dropped>,
+    /// Files with GPU code that stay as they are.
+    pub kept: Vec<Kept>,
+    #[serde(skip)]
+    pub(super) parts: Parts,
+}
+
+/// What executing needs and nobody prints.
+pub(super) struct Parts {
+    pub(super) wheel: Arc<Wheel>,
+    pub(super) folders: Folders,
+    pub(super) headers: Headers,
+    pub(super) zones: Vec<Zone>,
+    /// Members of kernel databases that leave the host wheel, by the key of their package; `None`: nobody gets them.
+    pub(super) databases: Vec<(Option<String>, DatabaseFile)>,
+    pub(super) label: Option<String>,
+    pub(super) selection: Selection,
+    /// Bytes of all fat binary sections.
+    pub(super) sections: u64,
+}
+
+/// Files that have one folder of archives.
+pub(super) struct Zone {
+    pub(super) scheme: Scheme,
+    /// The folder of archives, relative to site-packages or the prefix.
+    pub(super) archives: String,
+    pub(super) units: Vec<Unit>,
+}
+
+/// A device wheel.
+#[derive(Debug, Clone, Serialize)]
+pub struct Device {
+    /// The package: a target, a generic target, or a family.
+    pub key: String,
+    /// How many targets it is for.
+    pub level: Level,
+    /// Its distribution.
+    pub distribution: String,
+    /// Its file name.
+    pub file_name: String,
+    /// The targets that it has code in archives for, with features.
+    pub targets: Vec<String>,
+    /// What it requires.
+    pub requires: Vec<String>,
+    /// The module that stands for it.
+    pub module: String,
+    /// Archives, and files of kernel databases, by their names in the wheel.
+    pub files: Vec<DeviceFile>,
+    #[serde(skip)]
+    pub(super) name: WheelName,
+}
+
+/// A file of a device wheel.
+#[derive(Debug, Clone, Serialize)]
+pub struct DeviceFile {
+    /// Its name in the wheel.
+    pub path: String,
+    /// Bytes: of a database file as it is, of an archive before compression.
+    pub bytes: u64,
+    /// The kernel database; `None` for an archive.
+    pub database: Option<String>,
+    /// Code objects in an archive.
+    pub code_objects: u64,
+    /// Plan and archive in [`Plan::code`].
+    #[serde(skip)]
+    pub(super) archive: Option<(usize, usize)>,
+}
+
+/// A target that is not kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Dropped {
+    /// As bundles or databases name it.
+    pub target: String,
+    /// Files of kernel databases that go.
+    pub database_files: u64,
+}
+
+/// A file with GPU code that is not changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// Its name in the wheel.
+    pub member: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Plans the split of the wheel at `path`; nothing is written but temporary files without names.
+///
+/// # Errors
+/// A wheel that cannot be read or has nothing to split, a request that does not fit it.
+pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<Plan, Error> {
+    check_request(request)?;
+    let wheel = Arc::new(Wheel::open(path)?);
+    let headers = Headers::parse(&wheel.metadata()?);
+    let (distribution, version) = identity(&wheel, &headers)?;
+    let folders = Folders::new(wheel.info());
+    let wanted =
+        |database: &str| request.databases.as_ref().is_none_or(|only| only.iter().any(|name| name == database));
+    let survey = survey::survey(&wheel, &folders, &wanted, &request.scratch, reporter)?;
+    let selection = selection(&survey, request.targets.as_deref())?;
+
+    let prefix = request.prefix.clone().unwrap_or_else(|| format!("{}-device", wheel::canonical_name(&distribution)));
+    let group = wheel::file_name_part(&distribution);
+    let sections = survey.binaries.iter().map(|binary| binary.section).sum();
+    let names = Naming { prefix: &prefix, group: &group, version: &version, distribution: &distribution };
+    let root = root(&wheel, &folders, &survey, &names, request.overlay_root.as_deref())?;
+    let (zones, mut kept) = zones(&survey.binaries, &root, &group);
+    let mut code = Vec::new();
+    for zone in &zones {
+        let options = Options { group: group.clone(), selection: selection.clone(), names: request.names };
+        let plan = crate::plan::plan_any(&zone.units, &options, reporter);
+        let plan = plan.map_err(|source| code_error(&wheel, source))?;
+        kept.extend(plan.left_alone.iter().map(|left| (left.key.clone(), left.reason)).map(Kept::from));
+        code.push(plan);
+    }
+    let (databases, dropped) = databases(survey.databases, &selection, &code);
+    let devices = devices(&names, &wheel, (&zones, &code, &databases), &root, request)?;
+    if devices.is_empty() {
+        if !dropped.is_empty() {
+            let found: Vec<String> = dropped.into_iter().map(|dropped| dropped.target).collect();
+            return Err(code_error(&wheel, crate::plan::nothing_selected(&selection, &found)));
+        }
+        let left = code.iter().flat_map(|plan| &plan.left_alone).map(|left| (left.key.clone(), left.reason)).collect();
+        return Err(Error::NoGpuCode { path: path.to_owned(), reasons: left });
+    }
+    let keys: BTreeSet<String> = devices.iter().map(|device| device.key.clone()).collect();
+    let extras = metadata::extras(&prefix, &keys, &|target| selection.takes(target));
+    check_extras(&wheel, &headers, &extras)?;
+    check_names(path, &devices)?;
+    let host = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let size = fs_err::metadata(path).map_err(|source| Error::Io { attempt: "read", path: path.to_owned(), source })?;
+    kept.sort_by(|left, right| left.member.cmp(&right.member));
+    Ok(Plan {
+        input: path.to_owned(),
+        size: size.len(),
+        tags: wheel.name.tags().iter().map(ToString::to_string).collect(),
+        variant: request.variant.as_ref().map(|label| variant::file_name(&host, label)),
+        host,
+        root,
+        requires: request.host_requires.clone(),
+        extras,
+        devices,
+        code,
+        dropped,
+        kept,
+        distribution,
+        version,
+        parts: Parts { wheel, folders, headers, zones, databases, label: request.variant.clone(), selection, sections },
+    })
+}
+
+impl From<(String, Reason)> for Kept {
+    fn from((member, reason): (String, Reason)) -> Kept {
+        Kept { member, reason: reason.to_string() }
+    }
+}
+
+impl Plan {
+    /// The headers that METADATA of the host wheel gets.
+    pub(super) fn host_lines(&self, markers: Markers) -> Vec<(&'static str, String)> {
+        metadata::host_lines(&self.extras, &self.version, &self.requires, markers)
+    }
+
+    /// The file names of all wheels that will be written.
+    pub fn file_names(&self) -> impl Iterator<Item = &str> {
+        let devices = self.devices.iter().map(|device| device.file_name.as_str());
+        [self.host.as_str()].into_iter().chain(self.variant.as_deref()).chain(devices)
+    }
+}
+
+/// What is wrong with a request whatever the wheel.
+fn check_request(request: &Request) -> Result<(), Error> {
+    if let Some(prefix) = &request.prefix {
+        wheel::check_name(prefix)?;
+    }
+    request.requires.iter().chain(&request.host_requires).try_for_each(|text| metadata::check_requirement(text))?;
+    if let Some(label) = &request.variant {
+        variant::check_label(label)?;
+    }
+    let known = Databases::embedded().names();
+    match request.databases.iter().flatten().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => {
+            let known = known.into_iter().map(str::to_owned).collect();
+            Err(Error::Database { name: name.clone(), known })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Name and canonical version.
+fn identity(wheel: &Wheel, headers: &Headers) -> Result<(String, String), Error> {
+    let malformed = |reason: String| wheel::Error::Malformed { path: wheel.path().to_owned(), reason };
+    let value = |field: &str| {
+        let value = headers.get(field).filter(|value| !value.is_empty());
+        value.ok_or_else(|| malformed(format!("its METADATA has no {field}")))
+    };
+    let (name, version) = (value("Name")?, value("Version")?);
+    wheel::check_name(&name)?;
+    let parsed = pep440_rs::Version::from_str(&version);
+    let canonical =
+        parsed.map_err(|_| malformed(format!("its METADATA has the version `{version}`, which is none")))?;
+    Ok((name, canonical.to_string()))
+}
+
+/// The targets to keep, with generic targets and families that serve them.
+fn selection(survey: &Survey, list: Option<&str>) -> Result<Selection, Error> {
+    let Some(list) = list else { return Ok(Selection::ALL) };
+    let families = Families::embedded();
+    let in_code = survey.binaries.iter().flat_map(|binary| &binary.targets);
+    let mut found: Vec<String> = in_code.chain(survey.databases.iter().map(|file| &file.target)).cloned().collect();
+    targets::sort(&mut found);
+    let mut also = found.clone();
+    also.extend(found.iter().map(|target| targets::base_target(target).to_owned()));
+    let mut wanted = TargetTable::embedded().expand_with(list, &also)?;
+    let chains: BTreeSet<String> = wanted.iter().flat_map(|target| families.chain(&families.key(target))).collect();
+    // What shares a package with a wanted target comes with it, and so do packages for several targets.
+    let related = found.iter().filter(|target| {
+        let key = families.key(target);
+        chains.contains(&key) && (families.level(&key) != Level::Target || names::without_features(target) != key)
+    });
+    wanted.extend(related.map(|target| names::without_features(target).to_owned()));
+    Ok(Selection::only(wanted))
+}
+
+/// How the wheels of a set are called.
+struct Naming<'a> {
+    prefix: &'a str,
+    group: &'a str,
+    version: &'a str,
+    distribution: &'a str,
+}
+
+/// The folder that the archives of site-packages go to.
+fn root(
+    wheel: &Wheel,
+    folders: &Folders,
+    survey: &Survey,
+    names: &Naming<'_>,
+    given: Option<&str>,
+) -> Result<String, Error> {
+    let in_site = |member: &str| {
+        let place = folders.place(member);
+        (place.scheme == Scheme::Site && !folders.is_info(member)).then_some(place.path)
+    };
+    let files: Vec<(String, u64)> =
+        wheel.members().iter().filter_map(|member| Some((in_site(&member.name)?, member.size))).collect();
+    if let Some(given) = given {
+        let root = given.trim_end_matches('/');
+        let fail = |reason| Error::OverlayRoot { path: wheel.path().to_owned(), root: given.to_owned(), reason };
+        if wheel::check_member_name(root).is_err() {
+            return Err(fail("it is not a relative path inside of site-packages"));
+        }
+        let inside = |path: &str| path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
+        if !files.iter().any(|(path, _)| inside(path)) {
+            return Err(fail("the wheel has no such folder"));
+        }
+        return Ok(root.to_owned());
+    }
+    let of_site = |binary: &&Binary| binary.place.scheme == Scheme::Site;
+    let code = survey.binaries.iter().filter(of_site).map(|binary| (binary.place.path.as_str(), binary.section));
+    let files = files.iter().map(|(path, size)| (path.as_str(), *size));
+    Ok(place::home(code, files, &format!("{}_device", names.group)))
+}
+
+/// Files with GPU code by what their archives are found from, and those that have to stay as they are.
+fn zones(binaries: &[Binary], root: &str, group: &str) -> (Vec<Zone>, Vec<Kept>) {
+    let folders = [(Scheme::Site, format!("{root}/{ARCHIVES}")), (Scheme::Data, format!("share/{group}/{ARCHIVES}"))];
+    let zones = folders.into_iter().map(|(scheme, archives)| {
+        let of_zone = binaries.iter().filter(|binary| binary.place.scheme == scheme);
+        let units = of_zone.map(|binary| {
+            let content: Arc<dyn wheel::Content> = Arc::clone(&binary.content);
+            Unit::new(binary.member.clone(), content, &binary.place.path, &archives)
+        });
+        Zone { scheme, units: units.collect(), archives: archives.clone() }
+    });
+    let kept = binaries.iter().filter(|binary| binary.place.scheme == Scheme::Elsewhere).map(|binary| Kept {
+        member: binary.member.clone(),
+        reason: "installers put it where no fixed path leads to archives".to_owned(),
+    });
+    (zones.filter(|zone| !zone.units.is_empty()).collect(), kept.collect())
+}
+
+/// Database files by the package that gets them, and what is dropped of databases and of code.
+fn databases(
+    files: Vec<DatabaseFile>,
+    selection: &Selection,
+    code: &[crate::Plan],
+) -> (Vec<(Option<String>, DatabaseFile)>, Vec<Dropped>) {
+    let mut dropped: BTreeMap<String, u64> = BTreeMap::new();
+    let in_code = code.iter().flat_map(|plan| &plan.targets).filter(|target| !selection.takes(target));
+    dropped.extend(in_code.map(|target| (target.clone(), 0)));
+    let mut planned = Vec::with_capacity(files.len());
+    for file in files {
+        let wanted = selection.takes(&file.target);
+        if !wanted {
+            *dropped.entry(file.target.clone()).or_default() += 1;
+        }
+        planned.push((wanted.then(|| Families::embedded().key(&file.target)), file));
+    }
+    let mut dropped: Vec<Dropped> =
+        dropped.into_iter().map(|(target, database_files)| Dropped { target, database_files }).collect();
+    dropped.sort_by(|left, right| targets::compare(&left.target, &right.target));
+    (planned, dropped)
+}
+
+type Sources<'a> = (&'a [Zone], &'a [crate::Plan], &'a [(Option<String>, DatabaseFile)]);
+
+fn devices(
+    names: &Naming<'_>,
+    wheel: &Wheel,
+    (zones, code, databases): Sources<'_>,
+    root: &str,
+    request: &Request,
+) -> Result<Vec<Device>, Error> {
+    let families = Families::embedded();
+    let mut keys: BTreeSet<String> = databases.iter().filter_map(|(key, _)| key.clone()).collect();
+    keys.extend(code.iter().flat_map(|plan| &plan.archives).map(|archive| families.key(archive.base_target())));
+    let mut devices = Vec::with_capacity(keys.len());
+    for key in &keys {
+        let distribution = names::distribution(names.prefix, key);
+        wheel::check_name(&distribution)?;
+        let name = WheelName {
+            distribution: wheel::file_name_part(&distribution),
+            version: names.version.to_owned(),
+            ..wheel.name.clone()
+        };
+        let folders = Folders::new(&format!("{}.dist-info", name.stem()));
+        let mut files = Vec::new();
+        let mut held = Vec::new();
+        for (plan_index, (zone, plan)) in zones.iter().zip(code).enumerate() {
+            for (index, archive) in plan.archives.iter().enumerate() {
+                if families.key(archive.base_target()) != *key {
+                    continue;
+                }
+                held.extend(archive.targets.iter().cloned());
+                files.push(DeviceFile {
+                    path: folders.member(zone.scheme, &format!("{}/{}", zone.archives, archive.name)),
+                    bytes: archive.bytes,
+                    database: None,
+                    code_objects: archive.code_objects,
+                    archive: Some((plan_index, index)),
+                });
+            }
+        }
+        for (_, file) in databases.iter().filter(|(owner, _)| owner.as_ref() == Some(key)) {
+            let path = match file.place.scheme {
+                Scheme::Data => folders.member(Scheme::Data, &file.place.path),
+                Scheme::Site | Scheme::Elsewhere => file.member.clone(),
+            };
+            let database = Some(file.database.clone());
+            files.push(DeviceFile { path, bytes: file.size, database, code_objects: 0, archive: None });
+        }
+        targets::sort(&mut held);
+        let mut requires = vec![format!("{} == {}", names.distribution, names.version)];
+        requires.extend(metadata::from_templates(&request.requires, key));
+        let wider = families.chain(key).into_iter().skip(1).filter(|wider| keys.contains(wider));
+        requires
+            .extend(wider.map(|wider| format!("{} == {}", names::distribution(names.prefix, &wider), names.version)));
+        devices.push(Device {
+            level: families.level(key),
+            module: format!("{root}/_{}_device_{}.py", names.group, names::identifier(key)),
+            file_name: name.to_string(),
+            key: key.clone(),
+            targets: held,
+            distribution,
+            requires,
+            files,
+            name,
+        });
+    }
+    devices.sort_by(|left, right| families.compare(&left.key, &right.key));
+    Ok(devices)
+}
+
+fn check_extras(wheel: &Wheel, headers: &Headers, extras: &[Extra]) -> Result<(), Error> {
+    let there = headers.all("Provides-Extra");
+    let there: BTreeSet<String> = there.iter().map(|extra| wheel::canonical_name(extra)).collect();
+    match extras.iter().find(|extra| there.contains(&extra.name)) {
+        Some(extra) => Err(Error::ExtraExists { path: wheel.path().to_owned(), extra: extra.name.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// Two targets may come to one name, and a prefix may make a device wheel the host's namesake.
+fn check_names(path: &Path, devices: &[Device]) -> Result<(), Error> {
+    let mut seen: BTreeMap<String, String> = BTreeMap::new();
+    let host = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    seen.insert(host, "the host wheel".to_owned());
+    for device in devices {
+        let what = format!("code for {}", device.key);
+        if let Some(first) = seen.insert(device.file_name.clone(), what.clone()) {
+            return Err(Error::SameName { first, second: what, name: device.file_name.clone() });
+        }
+    }
+    Ok(())
+}

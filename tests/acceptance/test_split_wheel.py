@@ -1,0 +1,431 @@
+"""`rocwheel split WHEEL`: the parts hold what the wheel held, install in any order with pip and uv, and leave nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import sys
+import zipfile
+from pathlib import Path
+
+import msgpack
+import pytest
+from packaging.requirements import Requirement
+from rocm_bootstrap.naming import device_dist_name
+from rocm_bootstrap.targets import lookup_bundle, packaging_chain
+from variantlib.api import VariantDescription, VariantProperty, get_variant_environment_dict
+from variantlib.variant_dist_info import VariantDistInfo
+
+import hip_wheels
+from command import Rocwheel, run
+from environment import TOOLS, Environment
+from hip_wheels import DATA, DATABASES, FILE_NAME, INFO, NAME, REPOSITORY, VERSION, Compiled, Read, device, wheels
+from trees import files
+
+# Where scripts/fetch-wheels keeps what it downloaded for `make test-real` too.
+CACHE = Path(
+    os.environ.get("ROCWHEEL_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocwheel"
+)
+KEYS = ("gfx90a", "gfx942", "gfx1100", "gfx1201", "gfx12-0", "gfx11")
+# The targets of the two target sets by their base: the more common one has the plain name.
+SETS = (("gfx90a", "gfx942", "gfx1100", "gfx1201"), ("gfx942", "gfx1100"))
+# Versions and numbers of targets of the wheels that scripts/fetch-wheels knows.
+REAL = {
+    "gafime_rocm": ("0.4.7", 13),
+    "torch_sparse_rocm": ("0.6.18", 11),
+    "jax_rocm7_plugin": ("0.12.0", 27),
+    "torch_scatter_rocm": ("2.1.2", 11),
+    "cyllama_rocm": ("0.7.0", 3),
+    "onnxruntime_rocm": ("1.22.2.post3", 8),
+    "cupy_rocm_7_0": ("14.2.0", 9),
+    "jax_rocm7_pjrt": ("0.12.0", 27),
+}
+SMALL = ("gafime_rocm", "torch_sparse_rocm", "jax_rocm7_plugin")
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    return Compiled.make(tmp_path_factory.mktemp("hip"))
+
+
+@pytest.fixture(scope="module")
+def wheel(compiled: Compiled, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return hip_wheels.write_wheel(tmp_path_factory.mktemp("wheel"), hip_wheels.members(compiled))
+
+
+@pytest.fixture(scope="module")
+def parts(rocwheel: Rocwheel, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("parts")
+    rocwheel.run(
+        "split", wheel, "--output", folder, "--variant", "amd", "--requires", "rocm-device-@GFXARCH@>=7; extra == 'x'"
+    )
+    return folder
+
+
+def host(folder: Path) -> Read:
+    return Read(folder / FILE_NAME)
+
+
+def markers(library: bytes) -> list[dict]:
+    """What stands where the GPU code was (kpack specification 3), by a foreign MessagePack reader."""
+    found = []
+    place = library.find(b"kpack_search_paths")
+    while place >= 0:
+        # A map of two pairs begins with 0x82; which of the two comes first is the writer's choice.
+        for start in (start for start in range(place, max(place - 300, 0), -1) if library[start] == 0x82):
+            try:
+                value = msgpack.Unpacker(io.BytesIO(library[start : start + 4096])).unpack()
+            except (msgpack.UnpackException, ValueError):
+                continue
+            if isinstance(value, dict) and set(value) == {"kpack_search_paths", "kernel_name"}:
+                found.append(value)
+                break
+        place = library.find(b"kpack_search_paths", place + 1)
+    return found
+
+
+def test_the_host_wheel_is_the_input_without_code(wheel: Path, parts: Path) -> None:
+    before, after = Read(wheel), host(parts)
+    after.check_record()
+    moved = set(DATABASES)
+    assert after.payload() == before.payload() - moved
+    changed = {name for name in after.payload() if after.bytes(name) != before.bytes(name)}
+    assert changed == {name for name in before.payload() if ".so" in name}
+    assert after.text("WHEEL") == before.text("WHEEL")
+    for name in after.payload() - changed:
+        assert after.packed(name) == before.packed(name), name
+    for name in changed:
+        assert b"__CLANG_OFFLOAD_BUNDLE__" not in after.bytes(name) and b"CCOB" not in after.bytes(name)
+        assert after.archive.getinfo(name).external_attr == before.archive.getinfo(name).external_attr
+    assert f"{INFO}/RECORD.jws" not in after.archive.namelist()
+
+
+def test_metadata_gets_extras_at_the_end_of_its_headers(wheel: Path, parts: Path) -> None:
+    before, after = Read(wheel).text("METADATA"), host(parts).text("METADATA")
+    head, _, body = before.partition("\r\n\r\n")
+    assert after.endswith(f"\r\n\r\n{body}") and after.startswith(
+        head.replace("2.0", "2.1", 1).replace(":  2.1", ": 2.1")
+    )
+    extras = host(parts).headers("Provides-Extra")
+    assert extras == ["other", "device-gfx90a", "device-gfx942", "device-gfx1100", "device-gfx1201", "device-all"]
+    wanted = {extra: set() for extra in extras[1:]}
+    for requirement in map(Requirement, host(parts).headers("Requires-Dist")):
+        assert str(requirement.specifier) == f"=={VERSION}"
+        for extra in wanted:
+            if requirement.marker.evaluate({"extra": extra}):
+                wanted[extra].add(requirement.name.removeprefix("demo-hip-device-"))
+    assert wanted == {
+        "device-gfx90a": {"gfx90a"},
+        "device-gfx942": {"gfx942"},
+        "device-gfx1100": {"gfx1100", "gfx11"},
+        "device-gfx1201": {"gfx1201", "gfx12-0"},
+        "device-all": set(KEYS),
+    }
+
+
+def test_device_wheels_own_files_of_their_own(parts: Path) -> None:
+    owners: dict[str, str] = {}
+    found = [read for read in wheels(parts) if not read.path.name.endswith("-amd.whl")]
+    assert len(found) == 1 + len(KEYS)
+    for read in found:
+        read.check_record()
+        for name in read.archive.namelist():
+            assert name not in owners, f"{name} is in {read.path.name} and {owners[name]}"
+            owners[name] = read.path.name
+        assert zipfile.ZipFile(read.path).testzip() is None
+    for key in KEYS:
+        read = device(parts, key.replace("-", "_"))
+        assert read.path.name.endswith(FILE_NAME.split(VERSION)[1]) and "Root-Is-Purelib: false" in read.text("WHEEL")
+        assert [line for line in read.text("WHEEL").splitlines() if line.startswith(("Tag", "Build"))] == [
+            *(f"Tag: {tag}" for tag in hip_wheels.TAGS),
+            "Build: 1local",
+        ]
+        assert f"{NAME} == {VERSION}" in read.headers("Requires-Dist")
+        assert f"{read.info}/licenses/LICENSE" in read.archive.namelist()
+        run(TOOLS / "check-wheel-contents", "--ignore", "W002", read.path)
+    requires = device(parts, "gfx1201").headers("Requires-Dist")
+    assert requires == [
+        f"{NAME} == {VERSION}",
+        "rocm-device-gfx1201>=7; extra == 'x'",
+        f"demo-hip-device-gfx12-0 == {VERSION}",
+    ]
+    assert device(parts, "gfx11").headers("Requires-Dist") == [f"{NAME} == {VERSION}"]
+
+
+def test_database_files_move_as_they_are_packed(wheel: Path, parts: Path) -> None:
+    for name, (key, content) in DATABASES.items():
+        read = device(parts, key)
+        moved = name.replace(DATA, read.info.replace(".dist-info", ".data"))
+        assert read.bytes(moved) == content
+        assert read.packed(moved) == Read(wheel).packed(name)
+    fallback = "demo/lib/rocblas/library/TensileLibrary_fallback.dat"
+    assert fallback in host(parts).payload()
+
+
+def test_twine_is_content(parts: Path) -> None:
+    run(TOOLS / "twine", "check", "--strict", *parts.glob("*_device_*.whl"))
+
+
+def test_names_are_those_of_rocm_bootstrap(parts: Path) -> None:
+    """AMD's own package says how device packages are called and which of them a target needs."""
+    for key in KEYS:
+        bundle = lookup_bundle(key.replace("-", "_"))
+        assert device(parts, key.replace("-", "_")).headers("Name") == [device_dist_name("demo-hip-device", bundle)]
+    table = REPOSITORY / "data/package-families.toml"
+    assert "gfx1151" in table.read_text()
+    for target in ("gfx1100", "gfx1201"):
+        chain = {device_dist_name("demo-hip-device", bundle) for bundle in packaging_chain(target)}
+        requirements = map(Requirement, host(parts).headers("Requires-Dist"))
+        asked = {one.name for one in requirements if one.marker.evaluate({"extra": f"device-{target}"})}
+        assert asked <= chain, target
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+@pytest.mark.parametrize("seed", range(3))
+def test_they_install_load_and_uninstall_in_any_order(
+    parts: Path, compiled: Compiled, installer: str, seed: int, tmp_path: Path
+) -> None:
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    for read in wheels(parts):
+        if not read.path.name.endswith("-amd.whl"):
+            (dist / read.path.name).symlink_to(read.path)
+    environment = Environment.create(tmp_path / "venv", installer)
+    extra = ["device-gfx1201", "device-gfx942", "device-all"][seed]
+    environment.install(dist, f"demo-hip[{extra}]")
+    environment.check()
+    expected = [{"gfx1201", "gfx12-0"}, {"gfx942"}, set(KEYS)][seed]
+    listed = json.loads(run(TOOLS / "uv", "pip", "list", "--python", environment.python, "--format", "json").stdout)
+    names = {one["name"].lower().replace(".", "-") for one in listed if "demo" in one["name"].lower()}
+    assert names == {"demo-hip", *(f"demo-hip-device-{key}" for key in expected)}
+
+    libraries = [path for path in environment.prefix.rglob("*.so") if "demo" in path.name]
+    assert len(libraries) == 5
+    for library in libraries:
+        (marker,) = markers(library.read_bytes())
+        (search,) = marker["kpack_search_paths"]
+        for target in SETS["_set2_" in search]:
+            archive = (library.parent / search.replace("@GFXARCH@", target)).resolve()
+            assert archive.is_relative_to(environment.prefix) and archive.is_file() == (target in expected), archive
+        said = compiled.load(library)
+        assert "register kpacked version 1 index 0 reaches" in said and "answer 42" in said
+    for key in expected:
+        module = f"demo._demo_hip_device_{key.replace('-', '_')}"
+        said = environment.run("python", "-c", f"import {module} as m; print(m.VERSION, m.TARGETS, m.ARCHIVES)")
+        assert said.stdout.startswith(VERSION)
+
+    order = sorted(names)
+    random.Random(seed).shuffle(order)
+    for name in order:
+        environment.uninstall(name)
+    assert environment.left_over() == set()
+
+
+def test_the_same_bytes_for_any_threads_and_place(rocwheel: Rocwheel, wheel: Path, parts: Path, tmp_path: Path) -> None:
+    template = "rocm-device-@GFXARCH@>=7; extra == 'x'"
+    for jobs in (1, 7):
+        folder = tmp_path / f"jobs{jobs}"
+        common = ["--output", folder, "--variant", "amd", "--requires", template]
+        rocwheel.run("split", "--jobs", jobs, wheel, *common)
+        assert files(folder) == files(parts)
+        for name in files(folder):
+            assert (folder / name).read_bytes() == (parts / name).read_bytes(), name
+
+
+def test_the_variant_is_what_the_drafts_say(parts: Path) -> None:
+    """variantlib, the drafts' own implementation, reads variant.json; its markers choose the devices of one GPU."""
+    read = Read(parts / FILE_NAME.replace(".whl", "-amd.whl"))
+    read.check_record()
+    info = VariantDistInfo(read.bytes(f"{read.info}/variant.json"), expected_label="amd")
+    properties = [one.to_str() for one in info.variants["amd"].properties]
+    assert properties == [f"amd :: gfx_arch :: {target}" for target in ("gfx1100", "gfx1201", "gfx90a", "gfx942")]
+    supported = VariantDescription([VariantProperty("amd", "gfx_arch", "gfx1201")], "amd")
+    values = get_variant_environment_dict(supported)
+    chosen = set()
+    for requirement in read.headers("Requires-Dist"):
+        # pip's own parser does not know this marker, which is why only the variant has it.
+        distribution, _, marker = requirement.partition(" == ")
+        wanted, _, variable = marker.partition("; ")[2].strip('"').partition('" in ')
+        if variable == "variant_properties" and wanted in values["variant_properties"]:
+            chosen.add(distribution)
+    assert chosen == {"demo-hip-device-gfx1201", "demo-hip-device-gfx12-0"}
+    assert read.payload() == host(parts).payload()
+
+
+def test_only_some_targets(rocwheel: Rocwheel, wheel: Path, tmp_path: Path) -> None:
+    said = rocwheel.run("split", wheel, "--output", tmp_path, "--targets", "gfx1201")
+    names = {read.path.name.split("-")[0] for read in wheels(tmp_path)}
+    assert names == {"demo_hip", "demo_hip_device_gfx1201", "demo_hip_device_gfx12_0"}
+    assert "left out" in said.stderr and "gfx942" in said.stderr
+    assert not any("gfx942" in name for name in host(tmp_path).payload())
+    failed = rocwheel.run("split", wheel, "--output", tmp_path, "--targets", "gfx950", expect=1)
+    assert "no GPU code for gfx950" in failed.stderr and "gfx942" in failed.stderr
+
+
+def test_only_some_databases(rocwheel: Rocwheel, wheel: Path, tmp_path: Path) -> None:
+    rocwheel.run("split", wheel, "--output", tmp_path, "--split-databases", "rocblas", "--device-prefix", "amd-demo")
+    kept = {name for name in DATABASES if name in host(tmp_path).payload()}
+    assert kept == {name for name in DATABASES if "rocblas" not in name}
+    assert (tmp_path / FILE_NAME.replace("demo_hip-", "amd_demo_gfx942-")).is_file()
+    assert not list(tmp_path.glob("*gfx12_0*"))
+
+
+def test_the_plan_writes_nothing(rocwheel: Rocwheel, wheel: Path, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    said = rocwheel.run("split", wheel, "--output", output, "--dry-run", "--json")
+    (planned,) = json.loads(said.stdout)["wheels"]
+    assert [one["key"] for one in planned["plan"]["devices"]] == [
+        "gfx90a",
+        "gfx942",
+        "gfx1100",
+        "gfx1201",
+        "gfx12_0",
+        "gfx11",
+    ]
+    assert planned["plan"]["root"] == "demo" and not output.exists()
+    text = rocwheel.run("split", wheel, "--output", output, "--dry-run").stdout
+    assert "Demo.Hip[device-gfx1201] requires demo-hip-device-gfx1201, demo-hip-device-gfx12-0" in text
+
+
+def broken(tmp_path: Path, compiled: Compiled, case: str) -> tuple[Path, list[str], int, str]:
+    """A wheel or a request that cannot be split: path, options, exit code, and words of the message."""
+    contents = hip_wheels.members(compiled)
+    options: list[str] = []
+    code, words = 1, ""
+    match case:
+        case "no code":
+            contents = {
+                name: content for name, content in contents.items() if ".so" not in name and name not in DATABASES
+            }
+            words = "holds no GPU code that can be split off"
+        case "no metadata":
+            del contents[f"{INFO}/METADATA"]
+            words = f"it has no `{INFO}/METADATA`"
+        case "split before":
+            contents[f"{INFO}/METADATA"] = hip_wheels.METADATA.replace("other", "device-gfx942").encode()
+            words = "has an extra `device-gfx942` already"
+        case "no version":
+            contents[f"{INFO}/METADATA"] = b"Metadata-Version: 2.1\nName: Demo.Hip\n\n"
+            words = "its METADATA has no Version"
+        case "cut bundle":
+            library = contents["demo/lib/libdemo.so"]
+            # The first entry is the host's, of no bytes; the second is cut off from its code.
+            table = library.index(b"__CLANG_OFFLOAD_BUNDLE__") + 32
+            place = table + 24 + int.from_bytes(library[table + 16 : table + 24], "little")
+            contents["demo/lib/libdemo.so"] = library[:place] + b"\xff" * 8 + library[place + 8 :]
+            words = "could not read the GPU code of `demo/lib/libdemo.so`"
+        case "wrong root":
+            options, words = ["--overlay-root", "torch/"], "`torch/` cannot be the folder for the archives"
+        case "root outside":
+            options, words = ["--overlay-root", "../x"], "is not a relative path inside of site-packages"
+        case "bad requirement":
+            options, code, words = ["--requires", "numpy ="], 2, "`numpy =` is not a requirement"
+        case "bad label":
+            options, code, words = ["--variant", "AMD-1"], 2, "`AMD-1` cannot be the label"
+        case "bad prefix":
+            options, words = ["--device-prefix", "größe"], "`größe` is not a valid distribution name"
+        case "bad database":
+            options, code, words = ["--split-databases", "cublas"], 2, "there is no kernel database `cublas`"
+        case "unknown target":
+            options, code, words = ["--targets", "gfx9999"], 2, "unknown GPU target or family `gfx9999`"
+    return hip_wheels.write_wheel(tmp_path / "broken", contents), options, code, words
+
+
+CASES = [
+    "no code",
+    "no metadata",
+    "split before",
+    "no version",
+    "cut bundle",
+    "wrong root",
+    "root outside",
+    "bad requirement",
+    "bad label",
+    "bad prefix",
+    "bad database",
+    "unknown target",
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_cannot_be_split_is_said_and_left_alone(
+    rocwheel: Rocwheel, compiled: Compiled, case: str, tmp_path: Path
+) -> None:
+    wheel, options, code, words = broken(tmp_path, compiled, case)
+    content = wheel.read_bytes()
+    output = tmp_path / "output"
+    failed = rocwheel.run("split", wheel, "--output", output, *options, expect=code)
+    assert words in failed.stderr, failed.stderr
+    assert "defect of rocwheel" not in failed.stderr
+    assert not output.exists() or not list(output.iterdir())
+    assert wheel.read_bytes() == content
+
+
+def test_the_output_is_not_the_folder_of_the_wheel(rocwheel: Rocwheel, wheel: Path) -> None:
+    before = sorted(wheel.parent.iterdir())
+    failed = rocwheel.run("split", wheel, "--output", wheel.parent, expect=2)
+    assert "has the same name" in failed.stderr
+    assert sorted(wheel.parent.iterdir()) == before
+
+
+def test_wheels_and_artifacts_do_not_mix(rocwheel: Rocwheel, wheel: Path, tmp_path: Path) -> None:
+    failed = rocwheel.run("split", wheel, tmp_path, "--output", tmp_path / "o", expect=2)
+    assert "wheels and artifacts cannot be split together" in failed.stderr
+    failed = rocwheel.run("split", tmp_path, "--output", tmp_path / "o", "--variant", "amd", expect=2)
+    assert "`--variant` is for wheels" in failed.stderr
+
+
+def test_todays_flags(rocwheel: Rocwheel, wheel: Path, tmp_path: Path) -> None:
+    said = rocwheel.run(
+        *["compat", "split_python_wheels", "--input", wheel, "--output-dir", tmp_path],
+        *["--device-package-prefix", "amd-demo-device", "--overlay-root", "demo/", "--wheel-type", "torch-fat"],
+        *["--device-requires-dist", "rocm-sdk-device-@GFXARCH@ == 7.1", "numpy", "--compression", "zstd"],
+        *["--compression-level", 1, "-j", 2, "--verbose", "--generate-variant-wheel"],
+        *["--clang-offload-bundler", "/usr/bin/clang-offload-bundler"],
+    )
+    assert "`--clang-offload-bundler` has no effect" in said.stderr
+    assert (tmp_path / FILE_NAME).is_file() and (tmp_path / FILE_NAME.replace(".whl", "-variant.whl")).is_file()
+    assert "rocm-bootstrap" in host(tmp_path).headers("Requires-Dist")
+    requires = Read(tmp_path / FILE_NAME.replace("demo_hip-", "amd_demo_device_gfx942-")).headers("Requires-Dist")
+    assert requires == [f"{NAME} == {VERSION}", "rocm-sdk-device-gfx942 == 7.1", "numpy"]
+    listed = rocwheel.run("compat").stdout
+    assert "split_python_wheels" in listed and "split_artifacts" in listed
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "real" in metafunc.fixturenames:
+        everything = metafunc.config.getoption("--set") == "all"
+        metafunc.parametrize("real", REAL if everything else SMALL)
+
+
+def test_real_wheels(rocwheel: Rocwheel, real: str, tmp_path: Path) -> None:
+    version, targets = REAL[real]
+    cache = CACHE / "wheels"
+    run(REPOSITORY / "scripts/fetch-wheels", cache, f"{real.replace('_', '-')}=={version}")
+    (wheel,) = cache.glob(f"{real}-{version}-*.whl")
+    parts = tmp_path / "parts"
+    document = json.loads(rocwheel.run("split", wheel, "--output", parts, "--json").stdout)
+    (done,) = document["wheels"]
+    assert done["outcome"]["verification"]["differences"] == []
+    assert len([one for one in done["outcome"]["wheels"] if one["kind"] == "device"]) == targets
+    assert (done["outcome"]["growth"] is not None) == real.startswith("jax")
+    for read in wheels(parts):
+        read.check_record()
+    # Side by side in one folder, by both installers, for the Python that the wheel is for.
+    paths = [read.path for read in wheels(parts)]
+    common = ["--no-deps", "--no-index", "--python-version", "3.12", "--target"]
+    platforms: list[str] = []
+    for tag in sorted({part for path in paths for part in path.stem.split("-")[-1].split(".")}):
+        platforms += ["--platform", tag]
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--implementation", "cp"]
+    abis = [part for abi in ("cp312", "abi3", "none") for part in ("--abi", abi)]
+    run(*pip, *abis, *platforms, *common, tmp_path / "pip", *paths)
+    uv = [TOOLS / "uv", "pip", "install", "--quiet", "--no-cache", "--python-platform", "x86_64-manylinux_2_40"]
+    run(*uv, *common, tmp_path / "uv", *paths)
+    installed = {path for path in files(tmp_path / "pip") if "__pycache__" not in path}
+    for read in wheels(parts):
+        assert read.payload() <= installed, read.path.name
+    ours = {path for path in files(tmp_path / "uv") if "__pycache__" not in path and ".dist-info/" not in path}
+    assert ours - {".lock"} == {path for path in installed if ".dist-info/" not in path}
