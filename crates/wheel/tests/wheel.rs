@@ -171,7 +171,8 @@ fn the_start_of_a_member_is_read_alone_and_copies_are_recognised() {
 
 /// A new folder below `parent`.
 fn fresh(parent: &Path, level: Level) -> std::path::PathBuf {
-    let path = tempfile::Builder::new().prefix(&format!("{level:?}")).tempdir_in(parent).unwrap();
+    let path =
+        tempfile::Builder::new().prefix(&format!("{level:?}")).tempdir_in(parent).expect("the folder takes another");
     path.keep()
 }
 

@@ -283,13 +283,15 @@ fn result(split: &Split, outcome: &Outcome, printer: &Printer) {
         split.seconds
     ));
     if let Some(Growth { before, after, largest }) = outcome.growth {
+        let tenths = after.saturating_mul(10) / before.max(1);
         printer.warn(format!(
-            "the GPU code of `{}` was compressed for all targets together: its {} became {}, {:.1} times as much, \
+            "the GPU code of `{}` was compressed for all targets together: its {} became {}, {}.{} times as much, \
              of which one target needs at most {}",
             plan.host,
             printer::bytes(before),
             printer::bytes(after),
-            after as f64 / before.max(1) as f64,
+            tenths / 10,
+            tenths % 10,
             printer::bytes(largest)
         ));
     }
