@@ -1,7 +1,9 @@
 //! Input: a bundle of a file. Output: its code objects, in memory one at a time, in pieces that threads share.
 
+use std::io;
 use std::ops::Range;
 
+use kpack::bundle::{Checksum, Limits};
 use kpack::{Bundle, Entry};
 use positioned_io::ReadAt;
 
@@ -39,32 +41,46 @@ pub(crate) fn pieces(bundle: &Bundle, wanted: impl Fn(&Entry) -> bool) -> Vec<Pi
     pieces
 }
 
-/// Calls `each` for the wanted entries of a piece, with their bytes. `section` is the fat binary section of the file
-/// called `key`.
+/// A file with GPU code.
+pub(crate) struct Source<'a> {
+    /// Its name.
+    pub(crate) key: &'a str,
+    pub(crate) reader: &'a dyn ReadAt,
+    /// Its fat binary section.
+    pub(crate) section: &'a Range<u64>,
+    pub(crate) checksum: Checksum,
+}
+
+/// Calls `each` for the wanted entries of a piece, with their bytes.
 pub(crate) fn visit(
-    key: &str,
-    reader: &dyn ReadAt,
-    section: &Range<u64>,
+    source: &Source<'_>,
     (bundle, piece): (&Bundle, &Piece),
     wanted: impl Fn(&Entry) -> bool,
     mut each: impl FnMut(&Entry, &[u8]) -> Result<(), Error>,
 ) -> Result<(), Error> {
     match piece {
         Piece::Whole => {
-            let visited = bundle.visit(reader, section.clone(), |entry, code| {
+            let limits = Limits { checksum: source.checksum, ..Limits::default() };
+            let visited = bundle.visit_within(source.reader, source.section.clone(), limits, |entry, code| {
                 if wanted(entry) { each(entry, code).map_err(Visited::Ours) } else { Ok(()) }
             });
             visited.map_err(|error| match error {
                 Visited::Ours(error) => error,
-                Visited::GpuCode(source) => Error::GpuCode { key: key.to_owned(), source },
+                Visited::GpuCode(error) => Error::GpuCode { key: source.key.to_owned(), source: error },
             })
         }
         Piece::Entries(range) => {
             let mut code = Vec::new();
             for entry in bundle.entries[range.clone()].iter().filter(|entry| wanted(entry)) {
+                if entry.size > Limits::default().code_object {
+                    let error =
+                        io::Error::new(io::ErrorKind::InvalidData, "it claims a code object beyond all measure");
+                    return Err(Error::Read { key: source.key.to_owned(), source: error });
+                }
                 code.resize(entry.size as usize, 0);
-                let read = reader.read_exact_at(section.start + bundle.offset + entry.offset, &mut code);
-                read.map_err(|source| Error::Read { key: key.to_owned(), source })?;
+                let offset = source.section.start + bundle.offset + entry.offset;
+                let read = source.reader.read_exact_at(offset, &mut code);
+                read.map_err(|error| Error::Read { key: source.key.to_owned(), source: error })?;
                 each(entry, &code)?;
             }
             Ok(())

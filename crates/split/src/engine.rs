@@ -11,13 +11,14 @@ use std::sync::Arc;
 
 use fs_err::File;
 use kpack::archive::{ArchiveWriter, Blob, Scheme};
+use kpack::bundle::Checksum;
 use kpack::fatbin::{FatBinary, Magic, NewWrapper, Replacement};
 use kpack::marker::Marker;
 use report::{Reporter, Unit as Counted};
 use serde::Serialize;
 use wheel::Content;
 
-use crate::code::{self, Piece};
+use crate::code::{self, Piece, Source};
 use crate::error::Error;
 use crate::plan::{Plan, PlannedArchive, PlannedBinary, Unit, is_kept};
 
@@ -211,9 +212,7 @@ fn pack<'a>(plan: &'a Plan, unit: &Unit, work: &Work<'a>, packing: Packing) -> R
     let set = work.binary.bundles[work.bundle].set;
     let mut packed = Vec::new();
     code::visit(
-        key,
-        &reader,
-        &fat.section,
+        &Source { key, reader: &reader, section: &fat.section, checksum: Checksum::Compare },
         (bundle, &work.piece),
         |entry| is_kept(entry, &plan.selection),
         |entry, code| {

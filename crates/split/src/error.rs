@@ -67,6 +67,20 @@ pub enum Error {
         /// Its size in bytes.
         size: u64,
     },
+    /// A code object that does not fit into memory, which no compiler makes.
+    #[error("bundle {bundle} of `{key}` claims {size} bytes of code for {target}; up to {limit} are taken")]
+    CodeObjectTooLarge {
+        /// The file.
+        key: String,
+        /// Number of the bundle in the fat binary section.
+        bundle: usize,
+        /// The target.
+        target: String,
+        /// What it claims, in bytes.
+        size: u64,
+        /// In bytes.
+        limit: u64,
+    },
     /// A target whose name cannot become part of a file name.
     #[error("`{key}` has code for a target called `{}`, which cannot be part of a file name", target.escape_debug())]
     TargetName {

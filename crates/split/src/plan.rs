@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use artifact::targets;
+use kpack::bundle::Limits;
 use kpack::fatbin::{FatBinary, Magic, Points};
 use rayon::prelude::*;
 use report::Reporter;
@@ -215,6 +216,11 @@ fn bundle_targets(key: &str, index: usize, bundle: &kpack::Bundle) -> Result<BTr
             return Err(Error::NoTarget { key, bundle: index, id, size });
         };
         group::check_target_name(key, target)?;
+        let limit = Limits::default().code_object;
+        if entry.size > limit {
+            let (key, target, size) = (key.to_owned(), target.to_owned(), entry.size);
+            return Err(Error::CodeObjectTooLarge { key, bundle: index, target, size, limit });
+        }
         if !found.insert(target.to_owned()) {
             return Err(Error::DuplicateTarget { key: key.to_owned(), bundle: index, target: target.to_owned() });
         }

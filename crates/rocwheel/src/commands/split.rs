@@ -323,14 +323,14 @@ fn verify(settings: &Settings, (before, after): (&Path, &Path), printer: &Printe
     let reporter = printer.reporter();
     let report = if before.is_file() && after.is_file() {
         let (before, after) = tree::views_of_files(before, after)?;
-        split::verify(&before, &after, &Checks { selection, archives: Holdings::Shared }, reporter)?
+        split::verify(&before, &after, &Checks { selection, archives: Holdings::Shared, ..Checks::default() }, reporter)?
     } else if is_artifacts(before) {
         let scratch = scratch(settings, None)?;
         let read = |path: &Path| -> anyhow::Result<Catalog> {
             let paths = artifact_inputs::expand(&[path.to_owned()], Forms::All, printer)?;
             Ok(Catalog::read(&paths, scratch.path(), reporter)?)
         };
-        tree::verify_catalogs(&read(before)?, &read(after)?, selection, reporter)?
+        tree::verify_catalogs(&read(before)?, &read(after)?, &Checks { selection, ..Checks::default() }, reporter)?
     } else {
         let (before, after) = (tree::view_of_directory(before)?, tree::view_of_directory(after)?);
         split::verify(&before, &after, &Checks { selection, ..Checks::default() }, reporter)?

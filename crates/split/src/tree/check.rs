@@ -11,7 +11,6 @@ use wheel::{Content, FileContent};
 
 use super::is_manifest;
 use crate::error::Error;
-use crate::group::Selection;
 use crate::verify::{self, Checks, Difference, Item, Report, View};
 
 /// The flag of `therock_manifest.json` that says that GPU code is in archives.
@@ -24,15 +23,14 @@ const FLAG: &str = "KPACK_SPLIT_ARTIFACTS";
 pub fn verify_catalogs(
     before: &Catalog,
     after: &Catalog,
-    selection: &Selection,
+    checks: &Checks<'_>,
     reporter: &dyn Reporter,
 ) -> Result<Report, Error> {
     let (before, mut after) = (views(before, Side::Before)?, views(after, Side::After)?);
     let mut total = Report::default();
     for (group, before) in before {
         let after = after.remove(&group).unwrap_or_default();
-        let checks = Checks { selection, ..Checks::default() };
-        total.merge(verify::verify(&before, &after, &checks, reporter)?);
+        total.merge(verify::verify(&before, &after, checks, reporter)?);
     }
     for group in after.keys() {
         total.differences.push(Difference::new(group, "was not there before"));

@@ -10,8 +10,8 @@ use kpack::target::{Feature, TargetId};
 use report::{Reporter, Unit};
 
 use super::lookup::{Archives, Found};
-use super::{Difference, Pair, Report, Used, with_causes};
-use crate::code::{self, Piece};
+use super::{Checks, Difference, Pair, Report, Used, with_causes};
+use crate::code::{self, Piece, Source};
 use crate::error::Error;
 use crate::group::Selection;
 
@@ -21,6 +21,11 @@ pub(super) struct Registration {
     pub(super) marker: Marker,
     pub(super) index: u32,
     pub(super) wrappers: Vec<usize>,
+}
+
+/// The target of that name, if it is written as GPUs write it; the runtime compares names, not targets.
+fn canonical(name: &str) -> Option<TargetId> {
+    name.parse::<TargetId>().ok().filter(|target| target.to_string() == name)
 }
 
 /// The targets of a bundle that are kept.
@@ -47,7 +52,7 @@ fn gpus(targets: &BTreeSet<String>) -> BTreeMap<String, TargetId> {
         }
     };
     let known = TargetTable::embedded();
-    for target in targets.iter().filter_map(|target| target.parse::<TargetId>().ok()) {
+    for target in targets.iter().filter_map(|target| canonical(target)) {
         add(&target);
         for candidate in known.targets().iter().filter_map(|known| known.name.parse::<TargetId>().ok()) {
             if candidate.generic().is_some_and(|generic| generic.processor == target.processor) {
@@ -118,6 +123,13 @@ struct Work<'a> {
     piece: Piece,
 }
 
+/// How code objects are compared.
+#[derive(Clone, Copy)]
+pub(super) struct Comparison<'a> {
+    pub(super) checks: &'a Checks<'a>,
+    pub(super) reporter: &'a dyn Reporter,
+}
+
 /// What a part came to.
 struct Compared {
     binary: usize,
@@ -132,11 +144,11 @@ pub(super) fn compare(
     pairs: &[Pair<'_>],
     registrations: &[(usize, Registration)],
     archives: &Archives<'_>,
-    selection: &Selection,
+    comparison: Comparison<'_>,
     report: &mut Report,
-    reporter: &dyn Reporter,
 ) -> Result<Used, Error> {
-    let wanted = |entry: &Entry| entry.size > 0 && entry.target().is_some_and(|target| selection.takes(target));
+    let Comparison { checks, reporter } = comparison;
+    let wanted = |entry: &Entry| entry.size > 0 && entry.target().is_some_and(|target| checks.selection.takes(target));
     let of_registration = |(binary, registration): &(usize, Registration)| {
         let bundle = &pairs[*binary].before.1.bundles[registration.bundle];
         bundle.entries.iter().filter(|entry| wanted(entry)).map(|entry| entry.size).sum::<u64>()
@@ -156,7 +168,7 @@ pub(super) fn compare(
             if reporter.interrupted() {
                 return Err(Error::Interrupted);
             }
-            compare_piece(&pairs[work.binary], &work, archives, wanted, reporter)
+            compare_piece(&pairs[work.binary], &work, archives, wanted, comparison)
         },
         |compared: Compared| {
             let binary = &mut report.binaries[compared.binary];
@@ -185,7 +197,7 @@ fn compare_piece(
     work: &Work<'_>,
     archives: &Archives<'_>,
     wanted: impl Fn(&Entry) -> bool,
-    reporter: &dyn Reporter,
+    comparison: Comparison<'_>,
 ) -> Result<Compared, Error> {
     let Registration { bundle, marker, index, wrappers } = work.registration;
     let wrapper = wrappers.first().copied().unwrap_or_default();
@@ -193,15 +205,26 @@ fn compare_piece(
     let reader = content.open().map_err(|source| Error::Read { key: pair.path.to_owned(), source })?;
     let mut compared =
         Compared { binary: work.binary, equal: vec![], differences: vec![], notes: vec![], used: vec![] };
-    code::visit(pair.path, &reader, &fat.section, (&fat.bundles[*bundle], &work.piece), wanted, |entry, code| {
-        reporter.advance(entry.size);
+    let source =
+        Source { key: pair.path, reader: &reader, section: &fat.section, checksum: comparison.checks.checksum };
+    code::visit(&source, (&fat.bundles[*bundle], &work.piece), wanted, |entry, code| {
+        comparison.reporter.advance(entry.size);
         let Some(name) = entry.target() else { return Ok(()) };
         let about = |what: String| Difference::new(pair.path, what).wrapper(wrapper).target(name);
         compared.notes.extend(lie(name, code).map(about));
-        let Ok(target) = name.parse::<TargetId>() else { return Ok(()) };
-        // What is not found was reported by the lookups.
-        let Ok(Found::Code { archive, target: stored }) = archives.find(pair.path, marker, *index, &target) else {
-            return Ok(());
+        let (archive, stored) = if let Some(target) = canonical(name) {
+            match archives.find(pair.path, marker, *index, &target) {
+                Ok(Found::Code { archive, target }) => (archive, target),
+                // The lookups have reported it.
+                _ => return Ok(()),
+            }
+        } else {
+            compared.notes.push(about("no GPU asks for code under this name".to_owned()));
+            let Some(archive) = archives.stored(pair.path, marker, *index, name) else {
+                compared.differences.push(about("it is in no archive that the marker leads to".to_owned()));
+                return Ok(());
+            };
+            (archive, name.to_owned())
         };
         compared.used.push((archive.path.clone(), marker.kernel_name.clone(), *index, stored.clone()));
         let Some(located) = archive.archive.find(&marker.kernel_name, *index, &stored) else { return Ok(()) };

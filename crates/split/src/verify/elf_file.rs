@@ -317,6 +317,14 @@ fn ignored(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Vec<Range<u64>
     ignored.push(fat.address..fat.address + fat.memory_size);
     ignored.extend(fat.wrappers.iter().map(|wrapper| wrapper.address..wrapper.address + WRAPPER_SIZE));
     ignored.extend(moved.iter().map(|(address, (_, size))| *address..address + size));
+    // Some lie in bytes now that belonged to nobody.
+    let now = moved.values().map(|(address, size)| *address..address + size);
+    let stays = |section: &&Section| section.address != 0 && !moved.contains_key(&section.address);
+    let is_taken = |range: &Range<u64>| {
+        let mut sections = before.elf.sections.iter().filter(stays);
+        sections.any(|section| section.address < range.end && section.address + section.size > range.start)
+    };
+    ignored.extend(now.filter(|range| !is_taken(range)));
     let entry_wise = before.elf.sections.iter().filter(|section| [RELA, DYNAMIC].contains(&section.kind));
     ignored.extend(entry_wise.map(|section| section.address..section.address + section.size));
     // The ELF header and the program headers were compared by what they say. The table may have grown into bytes that
@@ -324,7 +332,6 @@ fn ignored(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Vec<Range<u64>
     for load in before.loads().filter(|load| load.offset == 0) {
         let table = |segments: usize| load.address + 64 + 56 * segments as u64;
         let (was, is) = (table(before.elf.segments.len()), table(after.elf.segments.len()));
-        let stays = |section: &&Section| section.address != 0 && !moved.contains_key(&section.address);
         let first =
             before.elf.sections.iter().filter(stays).map(|section| section.address).filter(|start| *start >= was);
         ignored.push(load.address..is.max(was).min(first.min().unwrap_or(was).max(was)));

@@ -88,6 +88,12 @@ impl<'a> Archives<'a> {
         Ok(Found::NoArchive)
     }
 
+    /// The archive that holds code under a name by which no GPU asks.
+    pub(super) fn stored(&self, binary: &str, marker: &Marker, index: u32, name: &str) -> Option<Arc<OpenArchive>> {
+        let holds = |archive: &Arc<OpenArchive>| archive.archive.find(&marker.kernel_name, index, name).is_some();
+        self.reachable(binary, marker).into_iter().find(holds)
+    }
+
     /// The archives that a search path of the binary may lead to on some GPU, without those that cannot be read.
     pub(super) fn reachable(&self, binary: &str, marker: &Marker) -> Vec<Arc<OpenArchive>> {
         let mut reachable = Vec::new();
@@ -101,8 +107,8 @@ impl<'a> Archives<'a> {
                 let Ok(Some(archive)) = self.get(found) else { continue };
                 // `x_@GFXARCH@` also fits `x_set2_gfx942`, which no GPU is called.
                 let is_of = |held: &String| {
-                    held.parse::<TargetId>()
-                        .is_ok_and(|held| held.compatible().iter().any(|name| name.to_string() == target))
+                    let of_gpu = |held: TargetId| held.compatible().iter().any(|name| name.to_string() == target);
+                    held == target || artifact::targets::base_target(held) == target || held.parse().is_ok_and(of_gpu)
                 };
                 if archive.archive.targets.iter().any(is_of) {
                     reachable.push(archive);

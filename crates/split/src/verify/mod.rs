@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use kpack::Databases;
 use kpack::archive::Archive;
+use kpack::bundle::Checksum;
 use kpack::fatbin::{FatBinary, Format, Magic, Points};
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
@@ -28,7 +29,7 @@ use wheel::{Content, Reader};
 use crate::error::Error;
 use crate::group::{Selection, is_archive};
 use crate::plan;
-use code::Registration;
+use code::{Comparison, Registration};
 use lookup::Archives;
 
 pub(crate) use lookup::join;
@@ -58,11 +59,13 @@ pub struct Checks<'a> {
     pub selection: &'a Selection,
     /// Whose code the archives may hold.
     pub archives: Holdings,
+    /// Whether compressed bundles of the original are held against their checksums once more.
+    pub checksum: Checksum,
 }
 
 impl Default for Checks<'_> {
     fn default() -> Self {
-        Self { selection: &Selection::ALL, archives: Holdings::Own }
+        Self { selection: &Selection::ALL, archives: Holdings::Own, checksum: Checksum::Compare }
     }
 }
 
@@ -139,7 +142,7 @@ pub fn verify(before: &View, after: &View, checks: &Checks<'_>, reporter: &dyn R
     for difference in compare_others(&others, reporter)? {
         report.differences.push(difference);
     }
-    let used = check_binaries(&pairs, &archives, selection, &mut report, reporter)?;
+    let used = check_binaries(&pairs, &archives, Comparison { checks, reporter }, &mut report)?;
     report.archives = added.len() as u64;
     for path in added {
         report.differences.extend(strangers(path, &archives, &used, checks.archives));
@@ -235,10 +238,10 @@ type Used = BTreeSet<(String, String, u32, String)>;
 fn check_binaries(
     pairs: &[Pair<'_>],
     archives: &Archives<'_>,
-    selection: &Selection,
+    comparison: Comparison<'_>,
     report: &mut Report,
-    reporter: &dyn Reporter,
 ) -> Result<Used, Error> {
+    let Comparison { checks, reporter } = comparison;
     let check = |pair: &Pair<'_>| {
         if reporter.interrupted() {
             return Err(Error::Interrupted);
@@ -255,10 +258,10 @@ fn check_binaries(
     }
     let lookups = registrations
         .par_iter()
-        .map(|(index, registration)| code::lookups(&pairs[*index], registration, archives, selection))
+        .map(|(index, registration)| code::lookups(&pairs[*index], registration, archives, checks.selection))
         .collect::<Vec<_>>();
     report.differences.extend(lookups.into_iter().flatten());
-    code::compare(pairs, &registrations, archives, selection, report, reporter)
+    code::compare(pairs, &registrations, archives, comparison, report)
 }
 
 /// Everything about a host file but its code objects.

@@ -235,6 +235,22 @@ fn targets_that_are_paths_or_there_twice_are_refused() {
 }
 
 #[test]
+fn names_that_no_gpu_has_are_kept_and_said() {
+    let mut bytes = fixture::plain();
+    let (from, to) = (b"--gfx90a:xnack+", b"--gfx90a:xnakk+");
+    let place = bytes.windows(from.len()).position(|window| window == from).unwrap();
+    bytes[place..place + to.len()].copy_from_slice(to);
+    let mut split = check(&[("lib/plain.so", bytes)]);
+    let report = split.report(&Selection::ALL);
+    assert_eq!(report.code().0, 4);
+    let said = "`lib/plain.so`, wrapper 0, gfx90a:xnakk+: no GPU asks for code under this name";
+    assert!(report.notes.iter().any(|note| note.to_string() == said), "{:?}", report.notes);
+    split.after.remove(".kpack/test_lib_gfx90a.kpack");
+    let said = "`lib/plain.so`, wrapper 0, gfx90a:xnakk+: it is in no archive that the marker leads to";
+    assert!(split.differences().iter().any(|difference| difference == said));
+}
+
+#[test]
 fn unknown_targets_are_kept_under_their_own_name() {
     let mut bytes = fixture::plain();
     for (from, to) in [("--gfx1100", "--gfx9999"), ("--gfx942", "--gfx803")] {
