@@ -31,5 +31,5 @@ pub use patch::{External, Outcome, Patch, PatchBuilder, Patched};
 pub use pe::is_pe;
 pub use pe_image::{Pe, PeSection};
 pub use read::{Elf, Kind, Section, VersionNeed};
-pub use relocation::{RelocatedValue, Relocation, RelocationRecord, dynamic_symbol, relocations};
+pub use relocation::{RelocatedValue, Relocation, RelocationRecord, dynamic_symbol, exports, relocations};
 pub use resize::SectionEdit;

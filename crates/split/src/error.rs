@@ -89,6 +89,9 @@ pub enum Error {
         /// The target.
         target: String,
     },
+    /// A wheel could not be read or written.
+    #[error(transparent)]
+    Wheel(#[from] wheel::Error),
     /// Artifacts could not be read.
     #[error(transparent)]
     Artifact(#[from] artifact::Error),
@@ -121,6 +124,32 @@ pub enum Error {
         /// Who else.
         second: String,
     },
+    /// The GPU code of a file cannot be put back into it.
+    #[error("cannot put the GPU code of `{key}` together: {why}")]
+    Fuse {
+        /// The file.
+        key: String,
+        /// Why not.
+        why: String,
+    },
+    /// Builds that were to become one are not of the same thing.
+    #[error("{count} of the builds' files are not the same, first `{path}`: {why}")]
+    Unequal {
+        /// The first such file.
+        path: String,
+        /// How it differs.
+        why: String,
+        /// How many there are.
+        count: usize,
+    },
+    /// The result does not hold what went in: nothing is written.
+    #[error("the fused `{path}` is not what went in: {why}")]
+    NotFused {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// None of the wanted targets is in the input.
     #[error("there is no GPU code for {wanted}: the input has code for {found}")]
     NothingSelected {
@@ -137,6 +166,10 @@ impl Hint for Error {
             Self::GpuCode { source, .. } | Self::WriteArchive { source, .. } => source.hint(),
             Self::Artifact(error) => error.hint(),
             Self::Output(error) => error.hint(),
+            Self::Wheel(error) => error.hint(),
+            Self::Unequal { .. } => {
+                Some("only builds of the same sources for different GPUs can become one".to_owned())
+            }
             Self::UnknownDatabase { known, .. } => Some(format!("known are {known}")),
             Self::RuntimeWithoutArchives { .. } => {
                 Some("add the artifact `core-kpack`, or split all the same with `--force`".to_owned())
@@ -153,6 +186,8 @@ impl Hint for Error {
         match self {
             Self::Interrupted => Exit::Interrupted,
             Self::Artifact(error) => error.exit(),
+            Self::Wheel(error) => error.exit(),
+            Self::NotFused { .. } => Exit::Bug,
             Self::Output(error) => error.exit(),
             Self::UnknownDatabase { .. } => Exit::Usage,
             _ => Exit::Failed,

@@ -118,7 +118,7 @@ pub fn group(name: &str, bundles: &[BTreeSet<String>]) -> (Vec<TargetSet>, Vec<u
 }
 
 /// Whether a path is that of an archive.
-pub(crate) fn is_archive(path: &str) -> bool {
+pub fn is_archive(path: &str) -> bool {
     path.rsplit_once('.').is_some_and(|(_, extension)| extension == "kpack")
 }
 

@@ -6,6 +6,7 @@
 mod code;
 mod engine;
 mod error;
+pub mod fuse;
 pub mod group;
 pub mod names;
 mod plan;

@@ -9,6 +9,7 @@ pub(crate) mod artifact_verify;
 pub(crate) mod compat;
 mod compat_artifacts;
 mod completions;
+pub(crate) mod fuse;
 pub(crate) mod kernels;
 mod man;
 pub(crate) mod package;
@@ -56,6 +57,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
         Command::Split(arguments) if arguments.is_of_wheels() => run!(split_wheel, *arguments),
         Command::Split(arguments) => run!(split, *arguments),
         Command::Compat(arguments) => run!(compat, *arguments),
+        Command::Fuse(arguments) => run!(fuse, *arguments),
         Command::Package(arguments) => run!(package, *arguments),
         Command::Kernels(arguments) => run!(kernels, arguments),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),

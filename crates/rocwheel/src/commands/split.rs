@@ -344,7 +344,7 @@ fn verify(settings: &Settings, (before, after): (&Path, &Path), printer: &Printe
 }
 
 /// Whether a path is an artifact or holds some.
-fn is_artifacts(path: &Path) -> bool {
+pub(crate) fn is_artifacts(path: &Path) -> bool {
     let is_artifact = |path: &Path| {
         path.join("artifact_manifest.txt").exists() || (path.is_file() && artifact_inputs::name_of(path).is_some())
     };

@@ -81,6 +81,17 @@ pub(super) fn with_flag(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(manifest.to_json().into_bytes())
 }
 
+/// The text of `therock_manifest.json` that does not say so any more.
+pub(crate) fn without_flag(path: &Path) -> Result<Vec<u8>, Error> {
+    let mut manifest = artifact::Manifest::read(path)?;
+    if let Some(flags) = &mut manifest.flags
+        && let Some(flag) = flags.get_mut(FLAG)
+    {
+        *flag = false.into();
+    }
+    Ok(manifest.to_json().into_bytes())
+}
+
 /// Everything below a directory: an installed prefix, an unpacked wheel.
 ///
 /// # Errors

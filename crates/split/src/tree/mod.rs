@@ -22,6 +22,7 @@ use crate::error::Error;
 use crate::group::{Selection, TargetNames};
 use crate::plan::{self, Options, Plan, Unit};
 
+pub(crate) use check::without_flag;
 pub use check::{verify_catalogs, view_of_directory, views_of_files};
 pub use place::{Destination, PlannedArtifact};
 pub use write::{Grown, Outcome, Verification, WrittenArtifact, execute};

@@ -67,7 +67,7 @@ impl<'a> Side<'a> {
 }
 
 /// Everything that is different, as sentences about the file.
-pub(super) fn compare(
+pub(crate) fn compare(
     before: &dyn Content,
     before_fat: &FatBinary,
     after: &dyn Content,
@@ -314,7 +314,8 @@ fn memory(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Result<Vec<Stri
 fn ignored(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Vec<Range<u64>> {
     let fat = before.fat;
     let mut ignored: Vec<Range<u64>> = Vec::new();
-    ignored.push(fat.address..fat.address + fat.memory_size);
+    // Code that was put back may have got a place of its own, and its old one holds the markers.
+    ignored.extend([fat, after.fat].map(|fat| fat.address..fat.address.saturating_add(fat.memory_size)));
     ignored.extend(fat.wrappers.iter().map(|wrapper| wrapper.address..wrapper.address + WRAPPER_SIZE));
     ignored.extend(moved.iter().map(|(address, (_, size))| *address..address + size));
     // Some lie in bytes now that belonged to nobody.

@@ -14,14 +14,14 @@ use crate::error::Error;
 use crate::group::TARGET_PLACEHOLDER;
 
 /// An archive whose table of contents was read.
-pub(super) struct OpenArchive {
-    pub(super) path: String,
-    pub(super) content: Arc<dyn Content>,
-    pub(super) archive: Archive,
+pub(crate) struct OpenArchive {
+    pub(crate) path: String,
+    pub(crate) content: Arc<dyn Content>,
+    pub(crate) archive: Archive,
 }
 
 /// What the runtime finds.
-pub(super) enum Found {
+pub(crate) enum Found {
     /// A code object, stored under this target.
     Code { archive: Arc<OpenArchive>, target: String },
     /// No archive for this GPU: the runtime goes on to the next one (its errors 13 and 14).
@@ -31,18 +31,18 @@ pub(super) enum Found {
 }
 
 /// All archives of a tree, opened when they are first needed.
-pub(super) struct Archives<'a> {
+pub(crate) struct Archives<'a> {
     view: &'a View,
     open: Mutex<BTreeMap<String, Arc<OpenArchive>>>,
 }
 
 impl<'a> Archives<'a> {
-    pub(super) fn new(view: &'a View) -> Self {
+    pub(crate) fn new(view: &'a View) -> Self {
         Self { view, open: Mutex::default() }
     }
 
     /// The archive at `path`; `None` when there is no such file.
-    pub(super) fn get(&self, path: &str) -> Result<Option<Arc<OpenArchive>>, Error> {
+    pub(crate) fn get(&self, path: &str) -> Result<Option<Arc<OpenArchive>>, Error> {
         let Some(content) = self.view.file(path) else { return Ok(None) };
         let mut open = self.open.lock().expect("nothing panics while it holds the lock");
         if let Some(archive) = open.get(path) {
@@ -60,7 +60,7 @@ impl<'a> Archives<'a> {
     ///
     /// This is the stricter of the two loaders that exist: one that has found an archive without the kernel does not
     /// look further.
-    pub(super) fn find(&self, binary: &str, marker: &Marker, index: u32, gpu: &TargetId) -> Result<Found, Error> {
+    pub(crate) fn find(&self, binary: &str, marker: &Marker, index: u32, gpu: &TargetId) -> Result<Found, Error> {
         let names: Vec<String> = gpu.lookup_order().iter().map(ToString::to_string).collect();
         let mut paths: Vec<String> = Vec::new();
         for search in &marker.search_paths {
@@ -89,13 +89,13 @@ impl<'a> Archives<'a> {
     }
 
     /// The archive that holds code under a name by which no GPU asks.
-    pub(super) fn stored(&self, binary: &str, marker: &Marker, index: u32, name: &str) -> Option<Arc<OpenArchive>> {
+    pub(crate) fn stored(&self, binary: &str, marker: &Marker, index: u32, name: &str) -> Option<Arc<OpenArchive>> {
         let holds = |archive: &Arc<OpenArchive>| archive.archive.find(&marker.kernel_name, index, name).is_some();
         self.reachable(binary, marker).into_iter().find(holds)
     }
 
     /// The archives that a search path of the binary may lead to on some GPU, without those that cannot be read.
-    pub(super) fn reachable(&self, binary: &str, marker: &Marker) -> Vec<Arc<OpenArchive>> {
+    pub(crate) fn reachable(&self, binary: &str, marker: &Marker) -> Vec<Arc<OpenArchive>> {
         let mut reachable = Vec::new();
         for path in marker.search_paths.iter().filter_map(|search| join(binary, search)) {
             let Some((start, end)) = path.split_once(TARGET_PLACEHOLDER) else {

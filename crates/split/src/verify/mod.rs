@@ -8,10 +8,10 @@
 //! hold anything that was not there before.
 
 mod code;
-mod elf_file;
+pub(crate) mod elf_file;
 mod lookup;
 mod outcome;
-mod pe_file;
+pub(crate) mod pe_file;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,9 +30,8 @@ use crate::error::Error;
 use crate::group::{Selection, is_archive};
 use crate::plan;
 use code::{Comparison, Registration};
-use lookup::Archives;
 
-pub(crate) use lookup::join;
+pub(crate) use lookup::{Archives, OpenArchive, join};
 pub use outcome::{Checked, Difference, Report};
 pub use view::{Item, View};
 
@@ -205,7 +204,7 @@ fn compare_others(others: &[Other<'_>], reporter: &dyn Reporter) -> Result<Vec<D
 }
 
 /// Where two files differ first; `None` when they are equal.
-fn first_difference(path: &str, before: &dyn Content, after: &dyn Content) -> Result<Option<u64>, Error> {
+pub(crate) fn first_difference(path: &str, before: &dyn Content, after: &dyn Content) -> Result<Option<u64>, Error> {
     let failed = |source| Error::Read { key: path.to_owned(), source };
     let (left, right) = (before.open().map_err(failed)?, after.open().map_err(failed)?);
     let size = before.size().min(after.size());
@@ -377,7 +376,7 @@ fn strangers(path: &str, archives: &Archives<'_>, used: &Used, holdings: Holding
 }
 
 /// An error with all its causes in one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -70,7 +70,7 @@ fn name(section: &ImageSectionHeader) -> String {
 }
 
 /// Everything that is different, as sentences about the file.
-pub(super) fn compare(
+pub(crate) fn compare(
     before: &dyn Content,
     before_fat: &FatBinary,
     after: &dyn Content,

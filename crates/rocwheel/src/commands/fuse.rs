@@ -1,0 +1,360 @@
+//! `rocwheel fuse`: host parts and GPU code apart in; libraries, artifacts or a wheel that hold both, out.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use artifact::Catalog;
+use clap::Args;
+use comfy_table::CellAlignment::{Left, Right};
+use kpack::bundle::{Form, Method};
+use report::Exit;
+use serde::Serialize;
+use split::Error;
+use split::fuse::builds::{self, Artifacts};
+use split::fuse::{self, Build, Fused, FusedFile, Plan, wheels};
+use split::verify::View;
+use wheel::WriteOptions;
+
+use crate::commands::Mode;
+use crate::commands::artifact_inputs::{self, Forms};
+use crate::commands::split::is_artifacts;
+use crate::environment;
+use crate::failure::Usage;
+use crate::printer::{self, Column, Format, Printer};
+
+const FILES: [Column; 4] = [("File", Left), ("Bundles", Right), ("Code objects", Right), ("GPU code", Right)];
+/// As many differences are printed as a person reads.
+const SHOWN: usize = 20;
+
+/// Put GPU code back: host parts and .kpack archives become files that hold both
+///
+/// The inputs are a library or program and its archives; artifacts `…_generic` and `…_<target>`; installed trees; or a
+/// host wheel and its device wheels. They may have been split by this program or by AMD's tools. Without archives beside
+/// them, libraries are looked at where their markers lead.
+///
+/// Several builds of the same thing for different GPUs become one that has the code of all, whether their code is inside
+/// or in archives. What is not GPU code has to be the same in all of them.
+///
+/// Every code object is compared with where it came from before the output appears.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Files, archives, artifacts, directories or wheels
+    #[arg(required = true, value_name = "PATH")]
+    inputs: Vec<PathBuf>,
+    /// The file to write for files, otherwise a directory: missing, empty, or made by this command
+    #[arg(short, long, value_name = "PATH", required_unless_present = "dry_run")]
+    output: Option<PathBuf>,
+    /// Compress the code of each library and program (CCOB, zstd)
+    #[arg(long)]
+    compress: bool,
+    /// Version of the compressed form: ROCm 7 reads 3, ROCm 6 reads 2
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=3), requires = "compress")]
+    bundle_version: u16,
+    /// Level of zstd: 1 is quick, 19 is small
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=22), requires = "compress")]
+    level: i32,
+    /// Last part of the names of the artifacts that are written
+    #[arg(long, value_name = "NAME", default_value = "generic")]
+    family: String,
+    /// Print the plan and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Directory for large temporary files [default: beside the output, or the system's directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    inputs: Vec<PathBuf>,
+    output: Option<PathBuf>,
+    form: Form,
+    family: String,
+    mode: Mode,
+    scratch: Option<PathBuf>,
+    options: WriteOptions,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = anyhow::Error;
+
+    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+        if arguments.family.is_empty() || arguments.family.contains(['/', '_', '\0']) {
+            let family = arguments.family.escape_debug();
+            return Err(Usage::new(format!("`{family}` cannot be the last part of an artifact's name")).into());
+        }
+        let form = if arguments.compress {
+            let (version, level) = (arguments.bundle_version, arguments.level);
+            Form::Compressed { version, method: Method::Zstd, level }
+        } else {
+            Form::Plain
+        };
+        Ok(Self {
+            inputs: arguments.inputs,
+            output: arguments.output,
+            form,
+            family: arguments.family,
+            mode: Mode::new(arguments.dry_run),
+            scratch: arguments.scratch,
+            options: WriteOptions { epoch: environment::epoch()?, ..WriteOptions::default() },
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a, W: Serialize> {
+    plans: &'a [&'a Plan],
+    files: Vec<&'a FusedFile>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    removed: &'a [String],
+    written: Option<W>,
+    seconds: f64,
+}
+
+/// Fuses, and prints what came of it.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    for input in &settings.inputs {
+        if !input.exists() {
+            return Err(artifact::Error::NotThere { path: input.clone() }.into());
+        }
+    }
+    let has = |extension: &str| {
+        let matches = |path: &PathBuf| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension));
+        (settings.inputs.iter().any(matches), settings.inputs.iter().all(matches))
+    };
+    let job = Job { settings, printer, begin: Instant::now() };
+    match has("whl") {
+        (true, true) => job.wheels(),
+        (true, false) => Err(Usage::new("wheels cannot be fused with other files").into()),
+        _ if settings.inputs.iter().any(|input| is_host(input)) => job.file(),
+        _ if settings.inputs.iter().any(|input| is_artifacts(input)) => job.artifacts(),
+        _ => job.directories(),
+    }
+}
+
+/// Whether a path is a single file that may have GPU code.
+fn is_host(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.is_file() && !split::group::is_archive(&name) && artifact::ArtifactName::parse_archive(&name).is_none()
+}
+
+struct Job<'a> {
+    settings: &'a Settings,
+    printer: &'a Printer,
+    begin: Instant,
+}
+
+impl Job<'_> {
+    fn file(&self) -> anyhow::Result<Exit> {
+        let (mut hosts, mut archives) = (Vec::new(), Vec::new());
+        for input in &self.settings.inputs {
+            if input.is_dir() {
+                let found = builds::archives_in(input);
+                if found.is_empty() {
+                    let path = input.display();
+                    return Err(Usage::new(format!("there are no `.kpack` archives in `{path}`")).into());
+                }
+                archives.extend(found);
+            } else if split::group::is_archive(&input.to_string_lossy()) {
+                archives.push(input.clone());
+            } else {
+                hosts.push(input.clone());
+            }
+        }
+        let (builds, path) = builds::of_files(&hosts, &archives)?;
+        let plan = fuse::plan(&builds, self.printer.reporter())?;
+        let Some(output) = self.output() else { return self.show_plans(&[&plan], &[]) };
+        self.needs_code(&[&plan])?;
+        let scratch = self.scratch(Some(output))?;
+        let fused = self.fuse(&plan, &builds, scratch.path())?;
+        let Some(content) = fused.view.file(&path) else { anyhow::bail!("the fused file was lost") };
+        let written = fuse::write_file(content.as_ref(), &hosts[0], output, self.printer.reporter())?;
+        drop(fused.view);
+        self.show(&[&plan], &fused.files, (&[], Some(&written), written.bytes, &written.path))
+    }
+
+    fn directories(&self) -> anyhow::Result<Exit> {
+        let mut builds: Vec<Build> = Vec::new();
+        for input in &self.settings.inputs {
+            let next = builds::of_directory(input)?;
+            let free = |build: &Build| next.view.items().all(|(path, _)| build.view.get(path).is_none());
+            match builds.iter_mut().rev().find(|build| free(build)) {
+                Some(build) => next.view.items().for_each(|(path, item)| drop(build.view.insert(path, item.clone()))),
+                None => builds.push(next),
+            }
+        }
+        let plan = fuse::plan(&builds, self.printer.reporter())?;
+        let Some(output) = self.output() else { return self.show_plans(&[&plan], &[]) };
+        self.needs_code(&[&plan])?;
+        let scratch = self.scratch(Some(output))?;
+        let fused = self.fuse(&plan, &builds, scratch.path())?;
+        let written =
+            fuse::write_directory(&fused.view, &[], (output, &self.settings.inputs), self.printer.reporter())?;
+        self.show(&[&plan], &fused.files, (&[], Some(&written), written.bytes, &written.path))
+    }
+
+    fn artifacts(&self) -> anyhow::Result<Exit> {
+        let output = self.output();
+        let scratch = self.scratch(output)?;
+        let mut catalogs = Vec::new();
+        for input in &self.settings.inputs {
+            let paths = artifact_inputs::expand(std::slice::from_ref(input), Forms::All, self.printer)?;
+            catalogs.push(Catalog::read(&paths, scratch.path(), self.printer.reporter())?);
+        }
+        let groups: Vec<Artifacts> = builds::of_catalogs(&catalogs)?;
+        let plans: Vec<Plan> = groups
+            .iter()
+            .map(|group| fuse::plan(&group.builds, self.printer.reporter()))
+            .collect::<Result<_, Error>>()?;
+        let all: Vec<&Plan> = plans.iter().collect();
+        let Some(output) = output else { return self.show_plans(&all, &[]) };
+        self.needs_code(&all)?;
+        let (mut view, mut extra, mut files) = (View::default(), Vec::new(), Vec::new());
+        for (group, plan) in groups.iter().zip(&plans) {
+            let fused = self.fuse(plan, &group.builds, scratch.path())?;
+            let name = format!("{}_{}", group.group, self.settings.family);
+            for (path, item) in fused.view.items() {
+                let Some((basedir, inside)) = group.places.get(path) else { continue };
+                view.insert(format!("{name}/{basedir}/{inside}"), item.clone());
+            }
+            let manifest: String = group.basedirs().iter().map(|basedir| format!("{basedir}\n")).collect();
+            extra.push((format!("{name}/artifact_manifest.txt"), manifest.into_bytes()));
+            files.extend(fused.files);
+        }
+        let roots: Vec<PathBuf> =
+            catalogs.iter().flat_map(|catalog| &catalog.artifacts).map(|artifact| artifact.root.clone()).collect();
+        let written = fuse::write_directory(&view, &extra, (output, &roots), self.printer.reporter())?;
+        drop(view);
+        scratch.close()?;
+        self.show(&all, &files, (&[], Some(&written), written.bytes, &written.path))
+    }
+
+    fn wheels(&self) -> anyhow::Result<Exit> {
+        let scratch = self.scratch(self.output())?;
+        let set = wheels::open(&self.settings.inputs, scratch.path())?;
+        for note in &set.notes {
+            self.printer.note(note);
+        }
+        let plan = fuse::plan(&set.builds, self.printer.reporter())?;
+        let Some(output) = self.output() else { return self.show_plans(&[&plan], &set.removed) };
+        self.needs_code(&[&plan])?;
+        let fused = self.fuse(&plan, &set.builds, scratch.path())?;
+        let written = wheels::write(&set, (&plan, &fused), output, &self.settings.options, self.printer.reporter())?;
+        drop(fused.view);
+        self.show(&[&plan], &fused.files, (&set.removed, Some(&written), written.bytes, &written.path))
+    }
+
+    /// Where to write; `None` with `--dry-run`.
+    fn output(&self) -> Option<&Path> {
+        self.settings.output.as_deref().filter(|_| self.settings.mode == Mode::Execute)
+    }
+
+    fn scratch(&self, output: Option<&Path>) -> anyhow::Result<tempfile::TempDir> {
+        if let Some(directory) = &self.settings.scratch {
+            return environment::scratch_below(directory);
+        }
+        let Some(output) = output else { return environment::scratch_below(&environment::scratch()) };
+        let output = std::path::absolute(output)?;
+        let parent = output.parent().unwrap_or(Path::new("/"));
+        fs_err::create_dir_all(parent)?;
+        environment::scratch_below(parent)
+    }
+
+    fn fuse(&self, plan: &Plan, builds: &[Build], scratch: &Path) -> anyhow::Result<Fused> {
+        self.show_differences(plan)?;
+        Ok(fuse::fuse(plan, builds, self.settings.form, scratch, self.printer.reporter())?)
+    }
+
+    /// An input in which there is nothing to do is probably not the one that was meant.
+    fn needs_code(&self, plans: &[&Plan]) -> anyhow::Result<()> {
+        let idle = |plan: &&Plan| plan.binaries.is_empty() && plan.differences.is_empty();
+        if plans.iter().all(idle) {
+            let usage =
+                Usage::new("there is no GPU code to put together: no file has its code in archives or in two builds");
+            return Err(usage.hint("`rocwheel kernels` shows what is in a file").into());
+        }
+        Ok(())
+    }
+
+    fn show_differences(&self, plan: &Plan) -> anyhow::Result<()> {
+        for difference in plan.differences.iter().take(SHOWN) {
+            self.printer.line(format!("difference: {difference}"))?;
+        }
+        if plan.differences.len() > SHOWN {
+            self.printer.line(format!("… and {} more", plan.differences.len() - SHOWN))?;
+        }
+        Ok(())
+    }
+
+    fn show_plans(&self, plans: &[&Plan], removed: &[String]) -> anyhow::Result<Exit> {
+        let differs = plans.iter().any(|plan| !plan.differences.is_empty());
+        let exit = if differs { Exit::Failed } else { Exit::Done };
+        if self.printer.format() == Format::Json {
+            let seconds = self.begin.elapsed().as_secs_f64();
+            let document = Document::<()> { plans, files: Vec::new(), removed, written: None, seconds };
+            self.printer.json(&document)?;
+            return Ok(exit);
+        }
+        self.table(plans)?;
+        for plan in plans {
+            self.show_differences(plan)?;
+            plan.notes.iter().for_each(|note| self.printer.note(note));
+        }
+        removed.iter().for_each(|line| self.printer.detail(format!("METADATA would lose `{line}`")));
+        let (code_objects, bytes) = sum(plans);
+        self.printer.note(format!(
+            "would put {} of {} into {}",
+            printer::count(code_objects, "code object", "code objects"),
+            printer::bytes(bytes),
+            printer::count(files(plans), "file", "files")
+        ));
+        Ok(exit)
+    }
+
+    fn table(&self, plans: &[&Plan]) -> anyhow::Result<()> {
+        let rows = plans.iter().flat_map(|plan| &plan.binaries).map(|binary| {
+            let (code_objects, bytes) = binary.code();
+            let numbers = [binary.bundles.len().to_string(), code_objects.to_string(), printer::bytes(bytes)];
+            [vec![binary.path.clone()], numbers.to_vec()].concat()
+        });
+        self.printer.table(&FILES, rows)
+    }
+
+    fn show<W: Serialize>(
+        &self,
+        plans: &[&Plan],
+        fused: &[FusedFile],
+        (removed, written, bytes, path): (&[String], Option<&W>, u64, &Path),
+    ) -> anyhow::Result<Exit> {
+        let seconds = self.begin.elapsed().as_secs_f64();
+        if self.printer.format() == Format::Json {
+            let document = Document { plans, files: fused.iter().collect(), removed, written, seconds };
+            self.printer.json(&document)?;
+            return Ok(Exit::Done);
+        }
+        self.table(plans)?;
+        for plan in plans {
+            plan.notes.iter().for_each(|note| self.printer.note(note));
+        }
+        removed.iter().for_each(|line| self.printer.detail(format!("METADATA does not say `{line}` any more")));
+        let (code_objects, code) = sum(plans);
+        self.printer.note(format!(
+            "put {} of {} into {} and checked them: `{}`, {}, in {seconds:.1} s",
+            printer::count(code_objects, "code object", "code objects"),
+            printer::bytes(code),
+            printer::count(files(plans), "file", "files"),
+            path.display(),
+            printer::bytes(bytes)
+        ));
+        Ok(Exit::Done)
+    }
+}
+
+fn sum(plans: &[&Plan]) -> (u64, u64) {
+    plans.iter().map(|plan| plan.code()).fold((0, 0), |sum, code| (sum.0 + code.0, sum.1 + code.1))
+}
+
+fn files(plans: &[&Plan]) -> u64 {
+    plans.iter().map(|plan| plan.binaries.len() as u64).sum()
+}

@@ -1,0 +1,148 @@
+//! Input: paths of files, or artifacts. Output: the [`Build`]s they make.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use artifact::{Catalog, EntryKind};
+use kpack::fatbin::FatBinary;
+use wheel::{Content, FileContent};
+
+use super::Build;
+use crate::error::Error;
+use crate::group::is_archive;
+use crate::tree;
+use crate::verify::{self, Item, View};
+
+/// Builds of one file. `archives` are the `.kpack` files to take its code from; without any, those that its markers lead
+/// to from where it lies. Returns the builds and the path that the file has in them.
+///
+/// # Errors
+/// Files that cannot be read.
+pub fn of_files(hosts: &[PathBuf], archives: &[PathBuf]) -> Result<(Vec<Build>, String), Error> {
+    let mut searches: Vec<Vec<String>> = Vec::new();
+    for host in hosts {
+        let content = FileContent::new(host)?;
+        let key = || host.display().to_string();
+        let reader = content.open()?;
+        let fat = FatBinary::read(&reader, content.size()).map_err(|source| Error::GpuCode { key: key(), source })?;
+        let markers = fat.iter().flat_map(|fat| &fat.markers);
+        searches.push(markers.flat_map(|(marker, _)| marker.search_paths.clone()).collect());
+    }
+    // So many directories lie above the file that every search path stays in the tree.
+    let depth = searches.iter().flatten().map(|search| search.matches("..").count()).max().unwrap_or(0);
+    let name = hosts.first().and_then(|host| host.file_name()).unwrap_or_default().to_string_lossy();
+    let path = format!("{}{name}", "_/".repeat(depth));
+    let mut builds = Vec::new();
+    for (host, searches) in hosts.iter().zip(&searches) {
+        let mut view = View::default();
+        view.insert(&path, file(host)?);
+        for search in searches {
+            let Some(placed) = verify::join(&path, search) else { continue };
+            let folder = placed.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let beside = search.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let found = if archives.is_empty() {
+                archives_in(&host.parent().unwrap_or(Path::new(".")).join(beside))
+            } else {
+                archives.to_vec()
+            };
+            for archive in found {
+                let name = archive.file_name().unwrap_or_default().to_string_lossy();
+                let item = file(&archive)?;
+                view.insert(if folder.is_empty() { name.into_owned() } else { format!("{folder}/{name}") }, item);
+            }
+        }
+        builds.push(Build { name: format!("`{}`", host.display()), view });
+    }
+    Ok((builds, path))
+}
+
+/// The archives directly in a folder, sorted; none when there is no such folder.
+pub fn archives_in(folder: &Path) -> Vec<PathBuf> {
+    let Ok(found) = fs_err::read_dir(folder) else { return Vec::new() };
+    let paths = found.flatten().map(|entry| entry.path());
+    let is_archive = |path: &PathBuf| path.is_file() && path.to_str().is_some_and(is_archive);
+    let mut paths: Vec<PathBuf> = paths.filter(is_archive).collect();
+    paths.sort();
+    paths
+}
+
+/// The build that a folder of installed files is.
+///
+/// # Errors
+/// Files and folders that cannot be read.
+pub fn of_directory(path: &Path) -> Result<Build, Error> {
+    Ok(Build { name: format!("`{}`", path.display()), view: tree::view_of_directory(path)? })
+}
+
+fn file(path: &Path) -> Result<Item, Error> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let executable = fs_err::metadata(path)?.permissions().mode() & 0o111 != 0;
+    Ok(Item::File { content: Arc::new(FileContent::new(path)?), executable })
+}
+
+/// The builds of all artifacts of one name and component.
+pub struct Artifacts {
+    /// `{name}_{component}`.
+    pub group: String,
+    /// The builds.
+    pub builds: Vec<Build>,
+    /// Where in an artifact each path of the builds is: the basedir and the path in it.
+    pub places: BTreeMap<String, (String, String)>,
+}
+
+impl Artifacts {
+    /// The basedirs, sorted.
+    pub fn basedirs(&self) -> BTreeSet<&str> {
+        self.places.values().map(|(basedir, _)| basedir.as_str()).collect()
+    }
+}
+
+/// The builds that catalogs hold, by name and component. Artifacts lie over each other in one build as long as no two
+/// have the same file; the first that has one begins the next build.
+///
+/// # Errors
+/// Files that cannot be read.
+pub fn of_catalogs(catalogs: &[Catalog]) -> Result<Vec<Artifacts>, Error> {
+    let mut groups: BTreeMap<String, Artifacts> = BTreeMap::new();
+    for artifact in catalogs.iter().flat_map(|catalog| &catalog.artifacts) {
+        let name = format!("{}_{}", artifact.name.name, artifact.name.component);
+        let empty = || Artifacts { group: name.clone(), builds: Vec::new(), places: BTreeMap::new() };
+        let group = groups.entry(name.clone()).or_insert_with(empty);
+        let mut items: Vec<(String, Item)> = Vec::new();
+        for entry in &artifact.entries {
+            let basedir = artifact.basedirs[entry.basedir].clone();
+            // Two basedirs may hold the same path; the second goes by its full one.
+            let known = group.places.get(&entry.path).is_some_and(|(other, _)| *other != basedir);
+            let path = if known { format!("{basedir}/{}", entry.path) } else { entry.path.clone() };
+            let from = artifact.path(entry);
+            let item = match &entry.kind {
+                EntryKind::Directory => continue,
+                EntryKind::Symlink { target } => Item::Link { target: target.clone() },
+                EntryKind::File { executable, .. } => {
+                    let content: Arc<dyn Content> = if tree::is_manifest(artifact, entry) {
+                        Arc::new(tree::without_flag(&from)?)
+                    } else {
+                        Arc::new(FileContent::new(&from)?)
+                    };
+                    Item::File { content, executable: *executable }
+                }
+            };
+            group.places.insert(path.clone(), (basedir, entry.path.clone()));
+            items.push((path, item));
+        }
+        let free = |build: &Build| items.iter().all(|(path, _)| build.view.get(path).is_none());
+        let name = format!("`{}`", artifact.root.display());
+        let place = match group.builds.iter().rposition(free) {
+            Some(place) => place,
+            None => {
+                group.builds.push(Build { name, view: View::default() });
+                group.builds.len() - 1
+            }
+        };
+        for (path, item) in items {
+            group.builds[place].view.insert(path, item);
+        }
+    }
+    Ok(groups.into_values().collect())
+}

@@ -1,0 +1,184 @@
+//! Input: the builds of one file, each with its GPU code inside or in archives. Output: a [`Binary`]: which bundles
+//! the fused file will have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use elf::Elf;
+use serde::Serialize;
+
+use super::gather::{Code, Part};
+use crate::error::Error;
+use crate::verify::{Difference, elf_file, pe_file};
+
+/// A file to be fused.
+#[derive(Serialize)]
+pub struct Binary {
+    /// Where it is installed.
+    pub path: String,
+    /// The builds that it is made of; host code is the first one's.
+    pub builds: Vec<String>,
+    /// Its bundles.
+    pub bundles: Vec<Bundle>,
+    /// For each wrapper, the number of its bundle.
+    pub wrappers: Vec<usize>,
+    #[serde(skip)]
+    pub(crate) parts: Vec<Part>,
+}
+
+/// A bundle to be written.
+#[derive(Serialize)]
+pub struct Bundle {
+    /// Its device entries, as clang orders them.
+    pub entries: Vec<Entry>,
+    #[serde(skip)]
+    pub(crate) host: String,
+}
+
+/// A code object to be written.
+#[derive(Serialize)]
+pub struct Entry {
+    /// Kind, triple and target.
+    pub id: String,
+    /// Bytes.
+    pub size: u64,
+    /// Where it is: part and place. All have to hold the same bytes.
+    #[serde(skip)]
+    pub(crate) codes: Vec<(usize, Code)>,
+}
+
+impl std::fmt::Debug for Binary {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Binary").field("path", &self.path).field("builds", &self.builds).finish_non_exhaustive()
+    }
+}
+
+impl Binary {
+    /// Number of code objects and their bytes.
+    pub fn code(&self) -> (u64, u64) {
+        let entries = || self.bundles.iter().flat_map(|bundle| &bundle.entries);
+        (entries().count() as u64, entries().map(|entry| entry.size).sum())
+    }
+}
+
+/// Combines the builds of one file. `differences` takes what makes them builds of different things, `notes` what does
+/// not matter.
+pub(crate) fn combine(
+    parts: Vec<Part>,
+    differences: &mut Vec<Difference>,
+    notes: &mut Vec<String>,
+) -> Result<Option<Binary>, Error> {
+    let Some(first) = parts.first() else { return Ok(None) };
+    let before = differences.len();
+    for part in &parts[1..] {
+        if part.fat.wrappers.len() != first.fat.wrappers.len() {
+            let (count, other) = (part.fat.wrappers.len(), first.fat.wrappers.len());
+            let what =
+                format!("{count} translation units register GPU code in {}, {other} in {}", part.build, first.build);
+            differences.push(Difference::new(&first.path, what));
+            continue;
+        }
+        compare_hosts(first, part, differences, notes)?;
+    }
+    if differences.len() > before {
+        return Ok(None);
+    }
+    let mut numbers: BTreeMap<Vec<(u64, usize, usize)>, Vec<usize>> = BTreeMap::new();
+    for wrapper in 0..first.wrappers.len() {
+        let reached = parts.iter().map(|part| {
+            let place = part.wrappers[wrapper];
+            let (index, marker) = part.reached[place].order;
+            (index, marker, place)
+        });
+        numbers.entry(reached.collect()).or_default().push(wrapper);
+    }
+    let mut wrappers = vec![0; first.wrappers.len()];
+    let mut bundles = Vec::new();
+    for (reached, of) in numbers {
+        for wrapper in of {
+            wrappers[wrapper] = bundles.len();
+        }
+        let mut entries: BTreeMap<&str, Entry> = BTreeMap::new();
+        for (number, (part, (_, _, place))) in parts.iter().zip(&reached).enumerate() {
+            for code in &part.reached[*place].codes {
+                let entry = entries.entry(&code.id).or_insert_with(|| Entry {
+                    id: code.id.clone(),
+                    size: code.size,
+                    codes: Vec::new(),
+                });
+                if entry.size != code.size {
+                    let what = format!("{} and {} have different code for `{}`", first.build, part.build, code.id);
+                    differences.push(Difference::new(&first.path, what));
+                }
+                entry.codes.push((number, code.clone()));
+            }
+        }
+        let entries = entries.into_values().collect();
+        bundles.push(Bundle { entries, host: first.host.clone() });
+    }
+    if differences.len() > before {
+        return Ok(None);
+    }
+    let (path, builds) = (first.path.clone(), parts.iter().map(|part| part.build.clone()).collect());
+    Ok(Some(Binary { path, builds, bundles, wrappers, parts }))
+}
+
+/// Builds for other GPUs place their host code elsewhere, as the GPU code in front of it has another size. So what is
+/// compared first is every byte, and then what does not depend on addresses.
+fn compare_hosts(
+    first: &Part,
+    other: &Part,
+    differences: &mut Vec<Difference>,
+    notes: &mut Vec<String>,
+) -> Result<(), Error> {
+    let compare = if first.fat.format == kpack::Format::Elf { elf_file::compare } else { pe_file::compare };
+    let same = compare(first.content.as_ref(), &first.fat, other.content.as_ref(), &other.fat);
+    // What is left in the section is the other's GPU code.
+    if same.is_ok_and(|found| found.iter().all(|what| what.contains("fat binary section"))) {
+        return Ok(());
+    }
+    let found = if first.fat.format == kpack::Format::Elf { shapes(first, other)? } else { Vec::new() };
+    if found.is_empty() {
+        notes.push(format!(
+            "`{}`: the host code of {} and {} lies at different addresses; that of {} is taken",
+            first.path, first.build, other.build, first.build
+        ));
+    }
+    differences.extend(
+        found
+            .into_iter()
+            .map(|what| Difference::new(&first.path, format!("{what} in {} and in {}", first.build, other.build))),
+    );
+    Ok(())
+}
+
+/// What two builds of the same sources have in common wherever their code lies.
+fn shapes(first: &Part, other: &Part) -> Result<Vec<String>, Error> {
+    let read = |part: &Part| -> Result<(Elf, BTreeSet<String>), Error> {
+        let failed = |source| Error::GpuCode { key: part.path.clone(), source: kpack::Error::Elf(source) };
+        let reader = part.content.open().map_err(|source| Error::Read { key: part.path.clone(), source })?;
+        let elf = Elf::read(&reader).map_err(failed)?.ok_or_else(|| failed(elf::Error::NotElf))?;
+        let exports = elf::exports(&reader).map_err(failed)?;
+        // The compiler derives these from its command line, which names the GPUs.
+        let own = ["__hip_cuid_", "__hip_fatbin_", "__hip_gpubin_handle_"];
+        let is_own = |name: &String| own.iter().any(|start| name.starts_with(start));
+        Ok((elf, exports.into_iter().filter(|name| !is_own(name)).collect()))
+    };
+    let ((one, exports), (two, other_exports)) = (read(first)?, read(other)?);
+    let mut found = Vec::new();
+    let mut field = |what: &str, same: bool| {
+        if !same {
+            found.push(format!("{what} differs"));
+        }
+    };
+    field("the SONAME", one.soname == two.soname);
+    field("the list of needed libraries", one.needed == two.needed);
+    field("the RPATH", one.search_path() == two.search_path());
+    field("the list of needed versions", one.version_needs == two.version_needs);
+    field("the list of defined versions", one.version_definitions == two.version_definitions);
+    field("the list of exported symbols", exports == other_exports);
+    for name in [".text", ".init_array", ".fini_array", ".data", ".tdata", ".bss", ".plt"] {
+        let size = |elf: &Elf| elf.sections.iter().find(|section| section.name == name).map(|section| section.size);
+        field(&format!("the size of `{name}`"), size(&one) == size(&two));
+    }
+    Ok(found)
+}

@@ -1,0 +1,211 @@
+//! Input: a file with GPU code, or with markers and the archives they lead to. Output: the code objects that each of
+//! its wrappers reaches.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use kpack::fatbin::{FatBinary, Format, Points};
+use positioned_io::ReadAt as _;
+use wheel::Content;
+
+use crate::error::Error;
+use crate::verify::{Archives, OpenArchive};
+
+/// What clang calls the entry of the host's code, which is never there.
+const HOST_LINUX: &str = "host-x86_64-unknown-linux-gnu-";
+const HOST_WINDOWS: &str = "host-x86_64-pc-windows-msvc-";
+/// Kind and triple of device code of every code object version since 4.
+const DEVICE: &str = "hipv4-amdgcn-amd-amdhsa--";
+
+/// One of the builds of a file.
+pub struct Part {
+    /// What the build is called in messages.
+    pub(crate) build: String,
+    /// Where the file is installed.
+    pub(crate) path: String,
+    pub(crate) content: Arc<dyn Content>,
+    pub(crate) fat: FatBinary,
+    /// What the wrappers reach; several may reach the same.
+    pub(crate) reached: Vec<Reached>,
+    /// For each wrapper, its place in `reached`.
+    pub(crate) wrappers: Vec<usize>,
+    /// The entry of the host's code in the bundles.
+    pub(crate) host: String,
+    /// What is worth knowing about how it was read.
+    pub(crate) notes: Vec<String>,
+}
+
+/// What a wrapper reaches.
+#[derive(Clone)]
+pub(crate) struct Reached {
+    /// Puts the bundles in the order that they had: number of the bundle or index, then number of the marker.
+    pub(crate) order: (u64, usize),
+    pub(crate) codes: Vec<Code>,
+}
+
+/// One code object.
+#[derive(Clone)]
+pub(crate) struct Code {
+    /// The name of its entry in a bundle.
+    pub(crate) id: String,
+    pub(crate) size: u64,
+    pub(crate) origin: Origin,
+}
+
+/// Where a code object is.
+#[derive(Clone)]
+pub(crate) enum Origin {
+    /// An entry of a bundle of the part.
+    Bundle { bundle: usize, entry: usize },
+    /// A blob of an archive.
+    Archive { archive: Arc<OpenArchive>, name: String, index: u32, target: String },
+}
+
+impl Part {
+    /// Reads a file of a build; `None` when no wrapper of it registers GPU code.
+    pub(crate) fn read(
+        build: &str,
+        path: &str,
+        content: &Arc<dyn Content>,
+        archives: &Archives<'_>,
+    ) -> Result<Option<Self>, Error> {
+        let failed = |source| Error::GpuCode { key: path.to_owned(), source };
+        let reader = content.open().map_err(|source| Error::Read { key: path.to_owned(), source })?;
+        let Some(fat) = FatBinary::read(&reader, content.size()).map_err(failed)? else { return Ok(None) };
+        if fat.wrappers.is_empty() {
+            return Ok(None);
+        }
+        let host = fat.bundles.iter().flat_map(|bundle| &bundle.entries).find(|entry| entry.id.starts_with("host-"));
+        let default = if fat.format == Format::Pe { HOST_WINDOWS } else { HOST_LINUX };
+        let host = host.map_or_else(|| default.to_owned(), |entry| entry.id.clone());
+        let (build, path, content) = (build.to_owned(), path.to_owned(), Arc::clone(content));
+        let (reached, wrappers, notes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut part = Self { build, path, content, fat, reached, wrappers, host, notes };
+        part.reach(archives)?;
+        Ok(Some(part))
+    }
+
+    fn reach(&mut self, archives: &Archives<'_>) -> Result<(), Error> {
+        let mut known: BTreeMap<(Points, u64), usize> = BTreeMap::new();
+        for (number, wrapper) in self.fat.wrappers.iter().enumerate() {
+            let index = if matches!(wrapper.points, Points::Marker(_)) { wrapper.index } else { 0 };
+            if let Some(&place) = known.get(&(wrapper.points, index)) {
+                self.wrappers.push(place);
+                continue;
+            }
+            let reached = match wrapper.points {
+                Points::Bundle(bundle) => self.in_bundle(bundle),
+                Points::Marker(marker) => self.in_archives(marker, wrapper.index, archives)?,
+                Points::Elsewhere(address) => {
+                    let why = format!("wrapper {number} points to {address:#x}, which is no bundle and no marker");
+                    return Err(Error::Fuse { key: self.path.clone(), why });
+                }
+            };
+            known.insert((wrapper.points, index), self.reached.len());
+            self.wrappers.push(self.reached.len());
+            self.reached.push(reached);
+        }
+        self.share()
+    }
+
+    fn in_bundle(&self, bundle: usize) -> Reached {
+        let entries = self.fat.bundles[bundle].entries.iter().enumerate().filter(|(_, entry)| entry.size > 0);
+        let codes = entries.map(|(place, entry)| {
+            let origin = Origin::Bundle { bundle, entry: place };
+            Code { id: entry.id.clone(), size: entry.size, origin }
+        });
+        Reached { order: (bundle as u64, 0), codes: codes.collect() }
+    }
+
+    fn in_archives(&self, marker: usize, index: u64, archives: &Archives<'_>) -> Result<Reached, Error> {
+        let found = &self.fat.markers[marker].0;
+        let mut codes: Vec<Code> = Vec::new();
+        // The runtime cuts the index to 32 bits.
+        let index = index as u32;
+        for archive in archives.reachable(&self.path, found)? {
+            let entries = archive.archive.entries();
+            for entry in entries.filter(|entry| entry.name == found.kernel_name && entry.index == index) {
+                let id = format!("{DEVICE}{}", entry.target);
+                if let Some(other) = codes.iter().find(|code| code.id == id)
+                    && !same_place(&other.origin, &archive)
+                {
+                    let why = format!("`{}` and another archive have code for {}", archive.path, entry.target);
+                    return Err(Error::Fuse { key: self.path.clone(), why });
+                }
+                let origin = Origin::Archive {
+                    archive: Arc::clone(&archive),
+                    name: entry.name.to_owned(),
+                    index,
+                    target: entry.target.to_owned(),
+                };
+                codes.push(Code { id, size: entry.original_size, origin });
+            }
+        }
+        Ok(Reached { order: (u64::from(index), marker), codes })
+    }
+
+    /// Existing tools number wrappers, not bundles: of several wrappers for one bundle only the first one's index is in
+    /// the archives, and the runtime never asks for the others.
+    fn share(&mut self) -> Result<(), Error> {
+        let Some(first) = self.reached.iter().position(|reached| !reached.codes.is_empty()) else {
+            let markers: Vec<&str> =
+                self.fat.markers.iter().flat_map(|(marker, _)| &marker.search_paths).map(String::as_str).collect();
+            let why = if markers.is_empty() {
+                "no wrapper reaches any".to_owned()
+            } else {
+                format!("no archive has it; its markers say `{}`", markers.join("`, `"))
+            };
+            return Err(Error::Fuse { key: self.path.clone(), why });
+        };
+        for place in 0..self.reached.len() {
+            if self.reached[place].codes.is_empty() && matches!(self.fat.section.is_empty(), true) {
+                let index = self.reached[place].order.0;
+                self.notes.push(format!(
+                    "`{}`: no archive has code of index {index}, so it shares that of the first wrapper",
+                    self.path
+                ));
+                self.wrappers.iter_mut().filter(|wrapper| **wrapper == place).for_each(|wrapper| *wrapper = first);
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of a code object.
+    pub(crate) fn code(&self, code: &Code) -> Result<Vec<u8>, Error> {
+        let read = |source: io::Error| Error::Read { key: self.path.clone(), source };
+        match &code.origin {
+            Origin::Archive { archive, name, index, target } => {
+                let failed = |source| Error::GpuCode { key: archive.path.clone(), source };
+                let reader = archive.content.open().map_err(read)?;
+                let located = archive.archive.find(name, *index, target).ok_or_else(|| Error::Fuse {
+                    key: self.path.clone(),
+                    why: format!("`{}` has no code for {target} any more", archive.path),
+                })?;
+                archive.archive.read(&reader, &located).map_err(failed)
+            }
+            Origin::Bundle { bundle, entry } => {
+                let bundle = &self.fat.bundles[*bundle];
+                let entry = &bundle.entries[*entry];
+                let mut bytes = vec![0; entry.size as usize];
+                let reader = self.content.open().map_err(read)?;
+                reader
+                    .read_exact_at(self.fat.section.start + bundle.offset + entry.offset, &mut bytes)
+                    .map_err(read)?;
+                Ok(bytes)
+            }
+        }
+    }
+
+    /// Whether a code object can only be read by decompressing what lies before it.
+    pub(crate) fn compressed(&self, code: &Code) -> Option<usize> {
+        match code.origin {
+            Origin::Bundle { bundle, .. } if self.fat.bundles[bundle].compression.is_some() => Some(bundle),
+            _ => None,
+        }
+    }
+}
+
+fn same_place(origin: &Origin, archive: &OpenArchive) -> bool {
+    matches!(origin, Origin::Archive { archive: other, .. } if other.path == archive.path)
+}

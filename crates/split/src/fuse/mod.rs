@@ -1,0 +1,262 @@
+//! Input: [`Build`]s, each a tree of files whose GPU code is inside of them or in `.kpack` archives. Output: [`Fused`],
+//! one tree whose files hold the code of all of them, and by [`check`] the proof that they do.
+//!
+//! The inverse of a split: host parts and archives become fat binaries again, files of kernel databases come back to
+//! their places. Several builds of the same thing for different GPUs become one.
+
+pub mod builds;
+mod check;
+mod combine;
+mod gather;
+mod section;
+pub mod wheels;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use kpack::bundle::Form;
+use kpack::fatbin::{Magic, NewWrapper, Replacement};
+use rayon::prelude::*;
+use report::{Reporter, Unit};
+use serde::Serialize;
+use wheel::Content;
+
+use crate::engine::HostContent;
+use crate::error::Error;
+use crate::group::is_archive;
+use crate::verify::{self, Archives, Difference, Item, View};
+use gather::{Origin, Part};
+
+pub use combine::{Binary, Bundle, Entry};
+pub use write::{Written, write_directory, write_file};
+
+/// One complete build: host files with the code for some GPUs, or with markers and the archives they lead to.
+pub struct Build {
+    /// What it is called in messages.
+    pub name: String,
+    /// Its files as they are installed.
+    pub view: View,
+}
+
+/// What will be fused.
+#[derive(Debug, Serialize)]
+pub struct Plan {
+    /// The files with GPU code, sorted by path.
+    pub binaries: Vec<Binary>,
+    /// Archives that are not needed any more, sorted.
+    pub archives: Vec<String>,
+    /// The targets of all code, in numeric order.
+    pub targets: Vec<String>,
+    /// What is worth knowing.
+    pub notes: Vec<String>,
+    /// What makes the builds builds of different things. Nothing can be fused then.
+    pub differences: Vec<Difference>,
+    /// Which build every path is from.
+    #[serde(skip)]
+    pub(crate) owners: BTreeMap<String, usize>,
+}
+
+impl Plan {
+    /// Number of code objects and their bytes.
+    pub fn code(&self) -> (u64, u64) {
+        let codes = self.binaries.iter().map(Binary::code);
+        codes.fold((0, 0), |sum, code| (sum.0 + code.0, sum.1 + code.1))
+    }
+}
+
+/// Works out what becomes of `builds`.
+///
+/// # Errors
+/// Files that cannot be read, malformed GPU code, code that no archive has. What the builds do not have in common is in
+/// [`Plan::differences`].
+pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
+    let mut plan = Plan {
+        binaries: Vec::new(),
+        archives: Vec::new(),
+        targets: Vec::new(),
+        notes: Vec::new(),
+        differences: Vec::new(),
+        owners: BTreeMap::new(),
+    };
+    for (number, build) in builds.iter().enumerate() {
+        for (path, _) in build.view.items() {
+            plan.owners.entry(path.to_owned()).or_insert(number);
+        }
+    }
+    let archives: Vec<Archives<'_>> = builds.iter().map(|build| Archives::new(&build.view)).collect();
+    let paths: Vec<String> = plan.owners.keys().cloned().collect();
+    let read = |path: &String| {
+        if reporter.interrupted() {
+            return Err(Error::Interrupted);
+        }
+        parts(builds, &archives, path)
+    };
+    let found: Vec<Vec<Option<Part>>> = paths.par_iter().map(read).collect::<Result<_, _>>()?;
+    for (path, parts) in paths.iter().zip(found) {
+        combine_path(builds, path, parts, &mut plan)?;
+    }
+    plan.archives = used_up(builds, &archives, &mut plan)?;
+    for archive in &plan.archives {
+        plan.owners.remove(archive);
+    }
+    let entries = plan.binaries.iter().flat_map(|binary| &binary.bundles).flat_map(|bundle| &bundle.entries);
+    let targets: BTreeSet<String> =
+        entries.filter_map(|entry| Some(entry.id.rsplit_once("--")?.1.to_owned())).collect();
+    plan.targets = targets.into_iter().collect();
+    artifact::targets::sort(&mut plan.targets);
+    Ok(plan)
+}
+
+/// A path in every build that has it as a file.
+fn parts(builds: &[Build], archives: &[Archives<'_>], path: &str) -> Result<Vec<Option<Part>>, Error> {
+    let parts = builds.iter().zip(archives).map(|(build, archives)| match build.view.file(path) {
+        Some(content) if !is_archive(path) => Part::read(&build.name, path, content, archives),
+        _ => Ok(None),
+    });
+    parts.collect()
+}
+
+fn combine_path(builds: &[Build], path: &str, parts: Vec<Option<Part>>, plan: &mut Plan) -> Result<(), Error> {
+    let with: Vec<&Build> = builds.iter().filter(|build| build.view.get(path).is_some()).collect();
+    let parts: Vec<Part> = parts.into_iter().flatten().collect();
+    if parts.is_empty() {
+        // Archives of one name may hold code for different GPUs.
+        for other in with.iter().skip(1).filter(|_| !is_archive(path)) {
+            plan.differences.extend(different(path, with[0], other)?);
+        }
+        return Ok(());
+    }
+    if parts.len() < with.len() {
+        let what = "has GPU code in one build and none in another";
+        plan.differences.push(Difference::new(path, what));
+        return Ok(());
+    }
+    plan.notes.extend(parts.iter().flat_map(|part| part.notes.clone()));
+    let is_whole = parts.len() == 1 && parts[0].fat.wrappers.iter().all(|wrapper| wrapper.magic == Magic::Fat);
+    if !is_whole {
+        plan.binaries.extend(combine::combine(parts, &mut plan.differences, &mut plan.notes)?);
+    }
+    Ok(())
+}
+
+/// How a path differs between two builds.
+fn different(path: &str, one: &Build, other: &Build) -> Result<Option<Difference>, Error> {
+    let what = match (one.view.get(path), other.view.get(path)) {
+        (Some(Item::Link { target }), Some(Item::Link { target: second })) => (target != second)
+            .then(|| format!("is a link to `{target}` in {} and to `{second}` in {}", one.name, other.name)),
+        (Some(Item::File { content, .. }), Some(Item::File { content: second, .. })) => {
+            verify::first_difference(path, content.as_ref(), second.as_ref())?
+                .map(|at| format!("differs at byte {at} between {} and {}", one.name, other.name))
+        }
+        _ => Some(format!("is a link in {} or in {}, and a file in the other", one.name, other.name)),
+    };
+    Ok(what.map(|what| Difference::new(path, what)))
+}
+
+/// The archives all of whose code is in the plan. One that holds more stays, with a note.
+fn used_up(builds: &[Build], archives: &[Archives<'_>], plan: &mut Plan) -> Result<Vec<String>, Error> {
+    let mut used: BTreeSet<(usize, &str, &str, u32, &str)> = BTreeSet::new();
+    for binary in &plan.binaries {
+        for (number, code) in binary.bundles.iter().flat_map(|bundle| &bundle.entries).flat_map(|entry| &entry.codes) {
+            let build = builds.iter().position(|build| build.name == binary.parts[*number].build).unwrap_or(0);
+            if let Origin::Archive { archive, name, index, target } = &code.origin {
+                used.insert((build, &archive.path, name, *index, target));
+            }
+        }
+    }
+    let (mut gone, mut left) = (BTreeSet::new(), BTreeSet::new());
+    for (number, (build, archives)) in builds.iter().zip(archives).enumerate() {
+        for (path, _) in build.view.items().filter(|(path, _)| is_archive(path)) {
+            let Some(archive) = archives.get(path)? else { continue };
+            let unused = |entry: &kpack::archive::Located<'_>| {
+                !used.contains(&(number, path, entry.name, entry.index, entry.target))
+            };
+            match archive.archive.entries().find(unused) {
+                None => drop(gone.insert(path.to_owned())),
+                Some(entry) => {
+                    let what = format!("{}#{}` for {}", entry.name, entry.index, entry.target);
+                    left.insert(path.to_owned());
+                    plan.notes.push(format!("`{path}` stays: nothing that is fused asks for its `{what}"));
+                }
+            }
+        }
+    }
+    Ok(gone.into_iter().filter(|path| !left.contains(path)).collect())
+}
+
+/// The result: files that are read when they are written somewhere.
+pub struct Fused {
+    /// All files.
+    pub view: View,
+    /// The files that hold GPU code again, with what they were and their sizes.
+    pub files: Vec<FusedFile>,
+}
+
+/// A file that holds GPU code again.
+#[derive(Debug, Clone, Serialize)]
+pub struct FusedFile {
+    /// Where it is installed.
+    pub path: String,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Bytes of its fat binary section.
+    pub section: u64,
+}
+
+/// Puts the code into the files. Sections wait in unlinked temporary files in `scratch`; nothing else is written.
+///
+/// # Errors
+/// [`Error::Unequal`] when the plan has differences; code that two builds have differently; files that cannot be read or
+/// edited.
+pub fn fuse(
+    plan: &Plan,
+    builds: &[Build],
+    form: Form,
+    scratch: &Path,
+    reporter: &dyn Reporter,
+) -> Result<Fused, Error> {
+    if let Some(first) = plan.differences.first() {
+        let (path, why, count) = (first.path.clone(), first.what.clone(), plan.differences.len());
+        return Err(Error::Unequal { path, why, count });
+    }
+    let mut view = View::default();
+    for (path, owner) in &plan.owners {
+        if let Some(item) = builds[*owner].view.get(path) {
+            view.insert(path, item.clone());
+        }
+    }
+    let mut files = Vec::new();
+    reporter.begin("Putting GPU code back", Some(plan.code().1), Unit::Bytes);
+    for binary in &plan.binaries {
+        let fused = fuse_binary(binary, form, scratch, reporter);
+        let (content, section) = fused.inspect_err(|_| reporter.end())?;
+        files.push(FusedFile { path: binary.path.clone(), size: content.size(), section });
+        let executable = matches!(view.get(&binary.path), Some(Item::File { executable: true, .. }));
+        view.insert(&binary.path, Item::File { content: Arc::new(content), executable });
+    }
+    reporter.end();
+    check::check(plan, &view, reporter)?;
+    Ok(Fused { view, files })
+}
+
+fn fuse_binary(
+    binary: &Binary,
+    form: Form,
+    scratch: &Path,
+    reporter: &dyn Reporter,
+) -> Result<(HostContent, u64), Error> {
+    let section = section::write(binary, form, scratch, reporter)?;
+    let wrappers = binary.wrappers.iter().map(|bundle| NewWrapper {
+        magic: Magic::Fat,
+        pointer: section.bundles[*bundle],
+        index: 0,
+    });
+    let part = &binary.parts[0];
+    let replacement = Replacement { wrappers: wrappers.collect(), size: section.size, content: section.content };
+    let reader = part.content.open().map_err(|source| Error::Read { key: binary.path.clone(), source })?;
+    let patch = part.fat.replace(&reader, replacement);
+    let patch = patch.map_err(|source| Error::GpuCode { key: binary.path.clone(), source })?;
+    Ok((HostContent::new(Arc::clone(&part.content), patch), section.size))
+}

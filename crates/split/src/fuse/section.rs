@@ -1,0 +1,236 @@
+//! Input: a [`Binary`]. Output: its new fat binary section, in an unlinked temporary file, and where its bundles are.
+//!
+//! Bundles are written in parallel, each with one code object in memory at a time.
+
+use std::cell::RefCell;
+use std::io::{self, Seek as _, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use kpack::bundle::{self, ALIGNMENT, Form};
+use positioned_io::ReadAt;
+use report::Reporter;
+
+use super::combine::{Binary, Bundle, Entry};
+use super::gather::{Origin, Part};
+use crate::code::{self, Piece};
+use crate::error::Error;
+
+/// Bytes that are copied at a time.
+const WINDOW: usize = 1 << 20;
+
+/// A fat binary section that nothing holds yet.
+pub(crate) struct Section {
+    pub(crate) content: Arc<dyn ReadAt + Send + Sync>,
+    pub(crate) size: u64,
+    /// Where each bundle starts.
+    pub(crate) bundles: Vec<u64>,
+}
+
+/// Writes the section of a binary to a temporary file in `scratch`.
+pub(crate) fn write(binary: &Binary, form: Form, scratch: &Path, reporter: &dyn Reporter) -> Result<Section, Error> {
+    let file = tempfile::tempfile_in(scratch)?;
+    let (mut bundles, mut end) = (Vec::new(), 0_u64);
+    if form == Form::Plain {
+        // Their sizes are known before they are written, so each goes to its place at once.
+        let mut places = Vec::new();
+        for planned in &binary.bundles {
+            let start = end.next_multiple_of(ALIGNMENT);
+            end = start + plain_size(planned);
+            bundles.push(start);
+            places.push((planned, start));
+        }
+        file.set_len(end)?;
+        pipeline::ordered(
+            places.into_iter(),
+            |(planned, start)| {
+                let mut out = At { file: &file, position: start };
+                write_bundle(binary, planned, form, (scratch, &mut out), reporter)
+            },
+            |_| Ok(()),
+        )?;
+    } else {
+        pipeline::ordered(
+            binary.bundles.iter(),
+            |planned| {
+                let mut out = tempfile::tempfile_in(scratch)?;
+                let size = write_bundle(binary, planned, form, (scratch, &mut out), reporter)?;
+                out.seek(SeekFrom::Start(0))?;
+                Ok::<_, Error>((out, size))
+            },
+            |(compressed, size)| {
+                let start = end.next_multiple_of(ALIGNMENT);
+                copy(&compressed, size, &file, start)?;
+                bundles.push(start);
+                end = start + size;
+                Ok(())
+            },
+        )?;
+    }
+    Ok(Section { content: Arc::new(file), size: end, bundles })
+}
+
+fn copy(from: &dyn ReadAt, size: u64, to: &impl FileExt, start: u64) -> io::Result<()> {
+    let mut window = vec![0; WINDOW.min(size as usize)];
+    let mut done = 0;
+    while done < size {
+        let length = (size - done).min(WINDOW as u64) as usize;
+        from.read_exact_at(done, &mut window[..length])?;
+        to.write_all_at(&window[..length], start + done)?;
+        done += length as u64;
+    }
+    Ok(())
+}
+
+/// A place of a file as a stream.
+struct At<'a, F> {
+    file: &'a F,
+    position: u64,
+}
+
+impl<F: FileExt> Write for At<'_, F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.file.write_at(bytes, self.position)?;
+        self.position += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A code object that is read when its first byte is asked for, and forgotten after its last.
+struct Lazy<'a> {
+    load: &'a dyn Fn() -> Result<Vec<u8>, Error>,
+    bytes: RefCell<Option<Vec<u8>>>,
+    error: &'a RefCell<Option<Error>>,
+}
+
+impl ReadAt for Lazy<'_> {
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut bytes = self.bytes.borrow_mut();
+        if bytes.is_none() {
+            *bytes = Some((self.load)().map_err(|error| {
+                *self.error.borrow_mut() = Some(error);
+                io::Error::other("the code object could not be read")
+            })?);
+        }
+        let Some(loaded) = bytes.as_ref() else { return Ok(0) };
+        let rest = loaded.get(position as usize..).unwrap_or_default();
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        if count == rest.len() {
+            *bytes = None;
+        }
+        Ok(count)
+    }
+}
+
+fn plain_size(planned: &Bundle) -> u64 {
+    let none: &[u8] = &[];
+    let mut parts = vec![bundle::Part { id: &planned.host, size: 0, content: &none }];
+    parts.extend(planned.entries.iter().map(|entry| bundle::Part { id: &entry.id, size: entry.size, content: &none }));
+    bundle::plain_size(&parts)
+}
+
+fn write_bundle(
+    binary: &Binary,
+    planned: &Bundle,
+    form: Form,
+    (scratch, out): (&Path, &mut dyn Write),
+    reporter: &dyn Reporter,
+) -> Result<u64, Error> {
+    let spools = Spools::new(binary, planned, scratch)?;
+    let failure = RefCell::new(None);
+    let load = |entry: &Entry| -> Result<Vec<u8>, Error> {
+        if reporter.interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let bytes = same(binary, entry, &spools)?;
+        reporter.advance(entry.size);
+        Ok(bytes)
+    };
+    let loads: Vec<_> = planned.entries.iter().map(|entry| move || load(entry)).collect();
+    let lazies: Vec<Lazy<'_>> =
+        loads.iter().map(|load| Lazy { load, bytes: RefCell::new(None), error: &failure }).collect();
+    let none: &[u8] = &[];
+    let mut parts = vec![bundle::Part { id: &planned.host, size: 0, content: &none }];
+    let pairs = planned.entries.iter().zip(&lazies);
+    parts.extend(pairs.map(|(entry, lazy)| bundle::Part { id: &entry.id, size: entry.size, content: lazy }));
+    let written = bundle::write(&parts, form, out);
+    drop(parts);
+    drop(lazies);
+    written.map_err(|source| failure.take().unwrap_or_else(|| Error::GpuCode { key: binary.path.clone(), source }))
+}
+
+/// The bytes that all builds have for an entry.
+fn same(binary: &Binary, entry: &Entry, spools: &Spools) -> Result<Vec<u8>, Error> {
+    let mut found: Option<(Vec<u8>, usize)> = None;
+    for (number, code) in &entry.codes {
+        let part = &binary.parts[*number];
+        let bytes = match (part.compressed(code), &code.origin) {
+            (Some(bundle), Origin::Bundle { entry, .. }) => spools.read(*number, bundle, *entry, code.size)?,
+            _ => part.code(code)?,
+        };
+        match &found {
+            None => found = Some((bytes, *number)),
+            Some((other, first)) if *other != bytes => {
+                let builds = (&binary.parts[*first].build, &part.build);
+                let why = format!("{} and {} have different code for `{}`", builds.0, builds.1, entry.id);
+                return Err(Error::Fuse { key: binary.path.clone(), why });
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(found.map(|(bytes, _)| bytes).unwrap_or_default())
+}
+
+/// Compressed bundles, decompressed to temporary files.
+pub(crate) struct Spools {
+    spools: Vec<(usize, usize, Arc<dyn ReadAt + Send + Sync>, Vec<u64>)>,
+}
+
+impl Spools {
+    fn new(binary: &Binary, planned: &Bundle, scratch: &Path) -> Result<Self, Error> {
+        let mut spools: Vec<(usize, usize, Arc<dyn ReadAt + Send + Sync>, Vec<u64>)> = Vec::new();
+        for (number, code) in planned.entries.iter().flat_map(|entry| &entry.codes) {
+            let part = &binary.parts[*number];
+            let Some(bundle) = part.compressed(code) else { continue };
+            if spools.iter().any(|(part, known, ..)| (*part, *known) == (*number, bundle)) {
+                continue;
+            }
+            let (file, places) = spool(part, bundle, scratch)?;
+            spools.push((*number, bundle, file, places));
+        }
+        Ok(Self { spools })
+    }
+
+    fn read(&self, part: usize, bundle: usize, entry: usize, size: u64) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; size as usize];
+        if let Some((_, _, file, places)) = self.spools.iter().find(|spool| (spool.0, spool.1) == (part, bundle)) {
+            file.read_exact_at(places[entry], &mut bytes)?;
+        }
+        Ok(bytes)
+    }
+}
+
+/// The code objects of a bundle, one after the other, and where each entry's is.
+fn spool(part: &Part, bundle: usize, scratch: &Path) -> Result<(Arc<dyn ReadAt + Send + Sync>, Vec<u64>), Error> {
+    let mut file = tempfile::tempfile_in(scratch)?;
+    let found = &part.fat.bundles[bundle];
+    let mut places = vec![0; found.entries.len()];
+    let mut end = 0;
+    let reader = part.content.open().map_err(|source| Error::Read { key: part.path.clone(), source })?;
+    let wanted = |entry: &kpack::Entry| entry.size > 0;
+    code::visit(&part.path, &reader, &part.fat.section, (found, &Piece::Whole), wanted, |entry, code| {
+        if let Some(place) = found.entries.iter().position(|other| other.id == entry.id) {
+            places[place] = end;
+        }
+        file.write_all(code)?;
+        end += code.len() as u64;
+        Ok(())
+    })?;
+    Ok((Arc::new(file), places))
+}

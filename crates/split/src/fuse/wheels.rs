@@ -1,0 +1,259 @@
+//! Input: host wheels and device wheels. Output: a wheel that holds all their GPU code, without the extras and
+//! requirements by which they found each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kpack::Databases;
+use report::Reporter;
+use serde::Serialize;
+use wheel::read::{Kind, Listed, MemberContent, Wheel};
+use wheel::{Content, Headers, Member, Rewrite, WriteOptions};
+
+use super::{Build, Fused, Plan};
+use crate::error::Error;
+use crate::group::is_archive;
+use crate::verify::{Item, View};
+
+/// Wheels of one distribution, sorted out.
+pub struct Wheels {
+    /// What is fused.
+    pub builds: Vec<Build>,
+    /// What the new METADATA does not say any more.
+    pub removed: Vec<String>,
+    /// What is worth knowing.
+    pub notes: Vec<String>,
+    host: Arc<Wheel>,
+    metadata: Option<String>,
+    /// The member behind each path of the first build; the others' files are added under their path.
+    members: BTreeMap<String, String>,
+}
+
+/// What was written.
+#[derive(Debug, Clone, Serialize)]
+pub struct WrittenWheel {
+    /// Where.
+    pub path: PathBuf,
+    /// Its members.
+    pub files: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// SHA-256 of the file.
+    pub sha256: String,
+}
+
+/// A wheel and what its METADATA says.
+struct Read {
+    wheel: Arc<Wheel>,
+    headers: Headers,
+    name: String,
+    version: String,
+}
+
+/// The extra that asks for device wheels, as in `… ; extra == "device-gfx942"`.
+fn asks_for_device(requirement: &str) -> bool {
+    let Some((_, marker)) = requirement.split_once(';') else { return false };
+    let marker: String = marker.chars().filter(|character| !character.is_whitespace()).collect();
+    let quoted = |text: &str| text.starts_with("\"device-") || text.starts_with("'device-");
+    marker.strip_prefix("extra==").is_some_and(quoted)
+        || (marker.contains("invariant_properties") && marker.contains("amd::gfx_arch::"))
+}
+
+/// The name of the distribution that a requirement asks for, as names are compared.
+fn required(requirement: &str) -> String {
+    let end = requirement.find(|character: char| !(character.is_ascii_alphanumeric() || "-_.".contains(character)));
+    canonical(&requirement[..end.unwrap_or(requirement.len())])
+}
+
+fn canonical(name: &str) -> String {
+    let mut canonical = String::new();
+    for character in name.to_ascii_lowercase().chars() {
+        let character = if matches!(character, '_' | '.') { '-' } else { character };
+        if character != '-' || !canonical.ends_with('-') {
+            canonical.push(character);
+        }
+    }
+    canonical
+}
+
+/// METADATA without what a split added, and the values that went; `None` when nothing did.
+fn cleaned(headers: &Headers) -> (Option<String>, Vec<String>) {
+    let mut text = headers.clone();
+    let mut removed: Vec<String> = Vec::new();
+    let mut remove = |name: &str, condition: &dyn Fn(&str) -> bool| {
+        removed.extend(
+            headers.all(name).into_iter().filter(|value| condition(value)).map(|value| format!("{name}: {value}")),
+        );
+        text.remove(name, condition)
+    };
+    let devices = remove("Requires-Dist", &asks_for_device);
+    if devices == 0 {
+        return (None, Vec::new());
+    }
+    remove("Provides-Extra", &|extra| extra.starts_with("device-"));
+    remove("Requires-Dist", &|requirement| requirement.trim() == "rocm-bootstrap");
+    (Some(text.to_string()), removed)
+}
+
+/// Opens wheels and tells hosts from devices: a device wheel is one that another asks for by an extra `device-…`.
+///
+/// # Errors
+/// Wheels that cannot be read; ones that do not belong together.
+pub fn open(paths: &[PathBuf], scratch: &Path) -> Result<Wheels, Error> {
+    let mut read = Vec::new();
+    for path in paths {
+        let wheel = Arc::new(Wheel::open(path)?);
+        let headers = Headers::parse(&wheel.metadata()?);
+        let name = canonical(&headers.get("Name").unwrap_or_default());
+        let version = headers.get("Version").unwrap_or_default();
+        read.push(Read { wheel, headers, name, version });
+    }
+    let asked = |read: &Read| -> BTreeSet<String> {
+        let all = read.headers.all("Requires-Dist").into_iter();
+        all.filter(|requirement| asks_for_device(requirement)).map(|requirement| required(&requirement)).collect()
+    };
+    let wanted: BTreeSet<String> = read.iter().flat_map(asked).collect();
+    let (devices, hosts): (Vec<Read>, Vec<Read>) = read.into_iter().partition(|read| wanted.contains(&read.name));
+    let show = |read: &Read| read.wheel.path().display().to_string();
+    let Some(first) = hosts.first() else {
+        let why = "these are device wheels only: the host wheel is missing".to_owned();
+        return Err(Error::Fuse { key: devices.first().map(show).unwrap_or_default(), why });
+    };
+    for other in hosts.iter().chain(&devices) {
+        let is_host = hosts.iter().any(|host| std::ptr::eq(host, other));
+        if other.version != first.version || (is_host && other.name != first.name) {
+            let why = format!(
+                "it is {} {}, which does not belong to {} {}",
+                other.name, other.version, first.name, first.version
+            );
+            return Err(Error::Fuse { key: show(other), why });
+        }
+    }
+    let given: BTreeSet<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+    let missing = wanted.iter().filter(|name| !given.contains(name.as_str()));
+    let mut notes: Vec<String> = missing
+        .map(|name| format!("the device wheel `{name}` is not here, so its GPU code will not be either"))
+        .collect();
+    let mut builds = Vec::new();
+    let mut members = BTreeMap::new();
+    for host in &hosts {
+        let mut view = View::default();
+        let folders = Folders::new(&host.wheel);
+        for member in files(&host.wheel, &folders) {
+            let path = folders.path(&member.name);
+            if builds.is_empty() {
+                members.insert(path.clone(), member.name.clone());
+            }
+            insert(&mut view, path, &host.wheel, member, scratch)?;
+        }
+        let asked = asked(host);
+        for device in devices.iter().filter(|device| asked.contains(&device.name)) {
+            let folders = Folders::new(&device.wheel);
+            for member in files(&device.wheel, &folders) {
+                let path = folders.path(&member.name);
+                let is_database = Databases::embedded().classify(&path).is_some_and(|found| found.target.is_some());
+                if is_archive(&path) || is_database {
+                    insert(&mut view, path, &device.wheel, member, scratch)?;
+                } else if !member.name.ends_with(".py") {
+                    notes.push(format!("left out `{}` of `{}`", member.name, show(device)));
+                }
+            }
+        }
+        builds.push(Build { name: format!("`{}`", show(host)), view });
+    }
+    let (metadata, removed) = cleaned(&first.headers);
+    Ok(Wheels { builds, removed, notes, host: Arc::clone(&first.wheel), metadata, members })
+}
+
+fn files<'a>(wheel: &'a Wheel, folders: &'a Folders) -> impl Iterator<Item = &'a Listed> {
+    let members = wheel.members().iter();
+    members.filter(|member| member.kind != Kind::Directory && !member.name.starts_with(&folders.info))
+}
+
+fn insert(view: &mut View, path: String, wheel: &Arc<Wheel>, member: &Listed, scratch: &Path) -> Result<(), Error> {
+    let content = Arc::new(MemberContent::new(wheel, &member.name, scratch)?);
+    view.insert(path, Item::File { content, executable: member.executable });
+    Ok(())
+}
+
+/// The folders of a wheel that are not installed under their own name, with a slash.
+struct Folders {
+    info: String,
+    data: String,
+}
+
+impl Folders {
+    fn new(wheel: &Wheel) -> Self {
+        let stem = wheel.info().strip_suffix(".dist-info").unwrap_or(wheel.info());
+        Self { info: format!("{}/", wheel.info()), data: format!("{stem}.data/") }
+    }
+
+    /// Where an installer puts a member. What does not go to site-packages is kept apart.
+    fn path(&self, member: &str) -> String {
+        let Some(rest) = member.strip_prefix(&self.data) else { return member.to_owned() };
+        let library = ["platlib/", "purelib/"].into_iter().find_map(|scheme| rest.strip_prefix(scheme));
+        library.map_or_else(|| format!("{{{rest}"), str::to_owned)
+    }
+}
+
+/// Writes the fused wheel into the folder `output`, under the name of the host wheel.
+///
+/// # Errors
+/// An output that is the input; files that cannot be read or written; an interruption.
+pub fn write(
+    wheels: &Wheels,
+    (plan, fused): (&Plan, &Fused),
+    output: &Path,
+    options: &WriteOptions,
+    reporter: &dyn Reporter,
+) -> Result<WrittenWheel, Error> {
+    let mut rewrite = Rewrite { metadata: wheels.metadata.clone(), ..Rewrite::default() };
+    for path in &plan.archives {
+        rewrite.drop.extend(wheels.members.get(path).cloned());
+    }
+    let is_fused = |path: &str| fused.files.iter().any(|file| file.path == path);
+    for (path, item) in fused.view.items() {
+        let Item::File { content, executable } = item else { continue };
+        let content: Box<dyn Content> = Box::new(Arc::clone(content));
+        match wheels.members.get(path) {
+            Some(member) if is_fused(path) => drop(rewrite.replace.insert(member.clone(), content)),
+            Some(_) => {}
+            None => rewrite.add.push(Member { name: path.to_owned(), executable: *executable, content }),
+        }
+    }
+    fs_err::create_dir_all(output)?;
+    let written = wheel::rewrite(&wheels.host, &rewrite, output, options, reporter)?;
+    let bytes = written.compressed;
+    Ok(WrittenWheel { path: written.path, files: written.files, bytes, sha256: written.sha256 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requirements_of_a_split_are_known() {
+        assert!(asks_for_device("x-device-gfx942 == 1.0; extra == \"device-gfx942\""));
+        assert!(asks_for_device("x-device-gfx942 == 1.0 ; extra == 'device-all'"));
+        assert!(asks_for_device("x == 1; \"amd :: gfx_arch :: gfx942\" in variant_properties"));
+        assert!(!asks_for_device("x == 1; extra == \"test\""));
+        assert!(!asks_for_device("device-gfx942"));
+        assert_eq!(required("amd_Torch--device.gfx12-0 == 1"), "amd-torch-device-gfx12-0");
+    }
+
+    #[test]
+    fn metadata_is_as_it_was_before_the_split() {
+        let before =
+            "Metadata-Version: 2.1\r\nName:  x\r\nRequires-Dist: numpy\r\nProvides-Extra: test\r\n\r\nText\r\n";
+        let (text, removed) = cleaned(&Headers::parse(before));
+        assert_eq!((text, removed), (None, Vec::new()));
+        let after = "Metadata-Version: 2.1\r\nName:  x\r\nRequires-Dist: numpy\r\nProvides-Extra: test\r\n\
+             Requires-Dist: rocm-bootstrap\r\nProvides-Extra: device-gfx942\r\n\
+             Requires-Dist: x-device-gfx942 == 1.0; extra == \"device-gfx942\"\r\nProvides-Extra: device-all\r\n\
+             Requires-Dist: x-device-gfx942 == 1.0; extra == \"device-all\"\r\n\r\nText\r\n";
+        let (text, removed) = cleaned(&Headers::parse(after));
+        assert_eq!(text.as_deref(), Some(before));
+        assert_eq!(removed.len(), 5);
+    }
+}

@@ -1,0 +1,125 @@
+//! Input: a fused tree. Output: a directory or a file that appears complete or not at all.
+
+use std::io::{BufWriter, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use artifact::staging::{Maker, Staging};
+use positioned_io::ReadAt as _;
+use rayon::prelude::*;
+use report::{Reporter, Unit};
+use serde::Serialize;
+use wheel::Content;
+
+use crate::error::Error;
+use crate::verify::{Item, View};
+
+const MAKER: Maker = Maker { marker: ".rocwheel-fuse", command: "rocwheel fuse" };
+/// Bytes that are copied at a time.
+const WINDOW: usize = 1 << 20;
+
+/// What was written.
+#[derive(Debug, Clone, Serialize)]
+pub struct Written {
+    /// Where.
+    pub path: PathBuf,
+    /// Files and links.
+    pub files: u64,
+    /// Bytes of the files.
+    pub bytes: u64,
+}
+
+/// Writes a tree to the directory `output`, which is replaced when this command made it. `extra` are further small files.
+///
+/// # Errors
+/// An output that holds something else or lies in an input; files that cannot be read or written; an interruption.
+pub fn write_directory(
+    view: &View,
+    extra: &[(String, Vec<u8>)],
+    (output, inputs): (&Path, &[PathBuf]),
+    reporter: &dyn Reporter,
+) -> Result<Written, Error> {
+    artifact::outside(output, inputs)?;
+    let staging = Staging::new(output, MAKER)?;
+    let items: Vec<(PathBuf, &Item)> = view.items().map(|(path, item)| (staging.root().join(path), item)).collect();
+    for (path, _) in &items {
+        if let Some(parent) = path.parent() {
+            fs_err::create_dir_all(parent)?;
+        }
+    }
+    let size = |item: &Item| match item {
+        Item::File { content, .. } => content.size(),
+        Item::Link { .. } => 0,
+    };
+    let mut bytes = items.iter().map(|(_, item)| size(item)).sum::<u64>();
+    staging.reserve(bytes)?;
+    reporter.begin("Writing files", Some(bytes), Unit::Bytes);
+    let written = items.par_iter().try_for_each(|(path, item)| match item {
+        Item::Link { target } => Ok(fs_err::os::unix::fs::symlink(target, path)?),
+        Item::File { content, executable } => {
+            copy(content.as_ref(), fs_err::File::create(path)?, reporter)?;
+            let mode = if *executable { 0o755 } else { 0o644 };
+            Ok(fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))?)
+        }
+    });
+    reporter.end();
+    written.map_err(|error: Error| error)?;
+    for (path, text) in extra {
+        let path = staging.root().join(path);
+        fs_err::write(&path, text)?;
+        fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o644))?;
+        bytes += text.len() as u64;
+    }
+    if reporter.interrupted() {
+        return Err(Error::Interrupted);
+    }
+    staging.commit()?;
+    Ok(Written { path: output.to_owned(), files: (items.len() + extra.len()) as u64, bytes })
+}
+
+/// Writes one file, with the mode of `like`.
+///
+/// # Errors
+/// An output that is there already; files that cannot be read or written; an interruption.
+pub fn write_file(
+    content: &dyn Content,
+    like: &Path,
+    output: &Path,
+    reporter: &dyn Reporter,
+) -> Result<Written, Error> {
+    let absolute = std::path::absolute(output)?;
+    let parent = absolute.parent().unwrap_or(Path::new("/"));
+    fs_err::create_dir_all(parent)?;
+    let staged = tempfile::Builder::new().prefix(".rocwheel-").tempfile_in(parent)?;
+    reporter.begin("Writing the file", Some(content.size()), Unit::Bytes);
+    let copied = copy(content, staged.as_file(), reporter);
+    reporter.end();
+    copied?;
+    let permissions = fs_err::metadata(like)?.permissions();
+    fs_err::set_permissions(staged.path(), permissions)?;
+    staged.persist_noclobber(&absolute).map_err(|error| match error.error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            Error::Fuse { key: output.display().to_string(), why: "there is such a file already".to_owned() }
+        }
+        _ => Error::Io(error.error),
+    })?;
+    Ok(Written { path: output.to_owned(), files: 1, bytes: content.size() })
+}
+
+fn copy(content: &dyn Content, to: impl std::io::Write, reporter: &dyn Reporter) -> Result<(), Error> {
+    let reader = content.open()?;
+    let mut to = BufWriter::with_capacity(WINDOW, to);
+    let mut window = vec![0; WINDOW.min(content.size() as usize)];
+    let mut done = 0;
+    while done < content.size() {
+        if reporter.interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let length = (content.size() - done).min(WINDOW as u64) as usize;
+        reader.read_exact_at(done, &mut window[..length])?;
+        to.write_all(&window[..length])?;
+        done += length as u64;
+        reporter.advance(length as u64);
+    }
+    Ok(to.flush()?)
+}
