@@ -133,13 +133,10 @@ pub fn of_catalogs(catalogs: &[Catalog]) -> Result<Vec<Artifacts>, Error> {
         }
         let free = |build: &Build| items.iter().all(|(path, _)| build.view.get(path).is_none());
         let name = format!("`{}`", artifact.root.display());
-        let place = match group.builds.iter().rposition(free) {
-            Some(place) => place,
-            None => {
-                group.builds.push(Build { name, view: View::default() });
-                group.builds.len() - 1
-            }
-        };
+        let place = group.builds.iter().rposition(free).unwrap_or_else(|| {
+            group.builds.push(Build { name, view: View::default() });
+            group.builds.len() - 1
+        });
         for (path, item) in items {
             group.builds[place].view.insert(path, item);
         }

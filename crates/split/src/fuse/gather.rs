@@ -41,6 +41,8 @@ pub struct Part {
 pub(crate) struct Reached {
     /// Puts the bundles in the order that they had: number of the bundle or index, then number of the marker.
     pub(crate) order: (u64, usize),
+    /// Number of the marker, when it is in archives.
+    pub(crate) marker: Option<usize>,
     pub(crate) codes: Vec<Code>,
 }
 
@@ -115,7 +117,7 @@ impl Part {
             let origin = Origin::Bundle { bundle, entry: place };
             Code { id: entry.id.clone(), size: entry.size, origin }
         });
-        Reached { order: (bundle as u64, 0), codes: codes.collect() }
+        Reached { order: (bundle as u64, 0), marker: None, codes: codes.collect() }
     }
 
     fn in_archives(&self, marker: usize, index: u64, archives: &Archives<'_>) -> Result<Reached, Error> {
@@ -142,30 +144,40 @@ impl Part {
                 codes.push(Code { id, size: entry.original_size, origin });
             }
         }
-        Ok(Reached { order: (u64::from(index), marker), codes })
+        Ok(Reached { order: (u64::from(index), marker), marker: Some(marker), codes })
     }
 
     /// Existing tools number wrappers, not bundles: of several wrappers for one bundle only the first one's index is in
     /// the archives, and the runtime never asks for the others.
     fn share(&mut self) -> Result<(), Error> {
-        let Some(first) = self.reached.iter().position(|reached| !reached.codes.is_empty()) else {
-            let markers: Vec<&str> =
-                self.fat.markers.iter().flat_map(|(marker, _)| &marker.search_paths).map(String::as_str).collect();
-            let why = if markers.is_empty() {
+        if self.reached.iter().all(|reached| reached.codes.is_empty()) {
+            let searches = self.fat.markers.iter().flat_map(|(marker, _)| &marker.search_paths);
+            let searches: Vec<&str> = searches.map(String::as_str).collect();
+            let why = if searches.is_empty() {
                 "no wrapper reaches any".to_owned()
             } else {
-                format!("no archive has it; its markers say `{}`", markers.join("`, `"))
+                format!("no archive has it; its markers say `{}`", searches.join("`, `"))
             };
             return Err(Error::Fuse { key: self.path.clone(), why });
-        };
+        }
         for place in 0..self.reached.len() {
-            if self.reached[place].codes.is_empty() && matches!(self.fat.section.is_empty(), true) {
-                let index = self.reached[place].order.0;
-                self.notes.push(format!(
-                    "`{}`: no archive has code of index {index}, so it shares that of the first wrapper",
-                    self.path
-                ));
-                self.wrappers.iter_mut().filter(|wrapper| **wrapper == place).for_each(|wrapper| *wrapper = first);
+            let Some(marker) = self.reached[place].marker.filter(|_| self.reached[place].codes.is_empty()) else {
+                continue;
+            };
+            let (path, index) = (&self.path, self.reached[place].order.0);
+            let with_code = |reached: &Reached| reached.marker == Some(marker) && !reached.codes.is_empty();
+            match self.reached.iter().position(with_code) {
+                Some(first) => {
+                    self.notes.push(format!(
+                        "`{path}`: no archive has code of index {index}, so its wrapper shares the code of index {}",
+                        self.reached[first].order.0
+                    ));
+                    self.wrappers.iter_mut().filter(|wrapper| **wrapper == place).for_each(|wrapper| *wrapper = first);
+                }
+                None => self.notes.push(format!(
+                    "`{path}`: no archive has code of index {index} behind `{}`, so there is none for its wrapper",
+                    self.fat.markers[marker].0.search_paths.join("`, `")
+                )),
             }
         }
         Ok(())

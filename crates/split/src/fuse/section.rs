@@ -188,29 +188,38 @@ fn same(binary: &Binary, entry: &Entry, spools: &Spools) -> Result<Vec<u8>, Erro
 }
 
 /// Compressed bundles, decompressed to temporary files.
-pub(crate) struct Spools {
-    spools: Vec<(usize, usize, Arc<dyn ReadAt + Send + Sync>, Vec<u64>)>,
+struct Spools {
+    spools: Vec<Spool>,
+}
+
+/// The code objects of a compressed bundle, one after the other.
+struct Spool {
+    part: usize,
+    bundle: usize,
+    content: Arc<dyn ReadAt + Send + Sync>,
+    /// Where each entry's code starts.
+    places: Vec<u64>,
 }
 
 impl Spools {
     fn new(binary: &Binary, planned: &Bundle, scratch: &Path) -> Result<Self, Error> {
-        let mut spools: Vec<(usize, usize, Arc<dyn ReadAt + Send + Sync>, Vec<u64>)> = Vec::new();
+        let mut spools: Vec<Spool> = Vec::new();
         for (number, code) in planned.entries.iter().flat_map(|entry| &entry.codes) {
             let part = &binary.parts[*number];
             let Some(bundle) = part.compressed(code) else { continue };
-            if spools.iter().any(|(part, known, ..)| (*part, *known) == (*number, bundle)) {
+            if spools.iter().any(|spool| (spool.part, spool.bundle) == (*number, bundle)) {
                 continue;
             }
-            let (file, places) = spool(part, bundle, scratch)?;
-            spools.push((*number, bundle, file, places));
+            let (content, places) = spool(part, bundle, scratch)?;
+            spools.push(Spool { part: *number, bundle, content, places });
         }
         Ok(Self { spools })
     }
 
     fn read(&self, part: usize, bundle: usize, entry: usize, size: u64) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; size as usize];
-        if let Some((_, _, file, places)) = self.spools.iter().find(|spool| (spool.0, spool.1) == (part, bundle)) {
-            file.read_exact_at(places[entry], &mut bytes)?;
+        if let Some(spool) = self.spools.iter().find(|spool| (spool.part, spool.bundle) == (part, bundle)) {
+            spool.content.read_exact_at(spool.places[entry], &mut bytes)?;
         }
         Ok(bytes)
     }

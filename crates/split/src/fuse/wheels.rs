@@ -155,7 +155,7 @@ pub fn open(paths: &[PathBuf], scratch: &Path) -> Result<Wheels, Error> {
                 let is_database = Databases::embedded().classify(&path).is_some_and(|found| found.target.is_some());
                 if is_archive(&path) || is_database {
                     insert(&mut view, path, &device.wheel, member, scratch)?;
-                } else if !member.name.ends_with(".py") {
+                } else if Path::new(&member.name).extension().is_none_or(|extension| extension != "py") {
                     notes.push(format!("left out `{}` of `{}`", member.name, show(device)));
                 }
             }

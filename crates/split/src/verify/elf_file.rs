@@ -287,7 +287,7 @@ fn memory(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Result<Vec<Stri
             let next = ignored.iter().map(|range| range.start).filter(|start| *start > position).min();
             let Some(other) = after.load(position) else {
                 let until = after.loads().map(|load| load.address).filter(|start| *start > position).min();
-                let until = until.unwrap_or(end).min(end);
+                let until = until.unwrap_or(end).min(end).min(next.unwrap_or(end));
                 // Bytes between two sections belong to nobody.
                 if let Some(section) = section_in(before, position..until) {
                     found.push(format!("nothing is mapped at {position:#x} any more, where `{section}` was"));

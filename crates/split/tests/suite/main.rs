@@ -4,6 +4,7 @@
 
 mod engine;
 mod fixture;
+mod fuse;
 mod mutations;
 mod runtime;
 mod tree;

@@ -1,0 +1,352 @@
+//! Libraries that were split or built for one GPU each, put together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kpack::bundle::{Form, Method};
+use kpack::fatbin::{FatBinary, Magic, NewWrapper, Points, Replacement};
+use kpack::marker::Marker;
+use positioned_io::ReadAt as _;
+use report::{Hint as _, Silent};
+use split::Error;
+use split::fuse::{self, Build, Fused, Plan};
+use split::verify::{Item, View};
+use testing::gpu::Link;
+
+use crate::fixture::{self, Settings, Split, built, unit, view};
+
+/// For each wrapper the code that it reaches, by entry.
+type Codes = Vec<BTreeMap<String, Vec<u8>>>;
+
+fn codes(bytes: &Vec<u8>) -> Codes {
+    let fat = FatBinary::read(bytes, bytes.len() as u64).unwrap().unwrap();
+    let bundle = |number: usize| {
+        let mut codes = BTreeMap::new();
+        fat.bundles[number]
+            .visit(bytes, fat.section.clone(), |entry, code| {
+                codes.insert(entry.id.clone(), code.to_vec());
+                Ok::<(), kpack::Error>(())
+            })
+            .unwrap();
+        codes
+    };
+    let reached = fat.wrappers.iter().map(|wrapper| match wrapper.points {
+        Points::Bundle(number) if wrapper.magic == Magic::Fat => bundle(number),
+        _ => panic!("{wrapper:?}"),
+    });
+    reached.collect()
+}
+
+fn build(name: &str, files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Build {
+    Build { name: name.to_owned(), view: view(files) }
+}
+
+fn fused(builds: &[Build], form: Form) -> Result<(Plan, BTreeMap<String, Vec<u8>>), Error> {
+    let plan = fuse::plan(builds, &Silent)?;
+    let folder = tempfile::tempdir().unwrap();
+    let Fused { view, .. } = fuse::fuse(&plan, builds, form, folder.path(), &Silent)?;
+    let files = view.items().filter_map(|(path, item)| match item {
+        Item::File { content, .. } => Some((path.to_owned(), fixture::bytes(content.as_ref()))),
+        Item::Link { .. } => None,
+    });
+    let files = files.collect();
+    Ok((plan, files))
+}
+
+fn text(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {}", text(source)))
+}
+
+fn said(result: Result<(Plan, BTreeMap<String, Vec<u8>>), Error>) -> String {
+    text(&result.map(|_| ()).unwrap_err())
+}
+
+fn split(files: &[(&str, Vec<u8>)]) -> Split {
+    fixture::split(files, &Settings::default())
+}
+
+/// Loads the library, or runs the program, and returns what it said.
+fn load(bytes: &[u8], name: &str, is_library: bool) -> String {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = fixture::gpu().path(name);
+    fs_err::write(&path, bytes).unwrap();
+    fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    fixture::gpu().load(&path, is_library).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+const COMPRESSED: [Form; 3] = [
+    Form::Compressed { version: 2, method: Method::Zstd, level: 3 },
+    Form::Compressed { version: 3, method: Method::Zstd, level: 1 },
+    Form::Compressed { version: 3, method: Method::Zlib, level: 6 },
+];
+
+/// Splits a library, puts it together in every form, and compares code and behaviour.
+fn round_trip(name: &str, library: Vec<u8>, is_library: bool) {
+    let before = codes(&library);
+    let mut said = load(&library, &format!("before-{name}"), is_library);
+    let split = split(&[("lib/x.so", library)]);
+    for (number, form) in [Form::Plain].into_iter().chain(COMPRESSED).enumerate() {
+        let (plan, files) = fused(&[build("it", split.after.clone())], form).unwrap();
+        assert_eq!(plan.notes, Vec::<String>::new(), "{name}");
+        assert_eq!(files.keys().collect::<Vec<_>>(), ["lib/x.so"], "{name}: no archive is left");
+        assert_eq!(codes(&files["lib/x.so"]), before, "{name} {form:?}");
+        let mut now = load(&files["lib/x.so"], &format!("after-{number}-{name}"), is_library);
+        if number > 0 {
+            // A compressed bundle starts otherwise.
+            for said in [&mut now, &mut said] {
+                *said = said.lines().map(|line| line.split(" reaches ").next().unwrap()).collect::<Vec<_>>().join("\n");
+            }
+        }
+        assert_eq!(now, said, "{name} {form:?}");
+    }
+}
+
+#[test]
+fn one_unit() {
+    round_trip("plain", fixture::plain(), true);
+}
+
+#[test]
+fn units_with_different_targets() {
+    round_trip("uneven", fixture::uneven(), true);
+}
+
+fn two(name: &str, compile: &[&str], link: &[&str]) -> Vec<u8> {
+    let units = [unit("first", &["gfx942", "gfx1100"]), unit("second", &["gfx942", "gfx1100"])];
+    built(&Link { name, units: &units, compile, link })
+}
+
+#[test]
+fn wrappers_that_share_a_bundle() {
+    round_trip("rdc", two("fuse-rdc.so", &["-fgpu-rdc"], &["-shared"]), true);
+}
+
+#[test]
+fn packed_relocations() {
+    let link = ["-shared", "-fuse-ld=lld-19", "-Wl,-z,pack-relative-relocs"];
+    round_trip("relr", two("fuse-relr.so", &[], &link), true);
+}
+
+#[test]
+fn programs() {
+    round_trip("fixed", two("fuse-fixed", &[], &["-no-pie"]), false);
+    round_trip("pie", two("fuse-pie", &[], &["-fuse-ld=lld-19", "-pie"]), false);
+}
+
+#[test]
+fn compressed_code_comes_back_plain_or_compressed() {
+    // More code than the compressed section had room for: it gets a segment of its own.
+    let library = two("fuse-ccob.so", &["--offload-compress"], &["-shared"]);
+    let before = codes(&library);
+    let split = split(&[("x.so", library)]);
+    for form in [Form::Plain].into_iter().chain(COMPRESSED) {
+        let (_, files) = fused(&[build("it", split.after.clone())], form).unwrap();
+        assert_eq!(codes(&files["x.so"]), before);
+        load(&files["x.so"], "fuse-ccob-after.so", true);
+    }
+}
+
+#[test]
+fn a_windows_library() {
+    let path = fixture::gpu().build_windows("fuse.dll", &["gfx942", "gfx1100"], &[]);
+    let library = fs_err::read(path).unwrap();
+    let before = codes(&library);
+    let split = split(&[("bin/x.dll", library)]);
+    let (_, files) = fused(&[build("it", split.after)], Form::Plain).unwrap();
+    assert_eq!(codes(&files["bin/x.dll"]), before);
+}
+
+/// The same sources for one target each: inside, in archives, and mixed.
+#[test]
+fn builds_for_one_gpu_each_become_one() {
+    let one = |target: &'static str| {
+        let units = [unit("first", std::slice::from_ref(&target)), unit("second", std::slice::from_ref(&target))];
+        let name = format!("one-{target}.so");
+        built(&Link { name: &name, units: &units, compile: &[], link: &["-shared"] })
+    };
+    let libraries = [one("gfx942"), one("gfx1100"), one("gfx90a:xnack+")];
+    let mut expected = vec![BTreeMap::new(), BTreeMap::new()];
+    for library in &libraries {
+        for (wrapper, found) in codes(library).into_iter().enumerate() {
+            expected[wrapper].extend(found);
+        }
+    }
+    let whole = |number: usize| build(&format!("build {number}"), [("lib/x.so".to_owned(), libraries[number].clone())]);
+    let apart =
+        |number: usize| build(&format!("build {number}"), split(&[("lib/x.so", libraries[number].clone())]).after);
+    for builds in [
+        [whole(0), whole(1), whole(2)],
+        [apart(0), apart(1), apart(2)],
+        [whole(0), apart(1), whole(2)],
+        [apart(2), whole(1), apart(0)],
+    ] {
+        for form in [Form::Plain, COMPRESSED[1]] {
+            let (plan, files) = fused(&builds, form).unwrap();
+            assert_eq!(plan.targets, ["gfx90a:xnack+", "gfx942", "gfx1100"]);
+            assert_eq!(files.keys().collect::<Vec<_>>(), ["lib/x.so"]);
+            assert_eq!(codes(&files["lib/x.so"]), expected);
+            let said = load(&files["lib/x.so"], "fuse-one-each.so", true);
+            assert!(said.contains("answer 42"), "{said}");
+        }
+    }
+    let compressed = |number: usize| {
+        let (_, files) = fused(&[apart(number)], COMPRESSED[1]).unwrap();
+        build(&format!("compressed {number}"), files)
+    };
+    let (_, files) = fused(&[compressed(0), compressed(1), whole(2)], Form::Plain).unwrap();
+    assert_eq!(codes(&files["lib/x.so"]), expected);
+}
+
+#[test]
+fn builds_of_different_things_stay_apart() {
+    let first = ("lib/x.so".to_owned(), fixture::plain());
+    let other = ("lib/x.so".to_owned(), two("fuse-other.so", &[], &["-shared"]));
+    let error = fused(&[build("A", [first.clone()]), build("B", [other])], Form::Plain);
+    assert_eq!(
+        said(error),
+        "1 of the builds' files are not the same, first `lib/x.so`: 2 translation units register GPU code in B, 1 in A"
+    );
+    let more = built(&Link {
+        name: "fuse-more.so",
+        units: &[unit("first", &["gfx906"])],
+        compile: &["-DMORE"],
+        link: &["-shared", "-Wl,-soname,other.so"],
+    });
+    let error = fused(&[build("A", [first.clone()]), build("B", [("lib/x.so".to_owned(), more)])], Form::Plain);
+    assert!(said(error).contains("the SONAME differs in A and in B"));
+    let files = |text: &str| [first.clone(), ("share/x.txt".to_owned(), text.as_bytes().to_vec())];
+    let error = fused(&[build("A", files("one")), build("B", files("two"))], Form::Plain).unwrap_err_or_panic();
+    assert!(text(&error).contains("`share/x.txt`: differs at byte 0 between A and B"), "{}", text(&error));
+    assert!(error.hint().unwrap().contains("builds of the same sources"));
+    let plain = ("lib/x.so".to_owned(), b"no library".to_vec());
+    let error = fused(&[build("A", [first]), build("B", [plain])], Form::Plain);
+    assert!(said(error).contains("has GPU code in one build and none in another"));
+}
+
+trait Failed {
+    fn unwrap_err_or_panic(self) -> Error;
+}
+
+impl<T> Failed for Result<T, Error> {
+    fn unwrap_err_or_panic(self) -> Error {
+        match self {
+            Ok(_) => panic!("it should have failed"),
+            Err(error) => error,
+        }
+    }
+}
+
+#[test]
+fn two_builds_with_different_code_for_one_gpu() {
+    let split_one =
+        |targets| split(&[("x.so", fixture::library("fuse-code.so", &[unit("first", targets)], &[]))]).after;
+    let one = split_one(&["gfx942"]);
+    let mut other = one.clone();
+    // The same host, and a code object that was compiled otherwise.
+    let archive = other.keys().find(|path| path.ends_with(".kpack")).unwrap().clone();
+    let host = other["x.so"].clone();
+    let fat = FatBinary::read(&host, host.len() as u64).unwrap().unwrap();
+    let marker = fat.markers[0].0.clone();
+    let bytes = other[&archive].clone();
+    let known = kpack::archive::Archive::open(&bytes, bytes.len() as u64).unwrap();
+    let located = known.find(&marker.kernel_name, 0, "gfx942").unwrap();
+    let mut code = known.read(&bytes, &located).unwrap();
+    *code.last_mut().unwrap() ^= 1;
+    let out = std::io::Cursor::new(Vec::new());
+    let scheme = kpack::archive::Scheme::None;
+    let mut writer =
+        kpack::archive::ArchiveWriter::new(out, &known.group, &known.family, &known.targets, scheme).unwrap();
+    let blob = kpack::archive::Blob::pack(&code, scheme, 0).unwrap();
+    writer.add(&marker.kernel_name, 0, "gfx942", &blob).unwrap();
+    other.insert(archive, writer.finish().unwrap().into_inner());
+    let error = said(fused(&[build("A", one), build("B", other)], Form::Plain));
+    assert!(error.contains("A and B have different code for `hipv4-amdgcn-amd-amdhsa--gfx942`"), "{error}");
+}
+
+#[test]
+fn missing_archives_are_named() {
+    let mut after = split(&[("lib/x.so", fixture::plain())]).after;
+    let whole = codes(&fixture::plain());
+    after.remove(".kpack/test_lib_gfx942.kpack").unwrap();
+    // The rest can still be put together; what is missing is missing.
+    let (plan, files) = fused(&[build("it", after.clone())], Form::Plain).unwrap();
+    assert!(!plan.targets.contains(&"gfx942".to_owned()));
+    assert_eq!(codes(&files["lib/x.so"])[0].len(), whole[0].len() - 1);
+    after.retain(|path, _| !path.ends_with(".kpack"));
+    let error = said(fused(&[build("it", after)], Form::Plain));
+    assert_eq!(
+        error,
+        "cannot put the GPU code of `lib/x.so` together: no archive has it; its markers say \
+         `../.kpack/test_lib_@GFXARCH@.kpack`"
+    );
+}
+
+#[test]
+fn archives_that_hold_more_stay() {
+    let files = [("lib/a.so", fixture::plain()), ("lib/b.so", fixture::twin())];
+    let mut after = split(&files).after;
+    after.remove("lib/b.so").unwrap();
+    let (plan, fused) = fused(&[build("it", after)], Form::Plain).unwrap();
+    let left: BTreeSet<&String> = fused.keys().filter(|path| path.ends_with(".kpack")).collect();
+    assert!(!left.is_empty() && plan.notes.len() == left.len(), "{:?} {left:?}", plan.notes);
+    assert!(plan.notes[0].contains("nothing that is fused asks for its"), "{:?}", plan.notes);
+}
+
+#[test]
+fn damaged_archives_are_not_put_back() {
+    let mut after = split(&[("x.so", fixture::plain())]).after;
+    let path = after.keys().find(|path| path.ends_with("gfx942.kpack")).unwrap().clone();
+    let archive = after.get_mut(&path).unwrap();
+    archive[68..400].fill(0xff);
+    assert!(fused(&[build("it", after.clone())], Form::Plain).is_err());
+    after.get_mut(&path).unwrap().truncate(100);
+    assert!(fused(&[build("it", after)], Form::Plain).is_err());
+}
+
+/// Existing tools number wrappers: of two wrappers for one bundle the second asks for an index that no archive has.
+#[test]
+fn wrappers_numbered_by_existing_tools() {
+    let library = two("fuse-rdc-other.so", &["-fgpu-rdc"], &["-shared"]);
+    let before = codes(&library);
+    let mut after = split(&[("x.so", library.clone())]).after;
+    let host = after["x.so"].clone();
+    let fat = FatBinary::read(&host, host.len() as u64).unwrap().unwrap();
+    assert_eq!(fat.wrappers.len(), 2);
+    let content: Vec<u8> = Marker { ..fat.markers[0].0.clone() }.encode().unwrap();
+    let wrapper = |index| NewWrapper { magic: Magic::Kpacked, pointer: 0, index };
+    let wrappers = vec![wrapper(0), wrapper(1)];
+    let with = Replacement { size: content.len() as u64, content: Arc::new(content), wrappers };
+    let patched = elf::Patched::new(&host, fat.replace(&host, with).unwrap());
+    let mut bytes = vec![0; patched.size() as usize];
+    patched.read_exact_at(0, &mut bytes).unwrap();
+    after.insert("x.so".to_owned(), bytes);
+    let (plan, files) = fused(&[build("it", after)], Form::Plain).unwrap();
+    assert_eq!(plan.notes.len(), 1);
+    assert!(plan.notes[0].contains("no archive has code of index 1"), "{:?}", plan.notes);
+    assert_eq!(codes(&files["x.so"]), before);
+    load(&files["x.so"], "fuse-numbered.so", true);
+}
+
+#[test]
+fn the_bytes_do_not_depend_on_the_threads() {
+    let after = split(&[("lib/a.so", fixture::plain()), ("lib/b.so", fixture::twin())]).after;
+    let run = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| fused(&[build("it", after.clone())], COMPRESSED[1]).unwrap().1)
+    };
+    let first = run(1);
+    assert_eq!(first, run(4));
+    assert_eq!(first, run(1));
+}
+
+#[test]
+fn a_view_is_left_as_it_is_without_code() {
+    let builds = [build("it", [("x.txt".to_owned(), b"text".to_vec()), ("lib/x.so".to_owned(), fixture::plain())])];
+    let (plan, files) = fused(&builds, Form::Plain).unwrap();
+    assert!(plan.binaries.is_empty());
+    assert_eq!(files["lib/x.so"], fixture::plain());
+    let mut empty = View::default();
+    empty.insert("link", Item::Link { target: "x".to_owned() });
+    let (_, files) = fused(&[Build { name: "links".to_owned(), view: empty }], Form::Plain).unwrap();
+    assert!(files.is_empty());
+}
