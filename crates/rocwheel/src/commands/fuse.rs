@@ -165,7 +165,7 @@ impl Job<'_> {
         let (builds, path) = builds::of_files(&hosts, &archives)?;
         let plan = fuse::plan(&builds, self.printer.reporter())?;
         let Some(output) = self.output() else { return self.show_plans(&[&plan], &[]) };
-        self.needs_code(&[&plan])?;
+        Self::needs_code(&[&plan])?;
         let scratch = self.scratch(Some(output))?;
         let fused = self.fuse(&plan, &builds, scratch.path())?;
         let Some(content) = fused.view.file(&path) else { anyhow::bail!("the fused file was lost") };
@@ -186,7 +186,7 @@ impl Job<'_> {
         }
         let plan = fuse::plan(&builds, self.printer.reporter())?;
         let Some(output) = self.output() else { return self.show_plans(&[&plan], &[]) };
-        self.needs_code(&[&plan])?;
+        Self::needs_code(&[&plan])?;
         let scratch = self.scratch(Some(output))?;
         let fused = self.fuse(&plan, &builds, scratch.path())?;
         let written =
@@ -209,7 +209,7 @@ impl Job<'_> {
             .collect::<Result<_, Error>>()?;
         let all: Vec<&Plan> = plans.iter().collect();
         let Some(output) = output else { return self.show_plans(&all, &[]) };
-        self.needs_code(&all)?;
+        Self::needs_code(&all)?;
         let (mut view, mut extra, mut files) = (View::default(), Vec::new(), Vec::new());
         for (group, plan) in groups.iter().zip(&plans) {
             let fused = self.fuse(plan, &group.builds, scratch.path())?;
@@ -238,7 +238,7 @@ impl Job<'_> {
         }
         let plan = fuse::plan(&set.builds, self.printer.reporter())?;
         let Some(output) = self.output() else { return self.show_plans(&[&plan], &set.removed) };
-        self.needs_code(&[&plan])?;
+        Self::needs_code(&[&plan])?;
         let fused = self.fuse(&plan, &set.builds, scratch.path())?;
         let written = wheels::write(&set, (&plan, &fused), output, &self.settings.options, self.printer.reporter())?;
         drop(fused.view);
@@ -267,7 +267,7 @@ impl Job<'_> {
     }
 
     /// An input in which there is nothing to do is probably not the one that was meant.
-    fn needs_code(&self, plans: &[&Plan]) -> anyhow::Result<()> {
+    fn needs_code(plans: &[&Plan]) -> anyhow::Result<()> {
         let idle = |plan: &&Plan| plan.binaries.is_empty() && plan.differences.is_empty();
         if plans.iter().all(idle) {
             let usage =
@@ -301,7 +301,9 @@ impl Job<'_> {
             self.show_differences(plan)?;
             plan.notes.iter().for_each(|note| self.printer.note(note));
         }
-        removed.iter().for_each(|line| self.printer.detail(format!("METADATA would lose `{line}`")));
+        for line in removed {
+            self.printer.detail(format!("METADATA would lose `{line}`"));
+        }
         let (code_objects, bytes) = sum(plans);
         self.printer.note(format!(
             "would put {} of {} into {}",
@@ -337,7 +339,9 @@ impl Job<'_> {
         for plan in plans {
             plan.notes.iter().for_each(|note| self.printer.note(note));
         }
-        removed.iter().for_each(|line| self.printer.detail(format!("METADATA does not say `{line}` any more")));
+        for line in removed {
+            self.printer.detail(format!("METADATA does not say `{line}` any more"));
+        }
         let (code_objects, code) = sum(plans);
         self.printer.note(format!(
             "put {} of {} into {} and checked them: `{}`, {}, in {seconds:.1} s",

@@ -323,7 +323,12 @@ fn verify(settings: &Settings, (before, after): (&Path, &Path), printer: &Printe
     let reporter = printer.reporter();
     let report = if before.is_file() && after.is_file() {
         let (before, after) = tree::views_of_files(before, after)?;
-        split::verify(&before, &after, &Checks { selection, archives: Holdings::Shared, ..Checks::default() }, reporter)?
+        split::verify(
+            &before,
+            &after,
+            &Checks { selection, archives: Holdings::Shared, ..Checks::default() },
+            reporter,
+        )?
     } else if is_artifacts(before) {
         let scratch = scratch(settings, None)?;
         let read = |path: &Path| -> anyhow::Result<Catalog> {

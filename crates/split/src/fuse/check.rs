@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
 
+use kpack::bundle::Checksum;
 use kpack::fatbin::{FatBinary, Format, Magic, Points};
 use positioned_io::ReadAt;
 use rayon::prelude::*;
@@ -15,7 +16,7 @@ use wheel::Content;
 use super::Plan;
 use super::combine::Binary;
 use super::gather::Part;
-use crate::code::{self, Piece};
+use crate::code::{self, Piece, Source};
 use crate::error::Error;
 use crate::verify::{View, elf_file, pe_file, with_causes};
 
@@ -129,7 +130,8 @@ fn same_code(
     let wanted = |entry: &kpack::Entry| entry.size > 0;
     let sources: Vec<(&Part, usize)> = binary.parts.iter().zip(reached.iter().copied()).collect();
     let mut sums: HashMap<String, u64> = HashMap::new();
-    code::visit(&binary.path, reader, &fat.section, (found, &Piece::Whole), wanted, |entry, bytes| {
+    let fused = Source { key: &binary.path, reader, section: &fat.section, checksum: Checksum::Compare };
+    code::visit(&fused, (found, &Piece::Whole), wanted, |entry, bytes| {
         if reporter.interrupted() {
             return Err(Error::Interrupted);
         }
@@ -152,7 +154,9 @@ fn same_code(
         let Some(bundle) = part.reached[place].codes.iter().find_map(|code| part.compressed(code)) else { continue };
         let reader = part.content.open().map_err(|source| Error::Read { key: part.path.clone(), source })?;
         let found = &part.fat.bundles[bundle];
-        code::visit(&part.path, &reader, &part.fat.section, (found, &Piece::Whole), wanted, |entry, bytes| {
+        let source =
+            Source { key: &part.path, reader: &reader, section: &part.fat.section, checksum: Checksum::Compare };
+        code::visit(&source, (found, &Piece::Whole), wanted, |entry, bytes| {
             if sums.get(&entry.id) == Some(&sum(bytes)) { Ok(()) } else { Err(differs(binary, &entry.id, part)) }
         })?;
     }

@@ -125,7 +125,7 @@ impl Part {
         let mut codes: Vec<Code> = Vec::new();
         // The runtime cuts the index to 32 bits.
         let index = index as u32;
-        for archive in archives.reachable(&self.path, found)? {
+        for archive in archives.reachable(&self.path, found) {
             let entries = archive.archive.entries();
             for entry in entries.filter(|entry| entry.name == found.kernel_name && entry.index == index) {
                 let id = format!("{DEVICE}{}", entry.target);

@@ -8,13 +8,13 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use kpack::bundle::{self, ALIGNMENT, Form};
+use kpack::bundle::{self, ALIGNMENT, Checksum, Form};
 use positioned_io::ReadAt;
 use report::Reporter;
 
 use super::combine::{Binary, Bundle, Entry};
 use super::gather::{Origin, Part};
-use crate::code::{self, Piece};
+use crate::code::{self, Piece, Source};
 use crate::error::Error;
 
 /// Bytes that are copied at a time.
@@ -233,7 +233,8 @@ fn spool(part: &Part, bundle: usize, scratch: &Path) -> Result<(Arc<dyn ReadAt +
     let mut end = 0;
     let reader = part.content.open().map_err(|source| Error::Read { key: part.path.clone(), source })?;
     let wanted = |entry: &kpack::Entry| entry.size > 0;
-    code::visit(&part.path, &reader, &part.fat.section, (found, &Piece::Whole), wanted, |entry, code| {
+    let source = Source { key: &part.path, reader: &reader, section: &part.fat.section, checksum: Checksum::Compare };
+    code::visit(&source, (found, &Piece::Whole), wanted, |entry, code| {
         if let Some(place) = found.entries.iter().position(|other| other.id == entry.id) {
             places[place] = end;
         }

@@ -243,7 +243,7 @@ fn two_builds_with_different_code_for_one_gpu() {
     let one = split_one(&["gfx942"]);
     let mut other = one.clone();
     // The same host, and a code object that was compiled otherwise.
-    let archive = other.keys().find(|path| path.ends_with(".kpack")).unwrap().clone();
+    let archive = other.keys().find(|path| split::group::is_archive(path)).unwrap().clone();
     let host = other["x.so"].clone();
     let fat = FatBinary::read(&host, host.len() as u64).unwrap().unwrap();
     let marker = fat.markers[0].0.clone();
@@ -272,7 +272,7 @@ fn missing_archives_are_named() {
     let (plan, files) = fused(&[build("it", after.clone())], Form::Plain).unwrap();
     assert!(!plan.targets.contains(&"gfx942".to_owned()));
     assert_eq!(codes(&files["lib/x.so"])[0].len(), whole[0].len() - 1);
-    after.retain(|path, _| !path.ends_with(".kpack"));
+    after.retain(|path, _| !split::group::is_archive(path));
     let error = said(fused(&[build("it", after)], Form::Plain));
     assert_eq!(
         error,
@@ -287,7 +287,7 @@ fn archives_that_hold_more_stay() {
     let mut after = split(&files).after;
     after.remove("lib/b.so").unwrap();
     let (plan, fused) = fused(&[build("it", after)], Form::Plain).unwrap();
-    let left: BTreeSet<&String> = fused.keys().filter(|path| path.ends_with(".kpack")).collect();
+    let left: BTreeSet<&String> = fused.keys().filter(|path| split::group::is_archive(path)).collect();
     assert!(!left.is_empty() && plan.notes.len() == left.len(), "{:?} {left:?}", plan.notes);
     assert!(plan.notes[0].contains("nothing that is fused asks for its"), "{:?}", plan.notes);
 }
