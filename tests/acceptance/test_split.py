@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import struct
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -206,6 +208,23 @@ def test_a_target_is_removed_without_touching_the_others(split_set: PackageSet, 
     assert left and not any(name.endswith(f"_{target}.kpack") for name in left), left
     environment.uninstall(*environment.installed())
     assert environment.left_over() == set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "terminate"])
+def test_a_split_interrupted_leaves_nothing(
+    rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path, number: int
+) -> None:
+    output = tmp_path / "out"
+    process = rocwheel.start("split", package_set.artifacts, "--output", output, "--force")
+    deadline = time.monotonic() + 60
+    while not any(tmp_path.glob(".out.rocwheel-*/*")):
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(0.005)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "panicked" not in stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_check_alone_agrees_and_sees_a_flipped_byte(

@@ -179,6 +179,7 @@ pub(crate) struct Units {
 
 fn units(catalog: &Catalog, members: &[usize], destinations: &[Vec<Destination>]) -> Result<Units, Error> {
     let mut found = Units { units: Vec::new(), origins: Vec::new() };
+    let mut owners: BTreeMap<String, usize> = BTreeMap::new();
     for (index, destinations) in members.iter().zip(destinations) {
         let artifact = &catalog.artifacts[*index];
         for (number, (entry, destination)) in artifact.entries.iter().zip(destinations).enumerate() {
@@ -186,6 +187,11 @@ fn units(catalog: &Catalog, members: &[usize], destinations: &[Vec<Destination>]
                 continue;
             }
             let key = format!("{}/{}", artifact.basedirs[entry.basedir], entry.path);
+            if let Some(other) = owners.insert(key.clone(), *index) {
+                let name = ArtifactName { target_family: GENERIC.to_owned(), ..artifact.name.clone() };
+                let (first, second) = (format!("`{}`", catalog.artifacts[other].name), format!("`{}`", artifact.name));
+                return Err(Error::SamePath { artifact: name.to_string(), path: key, first, second });
+            }
             let content = Arc::new(FileContent::new(artifact.path(entry))?);
             found.units.push(Unit::new(key, content, &entry.path, ARCHIVES));
             found.origins.push((*index, number));

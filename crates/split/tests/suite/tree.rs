@@ -277,7 +277,11 @@ fn two_families_of_one_artifact_are_refused() {
         tree.file(&format!("rand_lib_{family}"), "stage", "lib/liba.so", &fixture::plain());
     }
     let error = tree.split(&request()).unwrap_err();
-    assert_eq!(error.to_string(), "`stage/lib/liba.so` is there twice");
+    assert_eq!(
+        error.to_string(),
+        "`stage/lib/liba.so` of the artifact `rand_lib_generic` would come from `rand_lib_gfx110X-all` and from \
+         `rand_lib_gfx94X-dcgpu`"
+    );
     assert!(!tree.output().exists());
 }
 
