@@ -86,6 +86,53 @@ fn compressed_bundles_and_every_kind_of_link() {
     assert_eq!(report.code().0, 8 + 2 + 2 + 2 + 4);
 }
 
+#[test]
+fn windows_libraries() {
+    for (name, compile) in [("plain.dll", &[][..]), ("compressed.dll", &["--offload-compress"])] {
+        let path = fixture::gpu().build_windows(name, &["gfx1100", "gfx1201"], compile);
+        let bytes = fs_err::read(path).unwrap();
+        let mut split = check(&[("bin/library.dll", bytes)]);
+        let after = fat(&split.after["bin/library.dll"]);
+        assert_eq!(after.format, kpack::Format::Pe);
+        assert!(after.bundles.is_empty() && after.wrappers.iter().all(|wrapper| wrapper.magic == Magic::Kpacked));
+        assert_eq!(split.report(&Selection::ALL).code().0, 4);
+        let host = split.after.get_mut("bin/library.dll").unwrap();
+        let section = elf::Pe::read(host).unwrap().unwrap();
+        let text = section.sections.iter().find(|section| section.name == ".text").unwrap().file.start as usize;
+        host[text + 5] ^= 1;
+        assert_eq!(split.differences(), ["`bin/library.dll`: its section `.text` differs at byte 5"]);
+    }
+}
+
+#[test]
+fn libraries_that_other_tools_have_edited_or_linked() {
+    let units = [unit("first", ALL), unit("second", ALL)];
+    let linked = |name: &str, link: &[&str]| {
+        fixture::built(&Link { name, units: &units, compile: &[], link: &[&["-shared"], link].concat() })
+    };
+    let gpu = fixture::gpu();
+    fs_err::write(gpu.path("edited.so"), linked("before-edit.so", &[])).unwrap();
+    let long = "/a/path/that/takes/more/room/than/the/file/has".repeat(8);
+    gpu.run("patchelf", &["--force-rpath", "--set-rpath", &long, "edited.so"]);
+    let files = [
+        ("lib/edited.so", fs_err::read(gpu.path("edited.so")).unwrap()),
+        ("lib/lld.so", linked("lld.so", &["-fuse-ld=lld-19"])),
+        ("lib/gold.so", linked("gold.so", &["-fuse-ld=gold"])),
+        ("lib/together.so", linked("together.so", &["-Wl,-z,noseparate-code"])),
+        ("lib/large.so", linked("large.so", &["-fuse-ld=lld-19", "-Wl,-z,max-page-size=0x10000"])),
+        ("lib/now.so", linked("now.so", &["-Wl,-z,now,-z,relro", "-Wl,--hash-style=both"])),
+    ];
+    let split = check(&files);
+    assert_eq!(split.report(&Selection::ALL).code().0, 6 * 8);
+    for (path, bytes) in &files {
+        let after = &split.after[*path];
+        assert!(after.len() < bytes.len(), "{path}");
+        let name = path.replace('/', "-");
+        fs_err::write(gpu.path(&name), after).unwrap();
+        gpu.load(&gpu.path(&name), true).unwrap();
+    }
+}
+
 fn stripped() -> Vec<u8> {
     let path = fixture::gpu().path("stripped.so");
     fs_err::write(&path, fixture::plain()).unwrap();
