@@ -318,7 +318,8 @@ impl Job<'_> {
         let rows = plans.iter().flat_map(|plan| &plan.binaries).map(|binary| {
             let (code_objects, bytes) = binary.code();
             let numbers = [binary.bundles.len().to_string(), code_objects.to_string(), printer::bytes(bytes)];
-            [vec![binary.path.clone()], numbers.to_vec()].concat()
+            // A single file has folders in front of it that are not there.
+            [vec![binary.path.trim_start_matches("_/").to_owned()], numbers.to_vec()].concat()
         });
         self.printer.table(&FILES, rows)
     }
@@ -330,6 +331,7 @@ impl Job<'_> {
         (removed, written, bytes, path): (&[String], Option<&W>, u64, &Path),
     ) -> anyhow::Result<Exit> {
         let seconds = self.begin.elapsed().as_secs_f64();
+        let written_tree = path.is_dir();
         if self.printer.format() == Format::Json {
             let document = Document { plans, files: fused.iter().collect(), removed, written, seconds };
             self.printer.json(&document)?;
@@ -338,6 +340,11 @@ impl Job<'_> {
         self.table(plans)?;
         for plan in plans {
             plan.notes.iter().for_each(|note| self.printer.note(note));
+            if written_tree {
+                for archive in &plan.kept {
+                    self.printer.note(format!("`{archive}` stays: it holds code that no file here asks for"));
+                }
+            }
         }
         for line in removed {
             self.printer.detail(format!("METADATA does not say `{line}` any more"));

@@ -18,6 +18,11 @@ const HOST_WINDOWS: &str = "host-x86_64-pc-windows-msvc-";
 /// Kind and triple of device code of every code object version since 4.
 const DEVICE: &str = "hipv4-amdgcn-amd-amdhsa--";
 
+/// A path without the folders that stand in front of a single file so that its search paths have somewhere to go.
+pub(crate) fn shown(path: &str) -> &str {
+    path.trim_start_matches("_/")
+}
+
 /// One of the builds of a file.
 pub struct Part {
     /// What the build is called in messages.
@@ -101,7 +106,7 @@ impl Part {
                 Points::Marker(marker) => self.in_archives(marker, wrapper.index, archives)?,
                 Points::Elsewhere(address) => {
                     let why = format!("wrapper {number} points to {address:#x}, which is no bundle and no marker");
-                    return Err(Error::Fuse { key: self.path.clone(), why });
+                    return Err(Error::Fuse { key: shown(&self.path).to_owned(), why });
                 }
             };
             known.insert((wrapper.points, index), self.reached.len());
@@ -133,7 +138,7 @@ impl Part {
                     && !same_place(&other.origin, &archive)
                 {
                     let why = format!("`{}` and another archive have code for {}", archive.path, entry.target);
-                    return Err(Error::Fuse { key: self.path.clone(), why });
+                    return Err(Error::Fuse { key: shown(&self.path).to_owned(), why });
                 }
                 let origin = Origin::Archive {
                     archive: Arc::clone(&archive),
@@ -158,13 +163,13 @@ impl Part {
             } else {
                 format!("no archive has it; its markers say `{}`", searches.join("`, `"))
             };
-            return Err(Error::Fuse { key: self.path.clone(), why });
+            return Err(Error::Fuse { key: shown(&self.path).to_owned(), why });
         }
         for place in 0..self.reached.len() {
             let Some(marker) = self.reached[place].marker.filter(|_| self.reached[place].codes.is_empty()) else {
                 continue;
             };
-            let (path, index) = (&self.path, self.reached[place].order.0);
+            let (path, index) = (shown(&self.path), self.reached[place].order.0);
             let with_code = |reached: &Reached| reached.marker == Some(marker) && !reached.codes.is_empty();
             match self.reached.iter().position(with_code) {
                 Some(first) => {
@@ -191,7 +196,7 @@ impl Part {
                 let failed = |source| Error::GpuCode { key: archive.path.clone(), source };
                 let reader = archive.content.open().map_err(read)?;
                 let located = archive.archive.find(name, *index, target).ok_or_else(|| Error::Fuse {
-                    key: self.path.clone(),
+                    key: shown(&self.path).to_owned(),
                     why: format!("`{}` has no code for {target} any more", archive.path),
                 })?;
                 archive.archive.read(&reader, &located).map_err(failed)

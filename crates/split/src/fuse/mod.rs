@@ -49,6 +49,8 @@ pub struct Plan {
     pub archives: Vec<String>,
     /// The targets of all code, in numeric order.
     pub targets: Vec<String>,
+    /// Archives that stay, because they hold code that nothing here asks for; sorted.
+    pub kept: Vec<String>,
     /// What is worth knowing.
     pub notes: Vec<String>,
     /// What makes the builds builds of different things. Nothing can be fused then.
@@ -76,6 +78,7 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
         binaries: Vec::new(),
         archives: Vec::new(),
         targets: Vec::new(),
+        kept: Vec::new(),
         notes: Vec::new(),
         differences: Vec::new(),
         owners: BTreeMap::new(),
@@ -155,7 +158,7 @@ fn different(path: &str, one: &Build, other: &Build) -> Result<Option<Difference
     Ok(what.map(|what| Difference::new(path, what)))
 }
 
-/// The archives all of whose code is in the plan. One that holds more stays, with a note.
+/// The archives all of whose code is in the plan. One that holds more stays.
 fn used_up(builds: &[Build], archives: &[Archives<'_>], plan: &mut Plan) -> Result<Vec<String>, Error> {
     let mut used: BTreeSet<(usize, &str, &str, u32, &str)> = BTreeSet::new();
     for binary in &plan.binaries {
@@ -175,15 +178,13 @@ fn used_up(builds: &[Build], archives: &[Archives<'_>], plan: &mut Plan) -> Resu
             };
             match archive.archive.entries().find(unused) {
                 None => drop(gone.insert(path.to_owned())),
-                Some(entry) => {
-                    let what = format!("{}#{}` for {}", entry.name, entry.index, entry.target);
-                    left.insert(path.to_owned());
-                    plan.notes.push(format!("`{path}` stays: nothing that is fused asks for its `{what}"));
-                }
+                Some(_) => drop(left.insert(path.to_owned())),
             }
         }
     }
-    Ok(gone.into_iter().filter(|path| !left.contains(path)).collect())
+    let gone = gone.into_iter().filter(|path| !left.contains(path)).collect();
+    plan.kept = left.into_iter().collect();
+    Ok(gone)
 }
 
 /// The result: files that are read when they are written somewhere.
@@ -218,7 +219,8 @@ pub fn fuse(
     reporter: &dyn Reporter,
 ) -> Result<Fused, Error> {
     if let Some(first) = plan.differences.first() {
-        let (path, why, count) = (first.path.clone(), first.what.clone(), plan.differences.len());
+        let (path, why) = (gather::shown(&first.path).to_owned(), first.what.clone());
+        let count = plan.differences.len();
         return Err(Error::Unequal { path, why, count });
     }
     let mut view = View::default();

@@ -1,0 +1,217 @@
+//! `rocwheel fuse` after `rocwheel split`: files, artifacts, trees and wheels come back with their code. That every form
+//! of library does is tested in the crate `split`.
+
+#![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
+
+use std::process::Command;
+
+use serde_json::Value;
+use testing::TestContext;
+use testing::gpu::{Gpu, Link, Unit};
+
+fn library(targets: &[&str], name: &str) -> Vec<u8> {
+    let units = [Unit { source: "first", targets }, Unit { source: "second", targets }];
+    let gpu = Gpu::new();
+    fs_err::read(gpu.build(&Link { name, units: &units, compile: &[], link: &["-shared"] })).unwrap()
+}
+
+const BOTH: &[&str] = &["gfx942", "gfx1100"];
+const MANIFEST: &[u8] = br#"{"the_rock_commit": null, "rocm_package_version": "7.1.0"}"#;
+const LIBRARY: &str = "rand/stage/lib/librocrand.so.1";
+
+/// Artifacts with one library, and the same split in `out`.
+fn split() -> TestContext {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    let manifest = "base/aux-overlay/stage/share/therock/therock_manifest.json";
+    context.artifact("in", "base_lib_generic", &[(manifest, MANIFEST)]);
+    let database = "rand/stage/lib/rocblas/library/K_gfx942.co";
+    context.artifact("in", "rand_lib_gfx9X-all", &[(LIBRARY, &library(BOTH, "librocrand.so.1")), (database, b"942")]);
+    let ran = context.run(["split", "in", "-o", "out"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    context
+}
+
+/// Code objects by target and size.
+fn kernels(context: &TestContext, path: &str) -> Vec<(String, u64)> {
+    let ran = context.run(["kernels", path, "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let mut found = Vec::new();
+    collect(&document, &mut found);
+    found.sort();
+    found
+}
+
+/// Every object of the document that has a target and a size.
+fn collect(value: &Value, found: &mut Vec<(String, u64)>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
+        Value::Object(fields) => {
+            if let (Some(Value::String(target)), Some(Value::Number(size))) = (fields.get("target"), fields.get("size"))
+            {
+                found.push((target.clone(), size.as_u64().unwrap()));
+            }
+            fields.values().for_each(|field| collect(field, found));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn artifacts_come_back_whole() {
+    let context = split();
+    let ran = context.run(["fuse", "out", "-o", "back"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("lib/librocrand.so.1"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("put 4 code objects of ") && ran.stderr.contains(" into 1 file and checked them"),
+        "{ran:?}"
+    );
+    let back = context.path("back/rand_lib_generic");
+    assert_eq!(fs_err::read_to_string(back.join("artifact_manifest.txt")).unwrap(), "rand/stage\n");
+    assert_eq!(fs_err::read(back.join("rand/stage/lib/rocblas/library/K_gfx942.co")).unwrap(), b"942");
+    assert!(!back.join("rand/stage/.kpack").exists());
+    assert_eq!(kernels(&context, "back"), kernels(&context, "in"));
+    let manifest = context.path("back/base_lib_generic/base/aux-overlay/stage/share/therock/therock_manifest.json");
+    assert!(fs_err::read_to_string(manifest).unwrap().contains("\"KPACK_SPLIT_ARTIFACTS\": false"));
+    // The result can be split again, and an output of this command may be replaced.
+    let ran = context.run(["split", "back", "-o", "again"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = context.run(["fuse", "again", "-o", "back", "--compress", "--family", "all"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(context.path("back/rand_lib_all").exists() && !context.path("back/rand_lib_generic").exists());
+    assert_eq!(kernels(&context, "back").len(), kernels(&context, "in").len());
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let context = split();
+    let ran = context.run(["fuse", "out", "--dry-run"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("would put 4 code objects of "), "{ran:?}");
+    let ran = context.run(["fuse", "out", "--dry-run", "--json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let plans = document["plans"].as_array().unwrap();
+    assert!(plans.iter().any(|plan| plan["targets"] == serde_json::json!(["gfx942", "gfx1100"])), "{document}");
+    assert!(!context.path("back").exists());
+}
+
+#[test]
+fn a_library_and_its_archives() {
+    let context = split();
+    let host = format!("out/rand_lib_generic/{LIBRARY}");
+    // Its archives lie in other artifacts, so nothing is where its marker leads.
+    let ran = context.run(["fuse", &host, "-o", "x.so"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("no archive has it; its markers say `../.kpack/rand_lib_@GFXARCH@.kpack`"), "{ran:?}");
+    let archives = ["gfx942", "gfx1100"].map(|target| format!("out/rand_lib_{target}/rand/stage/.kpack"));
+    let ran = context.run(["fuse", &host, &archives[0], &archives[1], "-o", "x.so"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(kernels(&context, "x.so"), kernels(&context, "in"));
+    let ran = context.run(["fuse", &host, &archives[0], "-o", "x.so"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("there is such a file already"), "{ran:?}");
+    let ran = context.run(["fuse", &host, "in", "-o", "y.so"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("there are no `.kpack` archives in `in`"), "{ran:?}");
+}
+
+#[test]
+fn builds_for_different_gpus() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    for target in BOTH {
+        let name = format!("{target}.so");
+        fs_err::write(context.path(&name), library(&[target], &name)).unwrap();
+    }
+    let ran = context.run(["fuse", "gfx942.so", "gfx1100.so", "-o", "both.so"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let mut each = [kernels(&context, "gfx942.so"), kernels(&context, "gfx1100.so")].concat();
+    each.sort();
+    assert_eq!(kernels(&context, "both.so"), each);
+    fs_err::write(context.path("text.txt"), "text").unwrap();
+    for (arguments, said) in [
+        (&["fuse", "gfx942.so", "-o", "x.so"][..], "there is no GPU code to put together"),
+        (&["fuse", "text.txt", "-o", "x.so"], "there is no GPU code to put together"),
+        (&["fuse", "gfx942.so", "x.whl", "-o", "x"], "`x.whl`"),
+        (&["fuse", "missing.so", "-o", "x.so"], "`missing.so`"),
+        (&["fuse", "gfx942.so", "--family", "a_b", "-o", "x"], "`a_b` cannot be the last part"),
+    ] {
+        let ran = context.run(arguments.iter().copied());
+        assert!(ran.code != Some(0) && ran.stderr.contains(said), "{arguments:?}: {ran:?}");
+    }
+    assert!(!context.path("x.so").exists());
+}
+
+/// A wheel as Python's zipfile writes it.
+const WHEEL: &str = r#"
+import base64, hashlib, sys, zipfile
+library = open(sys.argv[1], "rb").read()
+info = "demo-1.0.dist-info/"
+members = {
+    "demo/__init__.py": b"",
+    "demo/lib/libdemo.so": library,
+    "demo/lib/rocblas/library/K_gfx942.co": b"942",
+    info + "METADATA": b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nRequires-Dist: numpy\n\nText\n",
+    info + "WHEEL": b"Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n",
+}
+record = ""
+for name, data in members.items():
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    record += f"{name},sha256={digest},{len(data)}\n"
+members[info + "RECORD"] = (record + info + "RECORD,,\n").encode()
+with zipfile.ZipFile(sys.argv[2], "w", zipfile.ZIP_DEFLATED) as wheel:
+    for name, data in members.items():
+        wheel.writestr(name, data)
+"#;
+
+/// What differs between two wheels, as Python reads them.
+const COMPARE: &str = r#"
+import sys, zipfile
+one, two = (zipfile.ZipFile(path) for path in sys.argv[1:])
+names = set(one.namelist()) ^ set(two.namelist())
+names |= {name for name in set(one.namelist()) & set(two.namelist()) if one.read(name) != two.read(name)}
+print(" ".join(sorted(names)))
+"#;
+
+fn python(context: &TestContext, script: &str, arguments: &[&str]) -> String {
+    let run = Command::new("python3").arg("-c").arg(script).args(arguments).current_dir(context.directory()).output();
+    let output = run.expect("python3 is needed for this test");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_wheel_and_its_device_wheels() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    fs_err::write(context.path("libdemo.so"), library(BOTH, "libdemo.so")).unwrap();
+    let name = "demo-1.0-py3-none-linux_x86_64.whl";
+    python(&context, WHEEL, &["libdemo.so", name]);
+    let ran = context.run(["split", name, "-o", "apart"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let mut wheels: Vec<String> = fs_err::read_dir(context.path("apart"))
+        .unwrap()
+        .map(|entry| format!("apart/{}", entry.unwrap().file_name().to_str().unwrap()))
+        .filter(|name| name.ends_with(".whl"))
+        .collect();
+    wheels.sort();
+    assert!(wheels.len() >= 3, "{wheels:?}");
+    let fuse = |wheels: &[String], output: &str| {
+        let mut arguments = vec!["fuse".to_owned()];
+        arguments.extend(wheels.iter().cloned());
+        arguments.extend(["-o".to_owned(), output.to_owned()]);
+        context.run(arguments)
+    };
+    let ran = fuse(&wheels, "back");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let back = format!("back/{name}");
+    // The library's host entry has another name, so it and RECORD differ; METADATA is the original's again.
+    assert_eq!(python(&context, COMPARE, &[name, &back]), "demo-1.0.dist-info/RECORD demo/lib/libdemo.so");
+    assert_eq!(kernels(&context, &back), kernels(&context, name));
+    let (devices, hosts): (Vec<String>, Vec<String>) = wheels.into_iter().partition(|wheel| wheel.contains("device"));
+    let ran = fuse(&devices, "none");
+    assert!(ran.code == Some(1) && ran.stderr.contains("does not belong to"), "{ran:?}");
+    let ran = fuse(&[&hosts[..], &devices[..1]].concat(), "some");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("is not here, so its GPU code will not be either"), "{ran:?}");
+    assert!(kernels(&context, &format!("some/{name}")).len() < kernels(&context, name).len());
+}
