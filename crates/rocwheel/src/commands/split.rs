@@ -33,18 +33,20 @@ const CHECKED: [Column; 6] = [
 /// As many differences are printed as a person reads.
 const SHOWN: usize = 20;
 
-/// Take GPU code out of artifacts: a part for all GPUs, and one for each GPU target
+/// Take GPU code out of artifacts or wheels: a part for all GPUs, and one for each GPU target
 ///
 /// Libraries keep their host code; their GPU code goes into .kpack archives that the HIP runtime reads, and kernel
 /// databases go along. The result is checked against the input, code object by code object, before it takes the place
 /// of the output. `--verify-only` does that for two directories, two files or two sets of artifacts.
+///
+/// A wheel becomes a host wheel of the same name, whose extras `device-<target>` ask for device wheels.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Arguments {
     /// Artifacts (directories or archives), directories that hold artifacts, or wheels
     #[arg(value_name = "PATH", required_unless_present = "verify_only")]
     pub(super) inputs: Vec<PathBuf>,
-    /// Directory to write to: missing, empty, or made by this command
+    /// Directory to write to: missing, empty, or made by this command; for wheels any but their own
     #[arg(short, long, value_name = "DIR", required_unless_present_any = ["verify_only", "dry_run"])]
     pub(super) output: Option<PathBuf>,
     /// Keep only the code for these targets or families [default: all]
