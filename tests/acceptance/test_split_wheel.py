@@ -8,6 +8,7 @@ import os
 import random
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import msgpack
@@ -287,6 +288,50 @@ def test_the_plan_writes_nothing(rocwheel: Rocwheel, wheel: Path, tmp_path: Path
     assert planned["plan"]["root"] == "demo" and not output.exists()
     text = rocwheel.run("split", wheel, "--output", output, "--dry-run").stdout
     assert "Demo.Hip[device-gfx1201] requires demo-hip-device-gfx1201, demo-hip-device-gfx12-0" in text
+
+
+def rewritten(folder: Path, wheel: Path, name: str, change: Callable[[bytes], bytes]) -> None:
+    """The wheel in `folder` with other bytes in the member that ends in `name`, and RECORD as it was."""
+    with zipfile.ZipFile(wheel) as before, zipfile.ZipFile(folder / wheel.name, "w", zipfile.ZIP_DEFLATED) as after:
+        for entry in before.infolist():
+            content = before.read(entry)
+            after.writestr(entry, change(content) if entry.filename.endswith(name) else content)
+
+
+def flipped(content: bytes) -> bytes:
+    """One bit in the middle is another one."""
+    place = len(content) // 2
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
+def test_parts_are_verified_alone(rocwheel: Rocwheel, wheel: Path, parts: Path, tmp_path: Path) -> None:
+    said = rocwheel.run("split", "--verify-only", wheel, parts)
+    assert "nothing is different" in said.stderr
+    mutations = {
+        "a bit of an archive": ("_gfx942-", ".kpack", flipped, "gfx942"),
+        "a bit of a database": ("_gfx11-", ".aks2", flipped, "is not what it was"),
+        "a bit of host code": ("demo_hip-", "other/libdemo.so", flipped, "other/libdemo.so"),
+        "metadata": ("demo_hip-", "METADATA", lambda text: text.replace(b"a wheel", b"A wheel"), "METADATA"),
+        "a hash in RECORD": ("_gfx1100-", "/RECORD", lambda text: text.replace(b"sha256=", b"sha256=A", 1), "RECORD"),
+    }
+    for case, (which, member, change, words) in mutations.items():
+        folder = tmp_path / case
+        folder.mkdir()
+        for path in parts.glob("*.whl"):
+            if which in path.name and not path.name.endswith("-amd.whl"):
+                rewritten(folder, path, member, change)
+            else:
+                (folder / path.name).symlink_to(path)
+        failed = rocwheel.run("split", "--verify-only", wheel, folder, expect=1)
+        assert words in failed.stdout, (case, failed)
+    for missing, words in (("_gfx942-", "gfx942"), ("_gfx12_0-", "is gone")):
+        folder = tmp_path / f"without{missing}"
+        folder.mkdir()
+        for path in parts.glob("*.whl"):
+            if missing not in path.name:
+                (folder / path.name).symlink_to(path)
+        failed = rocwheel.run("split", "--verify-only", wheel, folder, expect=1)
+        assert words in failed.stdout, (missing, failed)
 
 
 def broken(tmp_path: Path, compiled: Compiled, case: str) -> tuple[Path, list[str], int, str]:

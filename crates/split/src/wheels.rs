@@ -23,6 +23,7 @@ use std::path::PathBuf;
 
 use crate::{Packing, TargetNames};
 
+pub use check::verify_parts;
 pub use error::Error;
 pub use execute::{Growth, Kind, Outcome, Output, execute};
 pub use metadata::{Extra, TARGET_PLACEHOLDER};

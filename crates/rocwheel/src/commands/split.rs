@@ -37,7 +37,8 @@ const SHOWN: usize = 20;
 ///
 /// Libraries keep their host code; their GPU code goes into .kpack archives that the HIP runtime reads, and kernel
 /// databases go along. The result is checked against the input, code object by code object, before it takes the place
-/// of the output. `--verify-only` does that for two directories, two files or two sets of artifacts.
+/// of the output. `--verify-only` does that for two directories, two files, two sets of artifacts, or a wheel and the
+/// directory of its parts.
 ///
 /// A wheel becomes a host wheel of the same name, whose extras `device-<target>` ask for device wheels.
 #[derive(Debug, Args)]
@@ -120,7 +121,7 @@ pub(crate) struct Settings {
 #[derive(Debug)]
 enum Work {
     Split { inputs: Vec<PathBuf>, output: Option<PathBuf>, mode: Mode },
-    Verify { before: PathBuf, after: PathBuf },
+    Verify { before: PathBuf, after: PathBuf, targets: Option<String> },
 }
 
 impl TryFrom<Arguments> for Settings {
@@ -146,7 +147,9 @@ impl TryFrom<Arguments> for Settings {
             verification: if arguments.no_verify { Verification::Skip } else { Verification::Verify },
         };
         let work = match arguments.verify_only.as_deref() {
-            Some([before, after]) => Work::Verify { before: before.clone(), after: after.clone() },
+            Some([before, after]) => {
+                Work::Verify { before: before.clone(), after: after.clone(), targets: arguments.targets.clone() }
+            }
             _ => Work::Split { inputs: arguments.inputs, output: arguments.output, mode: Mode::new(arguments.dry_run) },
         };
         Ok(Self { work, request, scratch: arguments.scratch })
@@ -183,7 +186,7 @@ struct Document<'a> {
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     match &settings.work {
         Work::Split { inputs, output, mode } => split(settings, (inputs, output.as_deref(), *mode), printer),
-        Work::Verify { before, after } => verify(settings, (before, after), printer),
+        Work::Verify { before, after, targets } => verify(settings, (before, after, targets.as_deref()), printer),
     }
 }
 
@@ -320,10 +323,17 @@ fn show_outcome(plan: &TreePlan, outcome: &Outcome, seconds: f64, printer: &Prin
     ));
 }
 
-fn verify(settings: &Settings, (before, after): (&Path, &Path), printer: &Printer) -> anyhow::Result<Exit> {
+fn verify(
+    settings: &Settings,
+    (before, after, targets): (&Path, &Path, Option<&str>),
+    printer: &Printer,
+) -> anyhow::Result<Exit> {
     let selection = &settings.request.selection;
     let reporter = printer.reporter();
-    let report = if before.is_file() && after.is_file() {
+    let report = if split_wheel::is_wheel(before) && after.is_dir() {
+        let scratch = scratch(settings, None)?;
+        split::wheels::verify_parts(before, after, targets, scratch.path(), reporter)?
+    } else if before.is_file() && after.is_file() {
         let (before, after) = tree::views_of_files(before, after)?;
         split::verify(
             &before,

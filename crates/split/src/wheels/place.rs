@@ -54,6 +54,14 @@ impl Folders {
         Place { scheme, path: path.to_owned() }
     }
 
+    /// What a member is called in a wheel with these `other` folders: `.data` has the wheel's name in its own.
+    pub(super) fn renamed(&self, other: &Folders, member: &str) -> String {
+        match member.strip_prefix(&self.data).filter(|rest| rest.starts_with('/')) {
+            Some(rest) => format!("{}{rest}", other.data),
+            None => member.to_owned(),
+        }
+    }
+
     /// The member that is installed at a place in site-packages or below the prefix.
     pub(super) fn member(&self, scheme: Scheme, path: &str) -> String {
         match scheme {
@@ -111,6 +119,9 @@ mod tests {
         assert_eq!(folders.place("x-1.0.data/scripts/a"), place(Scheme::Elsewhere, "a"));
         assert_eq!(folders.place("x-1.0.data2/data/a"), place(Scheme::Site, "x-1.0.data2/data/a"));
         assert_eq!(folders.member(Scheme::Data, "lib/a.so"), "x-1.0.data/data/lib/a.so");
+        let other = Folders::new("y-2.dist-info");
+        assert_eq!(folders.renamed(&other, "x-1.0.data/platlib/a.so"), "y-2.data/platlib/a.so");
+        assert_eq!(folders.renamed(&other, "x-1.0.data2/a.so"), "x-1.0.data2/a.so");
         assert!(folders.is_info("x-1.0.dist-info/WHEEL") && !folders.is_info("x-1.0.dist-info2/WHEEL"));
     }
 

@@ -241,7 +241,7 @@ fn check_request(request: &Request) -> Result<(), Error> {
 }
 
 /// Name and canonical version.
-fn identity(wheel: &Wheel, headers: &Headers) -> Result<(String, String), Error> {
+pub(super) fn identity(wheel: &Wheel, headers: &Headers) -> Result<(String, String), Error> {
     let malformed = |reason: String| wheel::Error::Malformed { path: wheel.path().to_owned(), reason };
     let value = |field: &str| {
         let value = headers.get(field).filter(|value| !value.is_empty());
@@ -253,6 +253,20 @@ fn identity(wheel: &Wheel, headers: &Headers) -> Result<(String, String), Error>
     let canonical =
         parsed.map_err(|_| malformed(format!("its METADATA has the version `{version}`, which is none")))?;
     Ok((name, canonical.to_string()))
+}
+
+/// The targets that a list takes of a wheel.
+pub(super) fn selection_of(
+    wheel: &Arc<Wheel>,
+    list: Option<&str>,
+    scratch: &Path,
+    reporter: &dyn Reporter,
+) -> Result<Selection, Error> {
+    if list.is_none() {
+        return Ok(Selection::ALL);
+    }
+    let folders = Folders::new(wheel.info());
+    selection(&survey::survey(wheel, &folders, &|_| true, scratch, reporter)?, list)
 }
 
 /// The targets to keep, with generic targets and families that serve them.
@@ -366,6 +380,7 @@ fn devices(
     request: &Request,
 ) -> Result<Vec<Device>, Error> {
     let families = Families::embedded();
+    let of_input = Folders::new(wheel.info());
     let mut keys: BTreeSet<String> = databases.iter().filter_map(|(key, _)| key.clone()).collect();
     keys.extend(code.iter().flat_map(|plan| &plan.archives).map(|archive| families.key(archive.base_target())));
     let mut devices = Vec::with_capacity(keys.len());
@@ -396,10 +411,7 @@ fn devices(
             }
         }
         for (_, file) in databases.iter().filter(|(owner, _)| owner.as_ref() == Some(key)) {
-            let path = match file.place.scheme {
-                Scheme::Data => folders.member(Scheme::Data, &file.place.path),
-                Scheme::Site | Scheme::Elsewhere => file.member.clone(),
-            };
+            let path = of_input.renamed(&folders, &file.member);
             let database = Some(file.database.clone());
             files.push(DeviceFile { path, bytes: file.size, database, code_objects: 0, archive: None });
         }

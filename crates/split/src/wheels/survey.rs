@@ -33,7 +33,6 @@ pub(super) struct Binary {
 /// A file of a kernel database.
 pub(super) struct DatabaseFile {
     pub(super) member: String,
-    pub(super) place: Place,
     pub(super) database: String,
     /// As the database calls it, with features.
     pub(super) target: String,
@@ -64,7 +63,7 @@ pub(super) fn survey(
                 // A file of a database is never taken for a library, as today's tools have it (kpack specification 5).
                 if let Some(target) = listed.target {
                     let (database, size) = (listed.database.to_owned(), member.size);
-                    found.databases.push(DatabaseFile { member: member.name.clone(), place, database, target, size });
+                    found.databases.push(DatabaseFile { member: member.name.clone(), database, target, size });
                 }
             }
             _ => candidates.push((member, place)),
