@@ -361,3 +361,18 @@ impl Plan {
         (count, self.archives.iter().map(|archive| archive.bytes).sum())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archives_are_found_from_the_directory_of_the_file() {
+        assert_eq!(relative("lib/x.so", ".kpack"), "../.kpack");
+        assert_eq!(relative("x.so", ".kpack"), ".kpack");
+        assert_eq!(relative("torch/lib/x.so", "torch/.kpack"), "../.kpack");
+        assert_eq!(relative("pkg.libs/x.so", "pkg/.kpack"), "../pkg/.kpack");
+        assert_eq!(relative("a/b/c/x.so", "a/.kpack"), "../../.kpack");
+        assert_eq!(relative(".kpack/x.so", ".kpack"), "");
+    }
+}

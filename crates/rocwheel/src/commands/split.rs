@@ -289,6 +289,14 @@ fn show_remarks(plan: &TreePlan, printer: &Printer) {
     for note in &plan.notes {
         printer.note(note);
     }
+    let table = TargetTable::embedded();
+    let mut unknown: Vec<&String> = plan.groups.iter().flat_map(|group| &group.plan.targets).collect();
+    unknown.retain(|target| !table.is_known(target));
+    unknown.sort();
+    unknown.dedup();
+    for target in unknown {
+        printer.note(format!("`{target}` is in no table of GPU targets; its code is kept under its own name"));
+    }
     for dropped in &plan.dropped {
         printer.detail(format!("left out `{dropped}`, which is for another target"));
     }

@@ -271,6 +271,19 @@ fn hard_links_are_kept_unless_code_leaves_the_file() {
 }
 
 #[test]
+fn compressed_code_that_grows_is_said() {
+    let tree = Tree::new();
+    let targets = &["gfx900", "gfx906", "gfx908", "gfx942", "gfx1030", "gfx1100"];
+    let library = fixture::library("grows.so", &[fixture::unit("first", targets)], &["--offload-compress"]);
+    tree.file("rand_lib_generic", "stage", "lib/liba.so", &library);
+    let (_, outcome) = tree.split(&request()).unwrap();
+    assert_eq!(outcome.grown.len(), 1);
+    assert_eq!(outcome.grown[0].group, "rand_lib");
+    assert_eq!((outcome.grown[0].before, outcome.grown[0].after), (outcome.section_bytes, outcome.archive_bytes));
+    assert!(outcome.archive_bytes > outcome.section_bytes);
+}
+
+#[test]
 fn two_families_of_one_artifact_are_refused() {
     let tree = Tree::new();
     for family in ["gfx94X-dcgpu", "gfx110X-all"] {
