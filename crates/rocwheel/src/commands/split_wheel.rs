@@ -283,7 +283,7 @@ fn result(split: &Split, outcome: &Outcome, printer: &Printer) {
         split.seconds
     ));
     if let Some(Growth { before, after, largest }) = outcome.growth {
-        let tenths = after.saturating_mul(10) / before.max(1);
+        let tenths = (after.saturating_mul(10) + before / 2) / before.max(1);
         printer.warn(format!(
             "the GPU code of `{}` was compressed for all targets together: its {} became {}, {}.{} times as much, \
              of which one target needs at most {}",
