@@ -41,6 +41,13 @@ impl<'a> Side<'a> {
         Ok(Self { reader, elf, fat, size: content.size() })
     }
 
+    /// The file offset of the program header table.
+    fn table(&self) -> Option<u64> {
+        let mut bytes = [0; 8];
+        self.reader.read_exact_at(32, &mut bytes).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+
     fn loads(&self) -> impl Iterator<Item = &Segment> {
         self.elf.segments.iter().filter(|segment| segment.kind == LOAD)
     }
@@ -339,6 +346,15 @@ fn ignored(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Vec<Range<u64>
     }
     for segment in before.elf.segments.iter().filter(|segment| segment.kind == 6) {
         ignored.push(segment.address..segment.address + segment.memory_size);
+    }
+    // A table that another tool has moved has spare room behind it.
+    if let Some(table) = before.table().filter(|table| *table >= PAGE && after.table() == Some(*table)) {
+        let count = before.elf.segments.len().max(after.elf.segments.len()) as u64;
+        let owner = before.loads().find(|load| table >= load.offset && table - load.offset < load.file_size);
+        ignored.extend(owner.map(|load| {
+            let start = load.address + (table - load.offset);
+            start..start + 56 * count
+        }));
     }
     ignored.retain(|range| !range.is_empty());
     ignored.sort_by_key(|range| range.start);
