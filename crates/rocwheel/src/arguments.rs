@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::commands::{artifact_archive, artifact_flatten, artifact_import, artifact_list, artifact_verify};
-use crate::commands::{compat, fuse, kernels, package, rocm_version, split};
+use crate::commands::{compat, fuse, kernels, package, prune, rocm_version, split};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -84,6 +84,7 @@ pub(crate) enum Command {
     Artifact(ArtifactCommand),
     Package(Box<package::Arguments>),
     Kernels(kernels::Arguments),
+    Prune(prune::Arguments),
     Split(Box<split::Arguments>),
     Fuse(Box<fuse::Arguments>),
     RocmVersion(rocm_version::Arguments),

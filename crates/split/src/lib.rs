@@ -2,6 +2,7 @@
 //! by GPU target; and the proof that the runtime finds there what it found before.
 //!
 //! [`plan`] decides from entry tables alone, [`execute`] walks the plan, [`verify`] reads the result afresh.
+//! [`prune`] takes out the code for some targets only and needs no archives.
 
 mod code;
 mod engine;
@@ -10,6 +11,7 @@ pub mod fuse;
 pub mod group;
 pub mod names;
 mod plan;
+pub mod prune;
 pub mod tree;
 pub mod verify;
 pub mod wheels;

@@ -13,6 +13,7 @@ pub(crate) mod fuse;
 pub(crate) mod kernels;
 mod man;
 pub(crate) mod package;
+pub(crate) mod prune;
 pub(crate) mod rocm_version;
 pub(crate) mod split;
 mod split_wheel;
@@ -60,6 +61,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
         Command::Fuse(arguments) => run!(fuse, *arguments),
         Command::Package(arguments) => run!(package, *arguments),
         Command::Kernels(arguments) => run!(kernels, arguments),
+        Command::Prune(arguments) => run!(prune, arguments),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),
         Command::Completions { shell } => {
             without_json("completions", printer)?;

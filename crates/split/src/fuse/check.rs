@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
 
 use kpack::bundle::Checksum;
-use kpack::fatbin::{FatBinary, Format, Magic, Points};
+use kpack::fatbin::{FatBinary, Magic, Points};
 use positioned_io::ReadAt;
 use rayon::prelude::*;
 use report::{Reporter, Unit};
@@ -18,7 +18,7 @@ use super::combine::Binary;
 use super::gather::Part;
 use crate::code::{self, Piece, Source};
 use crate::error::Error;
-use crate::verify::{View, elf_file, pe_file, with_causes};
+use crate::verify::{View, host_differences, with_causes};
 
 /// Checks all binaries of a plan in the fused tree.
 ///
@@ -57,15 +57,10 @@ fn check_binary(binary: &Binary, view: &View, reporter: &dyn Reporter) -> Result
             Some(_) => return Err(wrong(format!("wrapper {number} shares a bundle that it did not share"))),
         }
     }
-    let found = match fat.format {
-        Format::Elf => elf_file::compare(part.content.as_ref(), &part.fat, content.as_ref(), &fat),
-        Format::Pe => pe_file::compare(part.content.as_ref(), &part.fat, content.as_ref(), &fat),
-    };
+    let found = host_differences(part.content.as_ref(), &part.fat, content.as_ref(), &fat);
     for what in found.map_err(&wrong)? {
-        // It is full of GPU code, as it should be.
-        let is_code = what.contains("fat binary section");
         let is_symbols = [".dynsym", ".symtab"].iter().any(|name| what == format!("its section `{name}` differs"));
-        if is_code || (is_symbols && only_the_section_moved(part, content.as_ref(), &fat)?) {
+        if is_symbols && only_the_section_moved(part, content.as_ref(), &fat)? {
             continue;
         }
         return Err(wrong(what));

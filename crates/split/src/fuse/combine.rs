@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::gather::{Code, Part};
 use crate::error::Error;
-use crate::verify::{Difference, elf_file, pe_file};
+use crate::verify::{Difference, host_differences};
 
 /// A file to be fused.
 #[derive(Serialize)]
@@ -130,10 +130,8 @@ fn compare_hosts(
     differences: &mut Vec<Difference>,
     notes: &mut Vec<String>,
 ) -> Result<(), Error> {
-    let compare = if first.fat.format == kpack::Format::Elf { elf_file::compare } else { pe_file::compare };
-    let same = compare(first.content.as_ref(), &first.fat, other.content.as_ref(), &other.fat);
-    // What is left in the section is the other's GPU code.
-    if same.is_ok_and(|found| found.iter().all(|what| what.contains("fat binary section"))) {
+    let same = host_differences(first.content.as_ref(), &first.fat, other.content.as_ref(), &other.fat);
+    if same.is_ok_and(|found| found.is_empty()) {
         return Ok(());
     }
     let found = if first.fat.format == kpack::Format::Elf { shapes(first, other)? } else { Vec::new() };

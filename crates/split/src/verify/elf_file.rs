@@ -86,7 +86,6 @@ pub(crate) fn compare(
     let (moved, sections) = sections(&before, &after)?;
     found.extend(sections);
     found.extend(memory(&before, &after, &moved)?);
-    found.extend(super::leftovers(&after.reader, after_fat)?);
     Ok(found)
 }
 

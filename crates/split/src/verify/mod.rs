@@ -8,10 +8,10 @@
 //! hold anything that was not there before.
 
 mod code;
-pub(crate) mod elf_file;
+mod elf_file;
 mod lookup;
 mod outcome;
-pub(crate) mod pe_file;
+mod pe_file;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -316,15 +316,32 @@ fn check_host(pair: &Pair<'_>) -> Result<(Checked, Vec<Registration>, Vec<Differ
         wrappers,
     });
     let registrations = registrations.collect();
-    let compared = match before.format {
-        Format::Elf => elf_file::compare(content.as_ref(), before, pair.after.as_ref(), &after),
-        Format::Pe => pe_file::compare(content.as_ref(), before, pair.after.as_ref(), &after),
-    };
+    let compared = host_differences(content.as_ref(), before, pair.after.as_ref(), &after).and_then(|mut found| {
+        let reader = pair.after.open().map_err(|error| format!("could not be read: {error}"))?;
+        found.extend(leftovers(&reader, &after)?);
+        Ok(found)
+    });
     match compared {
         Ok(found) => differences.extend(found.into_iter().map(difference)),
         Err(what) => differences.push(difference(what)),
     }
     Ok((checked, registrations, differences))
+}
+
+/// What is different outside of the GPU code, its wrappers, their relocations and the headers that say where things are.
+///
+/// # Errors
+/// A sentence about what cannot be read.
+pub(crate) fn host_differences(
+    before: &dyn Content,
+    before_fat: &FatBinary,
+    after: &dyn Content,
+    after_fat: &FatBinary,
+) -> Result<Vec<String>, String> {
+    match before_fat.format {
+        Format::Elf => elf_file::compare(before, before_fat, after, after_fat),
+        Format::Pe => pe_file::compare(before, before_fat, after),
+    }
 }
 
 fn read_after(pair: &Pair<'_>) -> Result<Option<FatBinary>, String> {

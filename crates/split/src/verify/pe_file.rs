@@ -74,7 +74,6 @@ pub(crate) fn compare(
     before: &dyn Content,
     before_fat: &FatBinary,
     after: &dyn Content,
-    after_fat: &FatBinary,
 ) -> Result<Vec<String>, String> {
     let (before, after) = (Side::new(before)?, Side::new(after)?);
     let mut found = Vec::new();
@@ -101,7 +100,6 @@ pub(crate) fn compare(
         }
     }
     found.extend(remaining.iter().map(|section| format!("it has a section `{}`, which it had not", name(section))));
-    found.extend(super::leftovers(&after.reader, after_fat)?);
     Ok(found)
 }
 

@@ -1,0 +1,206 @@
+//! `rocwheel prune`: GPU code for some targets stays, the rest goes.
+
+use std::path::PathBuf;
+
+use artifact::TargetTable;
+use clap::{Args, ValueEnum};
+use comfy_table::CellAlignment::{Left, Right};
+use report::Exit;
+use split::prune::{self, Action, Compress, Destination, Empty, Keep, LEVEL, Options, Outcome, PrunedFile, Run};
+use wheel::{Level, WriteOptions};
+
+use crate::commands::Mode;
+use crate::environment;
+use crate::failure::Usage;
+use crate::printer::{self, Format, Printer};
+
+/// Keep the GPU code for some targets and remove the rest
+///
+/// Works on libraries and programs (ELF, PE), offload bundles, kpack archives, wheels, and directories of all of these.
+/// What is written is read again and compared with the original: the code that stays is byte for byte what it was, and
+/// nothing else has changed. The exit code is 1 when a target of the list was nowhere found.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Files with GPU code, wheels or directories
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Targets and families to keep, separated by commas; a target without features keeps all its variants
+    #[arg(short, long, value_name = "LIST", required = true)]
+    keep: String,
+    /// Directory for the results, which keep their names
+    #[arg(short, long, value_name = "DIR", required_unless_present_any = ["in_place", "dry_run"])]
+    output: Option<PathBuf>,
+    /// Replace the inputs, each when its result is complete and checked
+    #[arg(long, conflicts_with = "output")]
+    in_place: bool,
+    /// Compress bundles that are not compressed, in the form that clang 17 to 19 write (v2) or that of ROCm 7 (v3); wheels do
+    /// not become smaller by that, what they install does [default: v2]
+    #[arg(long, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "v2")]
+    compress: Option<CompressedForm>,
+    /// How hard to compress, also bundles that were compressed before, 1 to 22
+    #[arg(long, value_name = "N", default_value_t = LEVEL, value_parser = clap::value_parser!(i32).range(1..=22))]
+    compression_level: i32,
+    /// Allow files and bundles that have no GPU code left
+    #[arg(long)]
+    allow_empty: bool,
+    /// Say what would be saved, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Directory for large temporary files; cleaned up afterwards [default: the system's directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+}
+
+/// The version of the header of compressed bundles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum CompressedForm {
+    /// Version 2
+    V2,
+    /// Version 3
+    V3,
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    paths: Vec<PathBuf>,
+    keep: Keep,
+    destination: Destination,
+    compress: Option<Compress>,
+    level: i32,
+    empty: Empty,
+    mode: Mode,
+    scratch: PathBuf,
+    write: WriteOptions,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = anyhow::Error;
+
+    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+        let keep = Keep::parse(&arguments.keep, &TargetTable::embedded())?;
+        let destination = match (arguments.output, arguments.in_place) {
+            (Some(folder), false) => Destination::Folder(folder),
+            (None, true) => Destination::InPlace,
+            // A dry run needs no place; nothing can be in the way of a new folder.
+            (None, false) if arguments.dry_run => Destination::InPlace,
+            _ => return Err(Usage::new("there is no place for the result").hint("name one with `--output`").into()),
+        };
+        let compress = arguments.compress.map(|form| match form {
+            CompressedForm::V2 => Compress::V2,
+            CompressedForm::V3 => Compress::V3,
+        });
+        Ok(Self {
+            paths: arguments.paths,
+            keep,
+            destination,
+            compress,
+            level: arguments.compression_level,
+            empty: if arguments.allow_empty { Empty::Allow } else { Empty::Refuse },
+            mode: Mode::new(arguments.dry_run),
+            scratch: arguments.scratch.unwrap_or_else(environment::scratch),
+            write: WriteOptions { level: Level::Default, epoch: environment::epoch()? },
+        })
+    }
+}
+
+/// Prunes and prints what was saved.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    let scratch = environment::scratch_below(&settings.scratch)?;
+    let options = Options {
+        keep: settings.keep.clone(),
+        compress: settings.compress,
+        level: settings.level,
+        empty: settings.empty,
+        destination: settings.destination.clone(),
+        run: if settings.mode == Mode::DryRun { Run::DryRun } else { Run::Execute },
+        scratch: scratch.path(),
+        write: settings.write,
+    };
+    let outcome = prune::prune(&settings.paths, &options, printer.reporter())?;
+    let exit = if outcome.missing.is_empty() { Exit::Done } else { Exit::Failed };
+    if printer.format() == Format::Json {
+        printer.json(&outcome)?;
+    } else {
+        print(&outcome, settings, printer)?;
+    }
+    if !outcome.missing.is_empty() {
+        printer.warn(format!("no GPU code was found for {}", outcome.missing.join(", ")));
+    }
+    Ok(exit)
+}
+
+fn print(outcome: &Outcome, settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
+    let columns =
+        [("action", Left), ("before", Right), ("after", Right), ("kept", Left), ("dropped", Left), ("file", Left)];
+    let mut rows = Vec::new();
+    for input in &outcome.inputs {
+        for file in &input.files {
+            let path = if file.path.is_empty() { input.path.clone() } else { input.path.join(&file.path) };
+            rows.push(row(file, &path.display().to_string()));
+        }
+    }
+    if !rows.is_empty() {
+        printer.table(&columns, rows)?;
+    }
+    for (input, file) in outcome.inputs.iter().flat_map(|input| input.files.iter().map(move |file| (input, file))) {
+        if let Some(note) = &file.note {
+            printer.note(format!("`{}`: {note}", input.path.join(&file.path).display()));
+        }
+    }
+    for input in &outcome.inputs {
+        let place = match &input.output {
+            Some(output) => output.display().to_string(),
+            None => format!("{} (not written)", input.path.display()),
+        };
+        printer.line(format!("{place}: {}", saved(input.before, input.after)))?;
+    }
+    if outcome.inputs.len() > 1 {
+        printer.line(format!("together: {}", saved(outcome.before, outcome.after)))?;
+    }
+    let verified = outcome.inputs.iter().map(|input| input.verified).sum();
+    if settings.mode == Mode::Execute {
+        printer.note(format!(
+            "{} compared with the original",
+            printer::count(verified, "code object that stayed was", "code objects that stayed were")
+        ));
+    }
+    Ok(())
+}
+
+fn row(file: &PrunedFile, path: &str) -> Vec<String> {
+    let action = match file.action {
+        Action::Kept => "kept",
+        Action::Changed => "changed",
+        Action::Dropped => "dropped",
+    };
+    let targets = |targets: &[String]| if targets.is_empty() { "-".to_owned() } else { targets.join(",") };
+    vec![
+        action.to_owned(),
+        printer::bytes(file.before),
+        printer::bytes(file.after),
+        targets(&file.kept),
+        targets(&file.dropped),
+        path.to_owned(),
+    ]
+}
+
+/// `1.3 GB became 190.0 MB, 85 % less`.
+fn saved(before: u64, after: u64) -> String {
+    let change = before.abs_diff(after);
+    let percent = (u128::from(change) * 100 + u128::from(before) / 2).checked_div(u128::from(before)).unwrap_or(0);
+    let more = if after > before { "more" } else { "less" };
+    format!("{} became {}, {percent} % {more}", printer::bytes(before), printer::bytes(after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn savings_are_said_in_percent() {
+        assert_eq!(saved(1000, 250), "1.0 kB became 250 B, 75 % less");
+        assert_eq!(saved(100, 102), "100 B became 102 B, 2 % more");
+        assert_eq!(saved(0, 0), "0 B became 0 B, 0 % less");
+    }
+}

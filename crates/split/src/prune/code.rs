@@ -1,0 +1,457 @@
+//! Input: one file. Output: the file with the code for other targets taken out: as it is, changed, or gone.
+//!
+//! New contents are kept in files without a name in the scratch folder; of the code itself one object is in memory at a
+//! time for each thread.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use artifact::TargetTable;
+use artifact::targets::sort;
+use elf::{Patch, Patched};
+use kpack::bundle::{self, ALIGNMENT, Bundle, Form, Method, Part};
+use kpack::{Archive, ArchiveWriter, Databases, Entry, FatBinary, Magic, NewWrapper, Replacement};
+use positioned_io::{ReadAt, Slice};
+use report::Reporter;
+use wheel::{Content, Reader};
+
+use super::{Empty, Error, Options};
+use crate::plan;
+
+/// What a file has to do with GPU code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A host program or library.
+    FatBinary,
+    /// A bundle alone (`.co`, `.hipfb`).
+    Bundle,
+    /// A `.kpack` archive.
+    Archive,
+    /// A code object alone.
+    CodeObject,
+    /// A file of a kernel database.
+    Database,
+    /// Nothing.
+    Other,
+}
+
+/// What becomes of a file.
+pub(super) struct Verdict {
+    pub(super) kind: Kind,
+    pub(super) fate: Fate,
+    /// Targets whose code stays, with their features.
+    pub(super) kept: BTreeSet<String>,
+    /// Targets whose code goes.
+    pub(super) dropped: BTreeSet<String>,
+    /// Something to know about the file.
+    pub(super) note: Option<String>,
+}
+
+/// What becomes of a file.
+pub(super) enum Fate {
+    /// It stays as it is.
+    Stays,
+    /// It gets other bytes.
+    Changes(Arc<dyn Content>),
+    /// It goes.
+    Goes,
+}
+
+/// Bytes in a file without a name.
+pub(super) struct Spooled {
+    file: Arc<dyn ReadAt + Send + Sync>,
+    size: u64,
+}
+
+/// A reader with several owners.
+struct Held(Arc<dyn ReadAt + Send + Sync>);
+
+impl ReadAt for Held {
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(position, buffer)
+    }
+}
+
+impl Spooled {
+    /// What a reader has, `size` bytes.
+    pub(super) fn new(reader: Reader, size: u64) -> Self {
+        Self { file: Arc::from(reader), size }
+    }
+}
+
+impl Content for Spooled {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn open(&self) -> io::Result<Reader> {
+        Ok(Box::new(Held(Arc::clone(&self.file))))
+    }
+}
+
+/// A host file without the code that went.
+struct Edited {
+    original: Arc<dyn Content>,
+    patch: Patch,
+}
+
+impl Content for Edited {
+    fn size(&self) -> u64 {
+        self.patch.size
+    }
+
+    fn open(&self) -> io::Result<Reader> {
+        Ok(Box::new(Patched::new(self.original.open()?, self.patch.clone())))
+    }
+}
+
+/// What a file starts with.
+pub(super) fn looks_like(start: &[u8]) -> Kind {
+    const AMDGPU: [u8; 2] = 224_u16.to_le_bytes();
+    match start {
+        _ if start.starts_with(b"__CLANG_OFFLOAD_BUNDLE__") || start.starts_with(b"CCOB") => Kind::Bundle,
+        _ if start.starts_with(b"KPAK") => Kind::Archive,
+        _ if start.starts_with(b"\x7fELF") && start.get(18..20) == Some(&AMDGPU) => Kind::CodeObject,
+        _ if start.starts_with(b"\x7fELF") || start.starts_with(b"MZ") => Kind::FatBinary,
+        _ => Kind::Other,
+    }
+}
+
+/// Works on the files of one run.
+pub(super) struct Pruner<'a> {
+    pub(super) options: &'a Options<'a>,
+    pub(super) table: &'a TargetTable,
+    pub(super) reporter: &'a dyn Reporter,
+}
+
+impl Pruner<'_> {
+    fn scratch(&self) -> &Path {
+        self.options.scratch
+    }
+
+    fn takes(&self, target: &str) -> bool {
+        self.options.keep.takes(target)
+    }
+
+    /// Whether the path alone says that the file is for another target; with the target it is for.
+    pub(super) fn database_target(&self, path: &str) -> Option<(String, bool)> {
+        let target = Databases::embedded().classify(path)?.target?;
+        let kept = self.options.keep.takes_family(&target, self.table);
+        Some((target, kept))
+    }
+
+    /// What becomes of the file at `key`, a path with `/` from the root that databases are recognised from.
+    pub(super) fn judge(&self, key: &str, content: &Arc<dyn Content>) -> Result<Verdict, Error> {
+        if self.reporter.interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let mut verdict = Verdict {
+            kind: Kind::Other,
+            fate: Fate::Stays,
+            kept: BTreeSet::new(),
+            dropped: BTreeSet::new(),
+            note: None,
+        };
+        if let Some((target, kept)) = self.database_target(key) {
+            verdict.kind = Kind::Database;
+            if !kept {
+                verdict.dropped.insert(target);
+                verdict.fate = Fate::Goes;
+                return Ok(verdict);
+            }
+            verdict.kept.insert(target);
+        }
+        let failed = |source| Error::Content { key: key.to_owned(), source };
+        let reader = content.open().map_err(failed)?;
+        let mut start = [0; 64];
+        let length = start.len().min(usize::try_from(content.size()).unwrap_or(usize::MAX));
+        reader.read_exact_at(0, &mut start[..length]).map_err(failed)?;
+        let kind = looks_like(&start[..length]);
+        if kind != Kind::Other && verdict.kind == Kind::Other {
+            verdict.kind = kind;
+        }
+        match kind {
+            Kind::FatBinary => self.fat_binary(key, content, &reader, &mut verdict)?,
+            Kind::Bundle => self.bundle_file(key, content.size(), &reader, &mut verdict)?,
+            Kind::Archive => self.archive(key, content.size(), &reader, &mut verdict)?,
+            Kind::CodeObject => code_object(key, &reader, &mut verdict)?,
+            Kind::Database | Kind::Other => {}
+        }
+        Ok(verdict)
+    }
+
+    fn fat_binary(
+        &self,
+        key: &str,
+        content: &Arc<dyn Content>,
+        reader: &Reader,
+        verdict: &mut Verdict,
+    ) -> Result<(), Error> {
+        let failed = |source| Error::GpuCode { key: key.to_owned(), source };
+        let Some(fat) = FatBinary::read(reader, content.size()).map_err(failed)? else {
+            if verdict.kind == Kind::FatBinary {
+                verdict.kind = Kind::Other;
+            }
+            return Ok(());
+        };
+        let reached = match plan::wrappers(&fat) {
+            Ok(reached) => reached,
+            Err(reason) => {
+                // Code in archives goes with the archives.
+                verdict.note = (reason != plan::Reason::AlreadySplit).then(|| format!("left as it is: {reason}"));
+                return Ok(());
+            }
+        };
+        let Some(made) = self.section(key, reader, fat.section.clone(), &fat.bundles, verdict)? else { return Ok(()) };
+        let wrappers = fat.wrappers.iter().zip(&reached).map(|(wrapper, bundle)| NewWrapper {
+            magic: Magic::Fat,
+            pointer: made.offsets[*bundle],
+            index: wrapper.index,
+        });
+        let with = Replacement { content: made.file, size: made.size, wrappers: wrappers.collect() };
+        let patch = fat.replace(reader, with).map_err(failed)?;
+        verdict.fate = Fate::Changes(Arc::new(Edited { original: Arc::clone(content), patch }));
+        Ok(())
+    }
+
+    fn bundle_file(&self, key: &str, size: u64, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
+        let failed = |source| Error::GpuCode { key: key.to_owned(), source };
+        let bundles = bundle::read(reader, 0..size).map_err(failed)?;
+        if let Some(made) = self.section(key, reader, 0..size, &bundles, verdict)? {
+            verdict.fate = Fate::Changes(Arc::new(Spooled { file: made.file, size: made.size }));
+        }
+        Ok(())
+    }
+
+    /// The archive with its wanted targets only. One that has none of them goes: the runtime skips archives that it does
+    /// not find.
+    fn archive(&self, key: &str, size: u64, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
+        let failed = |source| Error::GpuCode { key: key.to_owned(), source };
+        let spooled = |source| Error::Content { key: key.to_owned(), source };
+        let archive = Archive::open(reader, size).map_err(failed)?;
+        let (kept, dropped): (Vec<String>, Vec<String>) =
+            archive.targets.iter().cloned().partition(|target| self.takes(target));
+        verdict.kept.extend(kept.iter().cloned());
+        verdict.dropped.extend(dropped.iter().cloned());
+        if dropped.is_empty() {
+            return Ok(());
+        }
+        if kept.is_empty() {
+            verdict.fate = Fate::Goes;
+            return Ok(());
+        }
+        let mut file = tempfile::tempfile_in(self.scratch()).map_err(spooled)?;
+        let writer = BufWriter::new(&mut file);
+        let mut writer =
+            ArchiveWriter::new(writer, &archive.group, &archive.family, &kept, archive.scheme).map_err(failed)?;
+        for located in archive.entries().filter(|located| kept.iter().any(|target| target == located.target)) {
+            if self.reporter.interrupted() {
+                return Err(Error::Interrupted);
+            }
+            let blob = archive.blob(reader, &located).map_err(failed)?;
+            writer.add(located.name, located.index, located.target, &blob).map_err(failed)?;
+        }
+        writer.finish().map_err(failed)?.flush().map_err(spooled)?;
+        let size = file.seek(SeekFrom::End(0)).map_err(spooled)?;
+        verdict.fate = Fate::Changes(Arc::new(Spooled { file: Arc::new(file), size }));
+        Ok(())
+    }
+
+    /// The new content of a section of bundles; `None` when it stays as it is.
+    fn section(
+        &self,
+        key: &str,
+        reader: &Reader,
+        section: Range<u64>,
+        bundles: &[Bundle],
+        verdict: &mut Verdict,
+    ) -> Result<Option<Section>, Error> {
+        let mut changes = false;
+        let mut emptied = Vec::new();
+        for (number, bundle) in bundles.iter().enumerate() {
+            let targets: Vec<&str> = code(bundle).filter_map(Entry::target).collect();
+            let (kept, dropped): (Vec<&str>, Vec<&str>) = targets.iter().partition(|target| self.takes(target));
+            if kept.is_empty() && !dropped.is_empty() {
+                emptied.push((number, dropped.iter().map(|target| (*target).to_owned()).collect::<Vec<_>>()));
+            }
+            changes |= !dropped.is_empty() || (self.options.compress.is_some() && bundle.compression.is_none());
+            verdict.kept.extend(kept.into_iter().map(str::to_owned));
+            verdict.dropped.extend(dropped.into_iter().map(str::to_owned));
+        }
+        if let (Some((number, found)), Empty::Refuse) = (emptied.first(), self.options.empty) {
+            let all = emptied.len() == bundles.iter().filter(|bundle| code(bundle).next().is_some()).count();
+            let mut found = if all { verdict.dropped.iter().cloned().collect() } else { found.clone() };
+            sort(&mut found);
+            let (key, bundle) = (key.to_owned(), (!all).then_some(*number));
+            return Err(Error::Empty { key, bundle, found: found.join(", ") });
+        }
+        if !changes {
+            return Ok(None);
+        }
+        let made = self.write_section(key, reader, section.clone(), bundles)?;
+        let old = section.end - section.start;
+        if made.size > old {
+            verdict.note = Some(format!("its GPU code grew from {old} to {} bytes", made.size));
+        }
+        Ok(Some(made))
+    }
+
+    fn write_section(
+        &self,
+        key: &str,
+        reader: &Reader,
+        section: Range<u64>,
+        bundles: &[Bundle],
+    ) -> Result<Section, Error> {
+        let failed = |source| Error::Content { key: key.to_owned(), source };
+        let mut file = tempfile::tempfile_in(self.scratch()).map_err(failed)?;
+        let mut out = BufWriter::with_capacity(1 << 20, &mut file);
+        let (mut position, mut offsets) = (0_u64, Vec::with_capacity(bundles.len()));
+        pipeline::ordered(
+            bundles.iter(),
+            |bundle| {
+                if self.reporter.interrupted() {
+                    return Err(Error::Interrupted);
+                }
+                let made = self.bundle(reader, section.clone(), bundle);
+                Ok((bundle, made.map_err(|source| Error::GpuCode { key: key.to_owned(), source })?))
+            },
+            |(bundle, made)| {
+                let start = position.next_multiple_of(ALIGNMENT);
+                io::copy(&mut io::Read::take(io::repeat(0), start - position), &mut out).map_err(failed)?;
+                offsets.push(start);
+                let length = match made {
+                    Made::Verbatim => {
+                        let bytes = Slice::new(reader, section.start + bundle.offset, Some(bundle.length));
+                        io::copy(&mut positioned_io::Cursor::new(bytes), &mut out).map_err(failed)?
+                    }
+                    Made::Plain => {
+                        let parts = self.parts(reader, section.start + bundle.offset, bundle, |entry| entry.offset);
+                        let write = write_parts(&parts, Form::Plain, &mut out);
+                        write.map_err(|source| Error::GpuCode { key: key.to_owned(), source })?
+                    }
+                    Made::Compressed(bytes) => {
+                        out.write_all(&bytes).map_err(failed)?;
+                        bytes.len() as u64
+                    }
+                };
+                position = start + length;
+                Ok(())
+            },
+        )?;
+        out.flush().map_err(failed)?;
+        drop(out);
+        Ok(Section { file: Arc::new(file), size: position, offsets })
+    }
+
+    fn stays(&self, entry: &Entry) -> bool {
+        entry.target().is_none_or(|target| self.takes(target))
+    }
+
+    fn bundle(&self, reader: &Reader, section: Range<u64>, bundle: &Bundle) -> Result<Made, kpack::Error> {
+        let is_whole = bundle.entries.iter().all(|entry| entry.size == 0 || self.stays(entry));
+        let Some(compression) = bundle.compression else {
+            if let Some(compress) = self.options.compress {
+                let form =
+                    Form::Compressed { version: compress.version(), method: Method::Zstd, level: self.options.level };
+                let parts = self.parts(reader, section.start + bundle.offset, bundle, |entry| entry.offset);
+                let mut bytes = Vec::new();
+                let length = write_parts(&parts, form, &mut bytes)?;
+                let plain: Vec<Part<'_>> = parts.iter().map(Kept::borrow).collect();
+                // What does not shrink stays plain.
+                if length < bundle::plain_size(&plain) {
+                    return Ok(Made::Compressed(bytes));
+                }
+            }
+            return Ok(if is_whole { Made::Verbatim } else { Made::Plain });
+        };
+        if is_whole {
+            return Ok(Made::Verbatim);
+        }
+        let failed = kpack::Error::WriteBundle;
+        let mut spool = tempfile::tempfile_in(self.scratch()).map_err(failed)?;
+        let mut places = std::collections::BTreeMap::new();
+        let mut position = 0;
+        bundle.visit(reader, section, |entry, bytes| {
+            if self.stays(entry) {
+                spool.write_all(bytes).map_err(failed)?;
+                places.insert(entry.id.clone(), position);
+                position += bytes.len() as u64;
+            }
+            Ok::<(), kpack::Error>(())
+        })?;
+        let level = self.options.level;
+        let form = Form::Compressed { version: compression.version, method: compression.method, level };
+        let parts = self.parts(&spool, 0, bundle, |entry| places.get(&entry.id).copied().unwrap_or_default());
+        let mut bytes = Vec::new();
+        write_parts(&parts, form, &mut bytes)?;
+        Ok(Made::Compressed(bytes))
+    }
+
+    /// The entries that stay, in the order of the table. Those without bytes stay unless they are of another target.
+    fn parts<'a>(
+        &self,
+        reader: &'a (dyn ReadAt + 'a),
+        base: u64,
+        bundle: &'a Bundle,
+        place: impl Fn(&Entry) -> u64,
+    ) -> Vec<Kept<'a>> {
+        let kept = bundle.entries.iter().filter(|entry| self.stays(entry));
+        kept.map(|entry| Kept {
+            id: &entry.id,
+            size: entry.size,
+            content: Slice::new(reader, base + place(entry), Some(entry.size)),
+        })
+        .collect()
+    }
+}
+
+/// An entry that stays, and where its bytes are.
+struct Kept<'a> {
+    id: &'a str,
+    size: u64,
+    content: Slice<&'a (dyn ReadAt + 'a)>,
+}
+
+impl<'a> Kept<'a> {
+    fn borrow(&'a self) -> Part<'a> {
+        Part { id: self.id, size: self.size, content: &self.content }
+    }
+}
+
+fn write_parts(kept: &[Kept<'_>], form: Form, out: &mut dyn io::Write) -> Result<u64, kpack::Error> {
+    let parts: Vec<Part<'_>> = kept.iter().map(Kept::borrow).collect();
+    bundle::write(&parts, form, out)
+}
+
+/// A new section.
+struct Section {
+    file: Arc<dyn ReadAt + Send + Sync>,
+    size: u64,
+    /// Where each bundle begins.
+    offsets: Vec<u64>,
+}
+
+/// What became of a bundle.
+enum Made {
+    Verbatim,
+    Plain,
+    Compressed(Vec<u8>),
+}
+
+/// The entries with device code.
+pub(super) fn code(bundle: &Bundle) -> impl Iterator<Item = &Entry> {
+    bundle.entries.iter().filter(|entry| entry.size > 0 && entry.target().is_some())
+}
+
+/// A code object alone stays: only what a rule knows to be one of several is taken away.
+fn code_object(key: &str, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
+    let failed = |source| Error::GpuCode { key: key.to_owned(), source };
+    if let Some(object) = kpack::CodeObject::read(reader).map_err(failed)? {
+        verdict.kept.insert(object.target.to_string());
+    }
+    Ok(())
+}

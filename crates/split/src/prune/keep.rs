@@ -1,0 +1,175 @@
+//! Input: GPU targets and families as the user names them. Output: which code they keep.
+
+use std::collections::BTreeSet;
+
+use artifact::TargetTable;
+use kpack::target::TargetId;
+
+use super::Error;
+
+/// What is kept.
+#[derive(Debug, Clone)]
+pub struct Keep {
+    wanted: Vec<Wanted>,
+}
+
+/// One name of the list, and the targets it stands for.
+#[derive(Debug, Clone)]
+struct Wanted {
+    name: String,
+    targets: Vec<TargetId>,
+}
+
+impl Keep {
+    /// Reads a list of targets and families, separated by `,` or `;`: those of the table, and targets of its form that it
+    /// does not have (`gfx803`, `gfx9-4-generic`), since files may have code for them.
+    ///
+    /// # Errors
+    /// [`Error::Artifact`] and [`Error::Target`] for names of neither kind, [`Error::NothingWanted`] for an empty list.
+    pub fn parse(list: &str, table: &TargetTable) -> Result<Self, Error> {
+        let mut wanted = Vec::new();
+        for name in list.split([',', ';']).map(str::trim).filter(|name| !name.is_empty()) {
+            let members = table.members(name);
+            let targets = match name.parse::<TargetId>() {
+                _ if !members.is_empty() => members.into_iter().map(TargetId::plain).collect(),
+                Ok(target) if is_usual(&target.processor) => vec![target],
+                Err(error) if name.contains(':') => return Err(Error::Target(error)),
+                _ => table.expand(name)?.into_iter().map(TargetId::plain).collect(),
+            };
+            wanted.push(Wanted { name: name.to_owned(), targets });
+        }
+        if wanted.is_empty() { Err(Error::NothingWanted) } else { Ok(Self { wanted }) }
+    }
+
+    /// Whether code for this target stays: the target is wanted, is a variant of a wanted one without features, is the
+    /// generic target that the runtime tries for a wanted one, or is portable code.
+    pub fn takes(&self, target: &str) -> bool {
+        let Ok(target) = target.parse::<TargetId>() else { return false };
+        target.processor == PORTABLE || self.targets().any(|wanted| runs(wanted, &target))
+    }
+
+    /// As [`Keep::takes`], for the names that kernel databases and artifacts give their files, among which are families
+    /// (`gfx11`, `gfx12_0`, `gfx110x`, `gfx94X-dcgpu`).
+    pub fn takes_family(&self, name: &str, table: &TargetTable) -> bool {
+        if self.takes(name) {
+            return true;
+        }
+        let members = table.members(name);
+        if !members.is_empty() {
+            return self.targets().any(|wanted| members.contains(&wanted.processor.as_str()));
+        }
+        let is_family = name.ends_with(['x', 'X']) || name.contains('_') || name.len() < "gfx900".len();
+        let start = name.trim_end_matches(['x', 'X']).replace('_', "");
+        is_family && start.len() > "gfx".len() && self.targets().any(|wanted| wanted.processor.starts_with(&start))
+    }
+
+    /// The names of the list that nothing in `found` was kept for. A family is there when one of its targets is.
+    pub fn missing(&self, found: &BTreeSet<String>, table: &TargetTable) -> Vec<String> {
+        let there = |wanted: &&Wanted| {
+            let one = |target: &TargetId| {
+                let alone = Self { wanted: vec![Wanted { name: String::new(), targets: vec![target.clone()] }] };
+                found.iter().any(|found| !found.contains(PORTABLE) && alone.takes_family(found, table))
+            };
+            !wanted.targets.iter().any(one)
+        };
+        self.wanted.iter().filter(there).map(|wanted| wanted.name.clone()).collect()
+    }
+
+    /// What the list named, for messages.
+    pub fn names(&self) -> String {
+        self.wanted.iter().map(|wanted| wanted.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    fn targets(&self) -> impl Iterator<Item = &TargetId> {
+        self.wanted.iter().flat_map(|wanted| &wanted.targets)
+    }
+}
+
+/// SPIR-V, from which the runtime makes code for any GPU.
+const PORTABLE: &str = "amdgcnspirv";
+
+/// Whether code for `code` is kept because of `wanted`.
+fn runs(wanted: &TargetId, code: &TargetId) -> bool {
+    let is_plain = *wanted == TargetId::plain(wanted.processor.clone());
+    let same = |processor: &str, other: &TargetId| {
+        code.processor == processor && (is_plain || (code.xnack, code.sramecc) == (other.xnack, other.sramecc))
+    };
+    // Code for the strict variant runs on the same GPU.
+    let strict = format!("{}-strict", wanted.processor);
+    same(&wanted.processor, wanted)
+        || same(&strict, wanted)
+        || wanted.generic().is_some_and(|generic| same(&generic.processor, &generic))
+}
+
+/// Whether a processor has a name of the form `gfx90a`, `gfx1250-strict` or `gfx9-4-generic`.
+fn is_usual(processor: &str) -> bool {
+    let Some(rest) = processor.strip_prefix("gfx") else { return false };
+    let (number, suffix) = rest.split_once('-').unwrap_or((rest, ""));
+    let digits = number.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    let is_generic = suffix == "generic" || suffix.ends_with("-generic");
+    digits && !number.is_empty() && if is_generic { true } else { number.len() >= 3 && matches!(suffix, "" | "strict") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keep(list: &str) -> Keep {
+        Keep::parse(list, &TargetTable::embedded()).unwrap()
+    }
+
+    #[test]
+    fn variants_generic_and_portable_code_stay() {
+        let kept = keep("gfx942; gfx90a:xnack+, gfx1100,gfx1250");
+        for target in [
+            "gfx942",
+            "gfx942:sramecc+:xnack-",
+            "gfx9-4-generic",
+            "gfx9-4-generic:xnack-",
+            "gfx90a:xnack+",
+            "gfx11-generic",
+            "gfx1100",
+            "gfx1250-strict",
+            "amdgcnspirv",
+        ] {
+            assert!(kept.takes(target), "{target}");
+        }
+        for target in ["gfx90a", "gfx90a:xnack-", "gfx9-generic", "gfx950", "gfx1101", "gfx12-generic", "gfx94", "?"] {
+            assert!(!kept.takes(target), "{target}");
+        }
+        assert!(!keep("gfx9-4-generic").takes("gfx942"));
+        assert!(keep("gfx942:xnack+").takes("gfx9-4-generic:xnack+"));
+        assert!(!keep("gfx942:xnack+").takes("gfx9-4-generic"));
+    }
+
+    #[test]
+    fn families_stand_for_their_targets() {
+        let table = TargetTable::embedded();
+        let kept = keep("gfx110X-dgpu");
+        assert!(kept.takes("gfx1102") && !kept.takes("gfx1103"));
+        for family in ["gfx11", "gfx110x", "gfx110X-all", "gfx1101"] {
+            assert!(kept.takes_family(family, &table), "{family}");
+        }
+        for family in ["gfx12_0", "gfx115x", "gfx94X-dcgpu", "gfx1103", "gfx90", "gfx", "x", "_"] {
+            assert!(!kept.takes_family(family, &table), "{family}");
+        }
+        assert!(keep("gfx1201").takes_family("gfx12_0", &table));
+    }
+
+    #[test]
+    fn what_was_nowhere_found_is_named_as_it_was_given() {
+        let table = TargetTable::embedded();
+        let found: BTreeSet<String> = ["gfx11-generic", "gfx90a:xnack-", "amdgcnspirv"].map(str::to_owned).into();
+        assert_eq!(keep("gfx1100,gfx90a,gfx942,dcgpu-all").missing(&found, &table), ["gfx942"]);
+        assert_eq!(keep("gfx90a:xnack+").missing(&found, &table), ["gfx90a:xnack+"]);
+    }
+
+    #[test]
+    fn names_that_are_no_targets_are_refused() {
+        let table = TargetTable::embedded();
+        for list in ["", " ;,", "gfx", "radeon", "gfx94", "gfx94X", "gfx942:wave+", "../gfx942", "gfx942-x"] {
+            assert!(Keep::parse(list, &table).is_err(), "{list}");
+        }
+        assert_eq!(keep("gfx803").names(), "gfx803");
+    }
+}

@@ -1,0 +1,487 @@
+//! Input: one file, wheel or directory. Output: the same in the staging folder without the code for other targets, checked
+//! against the original.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use artifact::ArtifactName;
+use report::Unit;
+use walkdir::WalkDir;
+use wheel::read::{Kind as MemberKind, MemberContent, Wheel};
+use wheel::{Content, FileContent, Rewrite};
+
+use super::code::{Fate, Kind, Pruner, Spooled, Verdict, looks_like};
+use super::outcome::sorted;
+use super::place::Place;
+use super::{Action, Empty, Error, Pruned, PrunedFile, check};
+
+/// Members of wheels up to this size are unpacked when they are read, larger ones once.
+const UNPACKED_ONCE: u64 = 64 << 20;
+/// A directory with this file is an artifact.
+const ARTIFACT: &str = "artifact_manifest.txt";
+
+/// Prunes one input into the staging folder.
+pub(super) fn prune(pruner: &Pruner<'_>, path: &Path, place: &Place) -> Result<Pruned, Error> {
+    let is_directory = fs_err::metadata(path)?.is_dir();
+    let result = place.staged("");
+    let mut pruned = if is_directory {
+        Tree::new(pruner, path, place).prune()?
+    } else if is_wheel(path) {
+        wheel(pruner, path, result.as_deref(), place.is_in_place())?
+    } else {
+        file(pruner, path, result.as_deref(), place.is_in_place())?
+    };
+    path.clone_into(&mut pruned.path);
+    pruned.output = place.staging().map(|_| place.output().to_owned());
+    Ok(pruned)
+}
+
+fn is_wheel(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "whl")
+}
+
+fn entry(path: &str, before: u64, verdict: &Verdict) -> PrunedFile {
+    let (action, after) = match &verdict.fate {
+        Fate::Stays => (Action::Kept, before),
+        Fate::Changes(content) => (Action::Changed, content.size()),
+        Fate::Goes => (Action::Dropped, 0),
+    };
+    PrunedFile {
+        path: path.to_owned(),
+        action,
+        before,
+        after,
+        kept: sorted(verdict.kept.iter().cloned()),
+        dropped: sorted(verdict.dropped.iter().cloned()),
+        note: verdict.note.clone(),
+    }
+}
+
+/// A file alone. `result` is where it is written.
+fn file(pruner: &Pruner<'_>, path: &Path, result: Option<&Path>, in_place: bool) -> Result<Pruned, Error> {
+    let key = path.to_string_lossy();
+    let content: Arc<dyn Content> = Arc::new(FileContent::new(path)?);
+    let mut verdict = pruner.judge(&key, &content)?;
+    let unsuitable = |reason: &str| Error::Unsuitable { path: path.to_owned(), reason: reason.to_owned() };
+    if verdict.kind == Kind::Other {
+        return Err(unsuitable("it is no fat binary, offload bundle, kpack archive, wheel or directory"));
+    }
+    let is_foreign =
+        verdict.kind == Kind::CodeObject && !verdict.kept.iter().any(|kept| pruner.options.keep.takes(kept));
+    if is_foreign || matches!(verdict.fate, Fate::Goes) {
+        let found = if is_foreign { &verdict.kept } else { &verdict.dropped };
+        let found = sorted(found.iter().cloned()).join(", ");
+        return Err(Error::Empty { key: key.into_owned(), bundle: None, found });
+    }
+    let before = content.size();
+    let listed = entry("", before, &verdict);
+    let mut pruned = Pruned { before, after: listed.after, ..Pruned::default() };
+    if let Some(result) = result {
+        pruned.verified = write(pruner, path, &content, &mut verdict, result, in_place)?;
+    }
+    pruned.files.push(listed);
+    Ok(pruned)
+}
+
+/// Writes a file that stays or changes, and checks what was written. Says how many code objects were compared.
+fn write(
+    pruner: &Pruner<'_>,
+    path: &Path,
+    content: &Arc<dyn Content>,
+    verdict: &mut Verdict,
+    result: &Path,
+    in_place: bool,
+) -> Result<u64, Error> {
+    let new = match &verdict.fate {
+        Fate::Goes => return Ok(0),
+        Fate::Stays if in_place => return Ok(0),
+        Fate::Stays => {
+            make_parent(result)?;
+            fs_err::copy(path, result)?;
+            None
+        }
+        Fate::Changes(new) => {
+            make_parent(result)?;
+            let failed = |source| Error::Content { key: path.to_string_lossy().into_owned(), source };
+            let mut file = fs_err::File::create(result)?;
+            let copied = io::copy(&mut positioned_io::Cursor::new(new.open().map_err(failed)?), &mut file)?;
+            debug_assert_eq!(copied, new.size());
+            fs_err::set_permissions(result, fs_err::metadata(path)?.permissions())?;
+            Some(())
+        }
+    };
+    // The new content goes here, so that it is the file on the disk that is checked.
+    verdict.fate = Fate::Stays;
+    let written = FileContent::new(result)?;
+    let (verified, differences) = match new {
+        None => (0, check::same(&**content, &written)?),
+        Some(()) => check::code(&pruner.options.keep, content, &(Arc::new(written) as Arc<dyn Content>))?,
+    };
+    if differences.is_empty() { Ok(verified) } else { Err(Error::Verification { path: path.to_owned(), differences }) }
+}
+
+fn make_parent(path: &Path) -> Result<(), Error> {
+    Ok(fs_err::create_dir_all(path.parent().unwrap_or(path))?)
+}
+
+/// A wheel. `result` is where it is written.
+fn wheel(pruner: &Pruner<'_>, path: &Path, result: Option<&Path>, in_place: bool) -> Result<Pruned, Error> {
+    let wheel = Arc::new(Wheel::open(path)?);
+    let scratch = pruner.options.scratch;
+    let before = fs_err::metadata(path)?.len();
+    let mut pruned = Pruned { before, after: before, ..Pruned::default() };
+    let mut change = Rewrite::default();
+    let mut originals = BTreeMap::new();
+    for member in wheel.members().iter().filter(|member| member.kind != MemberKind::Directory) {
+        let is_database = pruner.database_target(&member.name).is_some();
+        if member.kind != MemberKind::File || !is_database && looks_like(&wheel.start(&member.name, 64)?) == Kind::Other
+        {
+            pruned.others += 1;
+            continue;
+        }
+        let content = member_content(&wheel, &member.name, member.size, scratch)?;
+        let verdict = pruner.judge(&member.name, &content)?;
+        if verdict.kind == Kind::Other {
+            pruned.others += 1;
+            continue;
+        }
+        pruned.files.push(entry(&member.name, member.size, &verdict));
+        match verdict.fate {
+            Fate::Stays => {}
+            Fate::Goes => drop(change.drop.insert(member.name.clone())),
+            Fate::Changes(new) => {
+                originals.insert(member.name.clone(), content);
+                change.replace.insert(member.name.clone(), Box::new(new));
+            }
+        }
+    }
+    let dropped = pruned.files.iter().flat_map(|file| file.dropped.iter().cloned());
+    if pruner.options.empty == Empty::Refuse
+        && pruned.files.iter().all(|file| file.kept.is_empty())
+        && pruned.files.iter().any(|file| !file.dropped.is_empty())
+    {
+        let found = sorted(dropped).join(", ");
+        return Err(Error::Empty { key: path.to_string_lossy().into_owned(), bundle: None, found });
+    }
+    let folder = tempfile::tempdir_in(result.and_then(Path::parent).unwrap_or(scratch))?;
+    if change.drop.is_empty() && change.replace.is_empty() {
+        if let (Some(result), false) = (result, in_place) {
+            fs_err::copy(path, result)?;
+            let differences = check::same(&FileContent::new(path)?, &FileContent::new(result)?)?;
+            if !differences.is_empty() {
+                return Err(Error::Verification { path: path.to_owned(), differences });
+            }
+        }
+        return Ok(pruned);
+    }
+    let written = wheel::rewrite(&wheel, &change, folder.path(), &pruner.options.write, pruner.reporter)?;
+    pruned.after = written.compressed;
+    if let Some(result) = result {
+        let (verified, differences) =
+            check::wheel(&pruner.options.keep, &wheel, &change, &originals, &written.path, scratch)?;
+        if !differences.is_empty() {
+            return Err(Error::Verification { path: path.to_owned(), differences });
+        }
+        pruned.verified = verified;
+        fs_err::set_permissions(&written.path, fs_err::metadata(path)?.permissions())?;
+        fs_err::rename(&written.path, result)?;
+    }
+    Ok(pruned)
+}
+
+/// A member as a content. A large one is unpacked once and kept on the disk.
+pub(super) fn member_content(
+    wheel: &Arc<Wheel>,
+    name: &str,
+    size: u64,
+    scratch: &Path,
+) -> Result<Arc<dyn Content>, Error> {
+    if size <= UNPACKED_ONCE {
+        return Ok(Arc::new(MemberContent::new(wheel, name, scratch)?));
+    }
+    Ok(Arc::new(Spooled::new(wheel.reader(name, scratch)?, size)))
+}
+
+/// A directory and everything below.
+struct Tree<'a> {
+    pruner: &'a Pruner<'a>,
+    root: &'a Path,
+    place: &'a Place,
+    pruned: Pruned,
+    /// What the result holds, by path.
+    expected: BTreeSet<String>,
+    /// What went, files and directories.
+    dropped: BTreeSet<String>,
+    links: BTreeMap<String, PathBuf>,
+    directories: Vec<String>,
+}
+
+impl<'a> Tree<'a> {
+    fn new(pruner: &'a Pruner<'a>, root: &'a Path, place: &'a Place) -> Self {
+        let (pruned, expected, dropped) = (Pruned::default(), BTreeSet::new(), BTreeSet::new());
+        Self { pruner, root, place, pruned, expected, dropped, links: BTreeMap::new(), directories: Vec::new() }
+    }
+
+    fn prune(mut self) -> Result<Pruned, Error> {
+        self.pruner.reporter.begin(&format!("pruning {}", self.root.display()), None, Unit::Items);
+        let result = self.walk().and_then(|()| self.links()).and_then(|()| self.directories());
+        self.pruner.reporter.end();
+        result?;
+        if !self.place.is_in_place() {
+            self.check_paths()?;
+        }
+        self.pruned.files.sort_by(|left, right| left.path.cmp(&right.path));
+        Ok(self.pruned)
+    }
+
+    fn walk(&mut self) -> Result<(), Error> {
+        if let Some(result) = self.place.staged("") {
+            fs_err::create_dir(&result)?;
+        }
+        let mut walk = WalkDir::new(self.root).min_depth(1).sort_by_file_name().into_iter();
+        // The root may be an artifact for one target.
+        if let Some(family) = self.foreign_artifact(self.root) {
+            let key = self.root.to_string_lossy().into_owned();
+            return Err(Error::Empty { key, bundle: None, found: family });
+        }
+        while let Some(found) = walk.next() {
+            if self.pruner.reporter.interrupted() {
+                return Err(Error::Interrupted);
+            }
+            let found = found.map_err(io::Error::from)?;
+            let relative = found.path().strip_prefix(self.root).unwrap_or(found.path());
+            let Some(relative) = relative.to_str().map(str::to_owned) else {
+                let reason = "a name in it is not UTF-8".to_owned();
+                return Err(Error::Unsuitable { path: found.path().to_owned(), reason });
+            };
+            let kind = found.file_type();
+            if kind.is_dir() {
+                if let Some(family) = self.foreign_artifact(found.path()) {
+                    walk.skip_current_dir();
+                    self.drop_directory(&relative, found.path(), &family)?;
+                } else {
+                    self.directories.push(relative);
+                }
+            } else if kind.is_symlink() {
+                self.links.insert(relative, fs_err::read_link(found.path())?);
+            } else if kind.is_file() {
+                self.file(&relative, found.path())?;
+            } else {
+                let reason = "a device, pipe or socket is in it".to_owned();
+                return Err(Error::Unsuitable { path: found.path().to_owned(), reason });
+            }
+            self.pruner.reporter.advance(1);
+        }
+        Ok(())
+    }
+
+    /// The target family of an artifact directory that is for other targets only.
+    fn foreign_artifact(&self, path: &Path) -> Option<String> {
+        let name = ArtifactName::parse(path.file_name()?.to_str()?)?;
+        let keep = &self.pruner.options.keep;
+        let is_foreign = !name.is_generic() && !keep.takes_family(&name.target_family, self.pruner.table);
+        (is_foreign && path.join(ARTIFACT).is_file()).then_some(name.target_family)
+    }
+
+    fn drop_directory(&mut self, relative: &str, path: &Path, family: &str) -> Result<(), Error> {
+        let mut size = 0;
+        for found in WalkDir::new(path) {
+            let found = found.map_err(io::Error::from)?;
+            if found.file_type().is_file() {
+                size += found.metadata().map_err(io::Error::from)?.len();
+            }
+        }
+        self.pruned.before += size;
+        self.dropped.insert(relative.to_owned());
+        self.pruned.files.push(PrunedFile {
+            path: relative.to_owned(),
+            action: Action::Dropped,
+            before: size,
+            after: 0,
+            kept: Vec::new(),
+            dropped: vec![family.to_owned()],
+            note: Some("an artifact for other targets".to_owned()),
+        });
+        Ok(())
+    }
+
+    fn make_directory(&self, relative: &str) -> Result<(), Error> {
+        match self.place.staged(relative) {
+            Some(path) => Ok(fs_err::create_dir_all(path)?),
+            None => Ok(()),
+        }
+    }
+
+    fn file(&mut self, relative: &str, path: &Path) -> Result<(), Error> {
+        let staged = self.place.staged(relative);
+        let in_place = self.place.is_in_place();
+        let content: Arc<dyn Content> = Arc::new(FileContent::new(path)?);
+        let before = content.size();
+        self.pruned.before += before;
+        if is_wheel(path) {
+            staged.as_deref().map_or(Ok(()), make_parent)?;
+            let inner = wheel(self.pruner, path, staged.as_deref(), in_place)?;
+            self.pruned.verified += inner.verified;
+            self.add(wheel_entry(relative, &inner));
+            return Ok(());
+        }
+        if let Some(verdict) = self.archived_artifact(path) {
+            if let (Fate::Stays, Some(staged), false) = (&verdict.fate, &staged, in_place) {
+                make_parent(staged)?;
+                fs_err::copy(path, staged)?;
+            }
+            self.add(entry(relative, before, &verdict));
+            return Ok(());
+        }
+        let mut verdict = self.pruner.judge(relative, &content)?;
+        if verdict.kind == Kind::CodeObject && !verdict.kept.iter().any(|kept| self.pruner.options.keep.takes(kept)) {
+            verdict.note =
+                Some("left as it is: no rule says that it is one of several for different targets".to_owned());
+        }
+        let listed = entry(relative, before, &verdict);
+        if let Some(staged) = &staged {
+            self.pruned.verified += write(self.pruner, path, &content, &mut verdict, staged, in_place)?;
+        }
+        if verdict.kind == Kind::Other {
+            self.pruned.others += 1;
+            self.pruned.after += before;
+            self.expected.insert(relative.to_owned());
+        } else {
+            self.add(listed);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, file: PrunedFile) {
+        self.pruned.after += file.after;
+        let paths = if file.action == Action::Dropped { &mut self.dropped } else { &mut self.expected };
+        paths.insert(file.path.clone());
+        self.pruned.files.push(file);
+    }
+
+    /// An artifact in an archive: it goes, or stays as it is.
+    fn archived_artifact(&self, path: &Path) -> Option<Verdict> {
+        let (name, _) = ArtifactName::parse_archive(path.file_name()?.to_str()?)?;
+        let mut verdict = Verdict {
+            kind: Kind::Archive,
+            fate: Fate::Stays,
+            kept: BTreeSet::new(),
+            dropped: BTreeSet::new(),
+            note: None,
+        };
+        let keep = &self.pruner.options.keep;
+        if name.is_generic() || keep.takes_family(&name.target_family, self.pruner.table) {
+            verdict.note = Some("left as it is: unpack the archive to prune what is in it".to_owned());
+            return Some(verdict);
+        }
+        verdict.dropped.insert(name.target_family);
+        verdict.fate = Fate::Goes;
+        Some(verdict)
+    }
+
+    /// Makes the links, except those to what went.
+    fn links(&mut self) -> Result<(), Error> {
+        let mut gone: BTreeSet<String> = BTreeSet::new();
+        loop {
+            let leads_nowhere = |link: &str, target: &Path| {
+                resolve(link, target).is_some_and(|resolved| {
+                    let above = resolved.match_indices('/').map(|(end, _)| &resolved[..end]);
+                    above.chain([resolved.as_str()]).any(|path| self.dropped.contains(path) || gone.contains(path))
+                })
+            };
+            let found = self.links.iter().find(|(link, target)| !gone.contains(*link) && leads_nowhere(link, target));
+            let Some((link, _)) = found else { break };
+            gone.insert(link.clone());
+        }
+        for (link, target) in std::mem::take(&mut self.links) {
+            if gone.contains(&link) {
+                self.dropped.insert(link.clone());
+                self.pruned.files.push(PrunedFile {
+                    path: link,
+                    action: Action::Dropped,
+                    before: 0,
+                    after: 0,
+                    kept: Vec::new(),
+                    dropped: Vec::new(),
+                    note: Some("a link to what was dropped".to_owned()),
+                });
+                continue;
+            }
+            self.pruned.others += 1;
+            if let (Some(staged), false) = (self.place.staged(&link), self.place.is_in_place()) {
+                make_parent(&staged)?;
+                symlink(&target, staged)?;
+            }
+            self.expected.insert(link);
+        }
+        Ok(())
+    }
+
+    /// Makes the directories that no file needed. Those that are empty now go, those that were empty before stay.
+    fn directories(&mut self) -> Result<(), Error> {
+        for directory in std::mem::take(&mut self.directories) {
+            let start = format!("{directory}/");
+            let emptied = self.dropped.iter().any(|path| path.starts_with(&start))
+                && !self.expected.iter().any(|path| path.starts_with(&start));
+            if !emptied {
+                self.make_directory(&directory)?;
+                self.expected.insert(directory);
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the result has what it should have and nothing else.
+    fn check_paths(&self) -> Result<(), Error> {
+        let Some(result) = self.place.staged("") else { return Ok(()) };
+        let mut differences = Vec::new();
+        let mut found = BTreeSet::new();
+        for entry in WalkDir::new(&result).min_depth(1) {
+            let entry = entry.map_err(io::Error::from)?;
+            let relative = entry.path().strip_prefix(&result).unwrap_or(entry.path());
+            found.insert(relative.to_string_lossy().into_owned());
+        }
+        differences.extend(self.expected.difference(&found).map(|path| format!("`{path}` is missing")));
+        differences.extend(found.difference(&self.expected).map(|path| format!("`{path}` should not be there")));
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Verification { path: self.root.to_owned(), differences })
+    }
+}
+
+fn wheel_entry(relative: &str, inner: &Pruned) -> PrunedFile {
+    let all =
+        |targets: fn(&PrunedFile) -> &Vec<String>| sorted(inner.files.iter().flat_map(|file| targets(file).clone()));
+    let changed = inner.files.iter().any(|file| file.action != Action::Kept);
+    PrunedFile {
+        path: relative.to_owned(),
+        action: if changed { Action::Changed } else { Action::Kept },
+        before: inner.before,
+        after: inner.after,
+        kept: all(|file| &file.kept),
+        dropped: all(|file| &file.dropped),
+        note: None,
+    }
+}
+
+/// Where a link leads, as a path in the tree; `None` when it leaves the tree.
+fn resolve(link: &str, target: &Path) -> Option<String> {
+    let target = target.to_str()?;
+    let mut parts: Vec<&str> = link.split('/').collect();
+    parts.pop();
+    if target.starts_with('/') {
+        return None;
+    }
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
