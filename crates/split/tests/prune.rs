@@ -142,6 +142,21 @@ fn every_kind_of_link_is_pruned_and_loads() {
 }
 
 #[test]
+fn windows_libraries_are_pruned() {
+    let gpu = Gpu::new();
+    for compile in [&[][..], &["--offload-compress"]] {
+        let file = gpu.build_windows("fat.dll", &["gfx942", "gfx1100", "gfx1101"], compile);
+        let output = gpu.path(format!("out{}", compile.len()));
+        Call::keep("gfx1100").run(&file, &output).expect("prune");
+        assert!(code(&output.join("fat.dll")) == expected(&file, &["gfx1100"]));
+        gpu.run("llvm-readobj-19", &["--file-headers", "--sections", output.join("fat.dll").to_str().expect("UTF-8")]);
+        let (before, after) = (read(&file).1, read(&output.join("fat.dll")).1);
+        let points = |fat: &FatBinary| fat.wrappers.iter().map(|wrapper| wrapper.points).collect::<Vec<_>>();
+        assert_eq!(points(&after), points(&before));
+    }
+}
+
+#[test]
 fn code_that_several_wrappers_share_is_pruned_once() {
     let gpu = Gpu::new();
     let units: Vec<Unit<'_>> = UNITS.iter().map(|unit| Unit { targets: &["gfx942", "gfx1100"], ..*unit }).collect();

@@ -16,8 +16,9 @@ const BUFFER: usize = 1 << 20;
 pub(crate) struct Output {
     path: PathBuf,
     file: NamedTempFile,
-    /// Bytes that are not written yet; they follow `written`.
-    buffer: Vec<u8>,
+    /// The first `filled` bytes are not written yet; they follow `written`.
+    buffer: Box<[u8]>,
+    filled: usize,
     written: u64,
     /// Hash of the first `hashed` bytes, which will not change any more.
     hash: Context,
@@ -55,7 +56,8 @@ impl Output {
         Ok(Output {
             path: path.to_owned(),
             file,
-            buffer: Vec::with_capacity(BUFFER),
+            buffer: vec![0; BUFFER].into(),
+            filled: 0,
             written: 0,
             hash: Context::new(&SHA256),
             hashed: 0,
@@ -71,7 +73,7 @@ impl Output {
 
     /// Bytes so far.
     pub(crate) fn position(&self) -> u64 {
-        self.written + self.buffer.len() as u64
+        self.written + self.filled as u64
     }
 
     /// From here on bytes may be corrected, until [`Output::settle`].
@@ -100,21 +102,17 @@ impl Output {
 
     /// How many bytes [`Output::append`] takes now; at least one.
     pub(crate) fn room(&mut self) -> io::Result<usize> {
-        if self.buffer.len() >= BUFFER {
+        if self.filled == BUFFER {
             self.flush()?;
         }
-        Ok(BUFFER - self.buffer.len())
+        Ok(BUFFER - self.filled)
     }
 
     /// Writes `length` bytes, no more than there is room for, which `read` provides.
     pub(crate) fn append<E>(&mut self, length: usize, read: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<(), E> {
-        let begin = self.buffer.len();
-        self.buffer.resize(begin + length, 0);
-        let result = read(&mut self.buffer[begin..]);
-        if result.is_err() {
-            self.buffer.truncate(begin);
-        }
-        result
+        read(&mut self.buffer[self.filled..self.filled + length])?;
+        self.filled += length;
+        Ok(())
     }
 
     /// Says who else has work for the threads of the pool.
@@ -145,22 +143,23 @@ impl Output {
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.buffer.len() + bytes.len() > BUFFER {
+        if self.filled + bytes.len() > BUFFER {
             self.flush()?;
         }
         if bytes.len() >= BUFFER {
             self.put(bytes)?;
         } else {
-            self.buffer.extend_from_slice(bytes);
+            self.buffer[self.filled..self.filled + bytes.len()].copy_from_slice(bytes);
+            self.filled += bytes.len();
         }
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let result = self.put(&buffer);
-        buffer.clear();
+        let buffer = std::mem::take(&mut self.buffer);
+        let result = self.put(&buffer[..self.filled]);
         self.buffer = buffer;
+        self.filled = 0;
         result
     }
 }
