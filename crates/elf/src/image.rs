@@ -42,6 +42,18 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// `PT_NULL`: a place in the table that loaders skip.
+    pub(crate) const UNUSED: Segment = Segment {
+        kind: elf::PT_NULL.0,
+        flags: 0,
+        offset: 0,
+        address: 0,
+        physical: 0,
+        file_size: 0,
+        memory_size: 0,
+        align: 0,
+    };
+
     pub(crate) fn is_load(&self) -> bool {
         self.kind == elf::PT_LOAD.0
     }

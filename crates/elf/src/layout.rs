@@ -117,18 +117,8 @@ impl<'a> Layout<'a> {
             Some(blocks) => blocks.iter().for_each(|block| self.move_block(block, &mut cursor)),
             None => self.move_table(&mut cursor),
         }
-        let null = Segment {
-            kind: elf::PT_NULL.0,
-            flags: 0,
-            offset: 0,
-            address: 0,
-            physical: 0,
-            file_size: 0,
-            memory_size: 0,
-            align: 0,
-        };
         while (self.image.segments.len() as u64) < old_count {
-            self.image.segments.push(null);
+            self.image.segments.push(Segment::UNUSED);
         }
         Ok((place, cursor))
     }

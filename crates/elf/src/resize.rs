@@ -455,14 +455,5 @@ fn join(segments: &mut Vec<Segment>, index: usize) {
     segments[index].file_size = next.file_end() - load.offset;
     segments[index].memory_size = next.memory_end() - load.address;
     segments.remove(index + 1);
-    segments.push(Segment {
-        kind: elf::PT_NULL.0,
-        flags: 0,
-        offset: 0,
-        address: 0,
-        physical: 0,
-        file_size: 0,
-        memory_size: 0,
-        align: 0,
-    });
+    segments.push(Segment::UNUSED);
 }

@@ -139,16 +139,7 @@ fn with(
     }
     let mut cursor = Cursor { offset: place.bytes.start, address: load.address + (place.bytes.start - load.offset) };
     let mut layout = Layout::new(image.clone(), source, size);
-    layout.image.segments.push(Segment {
-        kind: elf::PT_NULL.0,
-        flags: 0,
-        offset: 0,
-        address: 0,
-        physical: 0,
-        file_size: 0,
-        memory_size: 0,
-        align: 0,
-    });
+    layout.image.segments.push(Segment::UNUSED);
     if let Some(blocks) = blocks {
         for block in blocks {
             layout.move_block(block, &mut cursor);

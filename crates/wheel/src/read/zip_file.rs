@@ -1,10 +1,6 @@
 //! Input: a ZIP file of any name, a wheel or not. Output: its members and their bytes at random access.
 
-use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
-
-use flate2::bufread::DeflateDecoder;
-use positioned_io::{Cursor, Slice};
 
 use super::{Fault, Kind, Listed, Packed, directory};
 use crate::content::Shared;
@@ -38,19 +34,7 @@ impl ZipFile {
     /// The first `length` bytes of one of [`ZipFile::members`], fewer if it has fewer. No more than a window is unpacked and no
     /// checksum is checked.
     pub fn start(&self, member: &Listed, length: usize) -> Result<Vec<u8>, Error> {
-        const WINDOW: usize = 4096;
-        let packed = self.packed(member)?;
-        packed.check_form()?;
-        let window = Slice::new(self.file.clone(), member.offset, Some(member.compressed));
-        let source = BufReader::with_capacity(WINDOW, Cursor::new(window));
-        let mut start = Vec::new();
-        let read = if member.method == 0 {
-            source.take(length as u64).read_to_end(&mut start)
-        } else {
-            DeflateDecoder::new(source).take(length as u64).read_to_end(&mut start)
-        };
-        read.map_err(|error| packed.error(Fault::Read(error)))?;
-        Ok(start)
+        self.packed(member)?.start(length)
     }
 
     /// Random access to one of [`ZipFile::members`], as [`super::Wheel::reader`] gives it.

@@ -1,56 +1,17 @@
-//! Fat binaries in real ROCm wheels.
-//!
-//! `ROCWHEEL_REAL_WHEELS=FOLDER cargo test -p kpack --features real --test real -- --nocapture`, where FOLDER holds .whl
-//! files. Needs python3, gcc and binutils.
-
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test file; --nocapture shows what was seen")]
-
-use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Arc;
+//! Fat binaries: taken out and put back.
 
 use kpack::marker::Marker;
 use kpack::{FatBinary, Magic, NewWrapper, Points, Replacement};
 use positioned_io::ReadAt;
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
 use testing::gpu::Gpu;
 
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs_err::read_dir(folder).unwrap() {
-        let entry = entry.unwrap();
-        let kind = entry.file_type().unwrap();
-        if kind.is_dir() {
-            files(&entry.path(), found);
-        } else if kind.is_file() {
-            found.push(entry.path());
-        }
-    }
-}
-
-fn unpacked() -> (tempfile::TempDir, Vec<PathBuf>) {
-    let wheels = std::env::var_os("ROCWHEEL_REAL_WHEELS").expect("set ROCWHEEL_REAL_WHEELS to a folder of .whl files");
-    let folder = tempfile::tempdir().unwrap();
-    let mut all = Vec::new();
-    for (number, wheel) in fs_err::read_dir(wheels).unwrap().map(|entry| entry.unwrap().path()).enumerate() {
-        if wheel.extension().is_none_or(|extension| extension != "whl") {
-            continue;
-        }
-        let to = folder.path().join(number.to_string());
-        let done = Command::new("python3").args(["-m", "zipfile", "-e"]).arg(&wheel).arg(&to).status().unwrap();
-        assert!(done.success(), "{}", wheel.display());
-        files(&to, &mut all);
-    }
-    all.sort();
-    (folder, all)
-}
-
-fn read(path: &Path) -> Option<FatBinary> {
-    let file = fs_err::File::open(path).unwrap();
-    let size = file.metadata().unwrap().len();
-    FatBinary::read(file.file(), size).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
+use crate::{read, unpacked};
 
 /// The file with its code taken out: a page of markers instead.
 fn split(path: &Path, fat: &FatBinary, to: &Path) -> elf::Patch {

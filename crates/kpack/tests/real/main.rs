@@ -1,0 +1,51 @@
+//! GPU code in real ROCm wheels.
+//!
+//! `ROCWHEEL_REAL_WHEELS=FOLDER cargo test -p kpack --features real --test real -- --nocapture`, where FOLDER holds .whl
+//! files. Needs python3, gcc and binutils.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test file; --nocapture shows what was seen")]
+
+mod bundles;
+mod fat_binaries;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kpack::FatBinary;
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs_err::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            files(&entry.path(), found);
+        } else if kind.is_file() {
+            found.push(entry.path());
+        }
+    }
+}
+
+/// The files of all wheels, unpacked, and the folder they are in.
+fn unpacked() -> (tempfile::TempDir, Vec<PathBuf>) {
+    let wheels = std::env::var_os("ROCWHEEL_REAL_WHEELS").expect("set ROCWHEEL_REAL_WHEELS to a folder of .whl files");
+    let folder = tempfile::tempdir().unwrap();
+    let mut all = Vec::new();
+    for (number, wheel) in fs_err::read_dir(wheels).unwrap().map(|entry| entry.unwrap().path()).enumerate() {
+        if wheel.extension().is_none_or(|extension| extension != "whl") {
+            continue;
+        }
+        let to = folder.path().join(number.to_string());
+        let done = Command::new("python3").args(["-m", "zipfile", "-e"]).arg(&wheel).arg(&to).status().unwrap();
+        assert!(done.success(), "{}", wheel.display());
+        files(&to, &mut all);
+    }
+    all.sort();
+    (folder, all)
+}
+
+/// The GPU part of a file; `None` when it has none.
+fn read(path: &Path) -> Option<FatBinary> {
+    let file = fs_err::File::open(path).unwrap();
+    let size = file.metadata().unwrap().len();
+    FatBinary::read(file.file(), size).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
