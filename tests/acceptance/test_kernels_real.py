@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,14 +50,20 @@ def cached_wheels() -> Path:
     return Path(os.environ.get("ROCWHEEL_CACHE", cache)) / "wheels"
 
 
+# A program counts the memory of the process that started it until it is loaded, and pytest's may be large.
+MEASURE = """
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:]).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+sys.exit(code)
+"""
+
+
 def measured(rocwheel: Rocwheel, *arguments: object) -> tuple[dict, int]:
     """The document and the peak memory of making it, in bytes."""
-    process = subprocess.Popen([rocwheel.binary, "kernels", "--json", *arguments], stdout=subprocess.PIPE, text=True)
-    document = json.load(process.stdout)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    return document, usage.ru_maxrss * 1024
+    command = [sys.executable, "-c", MEASURE, rocwheel.binary, "kernels", "--json", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout), int(done.stderr.splitlines()[-1]) * 1024
 
 
 @pytest.mark.parametrize("name", sorted(REAL_WHEELS))
