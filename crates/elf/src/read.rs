@@ -26,6 +26,8 @@ pub struct Elf {
     pub rpath: Option<String>,
     /// DT_RUNPATH, entries joined with `:`. When present the loader ignores `rpath`.
     pub runpath: Option<String>,
+    /// DT_FLAGS_1, the `DF_1_*` bits; zero without it.
+    pub flags_1: u64,
     /// Versions needed of each library, in file order.
     pub version_needs: Vec<VersionNeed>,
     /// Names of the versions defined, without the base version (the file's own name).
@@ -123,6 +125,7 @@ impl Elf {
             needed: values(elf::DT_NEEDED).map(text).collect::<Result<_, _>>()?,
             rpath: single(elf::DT_RPATH)?,
             runpath: single(elf::DT_RUNPATH)?,
+            flags_1: values(elf::DT_FLAGS_1).next().unwrap_or(0),
             version_needs,
             version_definitions: version::definitions(image, source)?
                 .into_iter()

@@ -75,6 +75,12 @@ impl Listed {
     pub fn is_stored(&self) -> bool {
         self.method == 0
     }
+
+    /// The checksum that the archive says the bytes have. Members of one size and checksum are the same unless somebody
+    /// made them to differ.
+    pub fn crc32(&self) -> u32 {
+        self.crc32
+    }
 }
 
 impl Wheel {

@@ -1,0 +1,185 @@
+//! Input: a [`Site`]. Output: [`Facts`], what the headers of every ELF and PE file in it say. Each file is opened once, in
+//! parallel, and no more of it is unpacked than its headers need.
+
+use std::collections::BTreeMap;
+
+use elf::{Elf, Kind, Pe};
+use rayon::prelude::*;
+use report::{Reporter, Unit};
+
+use crate::Error;
+use crate::site::Site;
+
+/// `e_machine` of x86-64.
+pub const X86_64: u16 = 62;
+/// `e_machine` of AMD's GPUs.
+pub const AMD_GPU: u16 = 224;
+/// No ELF or PE file is smaller than the header of a 32-bit ELF file.
+const SMALLEST: u64 = 52;
+
+/// What the ELF and PE files of an environment say, by path.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// ELF files, whatever they are for.
+    pub objects: BTreeMap<String, Object>,
+    /// Programs and libraries for Windows; `None` for those of 32 bits, of which nothing is read.
+    pub windows: BTreeMap<String, Option<Pe>>,
+    /// Files that begin as ELF or PE files do and cannot be read as such.
+    pub unreadable: BTreeMap<String, Unreadable>,
+}
+
+/// An ELF file.
+#[derive(Debug)]
+pub struct Object {
+    /// Its headers.
+    pub elf: Elf,
+    /// What it is for. Only [`Purpose::Native`] files are resolved.
+    pub purpose: Purpose,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// What an ELF file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// A program or library that the dynamic loader of x86-64 Linux takes.
+    Native,
+    /// A program without dynamic loader.
+    Static,
+    /// Code for a GPU.
+    GpuCode,
+    /// A program or library for another machine, or for 32 bits.
+    OtherMachine,
+    /// An object file, for a linker.
+    Relocatable,
+    /// Debug information of another file.
+    Debug,
+    /// Something else, a core dump for example.
+    Other,
+}
+
+/// Why a file that begins like an ELF or PE file is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// What it looks like: "ELF" or "PE".
+    pub format: &'static str,
+    /// What is wrong with it, with all causes.
+    pub reason: String,
+}
+
+impl Object {
+    /// Puts headers and size together.
+    pub fn new(elf: Elf, size: u64) -> Object {
+        Object { purpose: Purpose::of(&elf), elf, size }
+    }
+
+    /// Whether the dynamic loader is asked for it: all others are data.
+    pub fn is_native(&self) -> bool {
+        self.purpose == Purpose::Native
+    }
+
+    /// Whether it is started as a program, rather than loaded by one.
+    pub fn is_program(&self) -> bool {
+        self.is_native() && self.elf.kind == Kind::Executable
+    }
+}
+
+impl Purpose {
+    fn of(elf: &Elf) -> Purpose {
+        match elf.kind {
+            Kind::DebugOnly => Purpose::Debug,
+            _ if elf.machine == AMD_GPU => Purpose::GpuCode,
+            Kind::Relocatable => Purpose::Relocatable,
+            Kind::Executable | Kind::SharedLibrary if elf.machine == X86_64 && elf.is_64 => Purpose::Native,
+            Kind::Executable | Kind::SharedLibrary | Kind::StaticExecutable if elf.machine != X86_64 || !elf.is_64 => {
+                Purpose::OtherMachine
+            }
+            Kind::StaticExecutable => Purpose::Static,
+            _ => Purpose::Other,
+        }
+    }
+}
+
+enum Found {
+    Object(Box<Object>),
+    Windows(Option<Box<Pe>>),
+    Unreadable(Unreadable),
+    Data,
+}
+
+impl Facts {
+    /// Reads the headers of every file.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`]. A file that cannot be read is in [`Facts::unreadable`].
+    pub fn read(site: &Site, reporter: &dyn Reporter) -> Result<Facts, Error> {
+        let mut paths: Vec<&String> =
+            site.files.iter().filter(|(_, placed)| placed.size >= SMALLEST).map(|(path, _)| path).collect();
+        reporter.begin("headers", Some(paths.len() as u64), Unit::Items);
+        // The large ones first, so that no thread begins with one when the others are done.
+        paths.sort_by_key(|path| std::cmp::Reverse(site.files[*path].size));
+        let found: Result<Vec<(String, Found)>, Error> = paths
+            .into_par_iter()
+            .map(|path| {
+                if reporter.interrupted() {
+                    return Err(Error::Interrupted);
+                }
+                let found = look(site, path);
+                reporter.advance(1);
+                Ok((path.clone(), found))
+            })
+            .collect();
+        reporter.end();
+        let mut facts = Facts::default();
+        for (path, found) in found? {
+            match found {
+                Found::Object(object) => drop(facts.objects.insert(path, *object)),
+                Found::Windows(pe) => drop(facts.windows.insert(path, pe.map(|pe| *pe))),
+                Found::Unreadable(why) => drop(facts.unreadable.insert(path, why)),
+                Found::Data => {}
+            }
+        }
+        Ok(facts)
+    }
+
+    /// Programs and libraries that the loader is asked for, by path.
+    pub fn native(&self) -> impl Iterator<Item = (&String, &Object)> {
+        self.objects.iter().filter(|(_, object)| object.is_native())
+    }
+}
+
+fn look(site: &Site, path: &str) -> Found {
+    let Ok(placed) = site.placed(path) else { return Found::Data };
+    let wheel = &site.wheels[placed.wheel].wheel;
+    let format = match wheel.start(&placed.member, 4) {
+        Ok(start) if start == b"\x7fELF" => "ELF",
+        Ok(start) if start.starts_with(b"MZ") => "PE",
+        // What is no program is not this module's business, and RECORD's hash finds what is damaged.
+        _ => return Found::Data,
+    };
+    let read = || -> Result<Found, String> {
+        let reader = site.reader(path).map_err(|error| chain(&error))?;
+        if format == "ELF" {
+            let elf = Elf::read(&*reader).map_err(|error| chain(&error))?;
+            return Ok(elf.map_or(Found::Data, |elf| Found::Object(Box::new(Object::new(elf, placed.size)))));
+        }
+        // Programs for DOS, and text that begins with these letters, are no programs for Windows.
+        if !elf::is_pe(&*reader).map_err(|error| chain(&error))? {
+            return Ok(Found::Data);
+        }
+        Ok(Found::Windows(Pe::read(&*reader).map_err(|error| chain(&error))?.map(Box::new)))
+    };
+    read().unwrap_or_else(|reason| Found::Unreadable(Unreadable { format, reason }))
+}
+
+/// An error and its causes in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
