@@ -232,7 +232,7 @@ pub(crate) fn cast<T: Pod>(bytes: &[u8], what: &'static str) -> Result<T, Error>
     }
 }
 
-fn cast_all<T: Pod>(bytes: &[u8], what: &'static str) -> Result<Vec<T>, Error> {
+pub(crate) fn cast_all<T: Pod>(bytes: &[u8], what: &'static str) -> Result<Vec<T>, Error> {
     let (values, _) = pod::slice_from_bytes::<T>(bytes, bytes.len() / size_of::<T>())
         .map_err(|()| Error::malformed(what, "its size is wrong"))?;
     Ok(values.to_vec())

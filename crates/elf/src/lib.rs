@@ -4,6 +4,7 @@
 //! Nothing here loads a file: reading costs some kilobytes whatever the size, and an edited file is a [`Patched`] view
 //! of the original until somebody copies it.
 
+mod dynamic_symbols;
 mod edit;
 mod emit;
 mod error;
@@ -23,6 +24,7 @@ mod slot;
 mod symbols;
 mod version;
 
+pub use dynamic_symbols::{Binding, DynamicSymbols, Lookup, NameHash, Symbol, Undefined, visit_symbols};
 pub use edit::{Edit, NeededEdit, SearchPath, SearchPathTag};
 pub use error::Error;
 pub use file::edit_file;

@@ -129,7 +129,8 @@ impl Elf {
             version_needs,
             version_definitions: version::definitions(image, source)?
                 .into_iter()
-                .map(text)
+                .filter(|definition| !definition.is_base)
+                .map(|definition| text(definition.name))
                 .collect::<Result<_, _>>()?,
             sections: sections(image),
             segments: image.segments.clone(),
@@ -144,7 +145,7 @@ impl Elf {
     }
 }
 
-fn into_text(bytes: Vec<u8>) -> String {
+pub(crate) fn into_text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 

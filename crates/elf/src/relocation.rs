@@ -5,6 +5,7 @@ use object::elf;
 use positioned_io::ReadAt;
 
 use crate::Error;
+use crate::dynamic_symbols::visit_symbols;
 use crate::image::{Image, Source};
 
 /// Relocations are read in windows of this many bytes, a multiple of the size of every kind of entry.
@@ -190,28 +191,17 @@ pub(crate) fn symbol_value(image: &Image, source: Source<'_>, index: u32) -> Res
 /// # Errors
 /// [`Error::NotElf`], [`Error::Machine`], and [`Error::Truncated`] or [`Error::Malformed`] for tables that lie.
 pub fn exports(reader: &dyn ReadAt) -> Result<Vec<String>, Error> {
-    const WHAT: &str = "dynamic symbol table";
-    let source = Source { reader };
-    let image = Image::read(source)?.ok_or(Error::NotElf)?;
+    let image = Image::read(Source { reader })?.ok_or(Error::NotElf)?;
     crate::edit::check_machine(&image)?;
-    let table = image.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_SYMTAB));
-    let Some(offset) = table.and_then(|address| image.offset_of(address)) else { return Ok(Vec::new()) };
-    let Some(strings) = image.dynamic_strings()? else { return Ok(Vec::new()) };
-    let strings = source.bytes(strings.offset, strings.size, "dynamic string table")?;
-    let size = crate::symbols::count(&image, source)?.unwrap_or(0).saturating_mul(SYMBOL_SIZE);
     let mut names = Vec::new();
-    let mut start = 0;
-    while start < size {
-        let bytes = source.bytes(offset + start, WINDOW.min(size - start), WHAT)?;
-        for symbol in bytes.chunks_exact(SYMBOL_SIZE as usize).filter(|symbol| symbol[6..8] != [0, 0]) {
-            let name = u32::from_le_bytes([symbol[0], symbol[1], symbol[2], symbol[3]]) as usize;
-            let missing = || Error::malformed(WHAT, "a name lies outside of the string table");
-            let name = strings.get(name..).ok_or_else(missing)?.split(|&byte| byte == 0).next().unwrap_or_default();
-            names.push(String::from_utf8_lossy(name).into_owned());
+    visit_symbols(reader, &mut |symbol| {
+        if symbol.defined {
+            names.push((symbol.index, symbol.name.clone().into_owned()));
         }
-        start += bytes.len() as u64;
-    }
-    Ok(names)
+        Ok(())
+    })?;
+    names.sort_unstable();
+    Ok(names.into_iter().map(|(_, name)| name).collect())
 }
 
 pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {

@@ -16,8 +16,22 @@ pub(crate) fn count(image: &Image, source: Source<'_>) -> Result<Option<u64>, Er
     if let Some(section) = image.sections.iter().find(|section| section.kind == elf::SHT_DYNSYM.0) {
         return Ok(Some(section.size / image.symbol_size()));
     }
+    count_hashed(image, source)
+}
+
+/// The number of dynamic symbols of the table at `address` (DT_SYMTAB), from the section header of that table or else from
+/// a hash table; `None` where only needed symbols are, which `.gnu.hash` does not count.
+pub(crate) fn dynamic_count(image: &Image, source: Source<'_>, address: u64) -> Result<Option<u64>, Error> {
+    let mut tables = image.sections.iter().filter(|section| section.kind == elf::SHT_DYNSYM.0);
+    match tables.find(|section| section.address == address && section.size > 0) {
+        Some(section) => Ok(Some(section.size / image.symbol_size())),
+        None => count_hashed(image, source),
+    }
+}
+
+fn count_hashed(image: &Image, source: Source<'_>) -> Result<Option<u64>, Error> {
     if let Some(offset) = place(image, elf::DT_HASH) {
-        return Ok(Some(number(image, source, offset + 4)?));
+        return Ok(Some(number(image, source, offset.saturating_add(4))?));
     }
     Ok(gnu(image, source)?.and_then(|(_, count)| count))
 }

@@ -68,9 +68,19 @@ pub(crate) fn needs(image: &Image, source: Source<'_>) -> Result<Vec<NeedRecord>
     Ok(records)
 }
 
-/// Indexes into the dynamic strings of the names of the versions the file defines; the base version, which is the
-/// file's own name, is left out.
-pub(crate) fn definitions(image: &Image, source: Source<'_>) -> Result<Vec<u64>, Error> {
+/// One `Verdef`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Definition {
+    /// Index of the version's name in the dynamic strings.
+    pub(crate) name: u64,
+    /// The number that `.gnu.version` uses for it.
+    pub(crate) number: u16,
+    /// Whether it is the file's own name rather than a version.
+    pub(crate) is_base: bool,
+}
+
+/// Walks the chain DT_VERDEF points to.
+pub(crate) fn definitions(image: &Image, source: Source<'_>) -> Result<Vec<Definition>, Error> {
     const WHAT: &str = "table of defined versions";
     type Verdef = elf::Verdef<Endianness>;
     type Verdaux = elf::Verdaux<Endianness>;
@@ -78,22 +88,24 @@ pub(crate) fn definitions(image: &Image, source: Source<'_>) -> Result<Vec<u64>,
     let Some((mut offset, count)) = chain_start(image, elf::DT_VERDEF, elf::DT_VERDEFNUM, WHAT)? else {
         return Ok(Vec::new());
     };
-    let mut names = Vec::new();
+    let mut definitions = Vec::new();
     let mut steps = 0;
     for _ in 0..count {
         step(&mut steps, WHAT)?;
         let raw: Verdef = cast(&source.bytes(offset, size_of::<Verdef>() as u64, WHAT)?, WHAT)?;
-        if raw.vd_flags.get(endian).0 & elf::VER_FLG_BASE.0 == 0 {
-            let place = offset.saturating_add(raw.vd_aux.get(endian).into());
-            let name: Verdaux = cast(&source.bytes(place, size_of::<Verdaux>() as u64, WHAT)?, WHAT)?;
-            names.push(name.vda_name.get(endian).into());
-        }
+        let place = offset.saturating_add(raw.vd_aux.get(endian).into());
+        let name: Verdaux = cast(&source.bytes(place, size_of::<Verdaux>() as u64, WHAT)?, WHAT)?;
+        definitions.push(Definition {
+            name: name.vda_name.get(endian).into(),
+            number: raw.vd_ndx.get(endian).0,
+            is_base: raw.vd_flags.get(endian).0 & elf::VER_FLG_BASE.0 != 0,
+        });
         match raw.vd_next.get(endian) {
             0 => break,
             next => offset = offset.saturating_add(next.into()),
         }
     }
-    Ok(names)
+    Ok(definitions)
 }
 
 fn step(steps: &mut usize, what: &'static str) -> Result<(), Error> {

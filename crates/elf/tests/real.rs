@@ -10,7 +10,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use elf::{Edit, Elf, Kind, NeededEdit, Outcome, SearchPath, edit_file};
+#[path = "suite/oracle.rs"]
+mod oracle;
+
+use elf::{DynamicSymbols, Edit, Elf, Kind, NeededEdit, Outcome, SearchPath, edit_file};
 use tempfile::TempDir;
 
 const RUNNER: &str = r#"
@@ -176,4 +179,36 @@ fn every_real_file_survives_edits_and_strip() {
     );
     eprintln!("{} do not load unedited:\n{}", unloadable.len(), unloadable.join(""));
     assert!(libraries >= 20, "only {libraries} libraries load here");
+}
+
+/// Every ELF file of the packages of `ROCWHEEL_REAL_DEBS`, and of a folder in `ROCWHEEL_REAL_LIBRARIES` if one is named.
+#[test]
+fn every_dynamic_symbol_is_what_readelf_says() {
+    let packages = std::env::var_os("ROCWHEEL_REAL_DEBS").expect("set ROCWHEEL_REAL_DEBS to a folder of .deb files");
+    let root = Root::unpack(Path::new(&packages));
+    let mut all = Vec::new();
+    files(&root.folder.path().join("tree"), &mut all);
+    if let Some(folder) = std::env::var_os("ROCWHEEL_REAL_LIBRARIES") {
+        files(Path::new(&folder), &mut all);
+    }
+    all.sort();
+    let (mut compared, mut symbols, mut largest) = (0, 0, (0, PathBuf::new()));
+    for file in all.into_iter().filter(|file| read(file).is_some_and(|elf| elf.kind != Kind::DebugOnly)) {
+        let expected = oracle::readelf_symbols(&file);
+        let ours = oracle::our_symbols(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        // Object files have a symbol table of their own and nothing dynamic.
+        assert!(ours == expected, "{}:\n{}", file.display(), difference(&ours, &expected));
+        let compact = DynamicSymbols::read(fs_err::File::open(&file).unwrap().file()).unwrap();
+        assert!(compact.defined() + compact.undefined().count() <= ours.len(), "{}", file.display());
+        compared += 1;
+        symbols += ours.len();
+        largest = largest.max((ours.len(), file));
+    }
+    eprintln!("{symbols} symbols of {compared} files compared; the most are {} in {}", largest.0, largest.1.display());
+    assert!(compared > 50 && symbols > 50_000, "only {symbols} symbols of {compared} files");
+}
+
+fn difference(ours: &[String], expected: &[String]) -> String {
+    let differs = ours.iter().zip(expected).find(|(ours, expected)| ours != expected);
+    format!("{} and {} symbols, first difference {differs:?}", ours.len(), expected.len())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use elf::{Edit, Elf, NeededEdit, Outcome, Patched, SearchPath};
+use elf::{DynamicSymbols, Edit, Elf, NeededEdit, Outcome, Patched, SearchPath};
 use proptest::prelude::*;
 
 use crate::fixtures::{Workshop, forget_sections};
@@ -50,6 +50,7 @@ fn place() -> impl Strategy<Value = (usize, usize)> {
 
 fn try_everything(bytes: &Vec<u8>) -> Result<(), TestCaseError> {
     let _ = Elf::read(bytes);
+    let _ = DynamicSymbols::read(bytes);
     let edit = Edit {
         search_path: Some(SearchPath::Set(vec!["$ORIGIN/somewhere/else".to_owned()])),
         soname: Some("libdamaged.so.1".to_owned()),

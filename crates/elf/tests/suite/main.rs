@@ -7,4 +7,6 @@ mod damage;
 mod editing;
 mod files;
 mod fixtures;
+mod oracle;
 mod reading;
+mod symbols;

@@ -1,0 +1,506 @@
+//! Input: a random-access file. Output: its dynamic symbols with their versions ([`visit_symbols`]), or what the dynamic
+//! loader asks of them, in a form small enough to hold for a whole set of libraries ([`DynamicSymbols`]).
+//!
+//! Only what the dynamic section leads to is read, so files without section headers are no different. A table of 200,000
+//! symbols costs 16 bytes a symbol while it is read, whatever the length of the names.
+
+use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hasher};
+
+use object::elf;
+use object::endian::{Endianness, U16};
+use object::pod::Pod;
+use object::read::elf::Sym;
+use positioned_io::ReadAt;
+
+use crate::image::{Image, Source, StringTable, cast_all};
+use crate::{Error, symbols, version};
+
+const WHAT: &str = "dynamic symbol table";
+const STRINGS: &str = "dynamic string table";
+const VERSIONS: &str = "table of symbol versions";
+
+/// Symbols are read in windows of this many, 192 KiB.
+const SYMBOL_WINDOW: u64 = 8192;
+/// Names are read in windows of this many bytes.
+const NAME_WINDOW: u64 = 1 << 20;
+/// The longest name: expression templates make names of tens of kilobytes.
+const NAME_LIMIT: u64 = 1 << 20;
+/// Names may share their tails. More bytes than this many times the string table are made up to waste time.
+const SHARING_LIMIT: u64 = 8;
+/// More symbols than this are in no library that a linker makes.
+const SYMBOL_LIMIT: u64 = 1 << 26;
+/// The numbers of versions that are no version: 0 local, 1 global.
+const FIRST_VERSION: u16 = 2;
+const HIDDEN: u16 = 0x8000;
+
+/// A dynamic symbol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Symbol<'a> {
+    /// Its number in the symbol table.
+    pub index: u32,
+    /// Its name as it is in the file (mangled, without version), with replacement characters where it is not UTF-8.
+    pub name: Cow<'a, str>,
+    /// The version it is defined with, or that it is needed in.
+    pub version: Option<&'a str>,
+    /// The library that a needed version should come from, as in `DT_NEEDED`. The loader looks everywhere.
+    pub library: Option<&'a str>,
+    /// Whether a definition answers those who ask without version (`name@@VERSION` rather than `name@VERSION`).
+    pub default_version: bool,
+    /// Whether the file defines it rather than needs it.
+    pub defined: bool,
+    /// Local, global, weak or unique.
+    pub binding: Binding,
+    /// The `STT_*` number: 1 data, 2 function, 6 thread-local, 10 indirect function.
+    pub kind: u8,
+    /// The `STV_*` number: 0 default, 1 internal, 2 hidden, 3 protected.
+    pub visibility: u8,
+    /// Whether the loader takes this definition for the symbol of other files.
+    pub exported: bool,
+}
+
+/// How a symbol binds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binding {
+    /// Not seen from outside.
+    Local,
+    /// Needed, or offered.
+    Global,
+    /// Zero when nobody defines it; a definition counts as any other.
+    Weak,
+    /// One in the whole process (`STB_GNU_UNIQUE`).
+    Unique,
+    /// Something private to a system.
+    Other,
+}
+
+/// A symbol's name as a number: compared instead of the name, so that a set of libraries can be held without the names of
+/// millions of symbols. Numbers of two names are equal by accident once in some 10^19 pairs. Valid in this process only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NameHash(u64);
+
+impl NameHash {
+    /// The number of a name.
+    pub fn of(name: &str) -> Self {
+        Self::of_bytes(name.as_bytes())
+    }
+
+    fn of_bytes(name: &[u8]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(name);
+        Self(hasher.finish())
+    }
+}
+
+/// What a file offers and what it needs, as the loader sees it: 16 bytes for each symbol offered, and the names of those
+/// needed.
+#[derive(Debug, Clone, Default)]
+pub struct DynamicSymbols {
+    /// Sorted.
+    exports: Vec<Export>,
+    /// In the order of the names in the string table.
+    imports: Vec<Import>,
+    /// The names of `imports` one behind the other.
+    names: String,
+    versions: Versions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Export {
+    name: NameHash,
+    /// As in the file, with the bit that hides.
+    version: u16,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Import {
+    name: NameHash,
+    end: u32,
+    version: u16,
+    weak: bool,
+}
+
+/// A symbol that a file needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Undefined<'a> {
+    /// Its name, mangled, without version.
+    pub name: &'a str,
+    /// The name as a number, for [`DynamicSymbols::find`].
+    pub hash: NameHash,
+    /// The version it is needed in.
+    pub version: Option<&'a str>,
+    /// The library the version should come from, as in `DT_NEEDED`.
+    pub library: Option<&'a str>,
+    /// Whether the loader goes on without it.
+    pub weak: bool,
+}
+
+/// What a file has for a name and version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lookup {
+    /// A definition that the loader takes.
+    Found,
+    /// The name, but only in versions that the loader does not take.
+    OtherVersion,
+    /// Nothing.
+    Missing,
+}
+
+impl DynamicSymbols {
+    /// Reads the dynamic symbols of an ELF file of any class and byte order. A file without dynamic section has none.
+    ///
+    /// # Errors
+    /// [`Error::NotElf`], and those of [`visit_symbols`].
+    pub fn read(reader: &dyn ReadAt) -> Result<Self, Error> {
+        let mut found = Self::default();
+        let (exports, imports, names) = (&mut found.exports, &mut found.imports, &mut found.names);
+        found.versions = visit(reader, &mut |raw, name, symbol| {
+            if symbol.exported {
+                exports.push(Export { name: NameHash::of_bytes(name), version: raw.version });
+            } else if !symbol.defined && symbol.binding != Binding::Local && !name.is_empty() {
+                names.push_str(&symbol.name);
+                // The string table is shorter than 4 GiB, and names are copied once each.
+                let end = u32::try_from(names.len()).map_err(|_| Error::malformed(STRINGS, "it is too long"))?;
+                let weak = symbol.binding == Binding::Weak;
+                imports.push(Import { name: NameHash::of_bytes(name), end, version: raw.version, weak });
+            }
+            Ok(())
+        })?;
+        found.exports.sort_unstable();
+        found.exports.dedup();
+        found.exports.shrink_to_fit();
+        found.imports.shrink_to_fit();
+        found.names.shrink_to_fit();
+        Ok(found)
+    }
+
+    /// The symbols that the file needs of others, weak ones too, in an order that only depends on the file.
+    pub fn undefined(&self) -> impl Iterator<Item = Undefined<'_>> {
+        let mut start = 0;
+        self.imports.iter().map(move |import| {
+            let end = import.end as usize;
+            let name = &self.names[start..end];
+            start = end;
+            let (version, library) = self.versions.of(import.version);
+            Undefined { name, hash: import.name, version, library, weak: import.weak }
+        })
+    }
+
+    /// How many definitions the file offers.
+    pub fn defined(&self) -> usize {
+        self.exports.len()
+    }
+
+    /// Whether the file has a table of symbol versions, for what it defines or for what it needs. The loader gives up (an
+    /// assertion fails) when a symbol is needed in a version of a library that has none.
+    pub fn has_versions(&self) -> bool {
+        self.versions.present
+    }
+
+    /// What the loader finds in this file for a name, needed in a version or in any: the rules of glibc's
+    /// `elf/dl-lookup.c`. A file without versions answers for each; a definition without version in a file with versions does
+    /// too. Who asks without version gets the first version the file defines, or the only default one.
+    pub fn find(&self, name: NameHash, version: Option<&str>) -> Lookup {
+        let start = self.exports.partition_point(|export| export.name < name);
+        let found = self.exports[start..].iter().take_while(|export| export.name == name);
+        let numbers = found.map(|export| export.version);
+        let (mut any, mut defaults) = (false, 0);
+        for number in numbers {
+            any = true;
+            let (plain, hidden) = (number & !HIDDEN, number & HIDDEN != 0);
+            let taken = match version {
+                _ if !self.versions.present => true,
+                Some(wanted) => match self.versions.defined(plain) {
+                    Some(defined) => defined == wanted,
+                    None => !hidden,
+                },
+                None if plain <= FIRST_VERSION => true,
+                None => {
+                    defaults += usize::from(!hidden);
+                    false
+                }
+            };
+            if taken {
+                return Lookup::Found;
+            }
+        }
+        match (any, defaults) {
+            (false, _) => Lookup::Missing,
+            (true, 1) => Lookup::Found,
+            (true, _) => Lookup::OtherVersion,
+        }
+    }
+}
+
+/// The versions that `.gnu.version` numbers.
+#[derive(Debug, Clone, Default)]
+struct Versions {
+    /// Whether the file has `.gnu.version` at all.
+    present: bool,
+    names: Vec<Option<Version>>,
+}
+
+#[derive(Debug, Clone)]
+struct Version {
+    name: String,
+    /// Of a version that is needed.
+    library: Option<String>,
+}
+
+impl Versions {
+    fn read(image: &Image, source: Source<'_>, strings: StringTable) -> Result<Self, Error> {
+        let text = |index| version::name(source, Some(strings), index).map(crate::read::into_text);
+        let mut found = Self { present: address_of(image, elf::DT_VERSYM).is_some(), names: Vec::new() };
+        for record in version::needs(image, source)? {
+            let library = text(record.library)?;
+            for needed in record.versions {
+                found.set(needed.number, Version { name: text(needed.name)?, library: Some(library.clone()) });
+            }
+        }
+        for definition in version::definitions(image, source)? {
+            if !definition.is_base {
+                found.set(definition.number, Version { name: text(definition.name)?, library: None });
+            }
+        }
+        Ok(found)
+    }
+
+    fn set(&mut self, number: u16, version: Version) {
+        let index = usize::from(number & !HIDDEN);
+        if self.names.len() <= index {
+            self.names.resize(index + 1, None);
+        }
+        self.names[index] = Some(version);
+    }
+
+    fn get(&self, number: u16) -> Option<&Version> {
+        self.names.get(usize::from(number & !HIDDEN))?.as_ref()
+    }
+
+    fn of(&self, number: u16) -> (Option<&str>, Option<&str>) {
+        self.get(number).map_or((None, None), |version| (Some(version.name.as_str()), version.library.as_deref()))
+    }
+
+    /// The version a definition has. Numbers of needed versions define nothing.
+    fn defined(&self, number: u16) -> Option<&str> {
+        self.get(number).filter(|version| version.library.is_none()).map(|version| version.name.as_str())
+    }
+}
+
+/// Calls `each` for every dynamic symbol of an ELF file of any class and byte order but the empty first one, in the order
+/// of their names in the string table, so that the table is read once from start to end; [`Symbol::index`] tells the order
+/// of the symbol table. A file without dynamic section has none.
+///
+/// # Errors
+/// [`Error::NotElf`], [`Error::Truncated`], [`Error::TooLarge`] or [`Error::Malformed`] for tables that are cut or lie; what
+/// `each` returns ends the walk.
+pub fn visit_symbols(reader: &dyn ReadAt, each: &mut dyn FnMut(&Symbol<'_>) -> Result<(), Error>) -> Result<(), Error> {
+    visit(reader, &mut |_, _, symbol| each(symbol)).map(drop)
+}
+
+/// A symbol without its name.
+#[derive(Debug, Clone, Copy)]
+struct Raw {
+    name: u32,
+    index: u32,
+    version: u16,
+    info: u8,
+    other: u8,
+    place: Place,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Undefined,
+    /// Section and value.
+    Defined,
+    /// In a section, with the value zero: the loader takes it for none, unless it is thread-local.
+    Zero,
+}
+
+type Each<'a> = dyn FnMut(&Raw, &[u8], &Symbol<'_>) -> Result<(), Error> + 'a;
+
+fn visit(reader: &dyn ReadAt, each: &mut Each<'_>) -> Result<Versions, Error> {
+    let source = Source { reader };
+    let image = Image::read(source)?.ok_or(Error::NotElf)?;
+    let (Some(table), Some(strings)) = (address_of(&image, elf::DT_SYMTAB), image.dynamic_strings()?) else {
+        return Ok(Versions::default());
+    };
+    let versions = Versions::read(&image, source, strings)?;
+    let tables = Tables { image: &image, source, table, strings };
+    let mut raw =
+        if image.is_64 { tables.read::<elf::Sym64<Endianness>>()? } else { tables.read::<elf::Sym32<Endianness>>()? };
+    raw.sort_unstable_by_key(|raw| (raw.name, raw.index));
+    let mut names = Names { source, strings, start: 0, bytes: Vec::new(), spent: 0 };
+    for raw in &raw {
+        let name = names.at(raw.name.into())?;
+        let (version, library) = if versions.present { versions.of(raw.version) } else { (None, None) };
+        let binding = binding(raw.info >> 4);
+        let defined = raw.place != Place::Undefined;
+        let symbol = Symbol {
+            index: raw.index,
+            name: String::from_utf8_lossy(name),
+            version,
+            library,
+            default_version: defined && version.is_some() && raw.version & HIDDEN == 0,
+            defined,
+            binding,
+            kind: raw.info & 15,
+            visibility: raw.other & 3,
+            exported: defined && !name.is_empty() && is_exported(raw, binding),
+        };
+        each(raw, name, &symbol)?;
+    }
+    Ok(versions)
+}
+
+/// What glibc's `do_lookup_x` and `check_match` take for a definition.
+fn is_exported(raw: &Raw, binding: Binding) -> bool {
+    let kind = elf::SymbolType(raw.info & 15);
+    let kinds = [elf::STT_NOTYPE, elf::STT_OBJECT, elf::STT_FUNC, elf::STT_COMMON, elf::STT_TLS, elf::STT_GNU_IFUNC];
+    let visible = matches!(elf::SymbolVisibility(raw.other & 3), elf::STV_DEFAULT | elf::STV_PROTECTED);
+    let bound = matches!(binding, Binding::Global | Binding::Weak | Binding::Unique);
+    bound && visible && kinds.contains(&kind) && (raw.place == Place::Defined || kind == elf::STT_TLS)
+}
+
+fn binding(number: u8) -> Binding {
+    match elf::SymbolBind(number) {
+        elf::STB_LOCAL => Binding::Local,
+        elf::STB_GLOBAL => Binding::Global,
+        elf::STB_WEAK => Binding::Weak,
+        elf::STB_GNU_UNIQUE => Binding::Unique,
+        _ => Binding::Other,
+    }
+}
+
+fn address_of(image: &Image, tag: elf::DynamicTag) -> Option<u64> {
+    image.dynamic.as_ref()?.value(tag)
+}
+
+struct Tables<'a> {
+    image: &'a Image,
+    source: Source<'a>,
+    /// DT_SYMTAB.
+    table: u64,
+    strings: StringTable,
+}
+
+impl Tables<'_> {
+    fn read<S: Pod + Sym<Endian = Endianness>>(&self) -> Result<Vec<Raw>, Error> {
+        let endian = self.image.endian;
+        let size = size_of::<S>() as u64;
+        let unmapped = || Error::malformed(WHAT, format!("no segment maps its address {:#x}", self.table));
+        let offset = self.image.offset_of(self.table).ok_or_else(unmapped)?;
+        let room = self.image.mapped_after(self.table) / size;
+        let (count, sure) = match symbols::dynamic_count(self.image, self.source, self.table)? {
+            Some(count) => (count, true),
+            // All are needed ones, so the hash table counts none: they end where the next table begins.
+            None => (self.gap() / size, false),
+        };
+        if count > room || count > SYMBOL_LIMIT {
+            return Err(Error::malformed(WHAT, format!("its {count} symbols do not fit into a segment")));
+        }
+        let mut all = Vec::with_capacity(count.min(SYMBOL_WINDOW) as usize);
+        let mut first = 0;
+        while first < count {
+            let length = SYMBOL_WINDOW.min(count - first);
+            let symbols = cast_all::<S>(&self.source.bytes(offset + first * size, length * size, WHAT)?, WHAT)?;
+            let numbers = self.version_numbers(first, length)?;
+            for (at, symbol) in symbols.iter().enumerate() {
+                let name = symbol.st_name(endian);
+                if !sure && u64::from(name) >= self.strings.size {
+                    return Ok(all);
+                }
+                let (section, value): (_, u64) = (symbol.st_shndx(endian), symbol.st_value(endian).into());
+                let place = match section {
+                    elf::SHN_UNDEF => Place::Undefined,
+                    elf::SHN_ABS => Place::Defined,
+                    _ if value == 0 => Place::Zero,
+                    _ => Place::Defined,
+                };
+                let index = first as u32 + at as u32;
+                let version = numbers.get(at).copied().unwrap_or(0);
+                if index > 0 {
+                    let (info, other) = (symbol.st_info(), symbol.st_other());
+                    all.push(Raw { name, index, version, info: info.0, other: other.0, place });
+                }
+            }
+            first += length;
+        }
+        Ok(all)
+    }
+
+    fn version_numbers(&self, first: u64, count: u64) -> Result<Vec<u16>, Error> {
+        let Some(table) = address_of(self.image, elf::DT_VERSYM) else { return Ok(Vec::new()) };
+        let address = table.saturating_add(first * 2);
+        let offset = self.image.offset_of(address).filter(|_| self.image.mapped_after(address) >= count * 2);
+        let offset = offset.ok_or_else(|| Error::malformed(VERSIONS, "it does not fit into a segment"))?;
+        let numbers = cast_all::<U16<Endianness>>(&self.source.bytes(offset, count * 2, VERSIONS)?, VERSIONS)?;
+        Ok(numbers.iter().map(|number| number.get(self.image.endian)).collect())
+    }
+
+    /// Bytes from the symbol table to whatever the dynamic section names behind it.
+    fn gap(&self) -> u64 {
+        const ADDRESSES: [elf::DynamicTag; 14] = [
+            elf::DT_STRTAB,
+            elf::DT_HASH,
+            elf::DT_GNU_HASH,
+            elf::DT_VERSYM,
+            elf::DT_VERNEED,
+            elf::DT_VERDEF,
+            elf::DT_RELA,
+            elf::DT_REL,
+            elf::DT_RELR,
+            elf::DT_JMPREL,
+            elf::DT_INIT,
+            elf::DT_FINI,
+            elf::DT_INIT_ARRAY,
+            elf::DT_PLTGOT,
+        ];
+        let behind = ADDRESSES.into_iter().filter_map(|tag| address_of(self.image, tag));
+        let next = behind.filter(|address| *address > self.table).min().map(|address| address - self.table);
+        let mapped = self.image.mapped_after(self.table);
+        next.map_or(mapped, |next| next.min(mapped))
+    }
+}
+
+/// Strings of a table in rising order: each byte is read once.
+struct Names<'a> {
+    source: Source<'a>,
+    strings: StringTable,
+    start: u64,
+    bytes: Vec<u8>,
+    /// Bytes of names handed out.
+    spent: u64,
+}
+
+impl Names<'_> {
+    fn at(&mut self, index: u64) -> Result<&[u8], Error> {
+        let outside = || Error::malformed(STRINGS, format!("string {index:#x} is not inside the string table"));
+        if index >= self.strings.size {
+            return Err(outside());
+        }
+        let mut window = NAME_WINDOW;
+        loop {
+            let inside = index.checked_sub(self.start).and_then(|at| self.bytes.get(at as usize..));
+            if let Some(length) = inside.and_then(|bytes| bytes.iter().position(|&byte| byte == 0)) {
+                self.spent += length as u64;
+                if self.spent > self.strings.size.saturating_mul(SHARING_LIMIT) {
+                    return Err(Error::malformed(STRINGS, "its strings lie in each other more than a linker does it"));
+                }
+                let at = (index - self.start) as usize;
+                return Ok(&self.bytes[at..at + length]);
+            }
+            let rest = self.strings.size - index;
+            if inside.is_some_and(|bytes| bytes.len() as u64 == rest) {
+                return Err(Error::malformed(STRINGS, "its last string does not end"));
+            }
+            if window > NAME_LIMIT * 2 {
+                return Err(Error::TooLarge { what: "name of a symbol", length: window / 2, limit: NAME_LIMIT });
+            }
+            self.bytes = self.source.bytes(self.strings.offset + index, window.min(rest), STRINGS)?;
+            self.start = index;
+            window *= 2;
+        }
+    }
+}
