@@ -1,9 +1,27 @@
 //! Input: a [`Site`], its [`Facts`] and files to load. Output: a [`Trace`], what glibc's dynamic loader would load for them,
 //! from where, by which rule, and what it would not find.
 //!
-//! The rules are those of ld.so(8) and of glibc 2.33 and later; [`Rule`] names them.
+//! The rules are those of ld.so(8) and of glibc's `elf/dl-load.c` and `elf/dl-deps.c` since 2.33; [`Rule`] names them. Left out is
+//! what no wheel has been seen to use: DT_AUXILIARY and DT_FILTER, `LD_PRELOAD`, auditing libraries and the subfolders by platform
+//! (`tls`, `haswell`) that glibc searched up to 2.36.
+
+mod files;
+mod machine;
+mod process;
+mod search;
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use wheel::manylinux::Release;
+
+use crate::facts::Facts;
+use crate::site::Site;
+use files::Candidate;
+use machine::Machine;
+pub use machine::Root;
+use process::Process;
+use search::{SearchPath, SearchPaths};
 
 /// The machine around the environment.
 #[derive(Debug, Clone)]
@@ -15,18 +33,7 @@ pub enum System {
         glibc: Option<Release>,
     },
     /// A machine whose files can be read.
-    Root(crate::loader::Root),
-}
-
-/// A machine whose files can be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Root {
-    /// Its root directory: `/`.
-    pub directory: std::path::PathBuf,
-    /// Where its loader looks at last, in order: the directories of ld.so.conf, then the built-in ones.
-    pub directories: Vec<String>,
-    /// What `$LIB` stands for: `lib64`, or `lib/x86_64-linux-gnu` on Debian.
-    pub library_folder: String,
+    Root(Root),
 }
 
 /// The circumstances that files are loaded in.
@@ -45,6 +52,23 @@ pub struct Scenario {
     /// What the processor can: 1 for any x86-64, 2 to 4 for x86-64-v2 to v4. It says which `glibc-hwcaps` folders are used.
     pub processor: u8,
 }
+
+impl Scenario {
+    /// A Python that imports an extension module on any machine of a policy, with nothing set and any processor.
+    pub fn python(glibc: Option<Release>) -> Scenario {
+        Scenario {
+            name: "python".to_owned(),
+            system: System::Policy { glibc },
+            library_path: Vec::new(),
+            preloaded: Vec::new(),
+            process: PYTHON.iter().map(|name| (*name).to_owned()).collect(),
+            processor: 1,
+        }
+    }
+}
+
+/// What every build of CPython for glibc has loaded when it imports something.
+const PYTHON: [&str; 3] = ["libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"];
 
 /// What would be loaded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -122,4 +146,76 @@ pub struct Missing {
     pub refused: Option<(String, String)>,
     /// Files of that name that the loader passes over: they are for another machine.
     pub skipped: Vec<String>,
+}
+
+impl Trace {
+    /// The index of a file of the environment in [`Trace::loaded`].
+    pub fn position(&self, path: &str) -> Option<usize> {
+        self.loaded.iter().position(|loaded| matches!(&loaded.place, Where::Site(place) if place == path))
+    }
+
+    /// Who brought a library in, from the file that was asked for down to the library itself: indices.
+    pub fn chain(&self, index: usize) -> Vec<usize> {
+        let mut chain = vec![index];
+        while let Some(above) = self.loaded[chain[chain.len() - 1]].needed_by {
+            chain.push(above);
+        }
+        chain.reverse();
+        chain
+    }
+}
+
+/// Loads files in one scenario. What is the same for all of them is worked out once; many threads may ask at once.
+pub struct Loader<'a> {
+    site: &'a Site,
+    facts: &'a Facts,
+    scenario: &'a Scenario,
+    machine: Machine<'a>,
+    /// Components of the environment's absolute path.
+    prefix: Vec<&'a str>,
+    /// File name → the files that have it.
+    names: HashMap<&'a str, Vec<Candidate<'a>>>,
+    /// Search paths of the files that have one, worked out when they are first needed.
+    paths: HashMap<&'a str, OnceLock<SearchPaths>>,
+    library_path: SearchPath,
+}
+
+impl<'a> Loader<'a> {
+    /// Prepares the scenario.
+    pub fn new(site: &'a Site, facts: &'a Facts, scenario: &'a Scenario) -> Loader<'a> {
+        let mut names: HashMap<&str, Vec<Candidate>> = HashMap::new();
+        for path in site.files.keys() {
+            let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+            names.entry(name).or_default().push(Candidate { folder, path });
+        }
+        let paths = facts.native().map(|(path, _)| (path.as_str(), OnceLock::new())).collect();
+        let mut loader = Loader {
+            site,
+            facts,
+            scenario,
+            machine: Machine::new(&scenario.system, scenario.processor),
+            prefix: site.place.prefix.split('/').filter(|part| !part.is_empty() && *part != ".").collect(),
+            names,
+            paths,
+            library_path: SearchPath::default(),
+        };
+        loader.library_path = loader.library_path();
+        loader
+    }
+
+    /// Loads files one after another into one process, the scenario's preloaded ones first. A program is a process of its own:
+    /// ask for nothing else with it.
+    pub fn load<S: AsRef<str>>(&self, roots: &[S]) -> Trace {
+        let mut process = Process::new(self);
+        let preloaded = self.scenario.preloaded.iter().map(String::as_str);
+        for path in preloaded.chain(roots.iter().map(AsRef::as_ref)) {
+            process.open(path);
+        }
+        process.trace
+    }
+}
+
+/// [`Loader::load`] for those who ask once.
+pub fn load(site: &Site, facts: &Facts, roots: &[String], scenario: &Scenario) -> Trace {
+    Loader::new(site, facts, scenario).load(roots)
 }

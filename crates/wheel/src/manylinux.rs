@@ -158,6 +158,11 @@ impl Policies {
         self.libraries.contains_key(library)
     }
 
+    /// Whether every system with this version of glibc provides the library.
+    pub fn provides_with(&self, library: &str, glibc: &Release) -> bool {
+        self.libraries.get(library).is_some_and(|since| since <= glibc)
+    }
+
     /// The policies, oldest system first.
     pub fn policies(&self) -> &[Policy] {
         &self.policies

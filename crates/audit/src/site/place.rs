@@ -67,14 +67,14 @@ impl Destination<'_> {
     /// that name itself.
     pub(super) fn of(&self, member: &str) -> Result<Option<(String, bool)>, Error> {
         let packages = self.place.packages();
-        let Some((folder, rest)) = member.split_once('/').filter(|(folder, _)| folder.ends_with(".data")) else {
+        let data = member.split_once('/').and_then(|(folder, rest)| folder.strip_suffix(".data").map(|_| rest));
+        let Some(rest) = data else {
             return Ok(Some((format!("{packages}/{member}"), false)));
         };
         let fail = |why| Error::Unplaceable { wheel: self.wheel.path.clone(), member: member.to_owned(), why };
         let Some((key, path)) = rest.split_once('/') else {
             return Err(fail("it lies in the `.data` folder itself, and has to lie in a folder of it"));
         };
-        let _ = folder;
         Ok(Some(match key {
             "purelib" | "platlib" => (format!("{packages}/{path}"), false),
             "data" => (path.to_owned(), false),

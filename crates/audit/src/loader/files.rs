@@ -1,0 +1,152 @@
+//! Input: a path, as the loader would open it. Output: the file of the environment or of the machine that lies there, and
+//! whether the loader takes it.
+
+use std::sync::Arc;
+
+use elf::Kind;
+
+use super::Loader;
+use super::machine::{NotTaken, Real};
+use crate::facts::{Object, Purpose};
+
+/// `DF_1_PIE`.
+const POSITION_INDEPENDENT_EXECUTABLE: u64 = 0x0800_0000;
+/// `PT_LOAD` and `PT_DYNAMIC`.
+const LOAD: u32 = 1;
+const DYNAMIC: u32 = 2;
+
+/// A file of the environment and the folder it is in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Candidate<'a> {
+    pub(super) folder: &'a str,
+    pub(super) path: &'a str,
+}
+
+/// A file that can be loaded.
+#[derive(Clone)]
+pub(super) enum File<'a> {
+    Site(&'a str, &'a Object),
+    Real(Arc<Real>),
+}
+
+impl File<'_> {
+    pub(super) fn object(&self) -> &Object {
+        match self {
+            File::Site(_, object) => object,
+            File::Real(real) => &real.object,
+        }
+    }
+}
+
+/// What the loader does with a file of the right name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Taken,
+    /// It looks on.
+    Skipped,
+    /// It gives up.
+    Refused(&'static str),
+}
+
+/// What the loader does with a file; `None` is one that is not ELF (`open_verify` and `_dl_map_object_from_fd`).
+pub(super) fn judge(object: Option<&Object>) -> Verdict {
+    let Some(object) = object else { return Verdict::Refused("it is not an ELF file") };
+    match object.purpose {
+        Purpose::OtherMachine | Purpose::GpuCode => return Verdict::Skipped,
+        Purpose::Relocatable | Purpose::Other => return Verdict::Refused("it is neither a program nor a library"),
+        Purpose::Debug => return Verdict::Refused("it holds debug information only"),
+        Purpose::Static => return Verdict::Refused("it is a program"),
+        Purpose::Native => {}
+    }
+    let segments = &object.elf.segments;
+    if object.elf.kind == Kind::Executable {
+        let first = segments.iter().find(|segment| segment.kind == LOAD);
+        let is_fixed = first.is_some_and(|segment| segment.address != 0);
+        if object.elf.flags_1 & POSITION_INDEPENDENT_EXECUTABLE != 0 || is_fixed {
+            return Verdict::Refused("it is a program");
+        }
+    }
+    if !segments.iter().any(|segment| segment.kind == DYNAMIC) {
+        return Verdict::Refused("it has no dynamic section");
+    }
+    Verdict::Taken
+}
+
+/// Where a path leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Location {
+    /// Into the environment; the path is relative to its prefix.
+    Site(String),
+    /// Elsewhere; the path is absolute and as it was written.
+    Outside(String),
+    /// Nowhere: it is relative to the working directory, or leads through a folder that is not there.
+    Nowhere,
+}
+
+/// What is at a path.
+pub(super) enum Opened<'a> {
+    File(File<'a>),
+    /// The loader passes over it.
+    Skipped(String),
+    /// The loader gives up.
+    Refused(String, String),
+    Absent,
+}
+
+impl<'a> Loader<'a> {
+    /// Follows a path as the kernel does; the environment has no links.
+    pub(super) fn locate(&self, path: &str) -> Location {
+        if !path.starts_with('/') {
+            return Location::Nowhere;
+        }
+        let mut parts: Vec<&str> = Vec::new();
+        for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
+            if part != ".." {
+                parts.push(part);
+            } else if parts.starts_with(&self.prefix) && !self.site.has_folder(&parts[self.prefix.len()..].join("/")) {
+                return Location::Nowhere;
+            } else {
+                parts.pop();
+            }
+        }
+        if parts.starts_with(&self.prefix) {
+            Location::Site(parts[self.prefix.len()..].join("/"))
+        } else {
+            Location::Outside(path.to_owned())
+        }
+    }
+
+    /// The absolute path of a file of the environment.
+    pub(super) fn absolute(&self, path: &str) -> String {
+        format!("/{}/{path}", self.prefix.join("/"))
+    }
+
+    /// Opens a file of the environment.
+    pub(super) fn open_site(&self, path: &str) -> Opened<'a> {
+        let Some((path, _)) = self.site.files.get_key_value(path) else { return Opened::Absent };
+        if let Some(broken) = self.facts.unreadable.get(path).filter(|broken| broken.format == "ELF") {
+            return Opened::Refused(path.clone(), broken.reason.clone());
+        }
+        let object = self.facts.objects.get(path);
+        match (judge(object), object) {
+            (Verdict::Taken, Some(object)) => Opened::File(File::Site(path, object)),
+            (Verdict::Refused(why), _) => Opened::Refused(path.clone(), why.to_owned()),
+            _ => Opened::Skipped(path.clone()),
+        }
+    }
+
+    /// Opens a file outside of the environment.
+    pub(super) fn open_outside(&self, path: &str) -> Opened<'a> {
+        from_machine(self.machine.open(path), path)
+    }
+}
+
+/// What a look at the machine came to; `asked` is the path or name that was looked for.
+pub(super) fn from_machine<'a>(found: Result<Arc<Real>, NotTaken>, asked: &str) -> Opened<'a> {
+    match found {
+        Ok(real) => Opened::File(File::Real(real)),
+        Err(NotTaken::Absent) => Opened::Absent,
+        Err(NotTaken::Skipped) => Opened::Skipped(asked.to_owned()),
+        Err(NotTaken::Refused(why)) => Opened::Refused(asked.to_owned(), why),
+    }
+}

@@ -1,0 +1,279 @@
+//! Input: files to load. Output: the [`Trace`] of one process, as `_dl_map_object` and `_dl_map_object_deps` of glibc would make it.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::PathBuf;
+
+use super::files::{File, Location, Opened, from_machine};
+use super::search::{Hit, SHOWN, SearchPath, SearchPaths, expand};
+use super::{Loaded, Loader, Missing, Rule, Trace, Where};
+
+/// `DF_1_NODEFLIB`: not the system's directories.
+const NO_DEFAULT_LIBRARIES: u64 = 0x800;
+/// It loads the others, so it is there before any of them.
+const DYNAMIC_LOADER: &str = "ld-linux-x86-64.so.2";
+
+/// A process that libraries are loaded into.
+pub(super) struct Process<'l, 'a> {
+    loader: &'l Loader<'a>,
+    pub(super) trace: Trace,
+    /// The files behind [`Trace::loaded`]; `None` for libraries of a policy, of which nothing is known.
+    files: Vec<Option<File<'a>>>,
+    /// Names that somebody asked by, paths and SONAMEs.
+    names: HashMap<String, usize>,
+    identities: HashMap<Identity, usize>,
+    /// What the process has before anything is loaded.
+    before: HashSet<&'l str>,
+}
+
+/// What makes two files the same one for the loader.
+#[derive(PartialEq, Eq, Hash)]
+enum Identity {
+    Site(String),
+    Real(PathBuf),
+}
+
+impl Identity {
+    fn of(file: &File<'_>) -> Identity {
+        match file {
+            File::Site(path, _) => Identity::Site((*path).to_owned()),
+            File::Real(real) => Identity::Real(real.file.clone()),
+        }
+    }
+}
+
+/// What a search came to.
+enum Searched<'a> {
+    Loaded(usize, Rule),
+    File(File<'a>, Rule),
+    System(Rule),
+    Missing { searched: Vec<String>, refused: Option<(String, String)>, skipped: Vec<String> },
+}
+
+impl<'l, 'a> Process<'l, 'a> {
+    pub(super) fn new(loader: &'l Loader<'a>) -> Process<'l, 'a> {
+        let before = loader.scenario.process.iter().map(String::as_str).chain([DYNAMIC_LOADER]).collect();
+        Process {
+            loader,
+            trace: Trace::default(),
+            files: Vec::new(),
+            names: HashMap::new(),
+            identities: HashMap::new(),
+            before,
+        }
+    }
+
+    /// Loads a file of the environment and all that it needs. What is no library stays out.
+    pub(super) fn open(&mut self, path: &str) {
+        // A program is taken as well: the kernel starts it.
+        let Some((path, object)) =
+            self.loader.facts.objects.get_key_value(path).filter(|(_, object)| object.is_native())
+        else {
+            return;
+        };
+        let file = File::Site(path, object);
+        if self.identities.contains_key(&Identity::of(&file)) {
+            return;
+        }
+        let name = self.loader.absolute(path);
+        let first = self.add(&name, file, None, Rule::Asked);
+        path.clone_into(&mut self.trace.loaded[first].name);
+        let mut waiting = VecDeque::from([first]);
+        while let Some(index) = waiting.pop_front() {
+            let Some(file) = self.files[index].clone() else { continue };
+            let needs = &file.object().elf.needed;
+            let mut taken = Vec::with_capacity(needs.len());
+            for name in needs {
+                let count = self.trace.loaded.len();
+                taken.push(self.need(index, name));
+                waiting.extend(count..self.trace.loaded.len());
+            }
+            self.trace.loaded[index].needs = taken;
+        }
+    }
+
+    /// Finds one library that `by` needs, and loads it where it is new.
+    fn need(&mut self, by: usize, written: &str) -> Option<(usize, Rule)> {
+        let name = expand(written, &self.origin(by), self.loader.machine.library_folder());
+        match self.search(by, &name) {
+            Searched::Loaded(index, rule) => Some((index, rule)),
+            Searched::File(file, rule) => {
+                if let Some(index) = self.identities.get(&Identity::of(&file)) {
+                    self.names.entry(name).or_insert(*index);
+                    return Some((*index, Rule::AlreadyLoaded));
+                }
+                Some((self.add(&name, file, Some(by), rule.clone()), rule))
+            }
+            Searched::System(rule) => {
+                let index = self.trace.loaded.len();
+                let place = Where::System(name.clone());
+                self.names.insert(name.clone(), index);
+                self.files.push(None);
+                self.trace.loaded.push(Loaded {
+                    name,
+                    place,
+                    needed_by: Some(by),
+                    by: rule.clone(),
+                    needs: Vec::new(),
+                });
+                Some((index, rule))
+            }
+            Searched::Missing { searched, refused, skipped } => {
+                self.trace.missing.push(Missing { name, needed_by: by, searched, refused, skipped });
+                None
+            }
+        }
+    }
+
+    fn add(&mut self, name: &str, file: File<'a>, by: Option<usize>, rule: Rule) -> usize {
+        let index = self.trace.loaded.len();
+        let (place, path) = match &file {
+            File::Site(path, _) => (Where::Site((*path).to_owned()), self.loader.absolute(path)),
+            File::Real(real) => (Where::System(real.path.clone()), real.path.clone()),
+        };
+        // Those that were loaded earlier are asked first, so they keep a name.
+        let soname = file.object().elf.soname.clone();
+        for known in [Some(name.to_owned()), Some(path), soname].into_iter().flatten() {
+            self.names.entry(known).or_insert(index);
+        }
+        self.identities.insert(Identity::of(&file), index);
+        self.files.push(Some(file));
+        self.trace.loaded.push(Loaded { name: name.to_owned(), place, needed_by: by, by: rule, needs: Vec::new() });
+        index
+    }
+
+    /// The directory of a library, which `$ORIGIN` stands for.
+    fn origin(&self, index: usize) -> String {
+        let path = match &self.files[index] {
+            Some(File::Site(path, _)) => self.loader.absolute(path),
+            Some(File::Real(real)) => real.path.clone(),
+            None => String::new(),
+        };
+        path.rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned())
+    }
+
+    /// The search paths of a library.
+    fn with_paths<T>(&self, index: usize, use_them: impl FnOnce(&SearchPaths) -> T) -> Option<T> {
+        let file = self.files[index].as_ref()?;
+        let elf = &file.object().elf;
+        if elf.rpath.is_none() && elf.runpath.is_none() {
+            return None;
+        }
+        let cell = match file {
+            File::Site(path, _) => self.loader.paths.get(path)?,
+            File::Real(real) => &real.paths,
+        };
+        Some(use_them(cell.get_or_init(|| self.loader.search_paths(elf, &self.origin(index)))))
+    }
+
+    fn search(&self, by: usize, name: &str) -> Searched<'a> {
+        if let Some(index) = self.names.get(name) {
+            return Searched::Loaded(*index, Rule::AlreadyLoaded);
+        }
+        if self.before.contains(name) {
+            return match self.real_system(name) {
+                Some(Opened::File(file)) => Searched::File(file, Rule::AlreadyLoaded),
+                _ => Searched::System(Rule::AlreadyLoaded),
+            };
+        }
+        if name.contains('/') {
+            return self.open_path(name);
+        }
+        let mut search = Search { process: self, name, searched: Vec::new(), skipped: Vec::new() };
+        if let Some(found) = search.everywhere(by) {
+            return found;
+        }
+        Searched::Missing { searched: search.searched, refused: None, skipped: search.skipped }
+    }
+
+    fn open_path(&self, name: &str) -> Searched<'a> {
+        let opened = match self.loader.locate(name) {
+            Location::Site(path) => self.loader.open_site(&path),
+            Location::Outside(path) => self.loader.open_outside(&path),
+            Location::Nowhere => Opened::Absent,
+        };
+        let (refused, skipped) = match opened {
+            Opened::File(file) => return Searched::File(file, Rule::Path),
+            Opened::Refused(path, why) => (Some((path, why)), Vec::new()),
+            Opened::Skipped(path) => (None, vec![path]),
+            Opened::Absent => (None, Vec::new()),
+        };
+        Searched::Missing { searched: vec![name.to_owned()], refused, skipped }
+    }
+
+    /// Looks in the system's directories of a real machine.
+    fn real_system(&self, name: &str) -> Option<Opened<'a>> {
+        for directory in self.loader.machine.directories() {
+            let opened = match self.loader.locate(directory) {
+                Location::Outside(directory) => from_machine(self.loader.machine.find_in(&directory, name), name),
+                Location::Site(folder) => self.loader.open_site(&format!("{folder}/{name}")),
+                Location::Nowhere => continue,
+            };
+            if !matches!(opened, Opened::Absent | Opened::Skipped(_)) {
+                return Some(opened);
+            }
+        }
+        None
+    }
+}
+
+/// One search for a name without a slash.
+struct Search<'s, 'l, 'a> {
+    process: &'s Process<'l, 'a>,
+    name: &'s str,
+    searched: Vec<String>,
+    skipped: Vec<String>,
+}
+
+impl<'a> Search<'_, '_, 'a> {
+    /// All places in the loader's order.
+    fn everywhere(&mut self, by: usize) -> Option<Searched<'a>> {
+        let process = self.process;
+        let known = process.loader.is_named(self.name);
+        let elf = process.files[by].as_ref().map(|file| &file.object().elf);
+        // An object with DT_RUNPATH looks at nobody's DT_RPATH, not even at those of the ones that brought it in.
+        if elf.is_none_or(|elf| elf.runpath.is_none()) {
+            let mut owner = Some(by);
+            // Nothing of that name is anywhere: who brought it in only matters for the message.
+            while let Some(index) = owner.filter(|_| known || self.searched.len() < SHOWN) {
+                let hit = process.with_paths(index, |paths| self.in_path(paths.rpath.as_ref()));
+                if let Some(hit) = hit.flatten() {
+                    return Some(found(hit, |entry| Rule::Rpath { owner: index, entry }));
+                }
+                owner = process.trace.loaded[index].needed_by;
+            }
+        }
+        if let Some(hit) = self.in_path(Some(&process.loader.library_path)) {
+            return Some(found(hit, |entry| Rule::LibraryPath { entry }));
+        }
+        let hit = process.with_paths(by, |paths| self.in_path(paths.runpath.as_ref()));
+        if let Some(hit) = hit.flatten() {
+            return Some(found(hit, |entry| Rule::RunPath { entry }));
+        }
+        if elf.is_some_and(|elf| elf.flags_1 & NO_DEFAULT_LIBRARIES != 0) {
+            return None;
+        }
+        if process.loader.machine.promises(self.name) {
+            return Some(Searched::System(Rule::System));
+        }
+        let opened = process.real_system(self.name)?;
+        Some(found(Hit { opened, entry: String::new() }, |_| Rule::System))
+    }
+
+    fn in_path(&mut self, path: Option<&SearchPath>) -> Option<Hit<'a>> {
+        let path = path?;
+        let room = SHOWN.saturating_sub(self.searched.len());
+        self.searched.extend(path.shown.iter().take(room).cloned());
+        self.process.loader.look(path, self.name, &mut self.skipped)
+    }
+}
+
+fn found<'a>(hit: Hit<'a>, rule: impl FnOnce(String) -> Rule) -> Searched<'a> {
+    match hit.opened {
+        Opened::File(file) => Searched::File(file, rule(hit.entry)),
+        Opened::Refused(path, why) => {
+            Searched::Missing { searched: vec![hit.entry], refused: Some((path, why)), skipped: Vec::new() }
+        }
+        Opened::Skipped(path) => Searched::Missing { searched: vec![hit.entry], refused: None, skipped: vec![path] },
+        Opened::Absent => Searched::Missing { searched: vec![hit.entry], refused: None, skipped: Vec::new() },
+    }
+}
