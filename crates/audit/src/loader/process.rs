@@ -267,7 +267,7 @@ impl<'a> Search<'_, '_, 'a> {
     }
 }
 
-fn found<'a>(hit: Hit<'a>, rule: impl FnOnce(String) -> Rule) -> Searched<'a> {
+fn found(hit: Hit<'_>, rule: impl FnOnce(String) -> Rule) -> Searched<'_> {
     match hit.opened {
         Opened::File(file) => Searched::File(file, rule(hit.entry)),
         Opened::Refused(path, why) => {

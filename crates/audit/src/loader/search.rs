@@ -119,13 +119,12 @@ impl<'a> Loader<'a> {
         ranked.extend(path.outside.iter().map(|(place, _)| (*place, PLAIN, None)));
         ranked.sort_by_key(|(place, rank, _)| (*place, *rank));
         for (place, _, candidate) in ranked {
-            let opened = match candidate {
-                Some(candidate) => self.open_site(candidate.path),
-                None => {
-                    let outside = path.outside.binary_search_by_key(&place, |(place, _)| *place);
-                    let Ok(index) = outside else { continue };
-                    from_machine(self.machine.find_in(&path.outside[index].1, name), name)
-                }
+            let opened = if let Some(candidate) = candidate {
+                self.open_site(candidate.path)
+            } else {
+                let outside = path.outside.binary_search_by_key(&place, |(place, _)| *place);
+                let Ok(index) = outside else { continue };
+                from_machine(self.machine.find_in(&path.outside[index].1, name), name)
             };
             match opened {
                 Opened::Absent => {}
