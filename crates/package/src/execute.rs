@@ -64,7 +64,11 @@ pub fn execute(
 }
 
 fn write(plan: &Plan, request: &Request, folder: &mut OutputFolder, reporter: &dyn Reporter) -> Result<Outcome, Error> {
-    let run = Run { plan, options: WriteOptions { level: request.level, epoch: request.epoch }, reporter };
+    let run = Run {
+        plan,
+        options: WriteOptions { level: request.level, epoch: request.epoch, ..WriteOptions::default() },
+        reporter,
+    };
     let mut packages = Vec::new();
     let mut moved = Vec::new();
     for wheel in &plan.wheels {
@@ -132,7 +136,7 @@ impl Run<'_> {
             files: written.files,
             raw: written.raw,
             compressed: written.compressed,
-            sha256: written.sha256,
+            sha256: written.sha256.unwrap_or_default(),
             stamp: String::new(),
         };
         packages.push(package(path.clone(), &finished, begin.elapsed(), true));

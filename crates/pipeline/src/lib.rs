@@ -44,6 +44,10 @@ where
     // Two units a thread: one that is worked on and one that waits for its turn to be written.
     let window = 2 * rayon::current_num_threads();
     let mut units = units.fuse();
+    let Some(first) = units.next() else { return Ok(()) };
+    // One unit alone is worked on here: waking a thread of the pool and waiting for it takes longer than a small one.
+    let Some(second) = units.next() else { return work(first).and_then(consume) };
+    let mut units = [first, second].into_iter().chain(units);
     let cancelled = AtomicBool::new(false);
     let (sender, receiver) = mpsc::channel::<(usize, Outcome<T, E>)>();
     let (work, cancelled) = (&work, &cancelled);

@@ -13,19 +13,25 @@ use positioned_io::ReadAt;
 /// An open content. Many threads read from it at once.
 pub type Reader = Box<dyn ReadAt + Send + Sync>;
 
-/// A reader with several owners: an archive and the readers of its members.
+/// An open archive with several owners: itself and the readers of its members.
 #[derive(Clone)]
-pub(crate) struct Shared(Arc<dyn ReadAt + Send + Sync>);
+pub(crate) struct Shared(Arc<fs_err::File>);
 
 impl Shared {
-    pub(crate) fn new(reader: impl ReadAt + Send + Sync + 'static) -> Shared {
-        Shared(Arc::new(reader))
+    pub(crate) fn new(file: fs_err::File) -> Shared {
+        Shared(Arc::new(file))
+    }
+
+    /// The file, for the kernel to copy from.
+    pub(crate) fn file(&self) -> &fs_err::File {
+        &self.0
     }
 }
 
 impl ReadAt for Shared {
     fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(position, buffer)
+        // fs_err's own would put the path into every error, which says it already.
+        self.0.file().read_at(position, buffer)
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use report::{Reporter, Silent, Unit};
 
-use crate::archive::{Archive, Settings, Source, file_mode};
+use crate::archive::{Archive, Source, file_mode};
 use crate::names::{self, Tag, WheelName};
 use crate::record::Record;
 use crate::{Content, Error, Metadata};
@@ -115,6 +115,19 @@ pub struct WriteOptions {
     /// Time stamp of every member in seconds since 1970 (`SOURCE_DATE_EPOCH`). Wheels clamp it to 1980–2107, the
     /// range ZIP can say.
     pub epoch: u64,
+    /// Whether the SHA-256 of the finished file is wanted.
+    pub digest: FileDigest,
+}
+
+/// Whether the SHA-256 of a finished file is computed. Where almost everything is copied it costs more than the rest:
+/// processors without SHA instructions hash a tenth of what they copy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FileDigest {
+    /// It is, while the bytes are written.
+    #[default]
+    Sha256,
+    /// It is not, and [`Written::sha256`] is `None`.
+    Skip,
 }
 
 /// 1980-01-01, the first time a ZIP file can hold; the epoch when the user set none.
@@ -122,7 +135,7 @@ pub const DEFAULT_EPOCH: u64 = 315_532_800;
 
 impl Default for WriteOptions {
     fn default() -> WriteOptions {
-        WriteOptions { level: Level::Default, epoch: DEFAULT_EPOCH }
+        WriteOptions { level: Level::Default, epoch: DEFAULT_EPOCH, digest: FileDigest::Sha256 }
     }
 }
 
@@ -137,8 +150,8 @@ pub struct Written {
     pub raw: u64,
     /// Bytes of the file.
     pub compressed: u64,
-    /// SHA-256 of the file, hexadecimal.
-    pub sha256: String,
+    /// SHA-256 of the file, hexadecimal; `None` when [`WriteOptions::digest`] left it out.
+    pub sha256: Option<String>,
 }
 
 /// Writes the wheel into the folder `output`, which must exist, under the name that [`WheelName::new`] gives.
@@ -182,7 +195,7 @@ fn write_archive(
     options: &WriteOptions,
     reporter: &dyn Reporter,
 ) -> Result<Written, Error> {
-    let mut archive = Archive::create(path, Settings { level: options.level, epoch: options.epoch })?;
+    let mut archive = Archive::create(path, *options)?;
     let entries = archive.add(sources, reporter)?;
     let mut record = Record::default();
     for (source, entry) in sources.iter().zip(&entries) {

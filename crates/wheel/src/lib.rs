@@ -23,7 +23,7 @@ pub mod tar;
 
 pub use content::{Concat, Content, FileContent, Reader};
 pub use distribution::{
-    DEFAULT_EPOCH, Distribution, EntryPoints, Level, Member, WriteOptions, Written, top_level, write_wheel,
+    DEFAULT_EPOCH, Distribution, EntryPoints, FileDigest, Level, Member, WriteOptions, Written, top_level, write_wheel,
 };
 pub use error::Error;
 pub use headers::Headers;

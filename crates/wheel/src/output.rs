@@ -2,15 +2,19 @@
 //! or nothing at all.
 
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use ring::digest::{Context, SHA256};
+use ring::digest::{Context, Digest, SHA256};
 use tempfile::NamedTempFile;
 
-use crate::{Error, Written};
+use crate::{Error, FileDigest, Written};
 
 /// Bytes that are collected before they are written.
 const BUFFER: usize = 1 << 20;
+/// Fewer bytes than this are copied through the buffer: two writes cost more than a copy in memory.
+const WORTHWHILE: u64 = 1 << 18;
 
 /// A file that comes into being under a temporary name beside its final one. Dropping it removes it.
 pub(crate) struct Output {
@@ -20,12 +24,14 @@ pub(crate) struct Output {
     buffer: Box<[u8]>,
     filled: usize,
     written: u64,
-    /// Hash of the first `hashed` bytes, which will not change any more.
-    hash: Context,
+    /// Hash of the first `hashed` bytes, which will not change any more; `None` when nobody wants to know it.
+    hash: Option<Context>,
     hashed: u64,
     /// Whether what is written may still be corrected and thus not be hashed.
     open: bool,
     hashing: Hashing,
+    /// Whether the kernel may copy from other files; it may be that it cannot.
+    direct: bool,
 }
 
 /// When bytes are hashed. A copy takes about as long to hash as to write, so both at once halve the time; but a thread
@@ -40,7 +46,7 @@ pub(crate) enum Hashing {
 
 impl Output {
     /// Begins the file `path`, whose folder must exist.
-    pub(crate) fn create(path: &Path) -> Result<Output, Error> {
+    pub(crate) fn create(path: &Path, digest: FileDigest) -> Result<Output, Error> {
         let directory = path.parent().unwrap_or(Path::new("."));
         let mut builder = tempfile::Builder::new();
         builder.prefix(".rocwheel-").suffix(".partial");
@@ -59,10 +65,11 @@ impl Output {
             buffer: vec![0; BUFFER].into(),
             filled: 0,
             written: 0,
-            hash: Context::new(&SHA256),
+            hash: (digest == FileDigest::Sha256).then(|| Context::new(&SHA256)),
             hashed: 0,
             open: false,
             hashing: Hashing::After,
+            direct: true,
         })
     }
 
@@ -88,13 +95,17 @@ impl Output {
     pub(crate) fn settle(&mut self) -> io::Result<()> {
         self.flush()?;
         self.open = false;
+        let Some(hash) = &mut self.hash else {
+            self.hashed = self.written;
+            return Ok(());
+        };
         let mut window = vec![0; BUFFER.min((self.written - self.hashed) as usize)];
         let file = self.file.as_file_mut();
         file.seek(SeekFrom::Start(self.hashed))?;
         while self.hashed < self.written {
             let length = (self.written - self.hashed).min(BUFFER as u64) as usize;
             file.read_exact(&mut window[..length])?;
-            self.hash.update(&window[..length]);
+            hash.update(&window[..length]);
             self.hashed += length as u64;
         }
         Ok(())
@@ -113,6 +124,21 @@ impl Output {
         read(&mut self.buffer[self.filled..self.filled + length])?;
         self.filled += length;
         Ok(())
+    }
+
+    /// Writes up to `length` bytes that `source` has at `position`, without bringing them here. Says how many; `None` when
+    /// this is not the way, because they are few or to be hashed or the system cannot: then they are to be read and appended,
+    /// which also says what is wrong if something is.
+    pub(crate) fn copy_from(&mut self, source: &fs_err::File, position: u64, length: u64) -> Option<u64> {
+        if !self.direct || self.open || self.hash.is_some() || length < WORTHWHILE {
+            return None;
+        }
+        self.flush().ok()?;
+        let copied = copy_range(source, position, self.file.as_file(), length);
+        self.direct = copied.is_some();
+        self.written += copied.unwrap_or_default();
+        self.hashed = self.written;
+        copied
     }
 
     /// Says who else has work for the threads of the pool.
@@ -136,7 +162,8 @@ impl Output {
         self.file
             .persist(&self.path)
             .map_err(|error| Error::Persist { path: self.path.clone(), source: error.error })?;
-        let sha256 = self.hash.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hexadecimal = |digest: Digest| digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = self.hash.map(|hash| hexadecimal(hash.finish()));
         Ok(Written { path: self.path, files, raw, compressed: self.written, sha256 })
     }
 }
@@ -169,12 +196,17 @@ impl Output {
         let file = self.file.as_file_mut();
         if self.open {
             file.write_all(bytes)?;
-        } else if self.hashing == Hashing::Beside {
-            let hash = &mut self.hash;
-            rayon::join(|| file.write_all(bytes), || hash.update(bytes)).0?;
         } else {
-            file.write_all(bytes)?;
-            self.hash.update(bytes);
+            match &mut self.hash {
+                Some(hash) if self.hashing == Hashing::Beside => {
+                    rayon::join(|| file.write_all(bytes), || hash.update(bytes)).0?;
+                }
+                Some(hash) => {
+                    file.write_all(bytes)?;
+                    hash.update(bytes);
+                }
+                None => file.write_all(bytes)?,
+            }
         }
         self.written += bytes.len() as u64;
         if !self.open {
@@ -182,4 +214,25 @@ impl Output {
         }
         Ok(())
     }
+}
+
+/// Lets the kernel copy from one file to the end of another one. `None` when it cannot between these, or met an error.
+#[cfg(target_os = "linux")]
+fn copy_range(source: &fs_err::File, position: u64, target: impl AsFd, length: u64) -> Option<u64> {
+    let (mut position, mut done) = (position, 0);
+    while done < length {
+        let left = usize::try_from(length - done).unwrap_or(usize::MAX);
+        match rustix::fs::copy_file_range(source, Some(&mut position), &target, None, left) {
+            Ok(0) => break,
+            Ok(count) => done += count as u64,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => break,
+        }
+    }
+    (done > 0).then_some(done)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn copy_range(_: &fs_err::File, _: u64, _: &std::fs::File, _: u64) -> Option<u64> {
+    None
 }

@@ -15,12 +15,12 @@ use std::path::Path;
 
 use report::{Reporter, Silent, Unit};
 
-use crate::archive::{Archive, Copied, DIRECTORY, Method, REGULAR_FILE, SYMLINK, Settings, Source, file_mode};
+use crate::archive::{Archive, Copied, DIRECTORY, Method, REGULAR_FILE, SYMLINK, Source, file_mode};
 use crate::distribution::check_tree;
 use crate::names::canonical_name;
 use crate::read::{Kind, Listed, Wheel, same_version, unhashed};
 use crate::record::{Hash, Record};
-use crate::{Content, Error, Headers, Member, WheelName, WriteOptions, Written};
+use crate::{Content, Error, FileDigest, Headers, Member, WheelName, WriteOptions, Written};
 
 /// What is to be different. The default changes nothing, which still puts members in order, makes RECORD complete and
 /// drops its signatures.
@@ -100,8 +100,13 @@ pub fn rewrite(
     });
     reporter.begin(&format!("writing {file_name}"), Some(total.sum()), Unit::Bytes);
     let job = Job { wheel, options, reporter };
-    // On a thread of the pool, where joining another one costs next to nothing; from outside it costs two switches.
-    let written = rayon::scope(|_| job.write(&path, &items, &hashes, &names.record()));
+    let record = names.record();
+    let write = || job.write(&path, &items, &hashes, &record);
+    let written = match options.digest {
+        // On a thread of the pool, where joining another one costs next to nothing; from outside it costs two switches.
+        FileDigest::Sha256 => rayon::scope(|_| write()),
+        FileDigest::Skip => write(),
+    };
     reporter.end();
     written
 }
@@ -321,8 +326,7 @@ impl Job<'_> {
         hashes: &BTreeMap<&str, String>,
         record_name: &str,
     ) -> Result<Written, Error> {
-        let settings = Settings { level: self.options.level, epoch: self.options.epoch };
-        let mut archive = Archive::create(path, settings)?;
+        let mut archive = Archive::create(path, *self.options)?;
         let mut record = Record::default();
         for run in items.chunk_by(|one, other| matches!((one, other), (Item::Write(..), Item::Write(..)))) {
             if let [Item::Copy(name, listed)] = run {

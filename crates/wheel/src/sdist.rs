@@ -66,7 +66,8 @@ fn write_archive(
         Level::Default => Compression::new(6),
         Level::Best => Compression::best(),
     };
-    let mut encoder = GzBuilder::new().mtime(0).operating_system(255).write(Output::create(path)?, level);
+    let mut encoder =
+        GzBuilder::new().mtime(0).operating_system(255).write(Output::create(path, options.digest)?, level);
     let mut buffer = vec![0; WINDOW];
     let builder = TarBuilder::new(options.epoch);
     for (name, executable, content) in files {

@@ -12,7 +12,7 @@ use forge::{NAME, forge, listing, python};
 use proptest::prelude::*;
 use report::{Reporter, Silent, Unit};
 use wheel::read::Wheel;
-use wheel::{Content, Error, Existing, Headers, Member, Rewrite, WriteOptions, Written, rewrite};
+use wheel::{Content, Error, Existing, FileDigest, Headers, Member, Rewrite, WriteOptions, Written, rewrite};
 
 /// A wheel with most quirks: data descriptors, folders, a link, hexadecimal, missing and wrong rows, signatures.
 const QUIRKS: &str = r#"
@@ -190,6 +190,27 @@ fn a_new_name_renames_the_folders_that_have_it() {
     let written = write(&input, &change, third.path()).expect("rewrite");
     assert!(written.path.ends_with("PKG-1.0.0-1-py3-none-any.whl"));
     assert_eq!(Wheel::open(&written.path).expect("open").info(), "pkg-1.0.dist-info");
+}
+
+#[test]
+fn without_its_digest_the_file_is_the_same() {
+    let folders = [(); 3].map(|()| tempfile::tempdir().expect("folder"));
+    let script = "import random\nr = random.Random(1).randbytes(3 << 20)\nput('pkg/a', r)\nput('pkg/b', b'b')\n\
+        put('pkg/c', r, method=zipfile.ZIP_STORED)\n\
+        texts(''.join('pkg/%s,%s,%d\\n' % (n, good(r), len(r)) for n in 'ac').encode())";
+    let input = forge(folders[0].path(), script);
+    let wheel = Wheel::open(&input).expect("open");
+    let write = |digest, folder: &Path| {
+        let options = WriteOptions { digest, ..WriteOptions::default() };
+        rewrite(&wheel, &Rewrite::default(), folder, &options, &Silent).expect("rewrite")
+    };
+    let hashed = write(FileDigest::Sha256, folders[1].path());
+    let copied = write(FileDigest::Skip, folders[2].path());
+    assert!(hashed.sha256.is_some());
+    assert_eq!(copied.sha256, None);
+    assert_eq!(copied.compressed, hashed.compressed);
+    assert!(fs_err::read(&copied.path).expect("read") == fs_err::read(&hashed.path).expect("read"));
+    assert_eq!(Wheel::open(&copied.path).expect("open").verify().expect("verify"), []);
 }
 
 #[test]

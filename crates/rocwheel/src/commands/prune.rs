@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use report::Exit;
 use split::prune::{self, Action, Compress, Destination, Empty, Keep, LEVEL, Options, Outcome, PrunedFile, Run};
-use wheel::{Level, WriteOptions};
+use wheel::WriteOptions;
 
 use crate::commands::Mode;
 use crate::environment;
@@ -99,7 +99,7 @@ impl TryFrom<Arguments> for Settings {
             empty: if arguments.allow_empty { Empty::Allow } else { Empty::Refuse },
             mode: Mode::new(arguments.dry_run),
             scratch: arguments.scratch.unwrap_or_else(environment::scratch),
-            write: WriteOptions { level: Level::Default, epoch: environment::epoch()? },
+            write: WriteOptions { epoch: environment::epoch()?, ..WriteOptions::default() },
         })
     }
 }

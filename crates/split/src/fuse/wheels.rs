@@ -225,7 +225,8 @@ pub fn write(
     fs_err::create_dir_all(output)?;
     let written = wheel::rewrite(&wheels.host, &rewrite, output, options, reporter)?;
     let bytes = written.compressed;
-    Ok(WrittenWheel { path: written.path, files: written.files, bytes, sha256: written.sha256 })
+    let sha256 = written.sha256.unwrap_or_default();
+    Ok(WrittenWheel { path: written.path, files: written.files, bytes, sha256 })
 }
 
 #[cfg(test)]

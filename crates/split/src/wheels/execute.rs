@@ -133,6 +133,7 @@ struct Staged {
 impl Staged {
     fn finished(self) -> Output {
         let Written { path, files, raw, compressed, sha256 } = self.written;
+        let sha256 = sha256.unwrap_or_default();
         Output { kind: self.kind, key: self.key, path, files, raw, compressed, sha256 }
     }
 }
@@ -160,7 +161,7 @@ impl Job<'_> {
     }
 
     fn options(&self) -> WriteOptions {
-        WriteOptions { level: self.request.level, epoch: self.request.epoch }
+        WriteOptions { level: self.request.level, epoch: self.request.epoch, ..WriteOptions::default() }
     }
 
     fn write(&self) -> Result<(Vec<Staged>, Option<Growth>), Error> {

@@ -17,7 +17,7 @@ use report::Reporter;
 use crate::content::Shared;
 use crate::output::{Hashing, Output};
 use crate::record::Digest;
-use crate::{Content, Error, Level, Written};
+use crate::{Content, Error, WriteOptions, Written};
 use chunks::{Done, Large, Packed, Part, Unit, Workshop};
 use deflate::CHUNK;
 pub(crate) use format::{DIRECTORY, Method, REGULAR_FILE, SYMLINK};
@@ -25,6 +25,9 @@ use format::{DosTime, Header};
 
 /// The most small members that one unit of work has.
 const MEMBERS_A_UNIT: usize = 256;
+
+/// Bytes that are copied between two looks at whether the user wants to stop.
+const DIRECT: u64 = 16 << 20;
 
 /// A member to be.
 pub(crate) struct Source<'a> {
@@ -57,17 +60,10 @@ pub(crate) struct Entry {
     pub(crate) size: u64,
 }
 
-/// What holds for the whole archive.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Settings {
-    pub(crate) level: Level,
-    pub(crate) epoch: u64,
-}
-
 /// A ZIP file that comes into being.
 pub(crate) struct Archive {
     output: Output,
-    settings: Settings,
+    options: WriteOptions,
     central: Vec<u8>,
     entries: u64,
     raw: u64,
@@ -84,15 +80,15 @@ struct Growing {
 }
 
 impl Archive {
-    pub(crate) fn create(path: &Path, settings: Settings) -> Result<Archive, Error> {
-        let output = Output::create(path)?;
-        Ok(Archive { output, settings, central: Vec::new(), entries: 0, raw: 0, large: Growing::default() })
+    pub(crate) fn create(path: &Path, options: WriteOptions) -> Result<Archive, Error> {
+        let output = Output::create(path, options.digest)?;
+        Ok(Archive { output, options, central: Vec::new(), entries: 0, raw: 0, large: Growing::default() })
     }
 
     /// Adds the members in the order given.
     pub(crate) fn add(&mut self, sources: &[Source<'_>], reporter: &dyn Reporter) -> Result<Vec<Entry>, Error> {
         self.output.set_hashing(Hashing::After);
-        let workshop = Workshop::new(self.settings.level);
+        let workshop = Workshop::new(self.options.level);
         let units = units(&workshop, sources)?;
         let mut entries = Vec::with_capacity(sources.len());
         pipeline::ordered(
@@ -156,6 +152,12 @@ impl Archive {
         while position < copied.bytes.end {
             if reporter.interrupted() {
                 return Err(Error::Interrupted { path: self.output.path().to_owned() });
+            }
+            let length = (copied.bytes.end - position).min(DIRECT);
+            if let Some(count) = self.output.copy_from(copied.archive.file(), position, length) {
+                position += count;
+                reporter.advance(count);
+                continue;
             }
             let room = self.output.room().map_err(|error| self.write_error(copied.name, error))?;
             let length = (copied.bytes.end - position).min(room as u64);
@@ -222,7 +224,7 @@ impl Archive {
     }
 
     fn time(&self) -> DosTime {
-        DosTime::from_epoch(self.settings.epoch)
+        DosTime::from_epoch(self.options.epoch)
     }
 
     fn enter(&mut self, header: &Header<'_>) {
@@ -250,14 +252,17 @@ impl Archive {
 
 /// Cuts the work: large members into chunks, small ones gathered until they fill one.
 fn units<'a>(workshop: &Workshop, sources: &'a [Source<'a>]) -> Result<Vec<Unit<'a>>, Error> {
-    let methods: Vec<Option<Method>> = sources
-        .par_iter()
-        .map(|source| {
-            let is_large = source.content.size() > CHUNK as u64;
-            let shrinks = is_large.then(|| chunks::shrinks(workshop, source)).transpose()?;
-            Ok(shrinks.map(|shrinks| if shrinks { Method::Deflated } else { Method::Stored }))
-        })
-        .collect::<Result<_, Error>>()?;
+    let is_large = |source: &Source<'_>| source.content.size() > CHUNK as u64;
+    let method = |source: &Source<'_>| -> Result<Option<Method>, Error> {
+        let shrinks = is_large(source).then(|| chunks::shrinks(workshop, source)).transpose()?;
+        Ok(shrinks.map(|shrinks| if shrinks { Method::Deflated } else { Method::Stored }))
+    };
+    // Without large ones there is nothing to try out, and no need for the pool.
+    let methods: Vec<Option<Method>> = if sources.iter().any(is_large) {
+        sources.par_iter().map(method).collect::<Result<_, Error>>()?
+    } else {
+        vec![None; sources.len()]
+    };
     let mut units = Vec::new();
     let mut begin = 0;
     let mut bytes = 0;

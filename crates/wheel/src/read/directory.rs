@@ -26,8 +26,7 @@ pub(super) fn read(path: &Path) -> Result<(Shared, Vec<Listed>), Error> {
     let file = fs_err::File::open(path).map_err(fail)?;
     let archive = ZipArchive::new(BufReader::new(file)).map_err(|error| fail(error.into()))?;
     let (end, metadata) = (archive.central_directory_start(), archive.metadata());
-    let (file, _) = archive.into_inner().into_inner().into_parts();
-    let file = Shared::new(file);
+    let file = Shared::new(archive.into_inner().into_inner());
     if metadata.has_duplicate_names() {
         let name = repeated_name(&file, end).map_err(fail)?;
         return Err(malformed(format!("two members are named `{name}`")));
