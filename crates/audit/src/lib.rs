@@ -8,6 +8,8 @@ mod error;
 pub mod facts;
 pub mod loader;
 pub mod preload;
+pub mod providers;
+pub mod repair;
 pub mod site;
 
 pub use error::Error;

@@ -15,7 +15,6 @@ mod execute;
 mod metadata;
 mod place;
 mod planner;
-mod spool;
 mod survey;
 mod variant;
 

@@ -5,6 +5,7 @@
 //! What only some uses need (RECORD, a name that agrees, methods that can be unpacked) is asked for by those uses.
 
 mod directory;
+mod spool;
 mod unpack;
 mod verify;
 mod zip_file;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use crate::content::Shared;
 use crate::record::{Algorithm, Hash, Row, parse_rows};
 use crate::{Content, Error, Reader, WheelName};
+pub use spool::{Spool, Spooled};
 pub use unpack::Fault;
 pub(crate) use unpack::Packed;
 pub use verify::Problem;

@@ -14,6 +14,7 @@ pub(crate) mod kernels;
 mod man;
 pub(crate) mod package;
 pub(crate) mod prune;
+pub(crate) mod repair;
 pub(crate) mod rocm_version;
 pub(crate) mod split;
 mod split_wheel;
@@ -62,6 +63,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
         Command::Package(arguments) => run!(package, *arguments),
         Command::Kernels(arguments) => run!(kernels, arguments),
         Command::Prune(arguments) => run!(prune, arguments),
+        Command::Repair(arguments) => run!(repair, *arguments),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),
         Command::Completions { shell } => {
             without_json("completions", printer)?;

@@ -16,12 +16,12 @@ use wheel::read::{Kind, Listed, Wheel};
 
 use super::metadata::{self, Markers};
 use super::place::{Folders, Place, Scheme};
-use super::spool::Spool;
 use super::survey::{code_error, is_program};
 use super::{Error, Plan};
 use crate::Selection;
 use crate::names::{self, Families};
 use crate::verify::{Checks, Difference, Item, Report, View, verify};
+use wheel::read::Spool;
 
 /// Compares the wheels in `folder`, and the variant in its own, with the input.
 pub(super) fn check(plan: &Plan, folder: &Path, variant: &Path, reporter: &dyn Reporter) -> Result<Report, Error> {

@@ -14,7 +14,7 @@ use wheel::read::{Kind, Listed, Wheel};
 
 use super::Error;
 use super::place::{Folders, Place, Scheme};
-use super::spool::Spool;
+use wheel::read::Spool;
 
 /// Programs of this size and more are looked at one after the other: unpacking them takes memory.
 const LARGE: u64 = 8 << 20;

@@ -4,11 +4,9 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::{MemberContent, Wheel};
+use crate::{Content, Error, Reader};
 use positioned_io::ReadAt;
-use wheel::read::{MemberContent, Wheel};
-use wheel::{Content, Reader};
-
-use super::Error;
 
 /// Members of up to this many bytes are kept in memory once they are unpacked.
 const IN_MEMORY: u64 = 1 << 20;
@@ -16,7 +14,7 @@ const IN_MEMORY: u64 = 1 << 20;
 const WINDOW: usize = 1 << 20;
 
 /// Unpacks members into files without names.
-pub(super) struct Spool {
+pub struct Spool {
     scratch: PathBuf,
     /// The wheel unpacks members of medium size in memory: one at a time, or memory grows with the threads.
     turn: Arc<Mutex<()>>,
@@ -24,12 +22,12 @@ pub(super) struct Spool {
 
 impl Spool {
     /// A spool in the folder `scratch`.
-    pub(super) fn new(scratch: &Path) -> Spool {
+    pub fn new(scratch: &Path) -> Spool {
         Spool { scratch: scratch.to_owned(), turn: Arc::default() }
     }
 
     /// The member `name` of `wheel`. It is unpacked when it is opened for the first time, and goes with its last owner.
-    pub(super) fn member(&self, wheel: &Arc<Wheel>, name: &str) -> Result<Spooled, Error> {
+    pub fn member(&self, wheel: &Arc<Wheel>, name: &str) -> Result<Spooled, Error> {
         let member = MemberContent::new(wheel, name, &self.scratch)?;
         let (scratch, turn) = (self.scratch.clone(), Arc::clone(&self.turn));
         Ok(Spooled { member, scratch, turn, opened: Mutex::default() })
@@ -37,7 +35,7 @@ impl Spool {
 }
 
 /// A member of a wheel that is unpacked at most once.
-pub(super) struct Spooled {
+pub struct Spooled {
     member: MemberContent,
     scratch: PathBuf,
     turn: Arc<Mutex<()>>,

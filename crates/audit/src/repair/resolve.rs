@@ -1,0 +1,466 @@
+//! Input: the binaries of a wheel and the directories of this machine. Output: for every needed library of every binary
+//! where it will come from, and the libraries of this machine that have to come along, with theirs.
+//!
+//! A name is looked for where ld.so would look once the wheel is installed, and then, as repairing is about what ld.so
+//! would not find, by name anywhere in the wheel; only what is neither there, nor on every system, nor kept out, is looked
+//! for on this machine.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+
+use elf::{Elf, Kind};
+use wheel::manylinux::{Policies, Release};
+
+use super::directories::{Finder, Found};
+use super::error::Missing;
+use super::exclude::Excludes;
+use super::inventory::{Binary, Origin};
+use super::paths;
+use super::plan::Reason;
+use crate::providers::{self, Providers};
+
+/// What is looked for where, and what is not.
+pub(crate) struct Rules<'a> {
+    /// Only libraries that policies up to this one list are on every system.
+    pub(crate) policy: Option<Release>,
+    pub(crate) excludes: Excludes,
+    /// Whether ROCm and torch stay out.
+    pub(crate) families: Families,
+    pub(crate) library_path: &'a [PathBuf],
+    pub(crate) system: &'a [PathBuf],
+}
+
+/// What happens with libraries that other distributions have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Families {
+    /// They come along like any other library.
+    Take,
+    /// They stay out.
+    KeepOut,
+    /// torch stays out, and ROCm must be in the tree that comes in.
+    Tree,
+}
+
+/// Where a needed library comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Every system has it.
+    System,
+    /// A binary of the wheel; whether the search path leads there already.
+    Wheel { binary: usize, reached: bool },
+    /// A library of this machine.
+    Graft(usize),
+    /// Kept out.
+    Out { directory: Option<String> },
+    /// The interpreter has it in itself.
+    Python,
+}
+
+/// A needed name and where it comes from.
+#[derive(Debug, Clone)]
+pub(crate) struct Need {
+    pub(crate) name: String,
+    pub(crate) target: Target,
+}
+
+/// A library of this machine that comes along.
+#[derive(Debug)]
+pub(crate) struct External {
+    pub(crate) library: String,
+    pub(crate) found: Found,
+    pub(crate) found_by: String,
+    pub(crate) needed_by: BTreeSet<String>,
+    pub(crate) needs: Vec<Need>,
+    /// Who needs it, up to the wheel: for messages.
+    chain: Vec<String>,
+    /// Directories of `DT_RPATH` of those that load it.
+    inherited: Vec<PathBuf>,
+}
+
+/// A library that is left out, and who needs it.
+#[derive(Debug, Clone)]
+pub(crate) struct Left {
+    pub(crate) reason: Reason,
+    pub(crate) provider: Option<&'static providers::Provider>,
+    pub(crate) needed_by: BTreeSet<String>,
+}
+
+/// Where everything comes from.
+#[derive(Debug, Default)]
+pub(crate) struct Resolution {
+    /// By binary of the inventory.
+    pub(crate) needs: Vec<Vec<Need>>,
+    pub(crate) externals: Vec<External>,
+    pub(crate) left: BTreeMap<String, Left>,
+    pub(crate) missing: Vec<Missing>,
+    pub(crate) warnings: BTreeSet<String>,
+}
+
+/// Finds out where everything comes from.
+pub(crate) fn resolve(binaries: &[Binary], rules: &Rules<'_>) -> Resolution {
+    let mut resolver = Resolver {
+        binaries,
+        rules,
+        index: Index::new(binaries),
+        finder: Finder::default(),
+        by_file: BTreeMap::new(),
+        queue: VecDeque::new(),
+        out: Resolution::default(),
+    };
+    let inherited = resolver.index.inherited(binaries);
+    for (index, binary) in binaries.iter().enumerate() {
+        let needs = resolver.of_binary(index, binary, &inherited[index]);
+        resolver.out.needs.push(needs);
+    }
+    while let Some(index) = resolver.queue.pop_front() {
+        let needs = resolver.of_external(index);
+        resolver.out.externals[index].needs = needs;
+    }
+    let mut out = resolver.out;
+    out.missing.sort_by(|one, other| (&one.library, &one.needed_by).cmp(&(&other.library, &other.needed_by)));
+    out.missing.dedup_by(|later, first| later.library == first.library);
+    warn_of_copies(&mut out);
+    out
+}
+
+/// Two files under one name would be two copies in one process.
+fn warn_of_copies(out: &mut Resolution) {
+    let mut files: BTreeMap<&str, BTreeSet<&Path>> = BTreeMap::new();
+    for external in &out.externals {
+        files.entry(&external.library).or_default().insert(&external.found.real);
+    }
+    let warnings: Vec<String> = files
+        .into_iter()
+        .filter(|(_, files)| files.len() > 1)
+        .map(|(library, files)| {
+            let files: Vec<String> = files.iter().map(|file| format!("`{}`", file.display())).collect();
+            format!("`{library}` is {} different files: {}; both come along", files.len(), files.join(" and "))
+        })
+        .collect();
+    out.warnings.extend(warnings);
+}
+
+/// Binaries by name and by place.
+struct Index {
+    names: BTreeMap<String, Vec<usize>>,
+    sites: BTreeMap<String, usize>,
+}
+
+impl Index {
+    fn new(binaries: &[Binary]) -> Index {
+        let mut index = Index { names: BTreeMap::new(), sites: BTreeMap::new() };
+        for (number, binary) in binaries.iter().enumerate() {
+            let Some(site) = binary.site().filter(|_| binary.elf.kind == Kind::SharedLibrary) else { continue };
+            index.sites.insert(site.to_owned(), number);
+            let names: BTreeSet<&str> =
+                [Some(paths::name(site)), binary.elf.soname.as_deref()].into_iter().flatten().collect();
+            for name in names {
+                index.names.entry(name.to_owned()).or_default().push(number);
+            }
+        }
+        index
+    }
+
+    /// The folders of `DT_RPATH` of everything in the wheel that loads a binary, which its own needs are looked for in too
+    /// unless it has a `DT_RUNPATH`.
+    fn inherited(&self, binaries: &[Binary]) -> Vec<BTreeSet<String>> {
+        let mut loaders: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); binaries.len()];
+        for (number, binary) in binaries.iter().enumerate() {
+            for loaded in binary.elf.needed.iter().filter_map(|name| self.names.get(name)).flatten() {
+                loaders[*loaded].insert(number);
+            }
+        }
+        let own = |number: usize| {
+            if binaries[number].elf.runpath.is_some() { Vec::new() } else { binaries[number].search_folders() }
+        };
+        let mut inherited: Vec<BTreeSet<String>> = vec![BTreeSet::new(); binaries.len()];
+        let mut work: VecDeque<usize> = (0..binaries.len()).collect();
+        while let Some(loader) = work.pop_front() {
+            let passed: BTreeSet<String> = inherited[loader].iter().cloned().chain(own(loader)).collect();
+            for number in 0..binaries.len() {
+                if loaders[number].contains(&loader) && !passed.is_subset(&inherited[number]) {
+                    inherited[number].extend(passed.iter().cloned());
+                    work.push_back(number);
+                }
+            }
+        }
+        for (number, binary) in binaries.iter().enumerate() {
+            if binary.elf.runpath.is_some() {
+                inherited[number].clear();
+            }
+        }
+        inherited
+    }
+
+    /// The binary of this name that is nearest to a folder, and whether another one is as near.
+    fn nearest(&self, name: &str, folder: &str, binaries: &[Binary]) -> Option<(usize, bool)> {
+        let candidates = self.names.get(name)?;
+        let distance = |number: &usize| {
+            let other = binaries[*number].site().map_or("", paths::folder);
+            (paths::relative(folder, other).split('/').filter(|part| !part.is_empty()).count(), *number)
+        };
+        let best = candidates.iter().copied().min_by_key(distance)?;
+        let equal = candidates.iter().filter(|other| distance(other).0 == distance(&best).0).count() > 1;
+        Some((best, equal))
+    }
+}
+
+struct Resolver<'a> {
+    binaries: &'a [Binary],
+    rules: &'a Rules<'a>,
+    index: Index,
+    finder: Finder,
+    by_file: BTreeMap<PathBuf, usize>,
+    queue: VecDeque<usize>,
+    out: Resolution,
+}
+
+/// Who asks for a library.
+struct Seeker {
+    /// The name in messages and plans.
+    who: String,
+    /// Who asked for it in turn.
+    chain: Vec<String>,
+    /// Its folder below site-packages.
+    folder: Option<String>,
+    /// Directories of this machine before those that the user names.
+    first: Vec<PathBuf>,
+    /// Directories behind them.
+    second: Vec<PathBuf>,
+    /// Directories that what it loads inherits.
+    passed: Vec<PathBuf>,
+    /// Whether it is part of the ROCm tree.
+    in_tree: bool,
+}
+
+impl Resolver<'_> {
+    fn of_binary(&mut self, number: usize, binary: &Binary, inherited: &BTreeSet<String>) -> Vec<Need> {
+        let mut folders = binary.search_folders();
+        folders.extend(inherited.iter().cloned());
+        let absolute: Vec<PathBuf> =
+            binary.entries().into_iter().filter(|entry| entry.starts_with('/')).map(PathBuf::from).collect();
+        let has_runpath = binary.elf.runpath.is_some();
+        let seeker = Seeker {
+            who: binary.member.clone(),
+            chain: vec![binary.member.clone()],
+            folder: binary.site().map(|site| paths::folder(site).to_owned()),
+            first: if has_runpath { Vec::new() } else { absolute.clone() },
+            passed: if has_runpath { Vec::new() } else { absolute.clone() },
+            second: if has_runpath { absolute } else { Vec::new() },
+            in_tree: matches!(binary.origin, Origin::Tree(_)),
+        };
+        let mut needs = Vec::new();
+        for name in unique(&binary.elf.needed) {
+            let base = paths::name(name);
+            let reached = folders.iter().find_map(|folder| {
+                let site = paths::join(folder, base);
+                self.index.sites.get(&site).copied()
+            });
+            let target = match reached {
+                Some(binary) if !self.is_of_system(base) => Some(Target::Wheel { binary, reached: true }),
+                _ => self.target(name, &seeker, Some(number)),
+            };
+            needs.extend(target.map(|target| Need { name: name.clone(), target }));
+        }
+        needs
+    }
+
+    fn of_external(&mut self, index: usize) -> Vec<Need> {
+        let external = &self.out.externals[index];
+        let elf = external.found.elf.clone();
+        let own = directories_of(&external.found);
+        let inherited = external.inherited.clone();
+        let has_runpath = elf.runpath.is_some();
+        let first: Vec<PathBuf> =
+            if has_runpath { Vec::new() } else { own.iter().chain(&inherited).cloned().collect() };
+        let seeker = Seeker {
+            who: paths::name(&external.found.real.to_string_lossy()).to_owned(),
+            chain: external.chain.clone(),
+            folder: None,
+            passed: if has_runpath { inherited } else { first.clone() },
+            first,
+            second: if has_runpath { own } else { Vec::new() },
+            in_tree: false,
+        };
+        let mut needs = Vec::new();
+        for name in unique(&elf.needed) {
+            needs.extend(self.target(name, &seeker, None).map(|target| Need { name: name.clone(), target }));
+        }
+        needs
+    }
+
+    fn is_of_system(&self, library: &str) -> bool {
+        let policies = Policies::built_in();
+        let listed = match &self.rules.policy {
+            Some(glibc) => policies.provides_with(library, glibc),
+            None => policies.provides(library),
+        };
+        listed || library.starts_with("ld-linux")
+    }
+
+    /// Where a library comes from that no search path leads to. `None` when it is missing, which is noted.
+    fn target(&mut self, name: &str, seeker: &Seeker, number: Option<usize>) -> Option<Target> {
+        let base = paths::name(name);
+        if self.is_of_system(base) {
+            return Some(Target::System);
+        }
+        if is_python(base) {
+            return Some(Target::Python);
+        }
+        if self.rules.excludes.has(base) {
+            return Some(self.leave(base, Reason::Excluded, None, seeker));
+        }
+        if let Some(target) = self.in_wheel(base, seeker, number) {
+            return Some(target);
+        }
+        let provider = Providers::embedded().of(base);
+        if let Some(provider) = provider {
+            let stays_out = match (provider.kind, self.rules.families) {
+                (providers::Kind::Driver, _) | (providers::Kind::Torch, Families::Tree) | (_, Families::KeepOut) => {
+                    true
+                }
+                (providers::Kind::Rocm, Families::Tree) => {
+                    let refused = vec!["it is part of ROCm, and not in the tree that was given".to_owned()];
+                    self.miss(base, seeker, refused);
+                    return None;
+                }
+                (_, Families::Take) => false,
+            };
+            if stays_out {
+                return Some(self.leave(base, Reason::Family(provider.kind), Some(provider), seeker));
+            }
+        }
+        self.on_machine(name, base, seeker)
+    }
+
+    fn in_wheel(&mut self, base: &str, seeker: &Seeker, number: Option<usize>) -> Option<Target> {
+        let folder = seeker.folder.clone().unwrap_or_default();
+        let (binary, equal) = self.index.nearest(base, &folder, self.binaries)?;
+        if Some(binary) == number {
+            return Some(Target::Wheel { binary, reached: true });
+        }
+        if equal {
+            let chosen = &self.binaries[binary].member;
+            let text = format!("`{}` needs `{base}`, of which the wheel has several: `{chosen}` is taken", seeker.who);
+            self.out.warnings.insert(text);
+        }
+        Some(Target::Wheel { binary, reached: false })
+    }
+
+    fn on_machine(&mut self, name: &str, base: &str, seeker: &Seeker) -> Option<Target> {
+        let mut refused = BTreeSet::new();
+        let found = if name.starts_with('/') { self.finder.take(Path::new(name), &mut refused) } else { None };
+        let found = found.map(|found| (found, "its own path".to_owned())).or_else(|| {
+            let groups = [
+                (&seeker.first[..], "a search path in the file"),
+                (self.rules.library_path, "--lib-path"),
+                (&seeker.second[..], "a search path in the file"),
+                (self.rules.system, "the system's directories"),
+            ];
+            groups.into_iter().find_map(|(directories, by)| {
+                self.finder.find(base, directories, &mut refused).map(|found| (found, by.to_owned()))
+            })
+        });
+        let Some((found, found_by)) = found else {
+            self.miss(name, seeker, refused.into_iter().collect());
+            return None;
+        };
+        if self.rules.excludes.has_path(&found.path) || self.rules.excludes.has_path(&found.real) {
+            return Some(self.leave(base, Reason::Excluded, None, seeker));
+        }
+        let index = self.by_file.get(&found.real).copied().unwrap_or_else(|| {
+            let index = self.out.externals.len();
+            self.by_file.insert(found.real.clone(), index);
+            let mut chain = vec![found.real.display().to_string()];
+            chain.extend(seeker.chain.iter().cloned());
+            self.out.externals.push(External {
+                library: base.to_owned(),
+                found,
+                found_by,
+                needed_by: BTreeSet::new(),
+                needs: Vec::new(),
+                chain,
+                inherited: seeker.passed.clone(),
+            });
+            self.queue.push_back(index);
+            index
+        });
+        self.out.externals[index].needed_by.insert(seeker.who.clone());
+        Some(Target::Graft(index))
+    }
+
+    fn leave(
+        &mut self,
+        library: &str,
+        reason: Reason,
+        provider: Option<&'static providers::Provider>,
+        seeker: &Seeker,
+    ) -> Target {
+        let left = self.out.left.entry(library.to_owned()).or_insert_with(|| Left {
+            reason,
+            provider,
+            needed_by: BTreeSet::new(),
+        });
+        left.needed_by.insert(seeker.who.clone());
+        Target::Out { directory: provider.and_then(|provider| provider.directory.clone()) }
+    }
+
+    fn miss(&mut self, library: &str, seeker: &Seeker, refused: Vec<String>) {
+        // A part of ROCm that is started by nobody may lack what only it needs, as on the machine it was built on.
+        if seeker.in_tree {
+            let text = format!("`{}` of the ROCm tree needs `{library}`, which was not found", seeker.who);
+            self.out.warnings.insert(text);
+            return;
+        }
+        self.out.missing.push(Missing { library: library.to_owned(), needed_by: seeker.chain.clone(), refused });
+    }
+}
+
+/// The directories of this machine that a library's own search path names.
+fn directories_of(found: &Found) -> Vec<PathBuf> {
+    let mut folders = vec![found.path.parent().unwrap_or(Path::new("/"))];
+    folders.extend(found.real.parent().filter(|real| *real != folders[0]));
+    let entries = found.elf.search_path().unwrap_or_default().split(':');
+    let directories = entries.flat_map(|entry| match paths::of_origin(entry) {
+        Some(rest) => folders.iter().map(|folder| folder.join(rest)).collect(),
+        None if entry.starts_with('/') => vec![PathBuf::from(entry)],
+        None => Vec::new(),
+    });
+    directories.collect()
+}
+
+fn unique(names: &[String]) -> impl Iterator<Item = &String> {
+    let mut seen = BTreeSet::new();
+    names.iter().filter(move |name| seen.insert(name.as_str()))
+}
+
+/// `libpython3.12.so.1.0`: an extension module gets its symbols from the interpreter, whatever file that is.
+fn is_python(library: &str) -> bool {
+    let Some(rest) = library.strip_prefix("libpython") else { return false };
+    let Some((version, end)) = rest.split_once(".so") else { return false };
+    let version = version.trim_end_matches(['m', 't', 'd']);
+    let is_number =
+        |text: &str| !text.is_empty() && text.split('.').all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    // libpython3.so is the stable ABI's, which is linked on purpose by programs that look for their interpreter.
+    version.contains('.') && is_number(version) && (end.is_empty() || end.strip_prefix('.').is_some_and(is_number))
+}
+
+/// Names of the versions that a file needs, by library.
+pub(crate) fn versions<'a>(elf: &'a Elf, library: &str) -> Vec<&'a String> {
+    elf.version_needs.iter().filter(|need| need.library == library).flat_map(|need| &need.versions).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interpreter_has_its_own_library_in_itself() {
+        for yes in ["libpython3.12.so.1.0", "libpython3.13t.so.1.0", "libpython2.7.so", "libpython3.7m.so.1.0"] {
+            assert!(is_python(yes), "{yes}");
+        }
+        for no in ["libpython3.so", "libpythonx.so.1", "libpython3.12.a", "libpython.so", "libpython3.12.sox"] {
+            assert!(!is_python(no), "{no}");
+        }
+    }
+}

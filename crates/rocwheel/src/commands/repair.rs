@@ -1,0 +1,296 @@
+//! `rocwheel repair`: wheels that load wherever their tags say.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use audit::repair::{self, Change, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve};
+use clap::{Args, ValueEnum};
+use comfy_table::CellAlignment::{Left, Right};
+use report::Exit;
+use serde::Serialize;
+use wheel::{FileDigest, Level, WriteOptions};
+
+use crate::commands::{Mode, split_wheel};
+use crate::environment;
+use crate::failure::Usage;
+use crate::printer::{self, Format, Printer};
+
+/// Make wheels load wherever their tags say
+///
+/// Three ways: `graft` copies the libraries that a wheel needs from this machine into it, under names with a hash; `rocm` does
+/// the same but leaves ROCm and PyTorch in their own wheels, to which search paths lead; `fat` puts a whole ROCm into the
+/// wheel. Libraries that the manylinux policy promises, and those of drivers, always stay out. The tag is the lowest that the
+/// symbols of all files allow, a bill of materials says where the libraries come from, and what does not change is copied as
+/// it is.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Wheels
+    #[arg(required = true, value_name = "WHEEL")]
+    wheels: Vec<PathBuf>,
+    /// Directory for the results
+    #[arg(short, long, value_name = "DIR", default_value = "wheelhouse")]
+    output: PathBuf,
+    /// Which way [default: rocm for wheels that need ROCm or PyTorch, else graft]
+    #[arg(long, value_name = "WAY")]
+    mode: Option<WayArgument>,
+    /// How a wheel finds ROCm in the wheels beside it, for the mode rocm
+    #[arg(long, value_name = "HOW", default_value = "rpath")]
+    resolve: ResolveArgument,
+    /// The version of ROCm that the wheel was built for: becomes a requirement, or the local version of a fat wheel
+    #[arg(long, value_name = "VERSION")]
+    rocm_version: Option<String>,
+    /// The ROCm that goes into a fat wheel: an installed prefix, or flattened artifacts
+    #[arg(long, value_name = "DIR", required_if_eq("mode", "fat"))]
+    rocm: Option<PathBuf>,
+    /// The package of the wheel that ROCm goes into [default: the one with most of the binaries]
+    #[arg(long, value_name = "NAME", requires = "rocm")]
+    package: Option<String>,
+    /// A directory to look for libraries in, before those of the system; may be repeated
+    #[arg(long, value_name = "DIR")]
+    lib_path: Vec<PathBuf>,
+    /// Libraries to leave out, as globs of names: libfoo.so also means libfoo.so.1; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
+    /// The platform tag; a lower one that the files deserve is added [default: the lowest that is true]
+    #[arg(long, value_name = "TAG")]
+    plat: Option<String>,
+    /// No lower tag than that of `--plat`
+    #[arg(long, requires = "plat")]
+    only_plat: bool,
+    /// Remove symbol tables and debug sections with `strip` of binutils, on temporary copies
+    #[arg(long)]
+    strip: bool,
+    /// Fail, with a tree of what is large, when a result has more bytes than this: 500MB, 1.5GiB
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size_budget: Option<u64>,
+    /// Say what would be done, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Directory for large temporary files; cleaned up afterwards [default: beside the output]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+}
+
+/// The ways on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum WayArgument {
+    /// Copy the needed libraries into the wheel
+    Graft,
+    /// The same, but ROCm and PyTorch stay in their own wheels
+    Rocm,
+    /// Put a whole ROCm into the wheel
+    Fat,
+}
+
+/// How ROCm is found, on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ResolveArgument {
+    /// By search paths
+    Rpath,
+    /// Loaded when the package is imported, by a generated `_rocm_init.py`
+    Preload,
+    /// Both
+    Both,
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    wheels: Vec<PathBuf>,
+    output: PathBuf,
+    request: Request,
+    scratch: PathBuf,
+    mode: Mode,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = anyhow::Error;
+
+    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+        if arguments.rocm.is_some() && arguments.mode != Some(WayArgument::Fat) {
+            return Err(Usage::new("`--rocm` is for fat wheels").hint("add `--mode fat`").into());
+        }
+        if arguments.resolve != ResolveArgument::Rpath && !matches!(arguments.mode, None | Some(WayArgument::Rocm)) {
+            return Err(Usage::new("`--resolve` is for the mode rocm").hint("leave it out").into());
+        }
+        let mode = Mode::new(arguments.dry_run);
+        let scratch = arguments.scratch.unwrap_or_else(|| match mode {
+            Mode::Execute => split_wheel::scratch_for(&arguments.output),
+            Mode::DryRun => environment::scratch(),
+        });
+        let request = Request {
+            mode: arguments.mode.map(|way| match way {
+                WayArgument::Graft => Way::Graft,
+                WayArgument::Rocm => Way::Rocm,
+                WayArgument::Fat => Way::Fat,
+            }),
+            resolve: match arguments.resolve {
+                ResolveArgument::Rpath => Resolve::Rpath,
+                ResolveArgument::Preload => Resolve::Preload,
+                ResolveArgument::Both => Resolve::Both,
+            },
+            library_path: arguments.lib_path,
+            system: repair::system_directories(),
+            exclude: arguments.exclude,
+            platform: arguments.plat,
+            only_platform: arguments.only_plat,
+            rocm_version: arguments.rocm_version,
+            tree: arguments.rocm,
+            package: arguments.package,
+            strip: arguments.strip.then(|| PathBuf::from("strip")),
+            budget: arguments.size_budget,
+            scratch: PathBuf::new(),
+            write: WriteOptions { level: Level::Default, epoch: environment::epoch()?, digest: FileDigest::Skip },
+        };
+        Ok(Self { wheels: arguments.wheels, output: arguments.output, request, scratch, mode })
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    wheels: &'a [Repaired],
+    seconds: f64,
+}
+
+#[derive(Serialize)]
+struct Repaired {
+    plan: Plan,
+    outcome: Option<Outcome>,
+}
+
+/// Repairs one wheel after the other.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    let begin = Instant::now();
+    let scratch = environment::scratch_below(&settings.scratch)?;
+    let request = Request { scratch: scratch.path().to_owned(), ..settings.request.clone() };
+    if settings.mode == Mode::Execute {
+        use anyhow::Context as _;
+        fs_err::create_dir_all(&settings.output).context("cannot make the output directory")?;
+    }
+    let mut repaired = Vec::with_capacity(settings.wheels.len());
+    for path in &settings.wheels {
+        let prepared: Prepared = repair::plan(path, &request, printer.reporter())?;
+        let outcome = match settings.mode {
+            Mode::Execute => Some(prepared.execute(&settings.output, &request, printer.reporter())?),
+            Mode::DryRun => None,
+        };
+        let done = Repaired { plan: prepared.plan, outcome };
+        if printer.format() == Format::Text {
+            show(&done, printer)?;
+        }
+        repaired.push(done);
+    }
+    if printer.format() == Format::Json {
+        printer.json(&Document { wheels: &repaired, seconds: begin.elapsed().as_secs_f64() })?;
+    }
+    Ok(Exit::Done)
+}
+
+fn show(repaired: &Repaired, printer: &Printer) -> anyhow::Result<()> {
+    let Repaired { plan, outcome } = repaired;
+    if !plan.grafted.is_empty() {
+        let rows = plan.grafted.iter().map(|graft| {
+            let package = graft.package.as_ref().map_or("-".to_owned(), |package| package.name.clone());
+            vec![graft.name.clone(), printer::bytes(graft.size), package, graft.needed_by.join(", ")]
+        });
+        printer.table(&[("Library", Left), ("Size", Right), ("Package", Left), ("Needed by", Left)], rows)?;
+    }
+    if !plan.kept_out.is_empty() {
+        let rows = plan.kept_out.iter().map(|left| {
+            let from = match (&left.distribution, left.reason) {
+                (Some(distribution), _) => distribution.clone(),
+                (None, Reason::Excluded) => "--exclude".to_owned(),
+                (None, Reason::Family(_)) => "the driver".to_owned(),
+            };
+            vec![left.library.clone(), from, left.needed_by.join(", ")]
+        });
+        printer.table(&[("Left out", Left), ("Comes from", Left), ("Needed by", Left)], rows)?;
+    }
+    if let Some(tree) = &plan.tree {
+        printer.line(format!(
+            "{}: {} of ROCm, {}",
+            tree.folder,
+            printer::count(tree.files.len() as u64, "file", "files"),
+            printer::bytes(tree.size)
+        ))?;
+        for (reason, paths) in &tree.left_out {
+            printer.detail(format!("left out, {reason}: {}", paths.join(", ")));
+        }
+    }
+    for edit in &plan.edits {
+        if !edit.edit.dropped.is_empty() {
+            printer.line(format!("{}: search path without {}", edit.member, edit.edit.dropped.join(", ")))?;
+        }
+        if let Some(moved) = &edit.moved_to {
+            printer.line(format!("{} → {moved}", edit.member))?;
+        }
+    }
+    for text in &plan.texts {
+        printer.line(format!("{}: {}", text.member, text.purpose))?;
+    }
+    for requirement in &plan.requirements {
+        printer.line(match (&requirement.before, &requirement.after) {
+            (Some(before), Some(after)) => format!("requirement {before} → {after}"),
+            (None, Some(after)) => format!("requirement {after}"),
+            (before, None) => format!("no requirement {} any more", before.as_deref().unwrap_or_default()),
+        })?;
+    }
+    if let Some(Change { before, after }) = &plan.version {
+        printer.line(format!("version {before} → {after}"))?;
+    }
+    if plan.tags.before != plan.tags.after {
+        printer.line(format!("tag {} → {}", plan.tags.before.join("."), plan.tags.after.join(".")))?;
+    }
+    for reason in plan.tags.reasons.iter().take(3) {
+        printer.detail(reason);
+    }
+    for note in &plan.notes {
+        printer.warn(note);
+    }
+    match outcome {
+        Some(outcome) if outcome.unchanged => printer.line(format!("{}: nothing to repair", outcome.path.display())),
+        Some(outcome) => printer.line(format!("{}: {}", outcome.path.display(), printer::bytes(outcome.size))),
+        None if plan.is_empty() => printer.line(format!("{}: nothing to repair", plan.output)),
+        None => printer.line(format!(
+            "{}: {} would come in, {} would change (not written)",
+            plan.output,
+            printer::count(plan.grafted.len() as u64, "library", "libraries"),
+            printer::count(plan.edits.len() as u64, "file", "files"),
+        )),
+    }
+}
+
+/// Reads a size: bytes, or a number with kB, MB, GB, KiB, MiB or GiB.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.find(|next: char| !next.is_ascii_digit() && next != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" => 1e3,
+        "m" | "mb" => 1e6,
+        "g" | "gb" => 1e9,
+        "kib" => 1024.0,
+        "mib" => 1024.0 * 1024.0,
+        "gib" => 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(format!("`{unit}` is no unit: kB, MB, GB, KiB, MiB and GiB are")),
+    };
+    let number: f64 = number.parse().map_err(|_| "a size begins with a number".to_owned())?;
+    Ok((number * factor).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, bytes) in
+            [("100", 100), ("500MB", 500_000_000), ("1.5GiB", 1_610_612_736), ("2 kB", 2000), ("1GB", 1_000_000_000)]
+        {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for wrong in ["", "MB", "5 parsecs", "1.2.3MB", "-1"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+"""`rocwheel repair` on real libraries and wheels. Part of `--set all`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from auditwheel.architecture import Architecture
+from auditwheel.elfutils import elf_find_versioned_symbols
+from auditwheel.libc import Libc
+from auditwheel.policy import WheelPolicies
+from elftools.elf.elffile import ELFFile
+
+from command import Rocwheel, run
+from environment import TOOLS
+from linked_wheels import INIT, check_record, extension, write_wheel
+from packages import fetch_wheels
+
+# Python's own memory is not the program's: a child that only waits says what the program took.
+MEASURE = """import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return sorted(fetch_wheels(tmp_path_factory.mktemp("wheels")).glob("*.whl"))
+
+
+def their_floor(file: Path) -> str:
+    """What auditwheel says of the symbols of one file."""
+    policies = WheelPolicies(libc=Libc.GLIBC, arch=Architecture.x86_64)
+    versions: dict[str, set[str]] = {}
+    with file.open("rb") as opened:
+        for library, version in elf_find_versioned_symbols(ELFFile(opened)):
+            versions.setdefault(library, set()).add(version)
+    return policies.versioned_symbols_policy(versions).name
+
+
+def test_the_floor_of_every_file_is_auditwheels(rocwheel: Rocwheel, wheels: list[Path], tmp_path: Path) -> None:
+    compared = 0
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as archive:
+            for member in archive.namelist():
+                data = archive.read(member)
+                # Programs and libraries for x86-64.
+                if data[:4] != b"\x7fELF" or data[18:20] != b"\x3e\x00" or data[16] not in (2, 3):
+                    continue
+                file = tmp_path / "file.so"
+                file.write_bytes(data)
+                alone = write_wheel(tmp_path / "alone", {"demo/file.so": data})
+                said = rocwheel.run("repair", alone, "--dry-run", "--json", "--mode", "graft", "--exclude", "*").stdout
+                ours = json.loads(said)["wheels"][0]["plan"]["tags"]["floor"]
+                assert ours == their_floor(file), f"{member} of {wheel.name}"
+                compared += 1
+    assert compared > 50
+
+
+def test_a_library_of_llvms_size_takes_little_memory(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """The machine's own LLVM, more than 100 MB, becomes part of a wheel."""
+    llvm = next(iter(sorted(Path("/usr/lib").glob("x86_64-linux-gnu/libLLVM*.so*"))), None)
+    assert llvm is not None, "libLLVM is needed for this test: scripts/setup installs llvm-19"
+    module = extension(tmp_path, "LLVMIsMultithreaded", llvm)
+    wheel = write_wheel(tmp_path, {"demo/__init__.py": INIT.encode(), "demo/_ext.so": module.read_bytes()})
+    command = [rocwheel.binary, "repair", wheel, "-o", tmp_path / "out", "--quiet"]
+    measured = subprocess.run(
+        [sys.executable, "-c", MEASURE, *map(str, command)], capture_output=True, text=True, check=True
+    )
+    assert int(measured.stdout) < 150 << 20
+    (result,) = (tmp_path / "out").glob("*.whl")
+    check_record(result)
+    theirs = tmp_path / "theirs"
+    path = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"
+    run(sys.executable, "-m", "auditwheel", "repair", "-w", theirs, wheel, environment={"PATH": path})
+    assert [path.name for path in theirs.iterdir()] == [result.name]
+    assert result.stat().st_size <= next(theirs.iterdir()).stat().st_size
