@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use elf::{Elf, Kind, Pe};
+use elf::{DynamicSymbols, Elf, Kind, Pe};
+use positioned_io::ReadAt;
 use rayon::prelude::*;
 use report::{Reporter, Unit};
 
@@ -35,6 +36,8 @@ pub struct Object {
     pub elf: Elf,
     /// What it is for. Only [`Purpose::Native`] files are resolved.
     pub purpose: Purpose,
+    /// What it offers and needs, for [`Purpose::Native`] files; for others nothing. Or why that cannot be read.
+    pub symbols: Result<DynamicSymbols, String>,
     /// Bytes.
     pub size: u64,
 }
@@ -68,9 +71,18 @@ pub struct Unreadable {
 }
 
 impl Object {
-    /// Puts headers and size together.
-    pub fn new(elf: Elf, size: u64) -> Object {
-        Object { purpose: Purpose::of(&elf), elf, size }
+    /// Reads an ELF file of `size` bytes; `None` when it is none.
+    ///
+    /// # Errors
+    /// Those of [`Elf::read`]. Symbols that cannot be read are in [`Object::symbols`].
+    pub fn read(reader: &dyn ReadAt, size: u64) -> Result<Option<Object>, elf::Error> {
+        let Some(elf) = Elf::read(reader)? else { return Ok(None) };
+        let purpose = Purpose::of(&elf);
+        let symbols = match purpose {
+            Purpose::Native => DynamicSymbols::read(reader).map_err(|error| chain(&error)),
+            _ => Ok(DynamicSymbols::default()),
+        };
+        Ok(Some(Object { purpose, elf, symbols, size }))
     }
 
     /// Whether the dynamic loader is asked for it: all others are data.
@@ -158,16 +170,19 @@ fn look(site: &Site, path: &str) -> Found {
         _ => return Found::Data,
     };
     let read = || -> Result<Found, String> {
-        let reader = site.reader(path).map_err(|error| chain(&error))?;
+        let reader = wheel.sparse(&placed.member, site.scratch()).map_err(|error| chain(&error))?;
         if format == "ELF" {
-            let elf = Elf::read(&*reader).map_err(|error| chain(&error))?;
-            return Ok(elf.map_or(Found::Data, |elf| Found::Object(Box::new(Object::new(elf, placed.size)))));
+            // Where nothing can be said beforehand, reading does what it has to, and knows what is wrong.
+            reader.want(&elf::header_places(&reader, placed.size).unwrap_or_default());
+            reader.want(&elf::dynamic_places(&reader).unwrap_or_default());
+            let object = Object::read(&reader, placed.size).map_err(|error| chain(&error))?;
+            return Ok(object.map_or(Found::Data, |object| Found::Object(Box::new(object))));
         }
         // Programs for DOS, and text that begins with these letters, are no programs for Windows.
-        if !elf::is_pe(&*reader).map_err(|error| chain(&error))? {
+        if !elf::is_pe(&reader).map_err(|error| chain(&error))? {
             return Ok(Found::Data);
         }
-        Ok(Found::Windows(Pe::read(&*reader).map_err(|error| chain(&error))?.map(Box::new)))
+        Ok(Found::Windows(Pe::read(&reader).map_err(|error| chain(&error))?.map(Box::new)))
     };
     read().unwrap_or_else(|reason| Found::Unreadable(Unreadable { format, reason }))
 }

@@ -240,6 +240,10 @@ impl Site {
         Ok(self.wheels[placed.wheel].wheel.bytes(&placed.member)?)
     }
 
+    pub(crate) fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
     pub(crate) fn placed(&self, path: &str) -> Result<&Placed, Error> {
         self.files.get(path).ok_or_else(|| Error::NoSuchFile { path: path.to_owned() })
     }

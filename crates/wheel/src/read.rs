@@ -6,6 +6,7 @@
 
 mod directory;
 mod spool;
+mod sparse;
 mod unpack;
 mod verify;
 mod zip_file;
@@ -19,6 +20,7 @@ use crate::content::Shared;
 use crate::record::{Algorithm, Hash, Row, parse_rows};
 use crate::{Content, Error, Reader, WheelName};
 pub use spool::{Spool, Spooled};
+pub use sparse::Sparse;
 pub use unpack::Fault;
 pub(crate) use unpack::Packed;
 pub use verify::Problem;
@@ -173,6 +175,12 @@ impl Wheel {
     /// without a name in the folder `scratch`, which goes when the reader does.
     pub fn reader(&self, name: &str, scratch: &Path) -> Result<Reader, Error> {
         self.find(name)?.reader(scratch)
+    }
+
+    /// Random access to a few places of one member, for which no more of it is unpacked than its stream asks for; `scratch` as
+    /// for [`Wheel::reader`].
+    pub fn sparse(&self, name: &str, scratch: &Path) -> Result<Sparse, Error> {
+        self.find(name)?.sparse(scratch)
     }
 
     /// The first `length` bytes of one member, fewer where there are no more. Their checksum is not checked.

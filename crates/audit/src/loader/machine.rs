@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use elf::Elf;
 use serde::Deserialize;
 use wheel::manylinux::{Policies, Release};
 
@@ -184,8 +183,7 @@ fn read(root: &Root, path: &str) -> Result<Arc<Real>, NotTaken> {
     let refused = |error: &dyn std::error::Error| NotTaken::Refused(error.to_string());
     let opened = fs_err::File::open(&file).map_err(|error| refused(&error))?;
     let size = opened.metadata().map_err(|error| refused(&error))?.len();
-    let elf = Elf::read(opened.file()).map_err(|error| refused(&error))?;
-    let object = elf.map(|elf| Object::new(elf, size));
+    let object = Object::read(opened.file(), size).map_err(|error| refused(&error))?;
     match judge(object.as_ref()) {
         Verdict::Taken => {}
         Verdict::Skipped => return Err(NotTaken::Skipped),

@@ -19,7 +19,7 @@ use crate::output::{Hashing, Output};
 use crate::record::Digest;
 use crate::{Content, Error, WriteOptions, Written};
 use chunks::{Done, Large, Packed, Part, Unit, Workshop};
-use deflate::CHUNK;
+pub(crate) use deflate::CHUNK;
 pub(crate) use format::{DIRECTORY, Method, REGULAR_FILE, SYMLINK};
 use format::{DosTime, Header};
 

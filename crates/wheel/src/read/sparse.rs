@@ -1,0 +1,328 @@
+//! Input: a member of which only a few places are wanted, the headers of a library of a gigabyte for example. Output: random
+//! access to it that unpacks as little as its stream allows.
+//!
+//! A stream that [`crate::write_wheel`] made can be entered at each of its chunks. Other streams are unpacked from their
+//! beginning: once up to the last place that is wanted when the places are known beforehand ([`Sparse::want`]).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, BufReader, Read as _};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flate2::bufread::DeflateDecoder;
+use libdeflater::Decompressor;
+use memchr::memmem;
+use positioned_io::{Cursor, ReadAt, Slice};
+
+use super::Listed;
+use super::unpack::{Fault, Packed};
+use crate::archive::CHUNK;
+use crate::content::Shared;
+use crate::{Error, Reader};
+
+/// Foreign members of up to this many bytes are unpacked in memory: that is twice as fast as in windows.
+const SMALL: u64 = 16 << 20;
+/// Every read of a stream keeps this much around it, so that neighbours are there.
+const GRAIN: u64 = 1 << 16;
+const WINDOW: usize = 1 << 18;
+/// Chunks that are kept unpacked.
+const CHUNKS: usize = 6;
+/// How often a stream is unpacked again from its beginning, and how much of it is kept, before it is unpacked into a file.
+const RESTARTS: usize = 6;
+const KEPT: u64 = 96 << 20;
+/// How a part of a stream ends that more follows (an empty stored block), and a block that ends a stream.
+const MARK: [u8; 4] = [0, 0, 0xff, 0xff];
+const END: [u8; 5] = [1, 0, 0, 0xff, 0xff];
+
+/// Random access to a few places of a member. Its checksum is checked where all of it is unpacked: not in a stream of ours, which
+/// is entered where something is wanted.
+pub struct Sparse {
+    source: Source,
+    form: Form,
+    state: Mutex<State>,
+}
+
+/// What there is to know to unpack the member.
+struct Source {
+    path: PathBuf,
+    file: Shared,
+    listed: Listed,
+    scratch: PathBuf,
+}
+
+enum Form {
+    /// All of it can be read.
+    Whole(Reader),
+    /// It is unpacked as it is asked for.
+    Packed,
+}
+
+enum State {
+    /// Where the chunks begin in the packed bytes, their end, and some of them unpacked.
+    Chunks {
+        starts: Vec<u64>,
+        unpacked: VecDeque<(usize, Arc<Vec<u8>>)>,
+    },
+    Stream(Stream),
+    File(Reader),
+}
+
+#[derive(Default)]
+struct Stream {
+    decoder: Option<Box<dyn io::Read + Send>>,
+    /// Bytes that the decoder has given, and their checksum.
+    position: u64,
+    crc32: crc32fast::Hasher,
+    /// Apart from each other, by their start.
+    wanted: BTreeMap<u64, u64>,
+    /// Start → bytes.
+    kept: BTreeMap<u64, Vec<u8>>,
+    restarts: usize,
+}
+
+impl Packed<'_> {
+    pub(super) fn sparse(&self, scratch: &Path) -> Result<Sparse, Error> {
+        self.check_form()?;
+        let listed = self.listed;
+        let source = Source {
+            path: self.path.to_owned(),
+            file: self.file.clone(),
+            listed: listed.clone(),
+            scratch: scratch.to_owned(),
+        };
+        let packed = |state| Sparse { source: source.copy(), form: Form::Packed, state: Mutex::new(state) };
+        if listed.method == 0 || listed.size <= CHUNK as u64 {
+            let form = Form::Whole(self.reader(scratch)?);
+            return Ok(Sparse { form, ..packed(State::Stream(Stream::default())) });
+        }
+        // Where a chunk of this stream cannot be read, its bytes are found in another way.
+        if let Some(starts) = self.chunks().unwrap_or_default() {
+            return Ok(packed(State::Chunks { starts, unpacked: VecDeque::new() }));
+        }
+        if listed.size <= SMALL {
+            let form = Form::Whole(self.reader(scratch)?);
+            return Ok(Sparse { form, ..packed(State::Stream(Stream::default())) });
+        }
+        Ok(packed(State::Stream(Stream::default())))
+    }
+
+    fn packed_bytes(&self) -> Slice<Shared> {
+        Slice::new(self.file.clone(), self.listed.offset, Some(self.listed.compressed))
+    }
+
+    /// Where the chunks begin, if there are as many marks as a stream of ours has. The bytes of a mark can be in other
+    /// streams too, and in ours by chance; then their number is not right, or the chunks are not as long as ours.
+    fn chunks(&self) -> io::Result<Option<Vec<u64>>> {
+        let count = self.listed.size.div_ceil(CHUNK as u64) as usize;
+        let longest = (CHUNK + CHUNK / 256) as u64;
+        let finder = memmem::Finder::new(&MARK);
+        let packed = self.packed_bytes();
+        let mut starts = vec![0];
+        let mut window = vec![0; 1 << 20];
+        let mut position = 0;
+        while position < self.listed.compressed {
+            let length = (self.listed.compressed - position).min(window.len() as u64) as usize;
+            packed.read_exact_at(position, &mut window[..length])?;
+            for found in finder.find_iter(&window[..length]) {
+                let start = position + (found + MARK.len()) as u64;
+                if start < self.listed.compressed {
+                    starts.push(start);
+                }
+            }
+            let last = starts[starts.len() - 1];
+            if starts.len() > count || position + length as u64 - last > longest {
+                return Ok(None);
+            }
+            if position + length as u64 == self.listed.compressed {
+                break;
+            }
+            // A mark may lie across the end of the window; one that ends there has been seen.
+            position = (position + (length + 1 - MARK.len()) as u64).max(last);
+        }
+        starts.push(self.listed.compressed);
+        Ok((starts.len() == count + 1).then_some(starts))
+    }
+}
+
+impl Source {
+    fn copy(&self) -> Source {
+        Source {
+            path: self.path.clone(),
+            file: self.file.clone(),
+            listed: self.listed.clone(),
+            scratch: self.scratch.clone(),
+        }
+    }
+
+    fn packed(&self) -> Packed<'_> {
+        Packed { path: &self.path, file: &self.file, listed: &self.listed }
+    }
+
+    fn decoder(&self) -> Box<dyn io::Read + Send> {
+        Box::new(DeflateDecoder::new(BufReader::with_capacity(WINDOW, Cursor::new(self.packed().packed_bytes()))))
+    }
+
+    /// One chunk of a stream of ours; `None` when it is none after all.
+    fn chunk(&self, starts: &[u64], number: usize) -> io::Result<Option<Vec<u8>>> {
+        let (start, end) = (starts[number], starts[number + 1]);
+        let mut packed = vec![0; (end - start) as usize];
+        self.packed().packed_bytes().read_exact_at(start, &mut packed)?;
+        let is_last = number + 2 == starts.len();
+        if !is_last {
+            packed.extend_from_slice(&END);
+        }
+        let from = number as u64 * CHUNK as u64;
+        let mut unpacked = vec![0; (self.listed.size - from).min(CHUNK as u64) as usize];
+        let length = Decompressor::new().deflate_decompress(&packed, &mut unpacked);
+        Ok((length == Ok(unpacked.len())).then_some(unpacked))
+    }
+}
+
+impl Sparse {
+    /// Bytes of the member.
+    pub fn size(&self) -> u64 {
+        self.source.listed.size
+    }
+
+    /// Says which places will be read, so that a stream that has to be unpacked from its beginning keeps them when it comes
+    /// by. Reading other places works too.
+    pub fn want(&self, ranges: &[Range<u64>]) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let State::Stream(stream) = &mut *state {
+            for range in ranges {
+                stream.want(range.start..range.end.min(self.size()));
+            }
+        }
+    }
+}
+
+impl ReadAt for Sparse {
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Form::Whole(reader) = &self.form {
+            return reader.read_at(position, buffer);
+        }
+        if position >= self.size() || buffer.is_empty() {
+            return Ok(0);
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match &mut *state {
+                State::Chunks { starts, unpacked } => {
+                    let number = (position / CHUNK as u64) as usize;
+                    if let Some(place) = unpacked.iter().position(|(known, _)| *known == number) {
+                        let (_, bytes) = &unpacked[place];
+                        return Ok(copy(&bytes[(position % CHUNK as u64) as usize..], buffer));
+                    }
+                    let Some(bytes) = self.source.chunk(starts, number)? else {
+                        *state = State::Stream(Stream::default());
+                        continue;
+                    };
+                    if unpacked.len() == CHUNKS {
+                        unpacked.pop_front();
+                    }
+                    unpacked.push_back((number, Arc::new(bytes)));
+                }
+                State::Stream(stream) => match stream.read(&self.source, position, buffer)? {
+                    Some(count) => return Ok(count),
+                    None => {
+                        let reader = self.source.packed().reader(&self.source.scratch).map_err(io::Error::other)?;
+                        *state = State::File(reader);
+                    }
+                },
+                State::File(reader) => return reader.read_at(position, buffer),
+            }
+        }
+    }
+}
+
+fn copy(from: &[u8], to: &mut [u8]) -> usize {
+    let length = from.len().min(to.len());
+    to[..length].copy_from_slice(&from[..length]);
+    length
+}
+
+impl Stream {
+    fn want(&mut self, range: Range<u64>) {
+        let (mut start, mut end) = (range.start, range.end);
+        if start >= end {
+            return;
+        }
+        // Ranges that touch become one.
+        while let Some((&before, &until)) = self.wanted.range(..=end).next_back().filter(|(_, until)| **until >= start)
+        {
+            start = start.min(before);
+            end = end.max(until);
+            self.wanted.remove(&before);
+        }
+        self.wanted.insert(start, end);
+    }
+
+    /// Reads at a place; `None` when another way is better.
+    fn read(&mut self, source: &Source, position: u64, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        if let Some(count) = self.kept(position, buffer) {
+            return Ok(Some(count));
+        }
+        let size = source.listed.size;
+        let start = position - position % GRAIN;
+        let end = (position + buffer.len() as u64).next_multiple_of(GRAIN).min(size);
+        self.want(start..end);
+        if self.position > start || self.decoder.is_none() {
+            if self.restarts == RESTARTS || self.wanted.iter().map(|(start, end)| end - start).sum::<u64>() > KEPT {
+                return Ok(None);
+            }
+            self.restarts += 1;
+            self.position = 0;
+            self.crc32 = crc32fast::Hasher::new();
+            self.kept.clear();
+            self.decoder = Some(source.decoder());
+        }
+        self.advance(end)?;
+        if self.position == size && self.crc32.clone().finalize() != source.listed.crc32 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, Fault::Checksum));
+        }
+        // The stream may be shorter than the archive says.
+        Ok(Some(self.kept(position, buffer).unwrap_or(0)))
+    }
+
+    fn kept(&self, position: u64, buffer: &mut [u8]) -> Option<usize> {
+        let (start, bytes) = self.kept.range(..=position).next_back()?;
+        let rest = bytes.get((position - start) as usize..).filter(|rest| !rest.is_empty())?;
+        Some(copy(rest, buffer))
+    }
+
+    /// Unpacks up to `end`, and keeps what is wanted of it.
+    fn advance(&mut self, end: u64) -> io::Result<()> {
+        let Some(decoder) = &mut self.decoder else { return Ok(()) };
+        let mut window = vec![0; WINDOW];
+        while self.position < end {
+            let room = (end - self.position).min(WINDOW as u64) as usize;
+            let count = match decoder.read(&mut window[..room]) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            let (from, until) = (self.position, self.position + count as u64);
+            for (&start, &stop) in self.wanted.range(..until).filter(|(_, stop)| **stop > from) {
+                let part = start.max(from)..stop.min(until);
+                let bytes = &window[(part.start - from) as usize..(part.end - from) as usize];
+                keep(&mut self.kept, part.start, bytes);
+            }
+            self.crc32.update(&window[..count]);
+            self.position = until;
+        }
+        Ok(())
+    }
+}
+
+/// Adds bytes to what is kept, at the end of the piece that they follow on.
+fn keep(kept: &mut BTreeMap<u64, Vec<u8>>, start: u64, bytes: &[u8]) {
+    if let Some((begin, piece)) = kept.range_mut(..=start).next_back()
+        && begin + piece.len() as u64 == start
+    {
+        piece.extend_from_slice(bytes);
+    } else {
+        kept.insert(start, bytes.to_vec());
+    }
+}
