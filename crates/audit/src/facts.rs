@@ -82,7 +82,7 @@ impl Object {
             Purpose::Native => DynamicSymbols::read(reader).map_err(|error| chain(&error)),
             _ => Ok(DynamicSymbols::default()),
         };
-        Ok(Some(Object { purpose, elf, symbols, size }))
+        Ok(Some(Object { elf, purpose, symbols, size }))
     }
 
     /// Whether the dynamic loader is asked for it: all others are data.

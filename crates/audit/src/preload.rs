@@ -1,2 +1,253 @@
-//! Input: the Python files of a [`crate::site::Site`]. Output: which libraries they load before anything else, read as
-//! literals.
+//! Input: a [`Site`]. Output: which libraries its packages load before anything else, by their own Python files: the lists that
+//! `rocm_sdk.initialize_process` is called with, and what they mean by ROCm's table of libraries. The files are read, never run;
+//! what only running would tell is said to be unclear.
+
+mod python;
+
+use std::collections::BTreeMap;
+
+use artifact::pattern::Pattern;
+
+use crate::site::Site;
+use python::{Call, Value, calls};
+
+/// Python files that can have such calls are small.
+const LARGEST: u64 = 1 << 20;
+/// What a file with a preload list is called: frameworks write it when they are built.
+const GENERATED: &str = "_rocm_init.py";
+/// What ROCm's packages carry: the table of libraries.
+const TABLE: &str = "_dist_info.py";
+
+/// What is loaded before anything else.
+#[derive(Debug, Default)]
+pub struct Preloads {
+    /// Preload lists, in the order of their files.
+    pub lists: Vec<PreloadList>,
+    /// ROCm's libraries by short name; empty when no package of the set has the table.
+    pub table: BTreeMap<String, LibraryEntry>,
+    /// Libraries that packages load with ctypes when they are imported.
+    pub ctypes: Vec<CtypesLoad>,
+    /// What could not be read without running it.
+    pub unclear: Vec<Unclear>,
+}
+
+/// A call of `rocm_sdk.initialize_process`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreloadList {
+    /// The file, by its path in the environment.
+    pub file: String,
+    /// Counted from 1.
+    pub line: usize,
+    /// In order.
+    pub libraries: Vec<Preloaded>,
+    /// The version of ROCm it asks for, which may have `*`.
+    pub version: Option<String>,
+}
+
+/// A library of a preload list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preloaded {
+    /// As in the list: `amdhip64`.
+    pub shortname: String,
+    /// What it is.
+    pub found: Resolved,
+}
+
+/// What a short name comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resolved {
+    /// This file of the environment.
+    File(String),
+    /// The table has it, and the set has no such file. Loading it is an error, unless it is optional.
+    Absent {
+        /// Where it should be, below the folder of the packages.
+        pattern: String,
+        /// Whether it is left out without an error.
+        optional: bool,
+    },
+    /// The table does not have it: `initialize_process` fails.
+    Unknown,
+    /// There is no table in the set.
+    NoTable,
+}
+
+/// A row of ROCm's table of libraries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LibraryEntry {
+    /// `amdhip64`.
+    pub shortname: String,
+    /// The part of ROCm that has it: `core`, `libraries`.
+    pub package: String,
+    /// Pattern of the file name: `libamdhip64.so*`.
+    pub pattern: String,
+    /// The folder in the package's folder: `lib`.
+    pub folder: String,
+    /// Whether a distribution may be without it.
+    pub optional: bool,
+}
+
+/// A library that is loaded with ctypes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CtypesLoad {
+    /// The file, by its path in the environment.
+    pub file: String,
+    /// Counted from 1.
+    pub line: usize,
+    /// The name or path that it is loaded by; `None` when it is put together.
+    pub name: Option<String>,
+}
+
+/// Something that only running would tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unclear {
+    /// The file, by its path in the environment.
+    pub file: String,
+    /// Counted from 1.
+    pub line: usize,
+    /// What it is.
+    pub what: &'static str,
+}
+
+impl PreloadList {
+    /// The files in the order in which they are loaded, for [`crate::loader::Scenario::preloaded`].
+    pub fn files(&self) -> Vec<String> {
+        let file = |library: &Preloaded| match &library.found {
+            Resolved::File(path) => Some(path.clone()),
+            _ => None,
+        };
+        self.libraries.iter().filter_map(file).collect()
+    }
+}
+
+impl Preloads {
+    /// Reads the files of that kind. One that cannot be unpacked or is no text is unclear.
+    pub fn read(site: &Site) -> Preloads {
+        let mut preloads = Preloads::default();
+        let packages = format!("{}/", site.packages());
+        let mut lists = Vec::new();
+        for (path, placed) in &site.files {
+            let Some(inside) = path.strip_prefix(&packages).filter(|_| placed.size <= LARGEST) else { continue };
+            let (folder, name) = inside.rsplit_once('/').unwrap_or(("", inside));
+            let is_import = name == "__init__.py" && !folder.contains('/');
+            if !is_import && name != GENERATED && name != TABLE {
+                continue;
+            }
+            let bytes = site.bytes(path).ok();
+            let Some(text) = bytes.and_then(|bytes| String::from_utf8(bytes).ok()) else {
+                let what = "the file cannot be read";
+                preloads.unclear.push(Unclear { file: path.clone(), line: 1, what });
+                continue;
+            };
+            if name == TABLE {
+                preloads.read_table(path, &text);
+            } else {
+                lists.extend(calls(&text, &["initialize_process"]).into_iter().map(|call| (path.clone(), call)));
+                preloads.read_ctypes(path, &text);
+            }
+        }
+        for (path, call) in lists {
+            preloads.read_list(site, path, &call);
+        }
+        preloads
+    }
+
+    fn read_table(&mut self, path: &str, text: &str) {
+        for call in calls(text, &["LibraryEntry"]) {
+            let required = |place, name| call.argument(place, name).and_then(text_of);
+            let with_default = |place, name, default: &str| {
+                call.argument(place, name).map_or_else(|| Some(default.to_owned()), text_of)
+            };
+            let optional = match call.argument(6, "optional") {
+                None => Some(false),
+                Some(Value::Bool(optional)) => Some(*optional),
+                Some(_) => None,
+            };
+            let entry = (|| {
+                Some(LibraryEntry {
+                    shortname: required(0, "shortname")?,
+                    package: required(1, "package_name")?,
+                    pattern: required(2, "so_pattern")?,
+                    folder: with_default(4, "posix_relpath", "lib")?,
+                    optional: optional?,
+                })
+            })();
+            match entry {
+                // Every package has a copy of the same table.
+                Some(entry) => drop(self.table.entry(entry.shortname.clone()).or_insert(entry)),
+                None => self.note(path, call.line, "a row of the table of libraries is not literal"),
+            }
+        }
+    }
+
+    fn read_ctypes(&mut self, path: &str, text: &str) {
+        for call in calls(text, &["CDLL", "PyDLL", "LoadLibrary"]) {
+            let name = call.argument(0, "name").and_then(text_of);
+            self.ctypes.push(CtypesLoad { file: path.to_owned(), line: call.line, name });
+        }
+    }
+
+    fn read_list(&mut self, site: &Site, file: String, call: &Call) {
+        let names: Option<Vec<String>> = match call.named.get("preload_shortnames") {
+            None => Some(Vec::new()),
+            Some(Value::List(items)) => items.iter().map(text_of).collect(),
+            Some(_) => None,
+        };
+        let Some(names) = names else {
+            return self.note(&file, call.line, "the preload list is not literal");
+        };
+        let version = match call.named.get("check_version") {
+            Some(Value::Text(version)) => Some(version.clone()),
+            Some(_) => {
+                self.note(&file, call.line, "the version to check is not literal");
+                None
+            }
+            None => None,
+        };
+        let libraries =
+            names.into_iter().map(|shortname| Preloaded { found: self.resolve(site, &shortname), shortname }).collect();
+        self.lists.push(PreloadList { file, line: call.line, libraries, version });
+    }
+
+    /// Finds the file of a short name, as `rocm_sdk.find_libraries` does: the shortest name that matches, then the first in the
+    /// alphabet.
+    pub fn resolve(&self, site: &Site, shortname: &str) -> Resolved {
+        if self.table.is_empty() {
+            return Resolved::NoTable;
+        }
+        let Some(entry) = self.table.get(shortname) else { return Resolved::Unknown };
+        let package = format!("_rocm_sdk_{}", entry.package);
+        let packages = format!("{}/", site.packages());
+        let pattern = Pattern::new(&entry.pattern);
+        let first = format!("{packages}{package}");
+        let found = site
+            .files
+            .range(first.clone()..)
+            .take_while(|(path, _)| path.starts_with(&first))
+            .filter_map(|(path, _)| {
+                let (folder, name) = path.rsplit_once('/')?;
+                let (top, below) = folder[packages.len()..].split_once('/').unwrap_or((&folder[packages.len()..], ""));
+                // Packages for one family of GPUs have its name behind theirs.
+                let is_package = top == package || top.starts_with(&format!("{package}_"));
+                (is_package && below == entry.folder && pattern.matches(name)).then_some((name.len(), name, path))
+            })
+            .min();
+        found.map_or_else(
+            || Resolved::Absent {
+                pattern: format!("{package}/{}/{}", entry.folder, entry.pattern),
+                optional: entry.optional,
+            },
+            |(_, _, path)| Resolved::File(path.clone()),
+        )
+    }
+
+    fn note(&mut self, file: &str, line: usize, what: &'static str) {
+        self.unclear.push(Unclear { file: file.to_owned(), line, what });
+    }
+}
+
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::Text(text) => Some(text.clone()),
+        _ => None,
+    }
+}

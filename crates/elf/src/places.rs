@@ -30,11 +30,10 @@ pub fn header_places(reader: &dyn ReadAt, size: u64) -> Result<Vec<Range<u64>>, 
     }
     let endian = if head[5] == 2 { Endianness::Big } else { Endianness::Little };
     let header: FileHeader64<Endianness> = cast(&head, WHAT)?;
-    let mut places = vec![0..HEAD.min(size)];
     let sections: u64 = header.e_shoff(endian);
     let tail = size.saturating_sub(TAIL);
     let tail = if sections > 0 { tail.min(sections.saturating_sub(HEAD)) } else { tail };
-    places.push(tail.max(size.saturating_sub(LONGEST_TAIL))..size);
+    let mut places = vec![0..HEAD.min(size), tail.max(size.saturating_sub(LONGEST_TAIL))..size];
     let entry = size_of::<ProgramHeader64<Endianness>>();
     let table = usize::try_from(header.e_phoff(endian)).ok().and_then(|start| head.get(start..)).unwrap_or_default();
     for bytes in table.chunks_exact(entry).take(header.e_phnum(endian).into()) {

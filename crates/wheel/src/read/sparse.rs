@@ -223,13 +223,13 @@ impl ReadAt for Sparse {
                     }
                     unpacked.push_back((number, Arc::new(bytes)));
                 }
-                State::Stream(stream) => match stream.read(&self.source, position, buffer)? {
-                    Some(count) => return Ok(count),
-                    None => {
-                        let reader = self.source.packed().reader(&self.source.scratch).map_err(io::Error::other)?;
-                        *state = State::File(reader);
+                State::Stream(stream) => {
+                    if let Some(count) = stream.read(&self.source, position, buffer)? {
+                        return Ok(count);
                     }
-                },
+                    let reader = self.source.packed().reader(&self.source.scratch).map_err(io::Error::other)?;
+                    *state = State::File(reader);
+                }
                 State::File(reader) => return reader.read_at(position, buffer),
             }
         }
