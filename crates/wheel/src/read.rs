@@ -5,8 +5,8 @@
 //! What only some uses need (RECORD, a name that agrees, methods that can be unpacked) is asked for by those uses.
 
 mod directory;
-mod spool;
 mod sparse;
+mod spool;
 mod unpack;
 mod verify;
 mod zip_file;
@@ -19,8 +19,8 @@ use std::sync::Arc;
 use crate::content::Shared;
 use crate::record::{Algorithm, Hash, Row, parse_rows};
 use crate::{Content, Error, Reader, WheelName};
-pub use spool::{Spool, Spooled};
 pub use sparse::Sparse;
+pub use spool::{Spool, Spooled};
 pub use unpack::Fault;
 pub(crate) use unpack::Packed;
 pub use verify::Problem;
