@@ -18,8 +18,11 @@ from elftools.elf.elffile import ELFFile
 
 from command import Rocwheel, run
 from environment import TOOLS
-from linked_wheels import INIT, check_record, extension, write_wheel
+from linked_wheels import INIT, check_record, extension, library, write_wheel
+from loading import is_system
 from packages import fetch_wheels
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 # Python's own memory is not the program's: a child that only waits says what the program took.
 MEASURE = """import resource, subprocess, sys
@@ -30,7 +33,8 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return sorted(fetch_wheels(tmp_path_factory.mktemp("wheels")).glob("*.whl"))
+    folder = Path(os.environ.get("ROCWHEEL_REAL_WHEELS") or tmp_path_factory.mktemp("wheels"))
+    return sorted(fetch_wheels(folder).glob("*.whl"))
 
 
 def their_floor(file: Path) -> str:
@@ -60,6 +64,28 @@ def test_the_floor_of_every_file_is_auditwheels(rocwheel: Rocwheel, wheels: list
                 assert ours == their_floor(file), f"{member} of {wheel.name}"
                 compared += 1
     assert compared > 50
+
+
+def test_a_repaired_wheel_loads_in_a_clean_debian(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """Debian 13 without anything of this machine: the libraries come from the wheel, the rest is on the policy's list."""
+    inner = library(tmp_path / "lib", "inner", "inner", "int inner(void) { return 40; }")
+    outer = "extern int inner(void); int outer(void) { return inner() + 2; }"
+    library(tmp_path / "lib", "outer", "outer", outer, inner)
+    module = extension(tmp_path, "outer", f"-L{tmp_path}/lib", "-louter", f"-Wl,-rpath-link,{tmp_path}/lib")
+    members = {"demo/__init__.py": INIT.encode(), "demo/_ext.so": module.read_bytes()}
+    wheel = write_wheel(tmp_path, members, python="py3-none")
+    rocwheel.run("repair", wheel, "-o", tmp_path / "out", "--lib-path", tmp_path / "lib")
+    script = """set -e
+python3 -m venv --without-pip /tmp/venv
+"$1" pip install --quiet --no-cache --python /tmp/venv/bin/python --no-index --find-links "$2" --no-deps demo
+/tmp/venv/bin/python -c "import demo; assert demo.answer() == 42; print(*demo.mapped(), sep='\\n')"
+"""
+    shared = ["--share", tmp_path / "out", "--share", TOOLS]
+    command = ["bash", "-c", script, "bash", TOOLS / "uv", tmp_path / "out"]
+    said = run(SCRIPTS / "in-root", "trixie", *shared, "--", *command).stdout.splitlines()
+    assert sum("/site-packages/demo.libs/" in line for line in said) == 2
+    outside = [line for line in said if "site-packages" not in line and not is_system(line)]
+    assert outside == []
 
 
 def test_a_library_of_llvms_size_takes_little_memory(rocwheel: Rocwheel, tmp_path: Path) -> None:

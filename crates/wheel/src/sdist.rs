@@ -63,7 +63,7 @@ fn write_archive(
     let level = match options.level {
         Level::None => Compression::none(),
         Level::Fast => Compression::fast(),
-        Level::Default => Compression::new(6),
+        Level::Default | Level::Small => Compression::new(6),
         Level::Best => Compression::best(),
     };
     let mut encoder =

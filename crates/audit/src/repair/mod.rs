@@ -6,6 +6,7 @@
 //! needed library comes from, `planner` decides names, edits, texts and tags. [`Prepared::execute`] walks the plan: binaries
 //! are read through [`elf::Patched`], so nothing is copied to be edited, and members that stay are copied packed as they are.
 
+mod beside;
 mod budget;
 mod directories;
 mod error;
@@ -72,6 +73,8 @@ pub struct Request {
     pub library_path: Vec<PathBuf>,
     /// The system's directories; [`system_directories`] has those of this machine.
     pub system: Vec<PathBuf>,
+    /// Wheels, or folders of wheels, that will be beside this one: what they have stays out.
+    pub beside: Vec<PathBuf>,
     /// Libraries to leave out, as globs of families.
     pub exclude: Vec<String>,
     /// The platform tag; `None` for the lowest honest one.

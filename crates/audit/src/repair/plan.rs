@@ -157,6 +157,8 @@ pub struct FileEdit {
 pub enum Reason {
     /// `--exclude`.
     Excluded,
+    /// A wheel that was named has it.
+    Beside,
     /// Its family belongs to another distribution or to the driver.
     Family(Kind),
 }

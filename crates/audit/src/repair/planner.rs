@@ -14,7 +14,7 @@ use super::inventory::{Binary, Inventory, Place};
 use super::plan::{Change, Edit, FileEdit, Graft, KeptOut, Mode, Package, Plan, Reason, Requirement, Tags, Text, Tree};
 use super::resolve::{External, Families, Need, Resolution, Rules, Target, resolve};
 use super::tags::{self, Judged, Wanted};
-use super::{Error, Prepared, Request, exclude, fat, initialize, packages, paths, requirement, sbom};
+use super::{Error, Prepared, Request, beside, exclude, fat, initialize, packages, paths, requirement, sbom};
 use crate::providers::{self, Kind};
 
 const SHIM: &str = include_str!("../../../../python/wheel-repair/script_shim.py");
@@ -39,9 +39,11 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
         Some(Mode::Rocm) | None => Families::KeepOut,
         Some(Mode::Fat) => Families::Tree,
     };
+    let beside = beside::Beside::read(&request.beside, &request.scratch)?;
     let rules = Rules {
         policy: wanted.policy().map(|policy| policy.glibc.clone()),
         excludes,
+        beside: &beside,
         families,
         library_path: &request.library_path,
         system: &request.system,
@@ -51,15 +53,16 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
         return Err(Error::Missing { wheel: path.to_owned(), missing: resolution.missing });
     }
     let mode = request.mode.unwrap_or_else(|| mode(&resolution));
-    let draft = Draft { wheel: &wheel, request, inventory: &inventory, resolution: &resolution, mode };
+    let version = request.rocm_version.clone().or_else(|| beside.rocm_version().map(str::to_owned));
+    let draft = Draft { wheel: &wheel, version, request, inventory: &inventory, resolution: &resolution, mode };
     let (plan, metadata) = draft.finish(&wanted, fat, reporter)?;
     Ok(Prepared { plan, wheel, inventory, metadata })
 }
 
 /// The way that fits: what belongs to ROCm or torch was kept out, so it matters.
 fn mode(resolution: &Resolution) -> Mode {
-    let has_family =
-        resolution.left.values().any(|left| matches!(left.reason, Reason::Family(Kind::Rocm | Kind::Torch)));
+    let is_family = |reason| matches!(reason, Reason::Beside | Reason::Family(Kind::Rocm | Kind::Torch));
+    let has_family = resolution.left.values().any(|left| is_family(left.reason));
     if has_family { Mode::Rocm } else { Mode::Graft }
 }
 
@@ -98,6 +101,8 @@ fn check_machine(wheel: &Wheel, inventory: &Inventory) -> Result<(), Error> {
 struct Draft<'a> {
     wheel: &'a Arc<Wheel>,
     request: &'a Request,
+    /// The version of ROCm, when it is known.
+    version: Option<String>,
     inventory: &'a Inventory,
     resolution: &'a Resolution,
     mode: Mode,
@@ -110,9 +115,11 @@ impl Draft<'_> {
         fat: Option<fat::Fat>,
         reporter: &dyn Reporter,
     ) -> Result<(Plan, Option<String>), Error> {
-        let hashes = self.hashes(reporter)?;
+        // Both read a lot: the libraries, and the lists of files of all packages.
+        let (hashes, owners) = rayon::join(|| self.hashes(reporter), || self.owners());
+        let hashes = hashes?;
         let names = self.names(&hashes);
-        let (grafted, members) = self.grafts(&hashes, &names);
+        let (grafted, members) = self.grafts(&hashes, &names, &owners);
         let mut edits = Vec::new();
         let mut texts = Vec::new();
         for (number, binary) in self.inventory.binaries.iter().enumerate() {
@@ -183,17 +190,26 @@ impl Draft<'_> {
         externals.zip(hashes).map(|(external, hash)| graft_name(&external.found.real, &hash[..8])).collect()
     }
 
+    fn owners(&self) -> BTreeMap<PathBuf, Package> {
+        let externals = self.resolution.externals.iter();
+        let files: BTreeSet<PathBuf> =
+            externals.flat_map(|external| [external.found.real.clone(), external.found.path.clone()]).collect();
+        packages::owners(&files)
+    }
+
     fn libraries_folder(&self) -> String {
         format!("{}.libs", self.wheel.name.distribution)
     }
 
     /// The libraries that come along, by name, and the number of each in the resolution. A file that is on this machine twice
     /// comes once; one that an earlier repair brought stays.
-    fn grafts(&self, hashes: &[String], names: &[String]) -> (Vec<Graft>, Vec<usize>) {
+    fn grafts(
+        &self,
+        hashes: &[String],
+        names: &[String],
+        owners: &BTreeMap<PathBuf, Package>,
+    ) -> (Vec<Graft>, Vec<usize>) {
         let externals = &self.resolution.externals;
-        let files: BTreeSet<PathBuf> =
-            externals.iter().flat_map(|external| [external.found.real.clone(), external.found.path.clone()]).collect();
-        let owners = packages::owners(&files);
         let mut grafts: BTreeMap<&str, (Graft, usize)> = BTreeMap::new();
         for (number, external) in externals.iter().enumerate() {
             let member = format!("{}/{}", self.libraries_folder(), names[number]);
@@ -284,8 +300,7 @@ impl Draft<'_> {
                     self.inventory.binaries[*binary].site().map(|site| paths::folder(site).to_owned())
                 }
                 Target::Out { directory } if self.mode == Mode::Rocm && self.request.resolve.has_search_path() => {
-                    // torch is imported before what is built on it, and brings its libraries along.
-                    directory.clone().filter(|directory| directory.starts_with('_'))
+                    directory.clone()
                 }
                 _ => None,
             };
@@ -385,13 +400,15 @@ impl Draft<'_> {
 
     /// What mode rocm adds: the requirement, and the modules that load ROCm's libraries first.
     fn rocm(&self, metadata: &Headers) -> Result<(Vec<Requirement>, Vec<Text>), Error> {
-        let left = self.resolution.left.iter().filter(|(_, left)| left.reason == Reason::Family(Kind::Rocm));
-        let left: BTreeMap<&str, &'static providers::Provider> =
-            left.filter_map(|(library, left)| left.provider.map(|provider| (library.as_str(), provider))).collect();
+        let left = self.resolution.left.iter().filter_map(|(library, left)| {
+            let provider = left.provider.filter(|provider| provider.kind == Kind::Rocm)?;
+            Some((library.as_str(), (provider, left.distribution.as_deref())))
+        });
+        let left: BTreeMap<&str, (&'static providers::Provider, Option<&str>)> = left.collect();
         if self.mode != Mode::Rocm || left.is_empty() {
             return Ok((Vec::new(), Vec::new()));
         }
-        let Some(version) = self.request.rocm_version.as_deref() else {
+        let Some(version) = self.version.as_deref() else {
             // Who requires ROCm has said which one already; loading it checks the version.
             if requirement::requires_rocm(metadata) && !self.request.resolve.has_preload() {
                 return Ok((Vec::new(), Vec::new()));
@@ -399,7 +416,7 @@ impl Draft<'_> {
             return Err(Error::RocmVersion { wheel: self.wheel.path().to_owned() });
         };
         wheel::check_version(version)?;
-        let libraries = left.values().any(|provider| provider.distribution.as_deref() == Some("rocm-sdk-libraries"));
+        let libraries = left.values().any(|(_, distribution)| *distribution == Some("rocm-sdk-libraries"));
         let requirements = requirement::pin(metadata, &requirement::Rocm { version, libraries });
         let mut texts = Vec::new();
         if self.request.resolve.has_preload() {
@@ -425,8 +442,8 @@ impl Draft<'_> {
         left.map(|(library, left)| KeptOut {
             library: library.clone(),
             reason: left.reason,
-            distribution: left.provider.and_then(|provider| provider.distribution.clone()),
-            directory: left.provider.and_then(|provider| provider.directory.clone()),
+            distribution: left.distribution.clone(),
+            directory: left.directory.clone(),
             needed_by: left.needed_by.iter().cloned().collect(),
         })
         .collect()

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use elf::{Elf, Kind};
 use wheel::manylinux::{Policies, Release};
 
+use super::beside::Beside;
 use super::directories::{Finder, Found};
 use super::error::Missing;
 use super::exclude::Excludes;
@@ -24,6 +25,7 @@ pub(crate) struct Rules<'a> {
     /// Only libraries that policies up to this one list are on every system.
     pub(crate) policy: Option<Release>,
     pub(crate) excludes: Excludes,
+    pub(crate) beside: &'a Beside,
     /// Whether ROCm and torch stay out.
     pub(crate) families: Families,
     pub(crate) library_path: &'a [PathBuf],
@@ -82,6 +84,8 @@ pub(crate) struct External {
 pub(crate) struct Left {
     pub(crate) reason: Reason,
     pub(crate) provider: Option<&'static providers::Provider>,
+    pub(crate) distribution: Option<String>,
+    pub(crate) directory: Option<String>,
     pub(crate) needed_by: BTreeSet<String>,
 }
 
@@ -308,10 +312,13 @@ impl Resolver<'_> {
             return Some(Target::Python);
         }
         if self.rules.excludes.has(base) {
-            return Some(self.leave(base, Reason::Excluded, None, seeker));
+            return Some(self.leave(base, Reason::Excluded, seeker));
         }
         if let Some(target) = self.in_wheel(base, seeker, number) {
             return Some(target);
+        }
+        if self.rules.families != Families::Tree && self.rules.beside.of(base).is_some() {
+            return Some(self.leave(base, Reason::Beside, seeker));
         }
         let provider = Providers::embedded().of(base);
         if let Some(provider) = provider {
@@ -327,7 +334,7 @@ impl Resolver<'_> {
                 (_, Families::Take) => false,
             };
             if stays_out {
-                return Some(self.leave(base, Reason::Family(provider.kind), Some(provider), seeker));
+                return Some(self.leave(base, Reason::Family(provider.kind), seeker));
             }
         }
         self.on_machine(name, base, seeker)
@@ -366,7 +373,7 @@ impl Resolver<'_> {
             return None;
         };
         if self.rules.excludes.has_path(&found.path) || self.rules.excludes.has_path(&found.real) {
-            return Some(self.leave(base, Reason::Excluded, None, seeker));
+            return Some(self.leave(base, Reason::Excluded, seeker));
         }
         let index = self.by_file.get(&found.real).copied().unwrap_or_else(|| {
             let index = self.out.externals.len();
@@ -389,20 +396,23 @@ impl Resolver<'_> {
         Some(Target::Graft(index))
     }
 
-    fn leave(
-        &mut self,
-        library: &str,
-        reason: Reason,
-        provider: Option<&'static providers::Provider>,
-        seeker: &Seeker,
-    ) -> Target {
+    fn leave(&mut self, library: &str, reason: Reason, seeker: &Seeker) -> Target {
+        let provider = Providers::embedded().of(library).filter(|_| reason != Reason::Excluded);
+        let held = self.rules.beside.of(library).filter(|_| reason != Reason::Excluded);
+        let directory = held.map(|held| held.directory.clone()).or(provider.and_then(|known| known.directory.clone()));
+        let distribution =
+            held.map(|held| held.distribution.clone()).or(provider.and_then(|known| known.distribution.clone()));
         let left = self.out.left.entry(library.to_owned()).or_insert_with(|| Left {
             reason,
             provider,
+            distribution,
+            directory: directory.clone(),
             needed_by: BTreeSet::new(),
         });
         left.needed_by.insert(seeker.who.clone());
-        Target::Out { directory: provider.and_then(|provider| provider.directory.clone()) }
+        // torch is imported before what is built on it, and brings its libraries along.
+        let is_torch = provider.is_some_and(|provider| provider.kind == providers::Kind::Torch);
+        Target::Out { directory: directory.filter(|_| !is_torch) }
     }
 
     fn miss(&mut self, library: &str, seeker: &Seeker, refused: Vec<String>) {

@@ -48,6 +48,9 @@ pub(crate) struct Arguments {
     /// A directory to look for libraries in, before those of the system; may be repeated
     #[arg(long, value_name = "DIR")]
     lib_path: Vec<PathBuf>,
+    /// A wheel, or a directory of wheels, that will be installed beside: what it has stays out; may be repeated
+    #[arg(long, value_name = "WHEEL")]
+    with: Vec<PathBuf>,
     /// Libraries to leave out, as globs of names: libfoo.so also means libfoo.so.1; may be repeated
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
@@ -131,6 +134,7 @@ impl TryFrom<Arguments> for Settings {
             },
             library_path: arguments.lib_path,
             system: repair::system_directories(),
+            beside: arguments.with,
             exclude: arguments.exclude,
             platform: arguments.plat,
             only_platform: arguments.only_plat,
@@ -140,7 +144,7 @@ impl TryFrom<Arguments> for Settings {
             strip: arguments.strip.then(|| PathBuf::from("strip")),
             budget: arguments.size_budget,
             scratch: PathBuf::new(),
-            write: WriteOptions { level: Level::Default, epoch: environment::epoch()?, digest: FileDigest::Skip },
+            write: WriteOptions { level: Level::Small, epoch: environment::epoch()?, digest: FileDigest::Skip },
         };
         Ok(Self { wheels: arguments.wheels, output: arguments.output, request, scratch, mode })
     }
@@ -200,7 +204,7 @@ fn show(repaired: &Repaired, printer: &Printer) -> anyhow::Result<()> {
             let from = match (&left.distribution, left.reason) {
                 (Some(distribution), _) => distribution.clone(),
                 (None, Reason::Excluded) => "--exclude".to_owned(),
-                (None, Reason::Family(_)) => "the driver".to_owned(),
+                (None, Reason::Beside | Reason::Family(_)) => "the driver".to_owned(),
             };
             vec![left.library.clone(), from, left.needed_by.join(", ")]
         });

@@ -44,6 +44,7 @@ pub(crate) fn compressor(level: Level) -> Option<Compressor> {
         Level::None => return None,
         Level::Fast => 1,
         Level::Default => 5,
+        Level::Small => 6,
         Level::Best => 10,
     };
     Some(Compressor::new(CompressionLvl::new(level).unwrap_or_default()))
