@@ -120,7 +120,8 @@ def test_the_tag_is_auditwheels(
     ]
     assert tags[0] == tags[1]
     names = [
-        {Path(name).name for name in zipfile.ZipFile(wheel).namelist() if ".libs/lib" in name} for wheel in (ours, theirs)
+        {Path(name).name for name in zipfile.ZipFile(wheel).namelist() if ".libs/lib" in name}
+        for wheel in (ours, theirs)
     ]
     assert names[0] == names[1]
 
@@ -292,6 +293,15 @@ def test_rocm_stays_in_its_own_wheels(rocwheel: Rocwheel, rocm: Path, hip: Path,
         assert called == "[(['amd_comgr', 'amdhip64'], '7.1.0')] A package with a docstring.\n"
     again = repaired(rocwheel, wheel, tmp_path / "again", "--resolve", resolve, "--rocm-version", "7.1.0")
     assert again.read_bytes() == wheel.read_bytes()
+
+
+def test_wheels_beside_say_where_their_libraries_are(rocwheel: Rocwheel, rocm: Path, hip: Path, tmp_path: Path) -> None:
+    """Another layout and another version than the table's; and a library that the table does not know."""
+    runtime = (rocm / "lib/libamdhip64.so.7").read_bytes()
+    beside = write_wheel(tmp_path, {"_other/lib/libamdhip64.so.7": runtime}, name="rocm_sdk_core", version="7.2.0")
+    wheel = repaired(rocwheel, hip, tmp_path / "out", "--with", beside)
+    assert Dynamic.of(unpack(wheel, tmp_path / "tree") / "demo/_ext.so").rpath == "$ORIGIN/../_other/lib"
+    assert "Requires-Dist: rocm==7.2.0\n" in texts(wheel, "/METADATA")[0]
 
 
 def test_the_version_of_rocm_is_asked_for(rocwheel: Rocwheel, hip: Path, tmp_path: Path) -> None:
