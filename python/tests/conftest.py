@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -22,6 +25,7 @@ from fixtures import (
     tail,
     tool,
 )
+from sites import DEVEL_MEMBERS, Site
 
 TARGETS = ("gfx1100", "gfx942")
 TOOLS = ("rocminfo", "hipconfig", "offload-arch", "hipcc")
@@ -135,22 +139,15 @@ def device_wheel(target: str, version: str = VERSION) -> Wheel:
     )
 
 
-# In an order that today's reader cannot expand: links before their files, no folder before what is in it.
-DEVEL_MEMBERS: list[tuple[str, bytes | str | None]] = [
-    ("bin/amdclang", "../lib/llvm/bin/clang"),
-    ("lib/libamdhip64.so", "libamdhip64.so.6"),
-    ("llvm", "lib/llvm"),
-    ("lib/libamdhip64.so.6.4.0", "libamdhip64.so.6"),
-    ("lib/libamdhip64.so.6", "../../_rocm_sdk_core/lib/libamdhip64.so.6"),
-    ("lib/librocblas.so.4", "../../_rocm_sdk_libraries/lib/librocblas.so.4"),
-    ("lib/librocblas.so", "librocblas.so.4"),
-    ("bin/hipconfig", "../../_rocm_sdk_core/bin/hipconfig"),
-    ("lib/cmake/hip/hip-config.cmake", b"# hip\n"),
-    ('include/odd, "name".h', b"int odd;\n"),
-    ("include/hip/hip_runtime.h", b"int hip;\n"),
-    ("lib/python/tool.py", b"print('tool')\n"),
-    ("lib/llvm/bin/clang", b"#!/bin/sh\necho clang\n"),
-    ("share/empty", None),
-    ("__init__.py", b""),
-    ("include/top.h", b"int top;\n"),
-]
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path / "site")
+
+
+@pytest.fixture
+def devel(site: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """`rocm_sdk._devel` of that site, in this process."""
+    monkeypatch.syspath_prepend(str(site.directory))
+    yield importlib.import_module("rocm_sdk._devel")
+    for name in [name for name in sys.modules if name.split(".")[0] == "rocm_sdk"]:
+        del sys.modules[name]

@@ -7,9 +7,10 @@ usage, 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 
-from . import _contents, _devel, _devices, _dist_info
+from . import _contents, _devel, _devices, _dist_info, _links, _receipt, _verify
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,6 +19,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         status: int = options.run(options)
     except (ImportError, _devel.DevelError, OSError, ValueError) as error:
+        if getattr(options, "json", False):
+            print(json.dumps({"schema": _verify.SCHEMA, "error": str(error)}, indent=2))
         print(f"ERROR: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -38,6 +41,19 @@ def _parser() -> argparse.ArgumentParser:
 
     init = commands.add_parser("init", help="expand the devel package, and add the files of new device packages to it")
     init.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    init.add_argument(
+        "--link-mode",
+        choices=[mode.value for mode in _receipt.LINK_MODES],
+        help=(
+            "make files of other packages appear in the tree as hard links (where there are none: as what there is), "
+            "symbolic links or copies; changes a tree that is there. Named here or in the environment variable "
+            f"{_links.MODE_VARIABLE}, it is that or an error"
+        ),
+    )
+    check = init.add_mutually_exclusive_group()
+    check.add_argument("--verify", action="store_true", help="only compare the tree with what was installed")
+    check.add_argument("--repair", action="store_true", help="put right what can be put right here, then verify")
+    init.add_argument("--json", action="store_true", help="print what there is as a JSON object")
     init.set_defaults(run=_init)
 
     version = commands.add_parser("version", help="print the version")
@@ -60,11 +76,46 @@ def _path(options: argparse.Namespace) -> int:
 
 
 def _init(options: argparse.Namespace) -> int:
-    root = _devel.get_devel_root(quiet=options.quiet)
-    if not options.quiet:
+    if options.verify and options.link_mode:
+        print("rocm-sdk init: --verify changes nothing, so --link-mode has no meaning with it", file=sys.stderr)
+        return 2
+    if options.verify:
+        return _print_verification(_verify.verify(), options)
+    wanted = _links.wish(options.link_mode)
+    asked = None if wanted is None else wanted.mode.value
+    if options.repair:
+        return _print_verification(_verify.repair(asked, quiet=options.quiet), options)
+    root = _devel.get_devel_root(quiet=options.quiet, link_mode=asked)
+    if options.json:
+        receipt = _receipt.read(root)
+        mode, links = (receipt.link_mode.value, receipt.counts()) if receipt else ("", {})
+        print(json.dumps({"schema": _verify.SCHEMA, "root": str(root), "link_mode": mode, "links": links}, indent=2))
+    elif not options.quiet:
         print(f"Devel contents expanded to '{root}'")
         _advise()
     return 0
+
+
+def _print_verification(found: _verify.Verification, options: argparse.Namespace) -> int:
+    if options.json:
+        print(json.dumps(found.document(), indent=2))
+        return 1 if found.problems else 0
+    if not options.quiet:
+        for problem in found.repaired:
+            print(f"repaired {problem.path}: {problem.detail}")
+    for problem in found.problems:
+        print(f"{problem.kind} {problem.path}: {problem.detail}")
+    if not options.quiet:
+        for note in found.notes:
+            print(f"note: {note}")
+        kinds = ", ".join(f"{count} {kind}" for kind, count in found.links.items() if count)
+        print(
+            f"{found.files} files{f' (links: {kinds})' if kinds else ''}, {len(found.problems)} problems"
+            + (f", {len(found.repaired)} repaired" if options.repair else "")
+        )
+    for line in found.advice():
+        print(f"hint: {line}", file=sys.stderr)
+    return 1 if found.problems else 0
 
 
 def _version(options: argparse.Namespace) -> int:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 
@@ -24,15 +25,27 @@ class Record:
         rows = [row for row in csv.reader(io.StringIO(text)) if row]
         self._listed = {row[0] for row in rows}
         self._sizes = {row[0]: int(row[2]) for row in rows if len(row) > 2 and row[2].isdigit()}
+        self._hashes = {row[0]: row[1] for row in rows if len(row) > 1 and row[1]}
         self._needs_newline = not text.endswith("\n") and bool(text)
-        self._is_own_file = path.stat().st_nlink == 1
+        # Installers may link it, in either way, to their cache, which other environments share.
+        self._is_own_file = not path.is_symlink() and path.stat().st_nlink == 1
 
     def __contains__(self, name: str) -> bool:
         return name in self._listed
 
+    @property
+    def distribution(self) -> tuple[str, str]:
+        """The name and version, as the folder it lies in tells them."""
+        name, _, version = self.path.parent.name.removesuffix(".dist-info").partition("-")
+        return name.replace("_", "-"), version
+
     def size_of(self, name: str) -> int | None:
         """The size a file was installed with; None if RECORD does not tell."""
         return self._sizes.get(name)
+
+    def hash_of(self, name: str) -> str | None:
+        """The hash a file was installed with, `algorithm=digest`; None if RECORD does not tell."""
+        return self._hashes.get(name)
 
     def add(self, names: Iterable[str]) -> None:
         """Adds the names (relative to site-packages, `/`) that are not listed yet, without hash and size."""
@@ -44,49 +57,92 @@ class Record:
             rows.write("\n")
         csv.writer(rows, lineterminator="\n").writerows([name, "", ""] for name in new)
         if not self._is_own_file:
-            self._break_hard_link()
+            self._become_own_file()
+        content = rows.getvalue().encode("utf-8")
         # One write: a row is there completely or not at all, also for a process that is killed.
         with open(self.path, "ab", buffering=0) as output:
-            output.write(rows.getvalue().encode("utf-8"))
+            before = output.seek(0, os.SEEK_END)
+            written = output.write(content)
+            if written != len(content):
+                # The disk was full in the middle of it: half a row would name a file that does not exist.
+                output.truncate(before)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
         self._needs_newline = False
         self._listed.update(new)
 
-    def _break_hard_link(self) -> None:
-        """Makes the file our own: an installer may have linked it to its cache, which other environments share."""
+    def _become_own_file(self) -> None:
         temporary = self.path.with_name("RECORD.tmp")
         temporary.write_bytes(self.path.read_bytes())
-        os.chmod(temporary, self.path.stat().st_mode & 0o777)
+        os.chmod(temporary, self.path.stat().st_mode & 0o777 | 0o200)
         os.replace(temporary, self.path)
         self._is_own_file = True
 
 
 @contextlib.contextmanager
-def exclusive_lock(path: Path) -> Iterator[None]:
-    """Holds a lock on a file that exists, waiting for it; its contents are not touched.
+def exclusive_lock(path: Path, waits: Callable[[], None] | None = None) -> Iterator[None]:
+    """Holds a lock on a file that exists, waiting for it; `waits` is called if another process has it.
 
-    The file is one the package owns: a lock file of its own would be left behind by an uninstall.
+    The file is one the package owns: a lock file of its own would be left behind by an uninstall. Its contents are
+    not touched, it need not be writable, and it can be read while it is locked.
     """
-    with open(path, "r+b") as file:
-        if sys.platform == "win32":
-            import msvcrt
-            import time
-
-            while True:
-                try:
-                    file.seek(0)
-                    msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-                    break
-                except OSError:
-                    time.sleep(0.1)
-            try:
-                yield
-            finally:
-                file.seek(0)
-                msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
-        else:
-            import fcntl
-
-            # Given back when the file is closed, also by the kernel when the process is killed. Not lockf: that lock
-            # would be lost when any other part of the process closes this file.
-            fcntl.flock(file, fcntl.LOCK_EX)
+    with _open_for_lock(path) as file:
+        if not _try_lock(file):
+            if waits is not None:
+                waits()
+            _wait_for_lock(file)
+        try:
             yield
+        finally:
+            _unlock(file)
+
+
+def _open_for_lock(path: Path) -> io.BufferedIOBase:
+    try:
+        return open(path, "r+b")
+    except OSError as error:
+        # Enough for local file systems; over NFS an exclusive lock needs a file that is open for writing.
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        return open(path, "rb")
+
+
+if sys.platform == "win32":
+    import msvcrt
+    import time
+
+    # Locked bytes cannot be read by other processes: one far behind the end hinders nobody.
+    _LOCKED_BYTE = 1 << 30
+
+    def _try_lock(file: io.BufferedIOBase) -> bool:
+        try:
+            file.seek(_LOCKED_BYTE)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def _wait_for_lock(file: io.BufferedIOBase) -> None:
+        while not _try_lock(file):
+            time.sleep(0.1)
+
+    def _unlock(file: io.BufferedIOBase) -> None:
+        file.seek(_LOCKED_BYTE)
+        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _try_lock(file: io.BufferedIOBase) -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _wait_for_lock(file: io.BufferedIOBase) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+    def _unlock(file: io.BufferedIOBase) -> None:
+        # Also given back by the kernel when the process is killed. Not lockf: that lock would be lost when any other
+        # part of the process closes this file.
+        fcntl.flock(file, fcntl.LOCK_UN)

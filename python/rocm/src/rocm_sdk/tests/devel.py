@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import _devel, _dist_info
+from .. import _devel, _dist_info, _receipt
 from ._report import Report
 
 
@@ -24,9 +24,10 @@ def check_devel(report: Report) -> None:
     broken = sorted(path.relative_to(root).as_posix() for path in links if not path.exists())
     if broken:
         report.fail("links", f"{len(broken)} lead nowhere, the first is {broken[0]}. Mend them with: rocm-sdk init")
-    pending = _devel._read_links(root / _devel.PENDING_LINKS)
-    if pending:
-        report.note(f"{len(pending)} links wait for packages that are not installed, the first is {pending[0][0]}")
+    receipt = _receipt.read(root)
+    waiting = receipt.waiting() if receipt else []
+    if waiting:
+        report.note(f"{len(waiting)} links wait for packages that are not installed, the first is {waiting[0]}")
     if (root / "lib" / "cmake").is_dir():
         report.ok("lib/cmake", f"{sum(1 for _ in (root / 'lib' / 'cmake').iterdir())} packages")
     else:

@@ -37,7 +37,7 @@ def check_distributions(report: Report, site: Path) -> None:
         if name not in distributions:
             report.fail(name, f"is not installed in {site}. Install it with: pip install 'rocm=={expected}'")
     for name, distribution in distributions.items():
-        if _same_version(distribution.version, expected):
+        if _devel.is_same_version(distribution.version, expected):
             report.ok(f"{name} {distribution.version}")
         else:
             report.fail(
@@ -46,7 +46,7 @@ def check_distributions(report: Report, site: Path) -> None:
             )
     for package in _contents.installed_packages():
         version = _version_in(package.pure_directory / "_dist_info.py")
-        if version is not None and not _same_version(version, expected):
+        if version is not None and not _devel.is_same_version(version, expected):
             report.fail(f"{package.pure_name}._dist_info", f"says {version}, rocm is {expected}")
     _check_manifest(report, expected)
 
@@ -77,10 +77,6 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _same_version(one: str, other: str) -> bool:
-    return _devel._without_post_release(one) == _devel._without_post_release(other)
-
-
 def _version_in(path: Path) -> str | None:
     try:
         text = path.read_text(encoding="utf-8")
@@ -104,9 +100,9 @@ def check_files(report: Report, site: Path, *, verify: bool) -> None:
         for row in filter(None, csv.reader(text.splitlines())):
             problem = _problem_of(row, site, verify=verify)
             if problem is MISSING:
-                is_device_file = name.startswith("rocm-sdk-device") and row[0].startswith("_rocm_sdk_devel")
-                # The devel package, with a device package's files in it, may have been uninstalled since.
-                if not (row[0].endswith(".pyc") or row[0] in expendable or is_device_file):
+                # The devel package, with links to another package's files in it, may have been uninstalled since.
+                is_link = name != "rocm-sdk-devel" and row[0].startswith("_rocm_sdk_devel")
+                if not (row[0].endswith(".pyc") or row[0] in expendable or is_link):
                     problems.append(f"{row[0]} {MISSING}")
             elif problem is None:
                 files += 1
