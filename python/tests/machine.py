@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+# What `rocm-sdk` imports is imported here, so that a process that is forked need not, nor be allowed to.
+import argparse  # noqa: F401
 import contextlib
+import csv  # noqa: F401
+import ctypes  # noqa: F401
+import fnmatch  # noqa: F401
+import hashlib  # noqa: F401
+import importlib.metadata  # noqa: F401
+import importlib.util  # noqa: F401
+import json  # noqa: F401
+import lzma  # noqa: F401
 import os
 import shutil
 import signal

@@ -101,12 +101,15 @@ def clear_cache(installer: str, cache: Path, environment: Environment) -> None:
         run([UV, "--cache-dir", cache, "cache", "clean", "rocm"], env=environment.variables())
 
 
+@pytest.mark.parametrize("mode", ["hardlink", "symlink", "copy"])
 @BOTH
-def test_uninstalling_in_any_order_leaves_no_file(distribution: Path, tmp_path: Path, installer: str) -> None:
+def test_uninstalling_in_any_order_leaves_no_file(
+    distribution: Path, tmp_path: Path, installer: str, mode: str
+) -> None:
     environment = Environment(tmp_path / "venv", distribution, installer)
     environment.install(COMPLETE)
     everything = tmp_path / "everything"
-    environment.rocm_sdk("init")
+    environment.rocm_sdk("init", "--link-mode", mode)
     # Bytecode, as a used installation has it.
     environment.rocm_sdk("test", "-q")
     environment.execute("import runpy; runpy.run_path('/dev/null'); import _rocm_sdk_devel, rocm_sdk.tests")
@@ -140,6 +143,53 @@ def test_files_that_are_links_into_the_cache(distribution: Path, tmp_path: Path)
     # The cache is whole: it installs again.
     environment.install(COMPLETE, "--link-mode", "symlink")
     assert environment.rocm_sdk("test", "--verify").returncode == 0
+
+
+@pytest.mark.parametrize("installed", ["hardlink", "symlink", "copy", "clone"])
+def test_uv_s_link_modes_and_ours(distribution: Path, tmp_path: Path, installed: str) -> None:
+    """What uv installs can be its cache's own files, or links to them: whatever is done to the tree, they stay."""
+    cache = tmp_path / "cache"
+    environment = Environment(tmp_path / "venv", distribution, "uv", cache=cache)
+    environment.install(COMPLETE, "--link-mode", installed)
+
+    def cached() -> dict[Path, tuple[bytes, int]]:
+        files = [path for path in cache.rglob("*") if path.is_file() and not path.is_symlink()]
+        kept = [path for path in files if path.suffix in (".py", ".6", ".4", ".co", ".tar") or path.name == "RECORD"]
+        return {path: (path.read_bytes(), path.stat().st_mode) for path in kept}
+
+    before = cached()
+    assert len(before) > 10
+    for mode in ("hardlink", "symlink", "copy", "symlink", "hardlink"):
+        environment.rocm_sdk("init", "--link-mode", mode)
+        assert environment.rocm_sdk("init", "--verify").stdout.endswith(", 0 problems\n")
+        assert cached() == before, mode
+    environment.rocm_sdk("init", "--link-mode", "symlink")
+    environment.uninstall("rocm-sdk-core")
+    environment.uninstall(*(name.replace("_", "-") for name in environment.installed()))
+    assert bare_files(environment) == []
+    assert cached() == before
+
+
+def test_a_package_installed_again_brings_its_links_back(distribution: Path, tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "venv", distribution, "pip")
+    environment.install(COMPLETE)
+    environment.rocm_sdk("init", "--link-mode", "symlink")
+    library = environment.site / "_rocm_sdk_devel" / "lib" / "libamdhip64.so"
+    assert library.is_symlink()
+    environment.install("rocm-sdk-core", "--force-reinstall", "--no-deps")
+    assert not library.is_symlink(), "it went with its package"
+    shown = environment.rocm_sdk("init", "--verify", check=False)
+    assert shown.returncode == 1 and "link-missing _rocm_sdk_devel/lib/libamdhip64.so: " in shown.stdout
+    environment.rocm_sdk("path", "--root")
+    assert library.is_symlink() and library.exists()
+    assert environment.rocm_sdk("test", "--verify").returncode == 0
+    # And the command that a damaged file asks for does what it says.
+    header = environment.site / "_rocm_sdk_devel" / "include" / "top.h"
+    header.write_text("?")
+    assert "truncated _rocm_sdk_devel/include/top.h" in environment.rocm_sdk("init", "--repair", check=False).stdout
+    environment.install(f"rocm-sdk-devel=={VERSION}", "--force-reinstall", "--no-deps")
+    environment.rocm_sdk("init")
+    assert environment.rocm_sdk("init", "--verify").stdout.endswith(", 0 problems\n")
 
 
 def test_one_device_package_leaves_the_others_alone(distribution: Path, tmp_path: Path) -> None:
