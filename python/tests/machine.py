@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# What `rocm-sdk` imports is imported here, so that a process that is forked need not, nor be allowed to.
+# What `rocm-sdk` imports is imported here, so that a process that is forked need not, nor be able to.
 import argparse  # noqa: F401
 import contextlib
 import csv  # noqa: F401
@@ -47,9 +47,8 @@ def mounting(*mounts: str) -> tuple[str, ...]:
     return ("unshare", "--mount", "sh", "-c", f'{script} && exec "$@"', "sh")
 
 
-def forked(function: Callable[[], int | None], user: int | None = None) -> tuple[int, str]:
-    """Runs a function in a process of its own, as another user if wanted: exit status (negative for a signal) and all
-    it printed."""
+def forked(function: Callable[[], int | None]) -> tuple[int, str]:
+    """Runs a function in a process of its own: exit status (negative for a signal) and all it printed."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -57,10 +56,6 @@ def forked(function: Callable[[], int | None], user: int | None = None) -> tuple
         with open(writer, "w", closefd=False) as output, contextlib.redirect_stdout(output):
             with contextlib.redirect_stderr(output):
                 try:
-                    if user is not None:
-                        os.setgroups([])
-                        os.setgid(user)
-                        os.setuid(user)
                     status = function() or 0
                 except BaseException:
                     traceback.print_exc()
@@ -73,8 +68,8 @@ def forked(function: Callable[[], int | None], user: int | None = None) -> tuple
     return os.waitstatus_to_exitcode(ended), said
 
 
-def rocm_sdk(site: Path, *arguments: str) -> Callable[[], int]:
-    """`rocm-sdk` of a site-packages folder, to be run in a process of its own."""
+def rocm_sdk(site: Path, *arguments: str, user: int | None = None) -> Callable[[], int]:
+    """`rocm-sdk` of a site-packages folder, to be run in a process of its own, as another user if wanted."""
 
     def run() -> int:
         sys.path.insert(0, str(site))
@@ -83,6 +78,11 @@ def rocm_sdk(site: Path, *arguments: str) -> Callable[[], int]:
             del sys.modules[name]
         from rocm_sdk.__main__ import main
 
+        if user is not None:
+            # Not before: this interpreter may lie where others cannot read it.
+            os.setgroups([])
+            os.setgid(user)
+            os.setuid(user)
         return main(list(arguments))
 
     return run

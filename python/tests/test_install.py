@@ -116,7 +116,7 @@ def test_uninstalling_in_any_order_leaves_no_file(
     shutil.copytree(environment.directory, everything, symlinks=True)
     parts = ["rocm-sdk-core", "rocm-sdk-libraries", "rocm-sdk-device-gfx942", "rocm-sdk-devel"]
     orders = [parts, parts[::-1], [parts[3], parts[2], parts[0], parts[1]], [parts[2], parts[3], parts[1], parts[0]]]
-    for order in orders:
+    for order in orders[:1] if mode == "copy" else orders:
         if not environment.directory.exists():
             shutil.copytree(everything, environment.directory, symlinks=True)
         # pip goes through the names in their order, uv in one of its own.
