@@ -1,10 +1,15 @@
 //! Input: a random-access file. Output: an [`Elf`], what its headers say about loading it.
 
+use std::cell::Cell;
+
 use object::elf;
 use positioned_io::ReadAt;
 
 use crate::image::{Image, Segment, Source};
 use crate::{Error, note, version};
+
+/// All names of needed libraries and versions together; real files have kilobytes.
+const NAMES_LIMIT: u64 = 16 << 20;
 
 /// What a file's ELF headers say. Text that is not UTF-8 (never seen outside of tests) is shown with replacement
 /// characters; edits keep the original bytes.
@@ -99,7 +104,20 @@ impl Elf {
 
     pub(crate) fn from_image(image: &Image, source: Source<'_>) -> Result<Self, Error> {
         let strings = image.dynamic_strings()?;
-        let text = |index| version::name(source, strings, index).map(into_text);
+        // Names may overlap in the table, so that a small file could ask for any amount of them.
+        let total = Cell::new(0);
+        let text = |index| -> Result<String, Error> {
+            let bytes = version::name(source, strings, index)?;
+            total.set(total.get() + bytes.len() as u64);
+            if total.get() > NAMES_LIMIT {
+                return Err(Error::TooLarge {
+                    what: "names of the dynamic section",
+                    length: total.get(),
+                    limit: NAMES_LIMIT,
+                });
+            }
+            Ok(into_text(bytes))
+        };
         let values = |tag: elf::DynamicTag| {
             let entries = image.dynamic.iter().flat_map(|dynamic| &dynamic.entries);
             entries.filter(move |entry| entry.tag == tag.0).map(|entry| entry.value)

@@ -5,6 +5,8 @@
 
 mod fixture;
 mod python;
+#[cfg(feature = "real")]
+mod real;
 
 use audit::facts::Facts;
 use audit::loader::{Loader, Rule, Scenario, Where};
