@@ -79,7 +79,7 @@ impl Destination<'_> {
             "purelib" | "platlib" => (format!("{packages}/{path}"), false),
             "data" => (path.to_owned(), false),
             "headers" => {
-                let name = self.wheel.metadata.get("Name").unwrap_or_else(|| self.wheel.name.clone());
+                let name = &self.wheel.name;
                 let python = PythonVersion { free_threaded: false, ..self.place.python };
                 (format!("include/site/python{python}/{name}/{path}"), false)
             }
