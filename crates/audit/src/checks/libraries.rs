@@ -1,0 +1,281 @@
+//! Input: what the loader answered. Output: libraries that are missing, and why (RW001, RW002, RW012, RW025, RW026),
+//! libraries of which there are two (RW004), and those that are loaded by name and are not there (RW022).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use artifact::dlopen::DlopenTable;
+use wheel::manylinux::Policies;
+
+use super::requirements::Brought;
+use super::{Context, file_name, listed};
+use crate::finding::{Code, Finding, Severity};
+use crate::fix;
+use crate::loader::{Missing, Where};
+use crate::owners::Owners;
+
+pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
+    missing(context, findings);
+    copies(context, findings);
+    loaded_by_name(context, findings);
+}
+
+/// A library that files of one wheel miss, all for the same reason.
+struct Verdict {
+    code: Code,
+    severity: Severity,
+    message: String,
+    fix: Option<String>,
+}
+
+impl Verdict {
+    fn new(code: Code, message: String) -> Verdict {
+        Verdict { code, severity: code.explanation().severity, message, fix: None }
+    }
+
+    fn weighing(self, severity: Severity) -> Verdict {
+        Verdict { severity, ..self }
+    }
+
+    fn fixed_by(self, fix: String) -> Verdict {
+        Verdict { fix: Some(fix), ..self }
+    }
+}
+
+fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
+    // (wheel, library, message) → the verdict and the files.
+    let mut groups: BTreeMap<(usize, &str, String), (Verdict, BTreeSet<&str>)> = BTreeMap::new();
+    for rooted in &context.rooted {
+        for missing in &rooted.trace.missing {
+            let Where::Site(needed_by) = &rooted.trace.loaded[missing.needed_by].place else { continue };
+            let owner = context.owner(needed_by).filter(|owner| context.is_audited(*owner));
+            let (wheel, file) = owner.map_or((rooted.wheel, rooted.path.as_str()), |owner| (owner, needed_by.as_str()));
+            let mut verdict = judge(context, wheel, missing);
+            if owner.is_none() {
+                verdict.message = format!("`{}`, which it loads, {}", file_name(needed_by), verdict.message);
+            }
+            let key = (wheel, missing.name.as_str(), verdict.message.clone());
+            groups.entry(key).or_insert_with(|| (verdict, BTreeSet::new())).1.insert(file);
+        }
+    }
+    for ((wheel, name, _), (verdict, files)) in groups {
+        let mut finding = context.finding((verdict.code, wheel), name, verdict.message, files);
+        finding.severity = verdict.severity;
+        finding.fix = verdict.fix;
+        findings.push(finding);
+    }
+}
+
+/// Why a library is missing.
+fn judge(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
+    let installed = &context.site.wheels[wheel];
+    let name = missing.name.as_str();
+    if let Some((file, why)) = &missing.refused {
+        let message = format!("needs `{name}`, and the loader gives up on `{}`: {why}", context.site.shown(file));
+        return Verdict::new(Code::LibraryNotFound, message);
+    }
+    if !missing.skipped.is_empty() {
+        let files = listed(missing.skipped.iter().map(|path| context.site.shown(path)));
+        return Verdict::new(Code::Machine, format!("needs `{name}`, and {files} is for another machine"));
+    }
+    if let Some(verdict) = in_the_set(context, wheel, name) {
+        return verdict;
+    }
+    let requirements = &context.requirements[wheel];
+    if let Some(owner) = Owners::embedded().of(name) {
+        let mend = || {
+            if owner.is_rocm() { fix::rocm(installed) } else { fix::require(installed, &owner.require) }
+        };
+        return match requirements.brings(context, owner) {
+            Brought::By(distribution) => Verdict::new(
+                Code::NotGiven,
+                format!("needs `{name}` of {}, which `{distribution}` should bring; it was not given", owner.name),
+            ),
+            Brought::ByExtra(extra) => {
+                let message = format!("needs `{name}` of {}, which only the extra `{extra}` requires", owner.name);
+                Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning).fixed_by(mend())
+            }
+            Brought::No => {
+                let unknown = requirements.unknown(context);
+                let message = format!("needs `{name}` of {}, and METADATA requires nothing that brings it", owner.name);
+                if unknown.is_empty() {
+                    Verdict::new(Code::MissingRequirement, message).fixed_by(mend())
+                } else {
+                    let unless = listed(unknown.iter().map(String::as_str));
+                    let message = format!("{message}, unless {unless} does, which was not given");
+                    Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning).fixed_by(mend())
+                }
+            }
+        };
+    }
+    if name.starts_with("libpython3") {
+        let message = format!("needs `{name}`, which only some builds of Python have; extension modules do without");
+        return Verdict::new(Code::LibraryNotFound, message).weighing(Severity::Warning);
+    }
+    unknown_library(context, wheel, missing)
+}
+
+/// A file of the set has the name, and the loader does not find it.
+fn in_the_set(context: &Context<'_>, wheel: usize, name: &str) -> Option<Verdict> {
+    let installed = &context.site.wheels[wheel];
+    let is_named = |path: &str, object: &crate::facts::Object| {
+        object.elf.soname.as_deref().map_or(file_name(path) == name, |soname| soname == name || file_name(path) == name)
+    };
+    let paths: Vec<&str> = context
+        .facts
+        .native()
+        .filter(|(path, object)| !object.is_program() && is_named(path, object))
+        .map(|(path, _)| path.as_str())
+        .collect();
+    let own = paths.iter().find(|path| context.owner(path) == Some(wheel));
+    let path = own.or(paths.first())?;
+    let owner = context.owner(path)?;
+    let shown = context.site.shown(path);
+    let mend = if Owners::embedded().of(name).is_some_and(crate::owners::Owner::is_rocm) {
+        fix::rocm(installed)
+    } else {
+        fix::graft(installed)
+    };
+    if owner == wheel {
+        let message = format!("needs `{name}`, which is there as `{shown}`, where no search path leads");
+        // Something else may load it first, with ctypes for example.
+        return Some(Verdict::new(Code::LibraryNotFound, message).weighing(Severity::Warning));
+    }
+    let distribution = &context.site.wheels[owner].name;
+    if !context.requirements[wheel].closure(context, wheel).contains(&owner) {
+        let message = format!("needs `{name}` of `{distribution}`, which METADATA does not require");
+        return Some(Verdict::new(Code::MissingRequirement, message).fixed_by(fix::require(installed, distribution)));
+    }
+    let message = format!(
+        "needs `{name}`, which `{distribution}` has as `{shown}`, but no search path leads there and nothing is known to \
+         load it before"
+    );
+    Some(Verdict::new(Code::LibraryNotFound, message).fixed_by(mend))
+}
+
+/// A library that nobody is known to bring.
+fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
+    let installed = &context.site.wheels[wheel];
+    let name = missing.name.as_str();
+    let unknown = context.requirements[wheel].unknown(context);
+    let outside: Vec<&str> =
+        missing.searched.iter().map(String::as_str).filter(|entry| entry.starts_with('/')).collect();
+    let code = if outside.is_empty() { Code::LibraryNotFound } else { Code::LibraryOutside };
+    let mut message = if outside.is_empty() {
+        format!("needs `{name}`, which no wheel of the set brings and no system promises")
+    } else {
+        format!("needs `{name}`, which is looked for in {} only", listed(outside.iter().copied()))
+    };
+    let verdict = |message: String| Verdict::new(code, message).fixed_by(fix::graft(installed));
+    if unknown.is_empty() {
+        return verdict(message);
+    }
+    let list = listed(unknown.iter().map(String::as_str));
+    // A search path that leads into the folder of a package that is not there.
+    let neighbour = missing.searched.iter().any(|entry| leads_to_a_neighbour(context, wheel, entry));
+    if neighbour {
+        let message = format!("needs `{name}`, which the search path expects in a package of {list}; it was not given");
+        return Verdict::new(Code::NotGiven, message);
+    }
+    message.push_str(&format!("; {list} was not given"));
+    verdict(message).weighing(Severity::Warning)
+}
+
+/// Whether an entry of a search path names a folder beside the packages of the wheel that is not in the set.
+fn leads_to_a_neighbour(context: &Context<'_>, wheel: usize, entry: &str) -> bool {
+    let mut parts = entry.split('/').filter(|part| !part.is_empty() && *part != ".");
+    if !parts.next().is_some_and(|first| ["$ORIGIN", "${ORIGIN}"].contains(&first)) {
+        return false;
+    }
+    let mut climbed = parts.skip_while(|part| *part == "..");
+    let Some(folder) = climbed.next() else { return false };
+    let packages = context.site.packages();
+    let is_there = context.site.has_folder(&format!("{packages}/{folder}"));
+    let is_own = context.paths(wheel).iter().any(|path| context.site.shown(path).split('/').any(|part| part == folder));
+    entry.contains("..") && !is_there && !is_own
+}
+
+/// RW004: which files a library's name stands for, as those who are linked to it find them.
+fn copies(context: &Context<'_>, findings: &mut Vec<Finding>) {
+    // Name → file → who gets it.
+    let mut taken: BTreeMap<&str, BTreeMap<&str, BTreeSet<&str>>> = BTreeMap::new();
+    for rooted in &context.rooted {
+        for loaded in &rooted.trace.loaded {
+            let Where::Site(user) = &loaded.place else { continue };
+            for (target, _) in loaded.needs.iter().flatten() {
+                let Where::Site(path) = &rooted.trace.loaded[*target].place else { continue };
+                let soname = context.facts.objects.get(path).and_then(|object| object.elf.soname.as_deref());
+                let name = soname.unwrap_or_else(|| file_name(path));
+                taken.entry(name).or_default().entry(path).or_default().insert(user);
+            }
+        }
+    }
+    for (name, files) in taken.into_iter().filter(|(_, files)| files.len() > 1) {
+        let mut contents = BTreeMap::new();
+        for (path, users) in &files {
+            contents.entry(content(context, path)).or_insert((*path, users));
+        }
+        let Some(wheel) = files.keys().filter_map(|path| context.owner(path)).find(|wheel| context.is_audited(*wheel))
+        else {
+            continue;
+        };
+        if contents.len() < 2 {
+            continue;
+        }
+        let said: Vec<String> = contents
+            .values()
+            .map(|(path, users)| {
+                let user = users.first().map_or("", |user| file_name(user));
+                format!("`{user}` is linked to `{}`", context.site.shown(path))
+            })
+            .collect();
+        let message = format!("{}; a process has only the first one for both", said.join(", "));
+        let own: Vec<&str> = files.keys().copied().filter(|path| context.owner(path) == Some(wheel)).collect();
+        let others = files.keys().filter(|path| context.owner(path) != Some(wheel));
+        let related: Vec<String> = others.map(|path| context.site.shown(path).to_owned()).collect();
+        let mut finding = context.finding((Code::TwoCopies, wheel), name, message, own);
+        finding.related.extend(related);
+        findings.push(finding);
+    }
+}
+
+/// What stands for the bytes of a file: size and checksum.
+fn content(context: &Context<'_>, path: &str) -> Option<(u64, u32)> {
+    let placed = context.site.files.get(path)?;
+    let member = context.site.wheels[placed.wheel].wheel.member(&placed.member)?;
+    Some((member.size, member.crc32()))
+}
+
+/// RW022: `data/dlopen.toml` says who does not work without whom.
+fn loaded_by_name(context: &Context<'_>, findings: &mut Vec<Finding>) {
+    let table = DlopenTable::embedded();
+    let mut names: BTreeSet<&str> = context.site.files.keys().map(|path| file_name(path)).collect();
+    names.extend(context.facts.native().filter_map(|(_, object)| object.elf.soname.as_deref()));
+    for (wheel, _) in context.audited() {
+        let mut wanted: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for path in context.paths(wheel) {
+            let soname = context.facts.objects.get(*path).and_then(|object| object.elf.soname.as_deref());
+            for load in table.of(soname.unwrap_or_else(|| file_name(path))).iter().filter(|load| load.required) {
+                let is_there = names.iter().any(|name| load.matches(name));
+                if !is_there && !Policies::built_in().provides(&load.pattern) {
+                    wanted.entry(load.pattern.clone()).or_default().push(path);
+                }
+            }
+        }
+        for (pattern, paths) in wanted {
+            let library = pattern.trim_end_matches(".*");
+            let finding = |code, message| context.finding((code, wheel), library, message, paths.clone());
+            let owner = Owners::embedded().of(library);
+            let brought = owner.map(|owner| context.requirements[wheel].brings(context, owner));
+            findings.push(match brought {
+                Some(Brought::By(distribution)) => finding(
+                    Code::NotGiven,
+                    format!("loads `{library}` at run time, which `{distribution}` should bring; it was not given"),
+                ),
+                _ => finding(
+                    Code::DlopenMissing,
+                    format!("loads `{library}` at run time and does not work without it, and no wheel of the set has it"),
+                ),
+            });
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Input: a [`Site`] and its [`Facts`]. Output: a [`Report`], everything that is the matter with the audited wheels.
+//!
+//! One module for each kind of question; what they have in common is the [`Context`], with what the loader answered for
+//! every file that a process could start from.
+
+mod layout;
+mod libraries;
+mod needs;
+mod platform;
+mod python;
+mod record;
+mod requirements;
+mod rocm;
+mod search_path;
+mod symbols;
+mod system_symbols;
+mod traces;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use report::Reporter;
+use wheel::manylinux::Release;
+
+use crate::Error;
+use crate::facts::{Facts, Object};
+use crate::finding::{Code, Finding};
+use crate::report::{Counts, Environment, Report, WheelSummary};
+use crate::site::{InstalledWheel, Role, Site};
+use requirements::Requirements;
+use traces::Rooted;
+
+/// What is asked.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The oldest glibc that the set has to work with; without it only what the tags promise is asked for.
+    pub glibc: Option<Release>,
+    /// What else is looked at.
+    pub extras: BTreeSet<Extra>,
+    /// Findings that nobody wants to see.
+    pub ignore: BTreeSet<Code>,
+}
+
+/// What is looked at only when asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Extra {
+    /// Whether the hashes of RECORD are those of the files, which means to unpack all of them.
+    Hashes,
+    /// Whether all GPU code is what it says, which means to read it.
+    GpuCode,
+    /// Whether Windows could install the wheels, also where no tag says so.
+    WindowsPaths,
+    /// Whether the wheels are for the Python of the environment, because somebody named it.
+    Python,
+}
+
+/// Asks everything.
+///
+/// # Errors
+/// [`Error::Interrupted`], and [`Error::Wheel`] when a wheel cannot be read any more.
+pub fn audit(site: &Site, facts: &Facts, options: &Options, reporter: &dyn Reporter) -> Result<Report, Error> {
+    let context = Context::new(site, facts, options, reporter)?;
+    let mut findings = Vec::new();
+    libraries::check(&context, &mut findings);
+    search_path::check(&context, &mut findings);
+    symbols::check(&context, &mut findings)?;
+    platform::check(&context, &mut findings);
+    python::check(&context, &mut findings);
+    rocm::check(&context, &mut findings)?;
+    layout::check(&context, &mut findings);
+    requirements::check(&context, &mut findings)?;
+    record::check(&context, &mut findings)?;
+    let mut ignored: BTreeMap<String, u64> = BTreeMap::new();
+    findings.retain(|finding| {
+        let wanted = !options.ignore.contains(&finding.code);
+        if !wanted {
+            *ignored.entry(finding.code.text().to_owned()).or_default() += 1;
+        }
+        wanted
+    });
+    findings.sort_by(|one, other| one.key().cmp(&other.key()));
+    findings.dedup();
+    Ok(Report {
+        environment: Environment {
+            python: site.place.python.to_string(),
+            glibc: options.glibc.as_ref().map(ToString::to_string),
+        },
+        wheels: summaries(&context),
+        counts: Counts::of(&findings),
+        findings,
+        ignored,
+        scenarios: traces::summaries(&context),
+        notes: platform::limits(&context),
+    })
+}
+
+/// What the checks share.
+pub(crate) struct Context<'a> {
+    pub(crate) site: &'a Site,
+    pub(crate) facts: &'a Facts,
+    pub(crate) options: &'a Options,
+    pub(crate) reporter: &'a dyn Reporter,
+    /// What is required, by the number of the wheel.
+    pub(crate) requirements: Vec<Requirements>,
+    /// What the loader answered, for every file of an audited wheel that a process could start from.
+    pub(crate) rooted: Vec<Rooted>,
+    /// Paths of each wheel, sorted.
+    paths: Vec<Vec<&'a str>>,
+}
+
+impl<'a> Context<'a> {
+    fn new(
+        site: &'a Site,
+        facts: &'a Facts,
+        options: &'a Options,
+        reporter: &'a dyn Reporter,
+    ) -> Result<Context<'a>, Error> {
+        let mut paths = vec![Vec::new(); site.wheels.len()];
+        for (path, placed) in &site.files {
+            paths[placed.wheel].push(path.as_str());
+        }
+        let requirements = site.wheels.iter().map(|wheel| Requirements::read(wheel, &site.place.python)).collect();
+        let mut context = Context { site, facts, options, reporter, requirements, rooted: Vec::new(), paths };
+        context.rooted = traces::trace(&context)?;
+        Ok(context)
+    }
+
+    /// The audited wheels with their numbers.
+    pub(crate) fn audited(&self) -> impl Iterator<Item = (usize, &'a InstalledWheel)> {
+        self.site.wheels.iter().enumerate().filter(|(_, wheel)| wheel.role == Role::Audited)
+    }
+
+    /// Whether the wheel of this number is audited.
+    pub(crate) fn is_audited(&self, wheel: usize) -> bool {
+        self.site.wheels[wheel].role == Role::Audited
+    }
+
+    /// The paths of a wheel.
+    pub(crate) fn paths(&self, wheel: usize) -> &[&'a str] {
+        &self.paths[wheel]
+    }
+
+    /// ELF files of a wheel, whatever they are for.
+    pub(crate) fn objects(&self, wheel: usize) -> impl Iterator<Item = (&'a str, &'a Object)> {
+        let facts = self.facts;
+        self.paths[wheel].iter().filter_map(move |path| Some((*path, facts.objects.get(*path)?)))
+    }
+
+    /// Programs and libraries of a wheel that the loader is asked for.
+    pub(crate) fn native(&self, wheel: usize) -> impl Iterator<Item = (&'a str, &'a Object)> {
+        self.objects(wheel).filter(|(_, object)| object.is_native())
+    }
+
+    /// The number of the wheel that a path comes from.
+    pub(crate) fn owner(&self, path: &str) -> Option<usize> {
+        self.site.files.get(path).map(|placed| placed.wheel)
+    }
+
+    /// The member that lies at a path.
+    pub(crate) fn member(&self, path: &str) -> String {
+        self.site.files.get(path).map_or_else(|| path.to_owned(), |placed| placed.member.clone())
+    }
+
+    /// The wheel of this canonical name.
+    pub(crate) fn named(&self, name: &str) -> Option<usize> {
+        self.site.wheels.iter().position(|wheel| wheel.name == name)
+    }
+
+    /// A finding about some files of a wheel.
+    pub(crate) fn finding<'p>(
+        &self,
+        (code, wheel): (Code, usize),
+        subject: impl Into<String>,
+        message: impl Into<String>,
+        paths: impl IntoIterator<Item = &'p str>,
+    ) -> Finding {
+        let members = paths.into_iter().map(|path| self.member(path));
+        Finding::new(code, subject, message).of(self.site.wheels[wheel].file_name()).in_files(members)
+    }
+}
+
+/// The last part of a path.
+pub(crate) fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Some names in backticks, and how many more there are.
+pub(crate) fn listed<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    const SHOWN: usize = 3;
+    let names: Vec<&str> = names.into_iter().collect();
+    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    match names.len().checked_sub(SHOWN) {
+        None | Some(0) => shown.join(", "),
+        Some(more) => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+fn summaries(context: &Context<'_>) -> Vec<WheelSummary> {
+    let of = |(index, installed): (usize, &InstalledWheel)| {
+        let wheel = &installed.wheel;
+        let files = wheel.members().iter().filter(|member| member.kind != wheel::read::Kind::Directory);
+        WheelSummary {
+            path: installed.path.to_string_lossy().into_owned(),
+            file: installed.file_name(),
+            name: installed.metadata.get("Name").unwrap_or_else(|| installed.name.clone()),
+            version: installed.metadata.get("Version").unwrap_or_else(|| wheel.name.version.clone()),
+            role: match installed.role {
+                Role::Audited => "audited",
+                Role::Beside => "beside",
+            },
+            size: layout::size(installed),
+            installed: files.clone().map(|member| member.size).sum(),
+            files: files.count() as u64,
+            objects: context.native(index).count() as u64,
+            platforms: wheel.name.platforms.clone(),
+            floor: platform::floor(context, index),
+            cpu: platform::cpu(context, index),
+        }
+    };
+    let mut wheels: Vec<(usize, &InstalledWheel)> = context.site.wheels.iter().enumerate().collect();
+    wheels.sort_by_key(|(_, wheel)| std::cmp::Reverse(wheel.role));
+    wheels.into_iter().map(of).collect()
+}

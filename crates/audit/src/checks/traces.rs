@@ -1,0 +1,200 @@
+//! Input: the files of the audited wheels. Output: what the loader answers for each one that a process could start from:
+//! extension modules, programs, and libraries that nobody else in the set is linked to.
+//!
+//! A library that others load is not asked about alone: the search path of those who load it is its own (`DT_RPATH`), and
+//! what they loaded before is there already. Packages are imported before those that require them, so that what their
+//! extension modules load is there as well: that is how extensions of torch find `libtorch.so`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rayon::prelude::*;
+
+use super::{Context, file_name};
+use crate::Error;
+use crate::facts::Object;
+use crate::loader::{self, Scenario, System, Trace, Where};
+use crate::report::ScenarioSummary;
+
+/// A file that a process could start from, and what the loader answers.
+pub(crate) struct Rooted {
+    /// Its path.
+    pub(crate) path: String,
+    /// The number of its wheel.
+    pub(crate) wheel: usize,
+    /// What it is.
+    pub(crate) kind: RootKind,
+    /// What would be loaded.
+    pub(crate) trace: Trace,
+    /// Files that other packages, or a preload list, have loaded before.
+    pub(crate) preloaded: Vec<String>,
+}
+
+/// What a process can start from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum RootKind {
+    /// Python imports it.
+    Extension,
+    /// It is run.
+    Program,
+    /// Something loads it by name: ctypes, a plugin's host.
+    Plugin,
+}
+
+/// Whether the name of a file is that of an extension module with a tag of an interpreter or the stable ABI (PEP 3149).
+pub(crate) fn has_module_tag(name: &str) -> bool {
+    name.ends_with(".abi3.so")
+        || name.split_once('.').is_some_and(|(_, rest)| rest.starts_with("cpython-") || rest.starts_with("pypy"))
+            && name.ends_with(".so")
+}
+
+/// Whether a file could be an extension module by its name: `x.so`, not `libx.so` and nothing with a version behind.
+pub(crate) fn may_be_module(path: &str) -> bool {
+    let name = file_name(path);
+    has_module_tag(name) || name.ends_with(".so") && !name.starts_with("lib") && !name.trim_end_matches(".so").contains('.')
+}
+
+fn kind_of(path: &str, object: &Object) -> RootKind {
+    if object.is_program() {
+        RootKind::Program
+    } else if may_be_module(path) {
+        RootKind::Extension
+    } else {
+        RootKind::Plugin
+    }
+}
+
+/// Files of a wheel that a process could start from.
+fn roots<'a>(context: &Context<'a>, wheel: usize, needed: &BTreeSet<&str>) -> Vec<(&'a str, RootKind)> {
+    let is_needed = |path: &str, object: &Object| {
+        needed.contains(file_name(path)) || object.elf.soname.as_deref().is_some_and(|soname| needed.contains(soname))
+    };
+    context
+        .native(wheel)
+        .map(|(path, object)| (path, object, kind_of(path, object)))
+        .filter(|(path, object, kind)| *kind != RootKind::Plugin || !is_needed(path, object))
+        .map(|(path, _, kind)| (path, kind))
+        .collect()
+}
+
+/// A machine that has what its policy promises, and a process with nothing loaded but what comes before.
+pub(crate) fn scenario(context: &Context<'_>, preloaded: Vec<String>) -> Scenario {
+    Scenario {
+        name: if preloaded.is_empty() { "alone" } else { "after what it requires" }.to_owned(),
+        system: System::Policy { glibc: context.options.glibc.clone() },
+        library_path: Vec::new(),
+        preloaded,
+        process: Vec::new(),
+        processor: 1,
+    }
+}
+
+/// Asks the loader about every root of the audited wheels.
+pub(crate) fn trace(context: &Context<'_>) -> Result<Vec<Rooted>, Error> {
+    let needed: BTreeSet<&str> = context
+        .facts
+        .native()
+        .flat_map(|(_, object)| object.elf.needed.iter().map(|name| file_name(name)))
+        .collect();
+    let mut all = Vec::new();
+    // What the extension modules of a wheel load, for those that require it; made when somebody asks.
+    let mut imports: BTreeMap<usize, Vec<(String, Trace)>> = BTreeMap::new();
+    for (wheel, _) in context.audited() {
+        if context.reporter.interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let roots = roots(context, wheel, &needed);
+        let lists = crate::preload::before(context.site, context.facts, wheel);
+        let mut traced = run(context, &roots, &lists);
+        let missing: BTreeSet<String> =
+            traced.iter().flat_map(|trace| trace.missing.iter().map(|missing| missing.name.clone())).collect();
+        let mut preloaded = lists;
+        if !missing.is_empty() {
+            let required = context.requirements[wheel].closure(context, wheel);
+            for other in required {
+                let loads = imports.entry(other).or_insert_with(|| import(context, other, &needed));
+                let brings = |(_, trace): &&(String, Trace)| trace.missing.is_empty() && provides(context, trace, &missing);
+                preloaded.extend(loads.iter().filter(brings).map(|(path, _)| path.clone()));
+            }
+            if !preloaded.is_empty() {
+                traced = run(context, &roots, &preloaded);
+            }
+        }
+        let named = roots.into_iter().zip(traced);
+        all.extend(named.map(|((path, kind), trace)| Rooted {
+            path: path.to_owned(),
+            wheel,
+            kind,
+            trace,
+            preloaded: preloaded.clone(),
+        }));
+    }
+    Ok(all)
+}
+
+fn run(context: &Context<'_>, roots: &[(&str, RootKind)], preloaded: &[String]) -> Vec<Trace> {
+    let scenario = scenario(context, preloaded.to_vec());
+    roots
+        .par_iter()
+        .map(|(path, _)| loader::load(context.site, context.facts, &[(*path).to_owned()], &scenario))
+        .collect()
+}
+
+/// What the extension modules of a wheel load when they are imported.
+fn import(context: &Context<'_>, wheel: usize, needed: &BTreeSet<&str>) -> Vec<(String, Trace)> {
+    let lists = crate::preload::before(context.site, context.facts, wheel);
+    let roots: Vec<(&str, RootKind)> =
+        roots(context, wheel, needed).into_iter().filter(|(_, kind)| *kind == RootKind::Extension).collect();
+    let traces = run(context, &roots, &lists);
+    roots.into_iter().map(|(path, _)| path.to_owned()).zip(traces).collect()
+}
+
+/// Whether one of the names is loaded in a trace, from the set.
+fn provides(context: &Context<'_>, trace: &Trace, names: &BTreeSet<String>) -> bool {
+    trace.loaded.iter().any(|loaded| match &loaded.place {
+        Where::Site(path) => {
+            let soname = context.facts.objects.get(path).and_then(|object| object.elf.soname.as_deref());
+            names.contains(file_name(path)) || soname.is_some_and(|soname| names.contains(soname))
+        }
+        Where::System(_) => false,
+    })
+}
+
+/// What was asked, wheel by wheel.
+pub(crate) fn summaries(context: &Context<'_>) -> Vec<ScenarioSummary> {
+    let of = |(wheel, installed): (usize, &crate::site::InstalledWheel)| {
+        let rooted = || context.rooted.iter().filter(move |rooted| rooted.wheel == wheel);
+        let paths: BTreeSet<&str> = rooted()
+            .flat_map(|rooted| &rooted.trace.loaded)
+            .filter_map(|loaded| match &loaded.place {
+                Where::Site(path) => Some(path.as_str()),
+                Where::System(_) => None,
+            })
+            .collect();
+        let missing: BTreeSet<&str> =
+            rooted().flat_map(|rooted| &rooted.trace.missing).map(|missing| missing.name.as_str()).collect();
+        ScenarioSummary {
+            wheel: installed.file_name(),
+            roots: rooted().count() as u64,
+            preloaded: rooted().next().map(|rooted| rooted.preloaded.clone()).unwrap_or_default(),
+            loaded: paths.len() as u64,
+            missing: missing.into_iter().map(str::to_owned).collect(),
+        }
+    };
+    context.audited().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extension_modules_are_known_by_name() {
+        for name in ["a/_x.cpython-312-x86_64-linux-gnu.so", "_x.abi3.so", "b/vector.so", "_C.pypy310-pp73-x86_64-linux-gnu.so"] {
+            assert!(may_be_module(name), "{name}");
+        }
+        for name in ["libx.so", "a/libx.so.1", "x.so.1", "libggml-cpu-0786c92d.so", "x.1.so", "tool"] {
+            assert!(!may_be_module(name), "{name}");
+        }
+        assert!(has_module_tag("_x.cpython-313t-x86_64-linux-gnu.so") && !has_module_tag("_x.so"));
+    }
+}

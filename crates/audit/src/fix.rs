@@ -1,0 +1,85 @@
+//! Input: a wheel and what is the matter with it. Output: the command that mends it, as one would type it. All commands
+//! that findings name are made here; a test of the binary parses every one of them.
+
+use crate::site::InstalledWheel;
+
+/// A word as a shell reads it: in quotes where it must be (POSIX shell, 2.2).
+pub(crate) fn word(text: &str) -> String {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "-._/+=:,@%~".contains(character);
+    if !text.is_empty() && text.chars().all(plain) && !text.starts_with('~') {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+fn command(verb: &str, wheel: &InstalledWheel, options: &[&str]) -> String {
+    let path = wheel.path.to_string_lossy();
+    let mut words = vec!["rocwheel".to_owned(), verb.to_owned(), word(&path)];
+    words.extend(options.iter().map(|option| word(option)));
+    words.join(" ")
+}
+
+/// Libraries of this machine go into the wheel.
+pub(crate) fn graft(wheel: &InstalledWheel) -> String {
+    command("repair", wheel, &["--mode", "graft"])
+}
+
+/// ROCm and torch stay out, and are found.
+pub(crate) fn rocm(wheel: &InstalledWheel) -> String {
+    command("repair", wheel, &["--mode", "rocm"])
+}
+
+/// The preload list is written anew.
+pub(crate) fn preload(wheel: &InstalledWheel) -> String {
+    command("repair", wheel, &["--mode", "rocm", "--resolve", "preload"])
+}
+
+/// A requirement comes in.
+pub(crate) fn require(wheel: &InstalledWheel, requirement: &str) -> String {
+    command("edit", wheel, &["--add-requirement", requirement])
+}
+
+/// A requirement goes.
+pub(crate) fn unrequire(wheel: &InstalledWheel, name: &str) -> String {
+    command("edit", wheel, &["--remove-requirement", name])
+}
+
+/// Entries of search paths go.
+pub(crate) fn remove_rpath(wheel: &InstalledWheel, entry: &str) -> String {
+    command("edit", wheel, &["--remove-rpath", entry])
+}
+
+/// Another platform tag.
+pub(crate) fn platform(wheel: &InstalledWheel, tag: &str) -> String {
+    command("edit", wheel, &["--platform-tag", tag])
+}
+
+/// Members go.
+pub(crate) fn drop_files(wheel: &InstalledWheel, pattern: &str) -> String {
+    command("edit", wheel, &["--drop", pattern])
+}
+
+/// RECORD is written anew.
+pub(crate) fn record(wheel: &InstalledWheel) -> String {
+    command("edit", wheel, &["--refresh-record"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_they_must_be() {
+        for (text, quoted) in [
+            ("dist/a-1.0+rocm7-py3-none-any.whl", "dist/a-1.0+rocm7-py3-none-any.whl"),
+            ("tests/*", "'tests/*'"),
+            ("$ORIGIN/..", "'$ORIGIN/..'"),
+            ("it's", r"'it'\''s'"),
+            ("", "''"),
+            ("~a", "'~a'"),
+        ] {
+            assert_eq!(word(text), quoted);
+        }
+    }
+}
