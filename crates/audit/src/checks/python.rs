@@ -1,0 +1,185 @@
+//! Input: the names of extension modules, and the tags. Output: modules that the Python of the tags does not find (RW010).
+
+use std::collections::BTreeMap;
+
+use super::{Context, Extra, file_name};
+use crate::finding::{Code, Finding};
+use crate::site::{InstalledWheel, PythonVersion};
+
+/// For which Python a module is by its name (PEP 3149).
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Suits {
+    /// Any, or any CPython 3 (`.so`, `.abi3.so`).
+    Any,
+    /// One: `cp312`, `cp313t`, `pypy310`.
+    One(String),
+}
+
+/// The name without what says for which Python it is, and that.
+fn module(path: &str) -> Option<(String, Suits)> {
+    let name = file_name(path);
+    let stem = name.strip_suffix(".so")?;
+    let folder = &path[..path.len() - name.len()];
+    let Some((base, tag)) = stem.split_once('.') else {
+        return (!stem.starts_with("lib")).then(|| (format!("{folder}{stem}"), Suits::Any));
+    };
+    let suits = if tag == "abi3" {
+        Suits::Any
+    } else if let Some(rest) = tag.strip_prefix("cpython-") {
+        let mut parts = rest.split('-');
+        let version = parts.next()?;
+        // macOS modules are no business of Linux wheels' tags.
+        if parts.next() == Some("darwin") {
+            return None;
+        }
+        Suits::One(format!("cp{version}"))
+    } else if tag.starts_with("pypy") {
+        Suits::One(tag.split('-').next()?.to_owned())
+    } else {
+        return None;
+    };
+    Some((format!("{folder}{base}"), suits))
+}
+
+/// What the tags of a wheel say about the Pythons that it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Promise {
+    /// Exactly these: `cp312`, `cp313t`.
+    Only(Vec<String>),
+    /// Every Python 3, or every CPython from some version on.
+    Many,
+}
+
+fn promise(installed: &InstalledWheel) -> Promise {
+    let name = &installed.wheel.name;
+    let is_stable = name.abis.iter().any(|abi| abi == "abi3" || abi == "abi3t");
+    let is_generic = name.pythons.iter().any(|python| python.starts_with("py") && !python.starts_with("pypy"));
+    if is_stable || is_generic {
+        return Promise::Many;
+    }
+    let with_abi = |python: &String| {
+        if let Some(rest) = python.strip_prefix("pp") {
+            return format!("pypy{rest}");
+        }
+        // `cp313-cp313t` is the build without the global lock, `cp37-cp37m` what all old ones were.
+        let longer = name.abis.iter().find(|abi| ["t", "m"].contains(&abi.strip_prefix(python.as_str()).unwrap_or("")));
+        longer.unwrap_or(python).clone()
+    };
+    Promise::Only(name.pythons.iter().map(with_abi).collect())
+}
+
+pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
+    for (wheel, installed) in context.audited() {
+        modules(context, wheel, findings);
+        if context.options.extras.contains(&Extra::Python) {
+            named(context, installed, findings);
+        }
+    }
+}
+
+fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
+    let mut modules: BTreeMap<String, Vec<(&str, Suits)>> = BTreeMap::new();
+    for (path, _) in context.objects(wheel) {
+        if let Some((name, suits)) = module(path) {
+            modules.entry(name).or_default().push((path, suits));
+        }
+    }
+    let promise = promise(&context.site.wheels[wheel]);
+    let mut wrong: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for files in modules.values() {
+        let serves = |wanted: &str| files.iter().any(|(_, suits)| *suits == Suits::Any || *suits == Suits::One(wanted.to_owned()));
+        let is_wrong = match &promise {
+            Promise::Only(pythons) => !pythons.iter().any(|python| serves(python)),
+            // Modules for several Pythons are chosen from at run time.
+            Promise::Many => matches!(&files[..], [(_, Suits::One(_))]),
+        };
+        if let ([(path, Suits::One(python)), ..], true) = (&files[..], is_wrong) {
+            wrong.entry(python.clone()).or_default().push(path);
+        }
+    }
+    for (python, paths) in wrong {
+        let tags = context.site.wheels[wheel].wheel.name.tags();
+        let tag = tags.first().map(|tag| format!("{}-{}", tag.python, tag.abi)).unwrap_or_default();
+        let message = format!("is for {python} only, and the tag of the wheel is `{tag}`");
+        findings.push(context.finding((Code::Python, wheel), python, message, paths));
+    }
+}
+
+/// Whether the Python that was named can have the wheel.
+fn named(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<Finding>) {
+    let python = context.site.place.python;
+    let finding = |subject: &str, message: String| {
+        Finding::new(Code::Python, subject, message).of(installed.file_name())
+    };
+    if !installed.wheel.name.tags().iter().any(|tag| fits(&tag.python, &tag.abi, python)) {
+        let message = format!("the tags are for other interpreters than Python {python}");
+        findings.push(finding(&format!("Python {python}"), message));
+    }
+    if let Some(wanted) = installed.metadata.get("Requires-Python")
+        && let Ok(specifiers) = wanted.parse::<pep440_rs::VersionSpecifiers>()
+        && !specifiers.contains(&pep440_rs::Version::new([u64::from(python.major), u64::from(python.minor), 99]))
+        && !specifiers.contains(&pep440_rs::Version::new([u64::from(python.major), u64::from(python.minor)]))
+    {
+        findings.push(finding("Requires-Python", format!("Requires-Python is `{wanted}`, which excludes Python {python}")));
+    }
+}
+
+/// Whether CPython of this version installs a wheel with these parts of a tag (PEP 425 and its use by packaging).
+fn fits(tag: &str, abi: &str, python: PythonVersion) -> bool {
+    let version = |text: &str| -> Option<(u16, Option<u16>)> {
+        let (major, minor) = text.split_at_checked(1)?;
+        Some((major.parse().ok()?, if minor.is_empty() { None } else { Some(minor.parse().ok()?) }))
+    };
+    if let Some((major, minor)) = tag.strip_prefix("cp").and_then(version) {
+        let exact = major == python.major && minor == Some(python.minor);
+        let own = format!("cp{major}{}{}", python.minor, if python.free_threaded { "t" } else { "" });
+        let stable = (abi == "abi3" && !python.free_threaded || abi == "abi3t" && python.free_threaded)
+            && major == python.major
+            && minor.is_some_and(|minor| minor <= python.minor);
+        return exact && (abi == own || abi == "none") || stable;
+    }
+    let Some((major, minor)) = tag.strip_prefix("py").and_then(version) else { return false };
+    major == python.major && minor.is_none_or(|minor| minor <= python.minor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_say_for_which_python_they_are() {
+        let one = |text: &str| Suits::One(text.to_owned());
+        for (path, name, suits) in [
+            ("a/_x.cpython-312-x86_64-linux-gnu.so", "a/_x", one("cp312")),
+            ("_x.cpython-313t-x86_64-linux-gnu.so", "_x", one("cp313t")),
+            ("a/_x.abi3.so", "a/_x", Suits::Any),
+            ("a/_x.so", "a/_x", Suits::Any),
+            ("_x.pypy310-pp73-x86_64-linux-gnu.so", "_x", one("pypy310")),
+        ] {
+            assert_eq!(module(path), Some((name.to_owned(), suits)), "{path}");
+        }
+        for path in ["a/libx.so", "libx.so.1", "a/_x.cpython-312-darwin.so", "a/x.y.so", "x.py"] {
+            assert_eq!(module(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn tags_fit_as_installers_have_it() {
+        let python = |text: &str| text.parse::<PythonVersion>().unwrap();
+        for (tag, abi, version, answer) in [
+            ("cp312", "cp312", "3.12", true),
+            ("cp312", "cp312", "3.13", false),
+            ("cp39", "abi3", "3.12", true),
+            ("cp313", "abi3", "3.12", false),
+            ("cp39", "abi3", "3.13t", false),
+            ("cp313", "cp313t", "3.13t", true),
+            ("cp313", "cp313", "3.13t", false),
+            ("py3", "none", "3.12", true),
+            ("py2", "none", "3.12", false),
+            ("py310", "none", "3.12", true),
+            ("pp310", "pypy310_pp73", "3.10", false),
+        ] {
+            assert_eq!(fits(tag, abi, python(version)), answer, "{tag}-{abi} on {version}");
+        }
+    }
+}
