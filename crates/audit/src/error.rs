@@ -44,6 +44,14 @@ pub enum Error {
         /// The path, relative to the environment.
         path: String,
     },
+    /// The GPU code of a wheel could not be looked through.
+    #[error("could not look through the GPU code of `{}`", path.display())]
+    GpuCode {
+        /// The wheel.
+        path: PathBuf,
+        /// Why.
+        source: Box<kpack::Error>,
+    },
     /// A version of Python that is none.
     #[error("`{text}` is not a version of Python")]
     PythonVersion {

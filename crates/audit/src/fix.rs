@@ -35,34 +35,41 @@ pub(crate) fn preload(wheel: &InstalledWheel) -> String {
     command("repair", wheel, &["--mode", "rocm", "--resolve", "preload"])
 }
 
+fn edit(wheel: &InstalledWheel, options: &[&str]) -> String {
+    let options: Vec<&str> = ["--in-place"].iter().chain(options).copied().collect();
+    command("edit", wheel, &options)
+}
+
 /// A requirement comes in.
 pub(crate) fn require(wheel: &InstalledWheel, requirement: &str) -> String {
-    command("edit", wheel, &["--add-requirement", requirement])
+    edit(wheel, &["--requires", requirement])
 }
 
 /// A requirement goes.
 pub(crate) fn unrequire(wheel: &InstalledWheel, name: &str) -> String {
-    command("edit", wheel, &["--remove-requirement", name])
+    edit(wheel, &["--remove-requires", name])
 }
 
-/// Entries of search paths go.
-pub(crate) fn remove_rpath(wheel: &InstalledWheel, entry: &str) -> String {
-    command("edit", wheel, &["--remove-rpath", entry])
+/// Files get another search path; `None` for those that shall have none. `files` are patterns of members.
+pub(crate) fn search_paths(wheel: &InstalledWheel, files: &[(String, Option<String>)]) -> String {
+    let options: Vec<String> = files
+        .iter()
+        .flat_map(|(pattern, path)| match path {
+            Some(path) => ["--rpath".to_owned(), format!("{pattern}={path}")],
+            None => ["--remove-rpath".to_owned(), pattern.clone()],
+        })
+        .collect();
+    edit(wheel, &options.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Another platform tag.
 pub(crate) fn platform(wheel: &InstalledWheel, tag: &str) -> String {
-    command("edit", wheel, &["--platform-tag", tag])
+    edit(wheel, &["--platform-tag", tag])
 }
 
 /// Members go.
 pub(crate) fn drop_files(wheel: &InstalledWheel, pattern: &str) -> String {
-    command("edit", wheel, &["--drop", pattern])
-}
-
-/// RECORD is written anew.
-pub(crate) fn record(wheel: &InstalledWheel) -> String {
-    command("edit", wheel, &["--refresh-record"])
+    edit(wheel, &["--drop", pattern])
 }
 
 #[cfg(test)]

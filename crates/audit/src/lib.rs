@@ -1,15 +1,22 @@
 //! Input: wheels that shall work together. Output: what an environment with all of them would be like, without making it:
 //! which file lies where ([`site`]), what the ELF and PE files in it say ([`facts`]) and what the dynamic loader would find for
-//! each of them ([`loader`]).
+//! each of them ([`loader`]); and what is the matter with it ([`audit()`]), as findings ([`finding`]) in a [`report`].
 //!
 //! Nothing is installed and nothing is run.
 
+mod checks;
 mod error;
 pub mod facts;
+pub mod finding;
+mod fix;
 pub mod loader;
+mod owners;
 pub mod preload;
 pub mod providers;
 pub mod repair;
+pub mod report;
 pub mod site;
+pub mod why;
 
+pub use checks::{Extra, Options, audit};
 pub use error::Error;

@@ -58,6 +58,11 @@ impl Owner {
         self.name == "ROCm"
     }
 
+    /// Whether it is PyTorch.
+    pub(crate) fn is_torch(&self) -> bool {
+        self.name == "PyTorch"
+    }
+
     /// Whether it is CUDA.
     pub(crate) fn is_cuda(&self) -> bool {
         self.name == "CUDA"
@@ -72,7 +77,8 @@ fn family(library: &str) -> &str {
 impl Owners {
     /// The table this program ships with.
     pub(crate) fn embedded() -> &'static Owners {
-        static EMBEDDED: LazyLock<Owners> = LazyLock::new(|| Owners::parse(TABLE).expect("the embedded table is tested"));
+        static EMBEDDED: LazyLock<Owners> =
+            LazyLock::new(|| Owners::parse(TABLE).expect("the embedded table is tested"));
         &EMBEDDED
     }
 

@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::commands::{artifact_archive, artifact_flatten, artifact_import, artifact_list, artifact_verify};
-use crate::commands::{compat, fuse, kernels, package, prune, repair, rocm_version, split};
+use crate::commands::{audit, compat, fuse, kernels, package, prune, repair, rocm_version, split};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -87,6 +87,7 @@ pub(crate) enum Command {
     Prune(prune::Arguments),
     Split(Box<split::Arguments>),
     Fuse(Box<fuse::Arguments>),
+    Audit(Box<audit::Arguments>),
     Repair(Box<repair::Arguments>),
     RocmVersion(rocm_version::Arguments),
     Compat(Box<compat::Arguments>),

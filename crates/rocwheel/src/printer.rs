@@ -105,6 +105,12 @@ impl Printer {
         self.write(&format!("{}\n", harmless(text.as_ref())))
     }
 
+    /// As [`Printer::line`], with colours that are taken out where nobody sees them; what comes from names is to be made
+    /// harmless before.
+    pub(crate) fn styled(&self, text: impl AsRef<str>) -> anyhow::Result<()> {
+        self.write(&format!("{}\n", text.as_ref()))
+    }
+
     /// The result, for machines: the fields of `body`, with the schema's version in front.
     pub(crate) fn json(&self, body: &impl Serialize) -> anyhow::Result<()> {
         let mut document = Map::from_iter([("schema".to_owned(), SCHEMA.into())]);

@@ -31,6 +31,7 @@ pub use metadata::{Description, Metadata};
 pub use names::{
     Tag, WheelName, canonical_name, case_collisions, check_member_name, check_name, check_version, file_name_part,
 };
+pub use read::same_version;
 pub use record::{Digest, Row, hash_column, parse_rows};
 pub use rewrite::{Existing, Rewrite, rewrite};
 pub use sdist::{Sdist, write_sdist};

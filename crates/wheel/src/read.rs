@@ -24,7 +24,8 @@ pub use spool::{Spool, Spooled};
 pub use unpack::Fault;
 pub(crate) use unpack::Packed;
 pub use verify::Problem;
-pub(crate) use verify::{same_version, unhashed};
+pub use verify::same_version;
+pub(crate) use verify::unhashed;
 pub use zip_file::ZipFile;
 
 /// An open wheel. Many threads read from it at once; the file must not change meanwhile.

@@ -10,8 +10,33 @@ use crate::site::InstalledWheel;
 
 /// Names that nobody gives a package that others are to import.
 const STRAY: [&str; 27] = [
-    "test", "tests", "testing", "unittests", "unit_tests", "integration_tests", "benchmark", "benchmarks", "bench", "example", "examples",
-    "sample", "samples", "demo", "demos", "doc", "docs", "script", "scripts", "tool", "tools", "build", "csrc", "hopper", "ci", "conftest", "setup",
+    "test",
+    "tests",
+    "testing",
+    "unittests",
+    "unit_tests",
+    "integration_tests",
+    "benchmark",
+    "benchmarks",
+    "bench",
+    "example",
+    "examples",
+    "sample",
+    "samples",
+    "demo",
+    "demos",
+    "doc",
+    "docs",
+    "script",
+    "scripts",
+    "tool",
+    "tools",
+    "build",
+    "csrc",
+    "hopper",
+    "ci",
+    "conftest",
+    "setup",
 ];
 /// What Windows allows a path to have, without the character that ends it (`MAX_PATH`).
 const WINDOWS_PATH: usize = 259;
@@ -40,7 +65,9 @@ fn stray(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let packages = context.site.packages();
     let mut tops: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for path in context.paths(wheel) {
-        let Some(inside) = path.strip_prefix(packages.as_str()).and_then(|rest| rest.strip_prefix('/')) else { continue };
+        let Some(inside) = path.strip_prefix(packages.as_str()).and_then(|rest| rest.strip_prefix('/')) else {
+            continue;
+        };
         let top = inside.split('/').next().unwrap_or_default();
         if top != installed.wheel.info() {
             tops.entry(top).or_default().push(path);
@@ -112,8 +139,9 @@ fn on_windows(context: &Context<'_>, path: &str) -> String {
 
 fn paths(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let installed = &context.site.wheels[wheel];
-    let for_windows = installed.wheel.name.platforms.iter().any(|platform| platform == "any" || platform.starts_with("win"))
-        || context.options.extras.contains(&Extra::WindowsPaths);
+    let for_windows =
+        installed.wheel.name.platforms.iter().any(|platform| platform == "any" || platform.starts_with("win"))
+            || context.options.extras.contains(&Extra::WindowsPaths);
     if for_windows {
         let lengths = context.paths(wheel).iter().map(|path| (on_windows(context, path).encode_utf16().count(), *path));
         if let Some((longest, path)) = lengths.max() {

@@ -11,7 +11,7 @@ use super::{Context, file_name, listed};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
 use crate::loader::{Missing, Where};
-use crate::owners::Owners;
+use crate::owners::{Owner, Owners};
 
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     missing(context, findings);
@@ -19,17 +19,22 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     loaded_by_name(context, findings);
 }
 
-/// A library that files of one wheel miss, all for the same reason.
+/// Why a library is missing, and what can be done.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Verdict {
     code: Code,
     severity: Severity,
-    message: String,
+    /// What stands in front of "needs".
+    before: String,
+    /// What stands behind the names of the libraries.
+    behind: String,
     fix: Option<String>,
 }
 
 impl Verdict {
-    fn new(code: Code, message: String) -> Verdict {
-        Verdict { code, severity: code.explanation().severity, message, fix: None }
+    fn new(code: Code, behind: impl Into<String>) -> Verdict {
+        let severity = code.explanation().severity;
+        Verdict { code, severity, before: String::new(), behind: behind.into(), fix: None }
     }
 
     fn weighing(self, severity: Severity) -> Verdict {
@@ -42,8 +47,8 @@ impl Verdict {
 }
 
 fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
-    // (wheel, library, message) → the verdict and the files.
-    let mut groups: BTreeMap<(usize, &str, String), (Verdict, BTreeSet<&str>)> = BTreeMap::new();
+    // Libraries that are missing for one reason are one finding, with all files that need one of them.
+    let mut groups: BTreeMap<(usize, Verdict), (BTreeSet<&str>, BTreeSet<&str>)> = BTreeMap::new();
     for rooted in &context.rooted {
         for missing in &rooted.trace.missing {
             let Where::Site(needed_by) = &rooted.trace.loaded[missing.needed_by].place else { continue };
@@ -51,14 +56,17 @@ fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
             let (wheel, file) = owner.map_or((rooted.wheel, rooted.path.as_str()), |owner| (owner, needed_by.as_str()));
             let mut verdict = judge(context, wheel, missing);
             if owner.is_none() {
-                verdict.message = format!("`{}`, which it loads, {}", file_name(needed_by), verdict.message);
+                verdict.before = format!("`{}`, which it loads, ", file_name(needed_by));
             }
-            let key = (wheel, missing.name.as_str(), verdict.message.clone());
-            groups.entry(key).or_insert_with(|| (verdict, BTreeSet::new())).1.insert(file);
+            let group = groups.entry((wheel, verdict)).or_default();
+            group.0.insert(&missing.name);
+            group.1.insert(file);
         }
     }
-    for ((wheel, name, _), (verdict, files)) in groups {
-        let mut finding = context.finding((verdict.code, wheel), name, verdict.message, files);
+    for ((wheel, verdict), (names, files)) in groups {
+        let message = format!("{}needs {}{}", verdict.before, listed(names.iter().copied()), verdict.behind);
+        let subject = names.into_iter().collect::<Vec<_>>().join(", ");
+        let mut finding = context.finding((verdict.code, wheel), subject, message, files);
         finding.severity = verdict.severity;
         finding.fix = verdict.fix;
         findings.push(finding);
@@ -70,12 +78,12 @@ fn judge(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
     let installed = &context.site.wheels[wheel];
     let name = missing.name.as_str();
     if let Some((file, why)) = &missing.refused {
-        let message = format!("needs `{name}`, and the loader gives up on `{}`: {why}", context.site.shown(file));
+        let message = format!(", and the loader gives up on `{}`: {why}", context.site.shown(file));
         return Verdict::new(Code::LibraryNotFound, message);
     }
     if !missing.skipped.is_empty() {
         let files = listed(missing.skipped.iter().map(|path| context.site.shown(path)));
-        return Verdict::new(Code::Machine, format!("needs `{name}`, and {files} is for another machine"));
+        return Verdict::new(Code::Machine, format!(", and {files} is for another machine"));
     }
     if let Some(verdict) = in_the_set(context, wheel, name) {
         return verdict;
@@ -83,20 +91,24 @@ fn judge(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
     let requirements = &context.requirements[wheel];
     if let Some(owner) = Owners::embedded().of(name) {
         let mend = || {
-            if owner.is_rocm() { fix::rocm(installed) } else { fix::require(installed, &owner.require) }
+            if owner.is_rocm() && !needs_torch(context, wheel) {
+                fix::rocm(installed)
+            } else {
+                require(context, wheel, owner)
+            }
         };
         return match requirements.brings(context, owner) {
             Brought::By(distribution) => Verdict::new(
                 Code::NotGiven,
-                format!("needs `{name}` of {}, which `{distribution}` should bring; it was not given", owner.name),
+                format!(" of {}, which `{distribution}` should bring; it was not given", owner.name),
             ),
             Brought::ByExtra(extra) => {
-                let message = format!("needs `{name}` of {}, which only the extra `{extra}` requires", owner.name);
+                let message = format!(" of {}, which only the extra `{extra}` requires", owner.name);
                 Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning).fixed_by(mend())
             }
             Brought::No => {
                 let unknown = requirements.unknown(context);
-                let message = format!("needs `{name}` of {}, and METADATA requires nothing that brings it", owner.name);
+                let message = format!(" of {}, and METADATA requires nothing that brings it", owner.name);
                 if unknown.is_empty() {
                     Verdict::new(Code::MissingRequirement, message).fixed_by(mend())
                 } else {
@@ -108,10 +120,22 @@ fn judge(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
         };
     }
     if name.starts_with("libpython3") {
-        let message = format!("needs `{name}`, which only some builds of Python have; extension modules do without");
+        let message = format!(", which only some builds of Python have; extension modules do without");
         return Verdict::new(Code::LibraryNotFound, message).weighing(Severity::Warning);
     }
     unknown_library(context, wheel, missing)
+}
+
+/// Whether a wheel is linked to PyTorch, whose ROCm build brings ROCm with it.
+fn needs_torch(context: &Context<'_>, wheel: usize) -> bool {
+    let mut names = context.native(wheel).flat_map(|(_, object)| &object.elf.needed);
+    names.any(|name| Owners::embedded().of(name).is_some_and(Owner::is_torch))
+}
+
+/// The requirement that brings the libraries of an owner.
+fn require(context: &Context<'_>, wheel: usize, owner: &Owner) -> String {
+    let requirement = if owner.is_rocm() { "torch" } else { &owner.require };
+    fix::require(&context.site.wheels[wheel], requirement)
 }
 
 /// A file of the set has the name, and the loader does not find it.
@@ -130,23 +154,23 @@ fn in_the_set(context: &Context<'_>, wheel: usize, name: &str) -> Option<Verdict
     let path = own.or(paths.first())?;
     let owner = context.owner(path)?;
     let shown = context.site.shown(path);
-    let mend = if Owners::embedded().of(name).is_some_and(crate::owners::Owner::is_rocm) {
+    let mend = if Owners::embedded().of(name).is_some_and(Owner::is_rocm) {
         fix::rocm(installed)
     } else {
         fix::graft(installed)
     };
     if owner == wheel {
-        let message = format!("needs `{name}`, which is there as `{shown}`, where no search path leads");
+        let message = format!(", which is there as `{shown}`, where no search path leads");
         // Something else may load it first, with ctypes for example.
         return Some(Verdict::new(Code::LibraryNotFound, message).weighing(Severity::Warning));
     }
     let distribution = &context.site.wheels[owner].name;
     if !context.requirements[wheel].closure(context, wheel).contains(&owner) {
-        let message = format!("needs `{name}` of `{distribution}`, which METADATA does not require");
+        let message = format!(" of `{distribution}`, which METADATA does not require");
         return Some(Verdict::new(Code::MissingRequirement, message).fixed_by(fix::require(installed, distribution)));
     }
     let message = format!(
-        "needs `{name}`, which `{distribution}` has as `{shown}`, but no search path leads there and nothing is known to \
+        ", which `{distribution}` has as `{shown}`, but no search path leads there and nothing is known to \
          load it before"
     );
     Some(Verdict::new(Code::LibraryNotFound, message).fixed_by(mend))
@@ -161,9 +185,9 @@ fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Ve
         missing.searched.iter().map(String::as_str).filter(|entry| entry.starts_with('/')).collect();
     let code = if outside.is_empty() { Code::LibraryNotFound } else { Code::LibraryOutside };
     let mut message = if outside.is_empty() {
-        format!("needs `{name}`, which no wheel of the set brings and no system promises")
+        format!(", which no wheel of the set brings and no system promises")
     } else {
-        format!("needs `{name}`, which is looked for in {} only", listed(outside.iter().copied()))
+        format!(", which is looked for in {} only", listed(outside.iter().copied()))
     };
     let verdict = |message: String| Verdict::new(code, message).fixed_by(fix::graft(installed));
     if unknown.is_empty() {
@@ -173,7 +197,7 @@ fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Ve
     // A search path that leads into the folder of a package that is not there.
     let neighbour = missing.searched.iter().any(|entry| leads_to_a_neighbour(context, wheel, entry));
     if neighbour {
-        let message = format!("needs `{name}`, which the search path expects in a package of {list}; it was not given");
+        let message = format!(", which the search path expects in a package of {list}; it was not given");
         return Verdict::new(Code::NotGiven, message);
     }
     message.push_str(&format!("; {list} was not given"));
@@ -273,7 +297,9 @@ fn loaded_by_name(context: &Context<'_>, findings: &mut Vec<Finding>) {
                 ),
                 _ => finding(
                     Code::DlopenMissing,
-                    format!("loads `{library}` at run time and does not work without it, and no wheel of the set has it"),
+                    format!(
+                        "loads `{library}` at run time and does not work without it, and no wheel of the set has it"
+                    ),
                 ),
             });
         }

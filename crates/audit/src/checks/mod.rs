@@ -5,7 +5,6 @@
 
 mod layout;
 mod libraries;
-mod needs;
 mod platform;
 mod python;
 mod record;

@@ -143,7 +143,8 @@ pub(crate) fn floor(context: &Context<'_>, wheel: usize) -> Option<report::Floor
     }
     let floor = manylinux::floor(&needs);
     let mut newest: BTreeMap<String, Release> = BTreeMap::new();
-    let system = needs.iter().flat_map(|file| &file.libraries).filter(|need| Policies::built_in().provides(&need.library));
+    let system =
+        needs.iter().flat_map(|file| &file.libraries).filter(|need| Policies::built_in().provides(&need.library));
     for version in system.flat_map(|library| &library.versions) {
         let Some((set, number)) = version.split_once('_') else { continue };
         let Ok(number) = Release::try_from(number.to_owned()) else { continue };
@@ -225,7 +226,8 @@ fn too_new(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         names.sort_by_key(|name| std::cmp::Reverse(sort_key(name)));
         let file = files.first().copied().unwrap_or_default();
         let message = format!("{who} glibc {glibc}, and the files need {}", listed(names));
-        let mut finding = Finding::new(Code::TooNew, subject, message).of(installed.file_name()).in_files(files.clone());
+        let mut finding =
+            Finding::new(Code::TooNew, subject, message).of(installed.file_name()).in_files(files.clone());
         finding.file = Some(file.to_owned());
         if index < is_from_tag && lowest.starts_with("manylinux") {
             finding.fix = Some(fix::platform(installed, &lowest));
@@ -285,11 +287,10 @@ fn cpu_level(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
 
 fn names(wheel: usize, installed: &InstalledWheel, context: &Context<'_>, findings: &mut Vec<Finding>) {
     let name = &installed.wheel.name;
-    let finding = |subject: &str, message: String| {
-        Finding::new(Code::Tags, subject, message).of(installed.file_name())
-    };
+    let finding = |subject: &str, message: String| Finding::new(Code::Tags, subject, message).of(installed.file_name());
     if !installed.wheel.name_agrees() {
-        let message = format!("the folder `{}` is of another distribution or version than the file name", installed.wheel.info());
+        let message =
+            format!("the folder `{}` is of another distribution or version than the file name", installed.wheel.info());
         findings.push(finding("dist-info", message));
     }
     let said = installed.metadata.get("Name").unwrap_or_default();
@@ -351,15 +352,15 @@ fn any(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     if !platforms(installed).all(|(_, platform)| platform == Platform::Any) {
         return;
     }
-    let compiled = |object: &Object| {
-        matches!(object.purpose, Purpose::Native | Purpose::OtherMachine | Purpose::Static)
-    };
+    let compiled =
+        |object: &Object| matches!(object.purpose, Purpose::Native | Purpose::OtherMachine | Purpose::Static);
     let paths: Vec<(&str, &Object)> = context.objects(wheel).filter(|(_, object)| compiled(object)).collect();
     let Some((_, first)) = paths.first() else { return };
     let names = context.paths(wheel);
-    let has_others = names.iter().any(|path| {
-        context.facts.windows.contains_key(*path) || path.ends_with(".dylib") || path.contains("darwin")
-    }) || paths.iter().any(|(_, object)| object.elf.machine != first.elf.machine);
+    let has_others = names
+        .iter()
+        .any(|path| context.facts.windows.contains_key(*path) || path.ends_with(".dylib") || path.contains("darwin"))
+        || paths.iter().any(|(_, object)| object.elf.machine != first.elf.machine);
     if has_others {
         return;
     }

@@ -87,7 +87,9 @@ fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let promise = promise(&context.site.wheels[wheel]);
     let mut wrong: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for files in modules.values() {
-        let serves = |wanted: &str| files.iter().any(|(_, suits)| *suits == Suits::Any || *suits == Suits::One(wanted.to_owned()));
+        let serves = |wanted: &str| {
+            files.iter().any(|(_, suits)| *suits == Suits::Any || *suits == Suits::One(wanted.to_owned()))
+        };
         let is_wrong = match &promise {
             Promise::Only(pythons) => !pythons.iter().any(|python| serves(python)),
             // Modules for several Pythons are chosen from at run time.
@@ -108,9 +110,8 @@ fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
 /// Whether the Python that was named can have the wheel.
 fn named(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<Finding>) {
     let python = context.site.place.python;
-    let finding = |subject: &str, message: String| {
-        Finding::new(Code::Python, subject, message).of(installed.file_name())
-    };
+    let finding =
+        |subject: &str, message: String| Finding::new(Code::Python, subject, message).of(installed.file_name());
     if !installed.wheel.name.tags().iter().any(|tag| fits(&tag.python, &tag.abi, python)) {
         let message = format!("the tags are for other interpreters than Python {python}");
         findings.push(finding(&format!("Python {python}"), message));
@@ -120,7 +121,8 @@ fn named(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<F
         && !specifiers.contains(&pep440_rs::Version::new([u64::from(python.major), u64::from(python.minor), 99]))
         && !specifiers.contains(&pep440_rs::Version::new([u64::from(python.major), u64::from(python.minor)]))
     {
-        findings.push(finding("Requires-Python", format!("Requires-Python is `{wanted}`, which excludes Python {python}")));
+        findings
+            .push(finding("Requires-Python", format!("Requires-Python is `{wanted}`, which excludes Python {python}")));
     }
 }
 

@@ -6,7 +6,6 @@ use wheel::read::{Kind, Problem};
 use super::{Context, Extra, file_name};
 use crate::Error;
 use crate::finding::{Code, Finding};
-use crate::fix;
 use crate::site::InstalledWheel;
 
 /// How a pointer of Git LFS begins, which stands for a file that was not fetched.
@@ -25,12 +24,10 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) -> Resul
 
 fn record(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<Finding>) -> Result<(), Error> {
     let wheel = &installed.wheel;
-    let finding = |code, subject: &str, message: String| {
-        Finding::new(code, subject, message).of(installed.file_name())
-    };
+    let finding = |code, subject: &str, message: String| Finding::new(code, subject, message).of(installed.file_name());
     if wheel.member(&format!("{}/RECORD", wheel.info())).is_none() {
         let message = format!("there is no `{}/RECORD`", wheel.info());
-        findings.push(finding(Code::Record, "RECORD", message).fixed_by(fix::record(installed)));
+        findings.push(finding(Code::Record, "RECORD", message));
         return Ok(());
     }
     let problems = if context.options.extras.contains(&Extra::Hashes) { wheel.verify() } else { wheel.verify_rows() };
@@ -43,8 +40,8 @@ fn record(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<
     };
     let mut unhashed = Vec::new();
     // What is true of many files is one finding.
-    type Kind = (&'static str, &'static str);
-    let mut groups: std::collections::BTreeMap<Kind, Vec<String>> = std::collections::BTreeMap::new();
+    type Group = (&'static str, &'static str);
+    let mut groups: std::collections::BTreeMap<Group, Vec<String>> = std::collections::BTreeMap::new();
     for problem in problems {
         let (kind, name) = match problem {
             // The tags' module says it.
@@ -63,8 +60,7 @@ fn record(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<
         groups.entry(kind).or_default().push(name);
     }
     for ((subject, message), names) in groups {
-        let found = finding(Code::Record, subject, message.to_owned()).in_files(names);
-        findings.push(if subject == "damaged" { found } else { found.fixed_by(fix::record(installed)) });
+        findings.push(finding(Code::Record, subject, message.to_owned()).in_files(names));
     }
     if !unhashed.is_empty() {
         let rows = wheel.record()?;
@@ -72,8 +68,7 @@ fn record(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<
         let what = if unhashed.iter().any(is_written) { "no hash that installers take" } else { "no hash" };
         let all = wheel.members().iter().filter(|member| member.kind != Kind::Directory).count();
         let message = format!("RECORD has {what} for {} of {all} files", unhashed.len());
-        let found = finding(Code::RecordHash, "RECORD", message).in_files(unhashed);
-        findings.push(found.fixed_by(fix::record(installed)));
+        findings.push(finding(Code::RecordHash, "RECORD", message).in_files(unhashed));
     }
     Ok(())
 }
@@ -81,7 +76,8 @@ fn record(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<
 fn unreadable(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     for path in context.paths(wheel) {
         if let Some(unreadable) = context.facts.unreadable.get(*path) {
-            let message = format!("begins as an {} file and cannot be read as one: {}", unreadable.format, unreadable.reason);
+            let message =
+                format!("begins as an {} file and cannot be read as one: {}", unreadable.format, unreadable.reason);
             findings.push(context.finding((Code::Unreadable, wheel), unreadable.format, message, [*path]));
         } else if is_library_name(path) && !context.facts.objects.contains_key(*path) {
             let Some(why) = wrong_start(context, path) else { continue };
@@ -94,7 +90,8 @@ fn unreadable(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) 
 fn is_library_name(path: &str) -> bool {
     let name = file_name(path);
     let is_versioned = |rest: &str| rest.split('.').all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
-    name.ends_with(".so") || name.starts_with("lib") && name.split_once(".so.").is_some_and(|(_, rest)| is_versioned(rest))
+    name.ends_with(".so")
+        || name.starts_with("lib") && name.split_once(".so.").is_some_and(|(_, rest)| is_versioned(rest))
 }
 
 /// What a file that is no ELF file is instead, when that cannot be what its name promises.
@@ -110,7 +107,8 @@ fn wrong_start(context: &Context<'_>, path: &str) -> Option<&'static str> {
     }
     // Mach-O files have the name too; text is for linkers, or the name of another file where links were not kept.
     let is_mach = matches!(start.get(..4), Some(b"\xcf\xfa\xed\xfe" | b"\xce\xfa\xed\xfe" | b"\xca\xfe\xba\xbe"));
-    let is_text = !start.contains(&0) && std::str::from_utf8(&start).map_or_else(|error| error.error_len().is_none(), |_| true);
+    let is_text =
+        !start.contains(&0) && std::str::from_utf8(&start).map_or_else(|error| error.error_len().is_none(), |_| true);
     if is_mach || start.starts_with(b"MZ") || start.starts_with(b"!<arch>") {
         return None;
     }
@@ -118,7 +116,8 @@ fn wrong_start(context: &Context<'_>, path: &str) -> Option<&'static str> {
         return Some("it is no program or library of any system");
     }
     let text = String::from_utf8_lossy(&start);
-    let is_script = ["INPUT", "GROUP", "OUTPUT_FORMAT", "/*", "SEARCH_DIR"].iter().any(|word| text.trim_start().starts_with(word));
+    let is_script =
+        ["INPUT", "GROUP", "OUTPUT_FORMAT", "/*", "SEARCH_DIR"].iter().any(|word| text.trim_start().starts_with(word));
     let is_link = !text.trim().contains(char::is_whitespace) && text.contains(".so");
     if is_script {
         None

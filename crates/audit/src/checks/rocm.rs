@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use artifact::Pattern;
 use kpack::FatBinary;
+use kpack::Marker;
 use kpack::fatbin::Magic;
 use kpack::marker::TARGET_PLACEHOLDER;
 use kpack::survey::{self, Kernels, Weight};
-use kpack::{Format, Marker};
 
 use super::{Context, Extra, file_name, listed};
 use crate::Error;
@@ -44,7 +44,8 @@ fn says_rocm(installed: &InstalledWheel) -> Option<String> {
     if local.to_ascii_lowercase().contains("rocm") {
         return Some(version);
     }
-    let is_rocm = |word: &str| word.strip_prefix("rocm").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_rocm =
+        |word: &str| word.strip_prefix("rocm").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
     // `rocm-sdk-core` is ROCm itself, `…-rocm` and `jax-rocm7-plugin` say that they are made for it.
     let mut words = installed.name.split('-');
     let first = words.next();
@@ -59,22 +60,27 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         return;
     }
     let needs = |test: fn(&Owner) -> bool| -> Vec<&str> {
-        let is_such = |object: &Object| {
-            object.elf.needed.iter().any(|name| Owners::embedded().of(name).is_some_and(test))
-        };
+        let is_such =
+            |object: &Object| object.elf.needed.iter().any(|name| Owners::embedded().of(name).is_some_and(test));
         native.iter().filter(|(_, object)| is_such(object)).map(|(path, _)| *path).collect()
     };
-    let has_section = |name: &str| native.iter().any(|(_, object)| object.elf.sections.iter().any(|section| section.name == name));
+    let has_section =
+        |name: &str| native.iter().any(|(_, object)| object.elf.sections.iter().any(|section| section.name == name));
     let has_gpu_file = context.paths(wheel).iter().any(|path| {
         [".co", ".hsaco", ".kpack"].iter().any(|suffix| path.ends_with(suffix))
             || context.facts.objects.get(*path).is_some_and(|object| object.purpose == Purpose::GpuCode)
     });
     let names_rocm = || native.iter().any(|(path, _)| mentions(context, path, b"libamdhip64.so"));
-    let is_rocm = !needs(Owner::is_rocm).is_empty()
-        || native.iter().any(|(_, object)| object.elf.needed.iter().any(|name| grafted_rocm(name) || name.starts_with("libtorch_hip") || name.starts_with("libc10_hip")))
-        || has_section(CODE)
-        || has_section(MARKER)
-        || has_gpu_file;
+    let is_rocm =
+        !needs(Owner::is_rocm).is_empty()
+            || native.iter().any(|(_, object)| {
+                object.elf.needed.iter().any(|name| {
+                    grafted_rocm(name) || name.starts_with("libtorch_hip") || name.starts_with("libc10_hip")
+                })
+            })
+            || has_section(CODE)
+            || has_section(MARKER)
+            || has_gpu_file;
     let cuda = needs(Owner::is_cuda);
     if is_rocm {
         return;
@@ -91,7 +97,8 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
 
 /// A copy of a ROCm library with a hash in its name, as auditwheel makes them.
 fn grafted_rocm(name: &str) -> bool {
-    name.split_once('-').is_some_and(|(stem, _)| Owners::embedded().of(&format!("{stem}.so")).is_some_and(Owner::is_rocm))
+    name.split_once('-')
+        .is_some_and(|(stem, _)| Owners::embedded().of(&format!("{stem}.so")).is_some_and(Owner::is_rocm))
 }
 
 /// Whether a file holds some bytes.
@@ -116,7 +123,8 @@ fn mentions(context: &Context<'_>, path: &str, bytes: &[u8]) -> bool {
 
 /// RW021: files whose GPU code is in `.kpack` archives.
 fn split_code(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) -> Result<(), Error> {
-    let sonames = || context.facts.native().map(|(path, object)| object.elf.soname.as_deref().unwrap_or(file_name(path)));
+    let sonames =
+        || context.facts.native().map(|(path, object)| object.elf.soname.as_deref().unwrap_or(file_name(path)));
     let has_runtime = sonames().any(|name| name.starts_with("libamdhip64.so"));
     let understands = sonames().any(|name| name.starts_with("librocm_kpack.so"));
     let mut unread = Vec::new();
@@ -146,25 +154,28 @@ fn split_code(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) 
 
 fn may_be_split(object: &Object) -> bool {
     let section = |name: &str| object.elf.sections.iter().find(|section| section.name == name);
-    section(MARKER).is_some() || section(WRAPPERS).is_some() && section(CODE).is_none_or(|code| code.size <= LEFT)
+    section(MARKER).is_some() || section(WRAPPERS).is_some() && section(CODE).is_some_and(|code| code.size <= LEFT)
 }
 
 /// The markers of a file whose code was moved; `None` when it has its code, or wrappers that do not make sense.
 fn markers(context: &Context<'_>, path: &str, object: &Object) -> Result<Option<Vec<Marker>>, Error> {
-    let _ = object;
     let reader = context.site.reader(path)?;
-    let Ok(Some(fat)) = FatBinary::read(&*reader, Format::Elf) else { return Ok(None) };
+    let Ok(Some(fat)) = FatBinary::read(&*reader, object.size) else { return Ok(None) };
     if !fat.wrappers.iter().any(|wrapper| wrapper.magic == Magic::Kpacked) {
         return Ok(None);
     }
-    Ok(Some(fat.markers(&*reader).unwrap_or_default()))
+    Ok(Some(fat.markers.into_iter().map(|(marker, _)| marker).collect()))
 }
 
 /// Whether the set has a file that a marker's path stands for, seen from a folder.
 fn finds(context: &Context<'_>, folder: &str, pattern: &str) -> bool {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for step in pattern.split('/').filter(|step| !step.is_empty() && *step != ".") {
-        if step == ".." { drop(parts.pop()) } else { parts.push(step) }
+        if step == ".." {
+            parts.pop();
+        } else {
+            parts.push(step);
+        }
     }
     let wanted = parts.join("/").replacen(TARGET_PLACEHOLDER, "*", 1);
     let start = wanted.split('*').next().unwrap_or_default().to_owned();
@@ -175,7 +186,8 @@ fn finds(context: &Context<'_>, folder: &str, pattern: &str) -> bool {
 
 /// RW024: everything that the survey of GPU code finds wrong.
 fn gpu_code(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<Finding>) -> Result<(), Error> {
-    let options = survey::Options { scratch: context.site.scratch().to_owned(), targets: None, kernels: Kernels::Counted };
+    let options =
+        survey::Options { scratch: context.site.scratch().to_owned(), targets: None, kernels: Kernels::Counted };
     let paths = [installed.path.clone()];
     survey::survey(&paths, &options, context.reporter, |file| -> Result<(), kpack::Error> {
         for fault in file.findings.iter().filter(|finding| finding.weight == Weight::Fault) {

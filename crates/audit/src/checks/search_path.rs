@@ -1,15 +1,19 @@
 //! Input: the search paths of the audited files. Output: entries that lead out of the environment (RW003).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::Context;
+use super::{Context, listed};
 use crate::finding::{Code, Finding};
 use crate::fix;
 
 /// What is wrong with an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
-    /// An absolute path.
+    /// Below somebody's home directory.
+    Home,
+    /// Where machines that build for others keep their files.
+    Builder,
+    /// Another absolute path.
     Absolute,
     /// More steps up than the environment is deep.
     Climbs,
@@ -19,45 +23,85 @@ enum Fault {
 
 /// Looks at DT_RUNPATH where there is one, else DT_RPATH: the loader does not read the other one.
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
-    for (wheel, installed) in context.audited() {
-        let mut entries: BTreeMap<(&str, Fault), Vec<&str>> = BTreeMap::new();
+    for (wheel, _) in context.audited() {
+        let mut groups: BTreeMap<Fault, (BTreeSet<&str>, BTreeSet<&str>)> = BTreeMap::new();
         for (path, object) in context.native(wheel) {
             let Some(search_path) = object.elf.search_path().filter(|text| !text.is_empty()) else { continue };
             for entry in search_path.split(':') {
                 if let Some(fault) = fault(entry, path) {
-                    entries.entry((entry, fault)).or_default().push(path);
+                    let group = groups.entry(fault).or_default();
+                    group.0.insert(entry);
+                    group.1.insert(path);
                 }
             }
         }
-        for ((entry, fault), paths) in entries {
+        for (fault, (entries, paths)) in groups {
+            let list = listed(entries.iter().copied());
             let message = match fault {
-                Fault::Absolute => format!("the search path has the absolute entry `{entry}`{}", origin(entry)),
-                Fault::Climbs => format!("the entry `{entry}` of the search path climbs out of the environment"),
-                Fault::Current if entry.is_empty() => {
+                Fault::Home => format!("the search path leads to the home directory of whoever built it: {list}"),
+                Fault::Builder => format!("the search path leads to a folder of the machine that built it: {list}"),
+                Fault::Absolute => {
+                    format!("the search path is absolute, and what it finds there wins over the set: {list}")
+                }
+                Fault::Climbs => format!("the search path climbs out of the environment: {list}"),
+                Fault::Current if entries.contains("") => {
                     "the search path has an empty entry, which means the folder that the process runs in".to_owned()
                 }
                 Fault::Current => {
-                    format!("the entry `{entry}` of the search path is relative to the folder that the process runs in")
+                    format!("the search path is relative to the folder that the process runs in: {list}")
                 }
             };
-            let finding = context.finding((Code::SearchPath, wheel), entry, message, paths);
-            findings.push(finding.fixed_by(fix::remove_rpath(installed, entry)));
+            let subject = entries.iter().copied().collect::<Vec<_>>().join(":");
+            let mend = mend(context, wheel, &paths);
+            findings.push(context.finding((Code::SearchPath, wheel), subject, message, paths).fixed_by(mend));
         }
     }
 }
 
+/// The command that leaves only good entries in the search paths of some files.
+fn mend(context: &Context<'_>, wheel: usize, paths: &BTreeSet<&str>) -> String {
+    let mut kept: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
+    let mut others = false;
+    for (path, object) in context.native(wheel) {
+        let Some(search_path) = object.elf.search_path().filter(|text| !text.is_empty()) else { continue };
+        if !paths.contains(path) {
+            others = true;
+            continue;
+        }
+        let good: Vec<&str> = search_path.split(':').filter(|entry| fault(entry, path).is_none()).collect();
+        let good = (!good.is_empty()).then(|| good.join(":"));
+        kept.entry(good).or_default().push(context.member(path));
+    }
+    let is_all = !others && kept.len() == 1;
+    let files = kept.into_iter().flat_map(|(good, members)| {
+        let is_library = |member: &String| super::file_name(member).contains(".so");
+        let patterns = if is_all && members.iter().all(is_library) { vec!["*.so*".to_owned()] } else { members };
+        patterns.into_iter().map(move |pattern| (pattern, good.clone()))
+    });
+    fix::search_paths(&context.site.wheels[wheel], &files.collect::<Vec<_>>())
+}
+
 /// Whose folder an absolute entry is.
-fn origin(entry: &str) -> &'static str {
-    let is_home = ["/home/", "/root/", "/Users/"].iter().any(|start| entry.starts_with(start));
-    let is_builder = ["/tmp/", "/build", "/project", "/io/", "/workspace", "/opt/hostedtoolcache", "/__w/", "/github/"]
-        .iter()
-        .any(|start| entry.starts_with(start));
-    if is_home {
-        ", the home directory of whoever built it"
-    } else if is_builder {
-        ", a folder of the machine that built it"
+fn origin(entry: &str) -> Fault {
+    const HOMES: [&str; 3] = ["/home/", "/root/", "/Users/"];
+    const BUILDERS: [&str; 9] = [
+        "/tmp/",
+        "/build",
+        "/project",
+        "/io/",
+        "/workspace",
+        "/opt/hostedtoolcache",
+        "/opt/rh/",
+        "/__w/",
+        "/opt/_internal",
+    ];
+    let starts = |starts: &[&str]| starts.iter().any(|start| entry.starts_with(start));
+    if starts(&HOMES) {
+        Fault::Home
+    } else if starts(&BUILDERS) {
+        Fault::Builder
     } else {
-        ", where libraries of the machine win over those of the set"
+        Fault::Absolute
     }
 }
 
@@ -65,7 +109,7 @@ fn origin(entry: &str) -> &'static str {
 fn fault(entry: &str, path: &str) -> Option<Fault> {
     let rest = ["$ORIGIN", "${ORIGIN}"].iter().find_map(|origin| entry.strip_prefix(origin));
     let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with('/')) else {
-        return Some(if entry.starts_with('/') { Fault::Absolute } else { Fault::Current });
+        return Some(if entry.starts_with('/') { origin(entry) } else { Fault::Current });
     };
     let mut depth = path.matches('/').count();
     for step in rest.split('/').filter(|step| !step.is_empty() && *step != ".") {
@@ -93,6 +137,8 @@ mod tests {
         }
         for (bad, why) in [
             ("/opt/rocm/lib", Fault::Absolute),
+            ("/home/me/envs/lib", Fault::Home),
+            ("/opt/rh/gcc-toolset-9/root/usr/lib", Fault::Builder),
             ("", Fault::Current),
             ("lib", Fault::Current),
             ("$ORIGINS/x", Fault::Current),

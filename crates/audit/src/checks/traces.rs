@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::{Context, file_name};
 use crate::Error;
 use crate::facts::Object;
-use crate::loader::{self, Scenario, System, Trace, Where};
+use crate::loader::{Loader, Scenario, System, Trace, Where};
 use crate::report::ScenarioSummary;
 
 /// A file that a process could start from, and what the loader answers.
@@ -50,7 +50,8 @@ pub(crate) fn has_module_tag(name: &str) -> bool {
 /// Whether a file could be an extension module by its name: `x.so`, not `libx.so` and nothing with a version behind.
 pub(crate) fn may_be_module(path: &str) -> bool {
     let name = file_name(path);
-    has_module_tag(name) || name.ends_with(".so") && !name.starts_with("lib") && !name.trim_end_matches(".so").contains('.')
+    has_module_tag(name)
+        || name.ends_with(".so") && !name.starts_with("lib") && !name.trim_end_matches(".so").contains('.')
 }
 
 fn kind_of(path: &str, object: &Object) -> RootKind {
@@ -90,11 +91,8 @@ pub(crate) fn scenario(context: &Context<'_>, preloaded: Vec<String>) -> Scenari
 
 /// Asks the loader about every root of the audited wheels.
 pub(crate) fn trace(context: &Context<'_>) -> Result<Vec<Rooted>, Error> {
-    let needed: BTreeSet<&str> = context
-        .facts
-        .native()
-        .flat_map(|(_, object)| object.elf.needed.iter().map(|name| file_name(name)))
-        .collect();
+    let needed: BTreeSet<&str> =
+        context.facts.native().flat_map(|(_, object)| object.elf.needed.iter().map(|name| file_name(name))).collect();
     let mut all = Vec::new();
     // What the extension modules of a wheel load, for those that require it; made when somebody asks.
     let mut imports: BTreeMap<usize, Vec<(String, Trace)>> = BTreeMap::new();
@@ -103,7 +101,7 @@ pub(crate) fn trace(context: &Context<'_>) -> Result<Vec<Rooted>, Error> {
             return Err(Error::Interrupted);
         }
         let roots = roots(context, wheel, &needed);
-        let lists = crate::preload::before(context.site, context.facts, wheel);
+        let lists = before(context, wheel);
         let mut traced = run(context, &roots, &lists);
         let missing: BTreeSet<String> =
             traced.iter().flat_map(|trace| trace.missing.iter().map(|missing| missing.name.clone())).collect();
@@ -112,7 +110,8 @@ pub(crate) fn trace(context: &Context<'_>) -> Result<Vec<Rooted>, Error> {
             let required = context.requirements[wheel].closure(context, wheel);
             for other in required {
                 let loads = imports.entry(other).or_insert_with(|| import(context, other, &needed));
-                let brings = |(_, trace): &&(String, Trace)| trace.missing.is_empty() && provides(context, trace, &missing);
+                let brings =
+                    |(_, trace): &&(String, Trace)| trace.missing.is_empty() && provides(context, trace, &missing);
                 preloaded.extend(loads.iter().filter(brings).map(|(path, _)| path.clone()));
             }
             if !preloaded.is_empty() {
@@ -131,17 +130,20 @@ pub(crate) fn trace(context: &Context<'_>) -> Result<Vec<Rooted>, Error> {
     Ok(all)
 }
 
+/// Files that a wheel has loaded before its own: its preload list.
+fn before(_context: &Context<'_>, _wheel: usize) -> Vec<String> {
+    Vec::new()
+}
+
 fn run(context: &Context<'_>, roots: &[(&str, RootKind)], preloaded: &[String]) -> Vec<Trace> {
     let scenario = scenario(context, preloaded.to_vec());
-    roots
-        .par_iter()
-        .map(|(path, _)| loader::load(context.site, context.facts, &[(*path).to_owned()], &scenario))
-        .collect()
+    let loader = Loader::new(context.site, context.facts, &scenario);
+    roots.par_iter().map(|(path, _)| loader.load(&[*path])).collect()
 }
 
 /// What the extension modules of a wheel load when they are imported.
 fn import(context: &Context<'_>, wheel: usize, needed: &BTreeSet<&str>) -> Vec<(String, Trace)> {
-    let lists = crate::preload::before(context.site, context.facts, wheel);
+    let lists = before(context, wheel);
     let roots: Vec<(&str, RootKind)> =
         roots(context, wheel, needed).into_iter().filter(|(_, kind)| *kind == RootKind::Extension).collect();
     let traces = run(context, &roots, &lists);
@@ -189,7 +191,9 @@ mod tests {
 
     #[test]
     fn extension_modules_are_known_by_name() {
-        for name in ["a/_x.cpython-312-x86_64-linux-gnu.so", "_x.abi3.so", "b/vector.so", "_C.pypy310-pp73-x86_64-linux-gnu.so"] {
+        for name in
+            ["a/_x.cpython-312-x86_64-linux-gnu.so", "_x.abi3.so", "b/vector.so", "_C.pypy310-pp73-x86_64-linux-gnu.so"]
+        {
             assert!(may_be_module(name), "{name}");
         }
         for name in ["libx.so", "a/libx.so.1", "x.so.1", "libggml-cpu-0786c92d.so", "x.1.so", "tool"] {

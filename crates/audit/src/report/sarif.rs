@@ -61,7 +61,8 @@ fn result(finding: &Finding, report: &Report) -> Value {
             "physicalLocation": { "artifactLocation": { "uri": uri(path) }, "region": { "byteOffset": 0, "byteLength": 0 } },
         });
         let members = finding.file.iter().chain(&finding.related);
-        let members: Vec<Value> = members.map(|member| json!({ "fullyQualifiedName": member, "kind": "member" })).collect();
+        let members: Vec<Value> =
+            members.map(|member| json!({ "fullyQualifiedName": member, "kind": "member" })).collect();
         if !members.is_empty() {
             location["logicalLocations"] = Value::Array(members);
         }
@@ -131,10 +132,7 @@ mod tests {
             assert!(result["message"]["text"].as_str().unwrap().ends_with('.'));
         }
         let first = &run["results"][0];
-        assert_eq!(
-            first["locations"][0]["physicalLocation"]["artifactLocation"]["uri"],
-            "a_b-1.0-py3-none-any.whl"
-        );
+        assert_eq!(first["locations"][0]["physicalLocation"]["artifactLocation"]["uri"], "a_b-1.0-py3-none-any.whl");
         assert_eq!(first["locations"][0]["logicalLocations"][1]["fullyQualifiedName"], "a/y.so");
         assert_eq!(first["partialFingerprints"]["finding/v1"], "RW003/a_b/a/x.so//opt/rocm/lib");
         assert!(run["results"][1].get("locations").is_none());

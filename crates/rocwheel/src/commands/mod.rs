@@ -6,6 +6,7 @@ pub(crate) mod artifact_import;
 mod artifact_inputs;
 pub(crate) mod artifact_list;
 pub(crate) mod artifact_verify;
+pub(crate) mod audit;
 pub(crate) mod compat;
 mod compat_artifacts;
 mod completions;
@@ -60,6 +61,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
         Command::Split(arguments) => run!(split, *arguments),
         Command::Compat(arguments) => run!(compat, *arguments),
         Command::Fuse(arguments) => run!(fuse, *arguments),
+        Command::Audit(arguments) => run!(audit, *arguments),
         Command::Package(arguments) => run!(package, *arguments),
         Command::Kernels(arguments) => run!(kernels, arguments),
         Command::Prune(arguments) => run!(prune, arguments),

@@ -1,0 +1,195 @@
+//! Input: what the loader answered, and the symbols of what is loaded. Output: symbols that nobody defines (RW005) and
+//! versions of symbols that a library lacks (RW006).
+//!
+//! A file is only judged when everything that it needs was found, and when the libraries of the system among it give all
+//! their symbols versions: otherwise nobody knows what they define. Python loads extension modules with all symbols bound
+//! at once and keeps their symbols from each other, so that what a module uses has to be in what it loads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use elf::{DynamicSymbols, Lookup, NameHash};
+use rayon::prelude::*;
+
+use super::traces::{RootKind, Rooted, has_module_tag};
+use super::{Context, file_name, listed, system_symbols};
+use crate::Error;
+use crate::finding::{Code, Finding, Severity};
+use crate::loader::Where;
+
+/// Libraries of the system that give all their symbols versions, so that what is needed of them without a version is not theirs.
+const VERSIONED: [&str; 13] = [
+    "libc.so.6",
+    "libm.so.6",
+    "libdl.so.2",
+    "libpthread.so.0",
+    "librt.so.1",
+    "libutil.so.1",
+    "libresolv.so.2",
+    "libanl.so.1",
+    "libmvec.so.1",
+    "libnsl.so.1",
+    "libstdc++.so.6",
+    "libgcc_s.so.1",
+    "ld-linux-x86-64.so.2",
+];
+
+pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    versions(context, findings);
+    undefined(context, findings)
+}
+
+/// RW006.
+fn versions(context: &Context<'_>, findings: &mut Vec<Finding>) {
+    // (wheel, library, its path, has versions) → versions → files.
+    type Key<'a> = (usize, &'a str, &'a str, bool);
+    let mut lacking: BTreeMap<Key<'_>, (BTreeSet<&str>, BTreeSet<&str>)> = BTreeMap::new();
+    for rooted in &context.rooted {
+        for loaded in &rooted.trace.loaded {
+            let Where::Site(user) = &loaded.place else { continue };
+            let Some(wheel) = context.owner(user).filter(|wheel| context.is_audited(*wheel)) else { continue };
+            let Some(object) = context.facts.objects.get(user) else { continue };
+            for (name, needed) in object.elf.needed.iter().zip(&loaded.needs) {
+                let Some((target, _)) = needed else { continue };
+                let Where::Site(path) = &rooted.trace.loaded[*target].place else { continue };
+                let Some(library) = context.facts.objects.get(path) else { continue };
+                let defined = &library.elf.version_definitions;
+                let needs = object.elf.version_needs.iter().filter(|need| need.library == *name);
+                for version in needs.flat_map(|need| &need.versions).filter(|version| !defined.contains(version)) {
+                    let entry = lacking.entry((wheel, name, path, !defined.is_empty())).or_default();
+                    entry.0.insert(version);
+                    entry.1.insert(user);
+                }
+            }
+        }
+    }
+    for ((wheel, name, path, has_versions), (versions, files)) in lacking {
+        let shown = context.site.shown(path);
+        let list = listed(versions.iter().copied());
+        let message = if has_versions {
+            format!("needs {list} of `{name}`, and `{shown}` does not define it")
+        } else {
+            format!("needs {list} of `{name}`, and `{shown}` has no versions")
+        };
+        let finding = context.finding((Code::SymbolVersion, wheel), name, message, files);
+        findings.push(if has_versions { finding } else { finding.weighing(Severity::Warning) });
+    }
+}
+
+/// Symbols of files, each read once.
+struct Symbols<'a> {
+    context: &'a Context<'a>,
+    read: Mutex<BTreeMap<&'a str, Arc<Option<DynamicSymbols>>>>,
+}
+
+impl<'a> Symbols<'a> {
+    /// The symbols of a file; `None` when they cannot be read, and then nothing is said about it.
+    fn of(&self, path: &'a str) -> Arc<Option<DynamicSymbols>> {
+        let known = |read: &Mutex<BTreeMap<&'a str, Arc<Option<DynamicSymbols>>>>| {
+            read.lock().ok().and_then(|read| read.get(path).cloned())
+        };
+        if let Some(symbols) = known(&self.read) {
+            return symbols;
+        }
+        let reader = self.context.site.reader(path).ok();
+        let symbols = Arc::new(reader.and_then(|reader| DynamicSymbols::read(&*reader).ok()));
+        if let Ok(mut read) = self.read.lock() {
+            read.insert(path, Arc::clone(&symbols));
+        }
+        symbols
+    }
+}
+
+/// RW005.
+fn undefined(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    let symbols = Symbols { context, read: Mutex::new(BTreeMap::new()) };
+    let judged: Vec<&Rooted> = context.rooted.iter().filter(|rooted| is_known(rooted)).collect();
+    let answers: Result<Vec<Vec<(&str, String)>>, Error> = judged
+        .par_iter()
+        .map(|rooted| {
+            if context.reporter.interrupted() {
+                return Err(Error::Interrupted);
+            }
+            Ok(open(context, rooted, &symbols).unwrap_or_default())
+        })
+        .collect();
+    // (wheel, file) → names; the file is one of the wheel: the one that uses the symbol or the one that loads that.
+    let mut groups: BTreeMap<(usize, &str, &str), BTreeSet<String>> = BTreeMap::new();
+    for (rooted, answer) in judged.into_iter().zip(answers?) {
+        for (user, name) in answer {
+            let owner = context.owner(user).filter(|owner| context.is_audited(*owner));
+            let (wheel, file) = owner.map_or((rooted.wheel, rooted.path.as_str()), |owner| (owner, user));
+            groups.entry((wheel, file, user)).or_default().insert(name);
+        }
+    }
+    for ((wheel, file, user), names) in groups {
+        let list = listed(names.iter().map(String::as_str));
+        let what = if file == user { "uses".to_owned() } else { format!("loads `{}`, which uses", file_name(user)) };
+        let unknown = context.requirements[wheel].unknown(context);
+        let mut message = format!("{what} {list}, which nothing that it loads defines");
+        if !unknown.is_empty() {
+            message.push_str(&format!("; {} was not given", listed(unknown.iter().map(String::as_str))));
+        }
+        let subject = names.first().cloned().unwrap_or_default();
+        let mut finding = context.finding((Code::UndefinedSymbol, wheel), subject, message, [file]);
+        if !unknown.is_empty() {
+            finding = finding.weighing(Severity::Warning);
+        }
+        finding.related.extend(names.into_iter().skip(1));
+        findings.push(finding);
+    }
+    Ok(())
+}
+
+/// Whether everything that a file could take its symbols from is known.
+fn is_known(rooted: &Rooted) -> bool {
+    rooted.kind != RootKind::Plugin
+        && rooted.trace.missing.is_empty()
+        && rooted.trace.loaded.iter().all(|loaded| match &loaded.place {
+            Where::Site(_) => true,
+            Where::System(name) => VERSIONED.contains(&file_name(name)),
+        })
+}
+
+/// Symbols that stay open when a file is loaded, and who uses them; `None` when the file is not what it seems to be.
+fn open<'a>(context: &'a Context<'a>, rooted: &'a Rooted, symbols: &Symbols<'a>) -> Option<Vec<(&'a str, String)>> {
+    let paths: Vec<&str> = rooted
+        .trace
+        .loaded
+        .iter()
+        .filter_map(|loaded| match &loaded.place {
+            Where::Site(path) => Some(path.as_str()),
+            Where::System(_) => None,
+        })
+        .collect();
+    let tables: Vec<Arc<Option<DynamicSymbols>>> = paths.iter().map(|path| symbols.of(path)).collect();
+    let tables: Vec<&DynamicSymbols> = tables.iter().map(|table| table.as_ref().as_ref()).collect::<Option<_>>()?;
+    let own = paths.iter().position(|path| *path == rooted.path)?;
+    if rooted.kind == RootKind::Extension && !has_module_tag(file_name(&rooted.path)) {
+        // A plugin of something else may look like a module; its host has the symbols.
+        let name = file_name(&rooted.path).split('.').next().unwrap_or_default();
+        if tables[own].find(NameHash::of(&format!("PyInit_{name}")), None) != Lookup::Found {
+            return None;
+        }
+    }
+    let mut answer = Vec::new();
+    for (path, table) in paths.iter().zip(&tables) {
+        let is_preloaded = rooted.preloaded.iter().any(|preloaded| preloaded == path);
+        // What is linked to nothing takes its symbols from whoever is there; glibc's it does not name.
+        let Some(object) = context.facts.objects.get(*path).filter(|_| !is_preloaded) else { continue };
+        let system: BTreeSet<&str> =
+            object.elf.needed.iter().map(String::as_str).filter(|name| VERSIONED.contains(name)).collect();
+        for needed in table.undefined().filter(|needed| !needed.weak) {
+            let is_systems = match (needed.version, needed.library) {
+                (Some(_), Some(library)) => {
+                    system.contains(library) && !paths.iter().any(|path| file_name(path) == library)
+                }
+                _ => system_symbols::has(needed.name),
+            };
+            if !is_systems && !tables.iter().any(|table| table.find(needed.hash, needed.version) == Lookup::Found) {
+                answer.push((*path, needed.name.to_owned()));
+            }
+        }
+    }
+    Some(answer)
+}

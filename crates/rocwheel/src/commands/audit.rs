@@ -1,0 +1,287 @@
+//! `rocwheel audit`: will these wheels load, wherever their tags say so?
+
+mod text;
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use audit::facts::Facts;
+use audit::finding::{Code, Severity};
+use audit::report::{Report, sarif};
+use audit::site::{Place, PythonVersion, Role, Site};
+use audit::{Extra, Options};
+use clap::{Args, ValueEnum};
+use report::Exit;
+use wheel::WheelName;
+use wheel::manylinux::Release;
+
+use crate::environment;
+use crate::failure::Usage;
+use crate::printer::{Format, Printer};
+
+/// Say whether wheels will load, wherever their tags promise it
+///
+/// Places the wheels as pip would, without installing or running anything, and asks for every program and library what
+/// the dynamic loader would find. It works on wheels of any project, without configuration and without ROCm. Each
+/// finding has a code; `--explain` says what it means and what to do.
+///
+/// The exit code is 1 when there is an error.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Wheels that are installed together
+    #[arg(required_unless_present = "explain", value_name = "WHEEL")]
+    wheels: Vec<PathBuf>,
+    /// Wheels that stand beside: files, or folders from which those are taken that the others require
+    #[arg(long, value_name = "PATH")]
+    with: Vec<PathBuf>,
+    /// Python of the environment, for example 3.12 or 3.13t [default: the newest that the tags of all wheels allow]
+    #[arg(long, value_name = "VERSION")]
+    python: Option<PythonVersion>,
+    /// The oldest glibc that the wheels have to work with, for example 2.28 [default: what their tags promise]
+    #[arg(long, value_name = "VERSION", value_parser = release)]
+    glibc: Option<Release>,
+    /// Show who needs a library, as a tree, in place of findings
+    #[arg(long, value_name = "LIBRARY", conflicts_with_all = ["sarif", "explain"])]
+    why: Option<String>,
+    /// Print what a code means and what to do about it: RW012, its name, or `all`
+    #[arg(long, value_name = "CODE", conflicts_with_all = ["wheels", "sarif"])]
+    explain: Option<String>,
+    /// Findings that nobody needs to see, separated by commas: codes or names
+    #[arg(long, value_name = "CODES", value_delimiter = ',')]
+    ignore: Vec<String>,
+    /// What makes the exit code 1
+    #[arg(long, value_enum, default_value = "error", value_name = "SEVERITY")]
+    fail_on: FailOn,
+    /// Do not unpack everything to compare it with the hashes of RECORD
+    #[arg(long)]
+    no_hashes: bool,
+    /// Read all GPU code too, and check that it is what it says
+    #[arg(long)]
+    gpu_code: bool,
+    /// Check the length of paths for Windows, also where no tag is for Windows
+    #[arg(long)]
+    windows_paths: bool,
+    /// Write the findings to FILE, `-` for stdout, as a SARIF 2.1.0 log too
+    #[arg(long, value_name = "FILE")]
+    sarif: Option<PathBuf>,
+    /// Directory for what must be unpacked to be read [default: the system's directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+}
+
+fn release(text: &str) -> Result<Release, String> {
+    Release::try_from(text.to_owned())
+}
+
+/// What makes the exit code 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    /// An error
+    Error,
+    /// A warning too
+    Warning,
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) enum Settings {
+    /// Print what codes mean.
+    Explain(Vec<Code>),
+    /// Look at wheels.
+    Look(Box<Look>),
+}
+
+/// How wheels are looked at.
+#[derive(Debug)]
+pub(crate) struct Look {
+    wheels: Vec<PathBuf>,
+    with: Vec<PathBuf>,
+    python: Option<PythonVersion>,
+    options: Options,
+    why: Option<String>,
+    fail_on: Severity,
+    sarif: Option<PathBuf>,
+    scratch: PathBuf,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = Usage;
+
+    fn try_from(arguments: Arguments) -> Result<Self, Usage> {
+        if let Some(text) = arguments.explain {
+            let codes = if text.eq_ignore_ascii_case("all") { Code::ALL.to_vec() } else { vec![code(&text)?] };
+            return Ok(Self::Explain(codes));
+        }
+        let ignore: BTreeSet<Code> = arguments
+            .ignore
+            .iter()
+            .map(|text| text.trim())
+            .filter(|text| !text.is_empty())
+            .map(code)
+            .collect::<Result<_, _>>()?;
+        let extras = [
+            (!arguments.no_hashes, Extra::Hashes),
+            (arguments.gpu_code, Extra::GpuCode),
+            (arguments.windows_paths, Extra::WindowsPaths),
+            (arguments.python.is_some(), Extra::Python),
+        ];
+        let extras = extras.into_iter().filter(|(wanted, _)| *wanted).map(|(_, extra)| extra).collect();
+        Ok(Self::Look(Box::new(Look {
+            wheels: arguments.wheels,
+            with: arguments.with,
+            python: arguments.python,
+            options: Options { glibc: arguments.glibc, extras, ignore },
+            why: arguments.why,
+            fail_on: match arguments.fail_on {
+                FailOn::Error => Severity::Error,
+                FailOn::Warning => Severity::Warning,
+            },
+            sarif: arguments.sarif,
+            scratch: arguments.scratch.unwrap_or_else(environment::scratch),
+        })))
+    }
+}
+
+fn code(text: &str) -> Result<Code, Usage> {
+    text.parse::<Code>().map_err(|error| {
+        let last = Code::ALL.last().map_or("", |code| code.text());
+        Usage::new(error.to_string())
+            .hint(format!("the codes are RW001 to {last}; `rocwheel audit --explain all` prints them with their names"))
+    })
+}
+
+/// Looks at the wheels and prints what is the matter with them.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    match settings {
+        Settings::Explain(codes) => explain(codes, printer),
+        Settings::Look(look) => self::look(look, printer),
+    }
+}
+
+fn explain(codes: &[Code], printer: &Printer) -> anyhow::Result<Exit> {
+    let explanations: Vec<_> = codes.iter().map(|code| code.explanation()).collect();
+    match printer.format() {
+        Format::Json => printer.json(&serde_json::json!({ "findings": explanations }))?,
+        Format::Text => {
+            for (index, explanation) in explanations.into_iter().enumerate() {
+                if index > 0 {
+                    printer.line("")?;
+                }
+                printer.line(text::explanation(explanation))?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn look(look: &Look, printer: &Printer) -> anyhow::Result<Exit> {
+    let scratch = environment::scratch_below(&look.scratch)?;
+    let python = match look.python {
+        Some(python) => python,
+        None => newest_python(&look.wheels),
+    };
+    let site = open(look, python, scratch.path(), printer)?;
+    let facts = Facts::read(&site, printer.reporter())?;
+    if let Some(library) = &look.why {
+        return why(&site, &facts, library, printer);
+    }
+    let report = audit::audit(&site, &facts, &look.options, printer.reporter())?;
+    if let Some(path) = &look.sarif {
+        let log = serde_json::to_string_pretty(&sarif::log(&report, env!("CARGO_PKG_VERSION")))?;
+        if path.as_os_str() == "-" {
+            printer.line(log)?;
+            return Ok(exit(&report, look.fail_on));
+        }
+        write(path, &log)?;
+    }
+    match printer.format() {
+        Format::Json => printer.json(&report)?,
+        Format::Text => text::report(&report, printer)?,
+    }
+    for note in &report.notes {
+        printer.note(format!("note: {note}"));
+    }
+    Ok(exit(&report, look.fail_on))
+}
+
+fn exit(report: &Report, fail_on: Severity) -> Exit {
+    if report.has(fail_on) { Exit::Failed } else { Exit::Done }
+}
+
+/// The newest CPython that the tags of all wheels are for. A tag for any Python allows every one.
+fn newest_python(wheels: &[PathBuf]) -> PythonVersion {
+    let default = PythonVersion { major: 3, minor: 12, free_threaded: false };
+    let names = wheels.iter().filter_map(|path| path.file_name()?.to_str()?.parse::<WheelName>().ok());
+    let of_wheel = |name: WheelName| {
+        let is_stable = name.abis.iter().any(|abi| abi == "abi3");
+        let is_threaded = name.abis.iter().any(|abi| abi.ends_with('t'));
+        let versions = name.pythons.iter().filter_map(|tag| {
+            let minor = tag.strip_prefix("cp3")?.parse().ok()?;
+            Some(PythonVersion { major: 3, minor, free_threaded: is_threaded })
+        });
+        let newest = versions.max()?;
+        // The stable ABI is for this one and all that follow.
+        Some(if is_stable && newest < default { default } else { newest })
+    };
+    names.filter_map(of_wheel).min().unwrap_or(default)
+}
+
+fn open(look: &Look, python: PythonVersion, scratch: &Path, printer: &Printer) -> anyhow::Result<Site> {
+    let mut wheels: Vec<(PathBuf, Role)> = look.wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
+    for path in &look.with {
+        wheels.push((path.clone(), Role::Beside));
+    }
+    let place = Place { python, prefix: "/environment".to_owned() };
+    Ok(Site::open(&wheels, &place, scratch, printer.reporter())?)
+}
+
+fn why(site: &Site, facts: &Facts, library: &str, printer: &Printer) -> anyhow::Result<Exit> {
+    let Some(why) = audit::why::why(site, facts, library) else {
+        let known = facts.native().filter_map(|(_, object)| object.elf.soname.as_deref()).take(3);
+        let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
+        let usage = Usage::new(format!("no file of the wheels is `{library}` or needs it"));
+        return Err(if known.is_empty() {
+            usage.into()
+        } else {
+            usage.hint(format!("libraries there are {}", known.join(", "))).into()
+        });
+    };
+    match printer.format() {
+        Format::Json => printer.json(&why)?,
+        Format::Text => printer.line(text::why(&why))?,
+    }
+    Ok(Exit::Done)
+}
+
+/// Writes the log beside its place and moves it there.
+fn write(path: &Path, log: &str) -> anyhow::Result<()> {
+    let failed = || format!("cannot write the SARIF log `{}`", path.display());
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // The umask is subtracted, as from any new file.
+    let mode = std::fs::Permissions::from_mode(0o666);
+    let file = tempfile::Builder::new().prefix(".rocwheel-").permissions(mode).tempfile_in(directory);
+    let mut file = file.with_context(failed)?;
+    file.write_all(log.as_bytes()).and_then(|()| file.write_all(b"\n")).with_context(failed)?;
+    file.persist(path).map_err(|error| error.error).with_context(failed)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_python_of_all_tags_is_taken() {
+        let python = |names: &[&str]| newest_python(&names.iter().map(PathBuf::from).collect::<Vec<_>>()).to_string();
+        assert_eq!(python(&["a-1-cp310-cp310-linux_x86_64.whl"]), "3.10");
+        assert_eq!(python(&["a-1-cp39-abi3-linux_x86_64.whl"]), "3.12");
+        assert_eq!(python(&["a-1-cp313-abi3-linux_x86_64.whl"]), "3.13");
+        assert_eq!(python(&["a-1-cp313-cp313t-linux_x86_64.whl"]), "3.13t");
+        assert_eq!(python(&["a-1-py3-none-any.whl", "x/b-1-cp311-cp311-linux_x86_64.whl"]), "3.11");
+        assert_eq!(python(&["a-1-cp310.cp311-none-any.whl"]), "3.11");
+        assert_eq!(python(&["nonsense"]), "3.12");
+    }
+}

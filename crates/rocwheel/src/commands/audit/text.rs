@@ -1,0 +1,173 @@
+//! Input: a report, an explanation or a tree. Output: it as people read it, in lines of at most 80 columns where names
+//! allow it.
+
+use audit::finding::{Explanation, Finding, Severity};
+use audit::report::{Report, WheelSummary};
+use audit::why::{Puller, Why};
+use clap::builder::styling::{AnsiColor, Style};
+use comfy_table::CellAlignment::{Left, Right};
+
+use crate::printer::{self, Column, Printer};
+
+const WIDTH: usize = 80;
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const NOTE: Style = AnsiColor::Cyan.on_default();
+const FIX: Style = AnsiColor::Green.on_default();
+
+const WHEELS: [Column; 6] =
+    [("Wheel", Left), ("Size", Right), ("Promises", Left), ("Needs", Left), ("CPU", Left), ("Errors", Right)];
+
+/// Prints wheels, findings and how many there are.
+pub(super) fn report(report: &Report, printer: &Printer) -> anyhow::Result<()> {
+    let audited = || report.wheels.iter().filter(|wheel| wheel.role == "audited");
+    printer.table(&WHEELS, audited().map(|wheel| row(wheel, report)))?;
+    let mut shown: Option<&Option<String>> = None;
+    let several = audited().count() > 1;
+    for finding in &report.findings {
+        if several && shown != Some(&finding.wheel) {
+            let wheel = finding.wheel.as_deref().unwrap_or("the set");
+            printer.line(format!("\n{}", printer::one_line(wheel)))?;
+            shown = Some(&finding.wheel);
+        } else {
+            printer.line("")?;
+        }
+        print(finding, printer)?;
+    }
+    let counts = report.counts;
+    let mut parts = vec![
+        printer::count(counts.errors, "error", "errors"),
+        printer::count(counts.warnings, "warning", "warnings"),
+        printer::count(counts.notes, "note", "notes"),
+    ];
+    let ignored: u64 = report.ignored.values().sum();
+    if ignored > 0 {
+        parts.push(format!("{ignored} ignored"));
+    }
+    let objects: u64 = audited().map(|wheel| wheel.objects).sum();
+    printer.line(format!(
+        "\n{}, {}: {}",
+        printer::count(audited().count() as u64, "wheel", "wheels"),
+        printer::count(objects, "program or library", "programs and libraries"),
+        parts.join(", ")
+    ))?;
+    if !report.findings.is_empty() {
+        printer.note("`rocwheel audit --explain CODE` says what a finding means");
+    }
+    Ok(())
+}
+
+fn row(wheel: &WheelSummary, report: &Report) -> Vec<String> {
+    let own = report.findings.iter().filter(|finding| finding.wheel.as_deref() == Some(&*wheel.file));
+    let errors = own.filter(|finding| finding.severity == Severity::Error).count();
+    let short = |tag: &str| tag.strip_suffix("_x86_64").unwrap_or(tag).to_owned();
+    let promised: Vec<String> = wheel.platforms.iter().map(|platform| short(platform)).collect();
+    // Of several names of one promise the last one is the clearest and the others say the same.
+    let promised = match &promised[..] {
+        [one] => one.clone(),
+        [first, ..] => format!("{first}, …"),
+        [] => "-".to_owned(),
+    };
+    vec![
+        format!("{} {}", wheel.name, wheel.version),
+        printer::bytes(wheel.size),
+        promised,
+        wheel.floor.as_ref().map_or_else(|| "-".to_owned(), |floor| short(&floor.tag)),
+        wheel.cpu.unwrap_or("-").to_owned(),
+        errors.to_string(),
+    ]
+}
+
+fn print(finding: &Finding, printer: &Printer) -> anyhow::Result<()> {
+    let style = match finding.severity {
+        Severity::Error => ERROR,
+        Severity::Warning => WARNING,
+        Severity::Note => NOTE,
+    };
+    let name = &finding.code.explanation().name;
+    let mut head = format!("{} {name}", finding.code);
+    if let Some(file) = &finding.file {
+        head.push_str(&format!(": {}", printer::one_line(file)));
+        if !finding.related.is_empty() {
+            head.push_str(&format!(" and {} more", finding.related.len()));
+        }
+    }
+    printer.styled(format!("{style}{}{style:#} {head}", finding.severity.name()))?;
+    for line in wrapped(&printer::one_line(&finding.message), WIDTH - 2) {
+        printer.line(format!("  {line}"))?;
+    }
+    if let Some(fix) = &finding.fix {
+        printer.styled(format!("  {FIX}fix:{FIX:#} {}", printer::one_line(fix)))?;
+    }
+    Ok(())
+}
+
+/// What a code means.
+pub(super) fn explanation(explanation: &Explanation) -> String {
+    let Explanation { code, name, severity, title, explanation, cure } = explanation;
+    let paragraph = |text: &str| wrapped(text, WIDTH).join("\n");
+    format!(
+        "{code} {name} ({})\n\n{}\n\n{}\n\n{}",
+        severity.name(),
+        paragraph(&format!("{title}.")),
+        paragraph(explanation),
+        paragraph(&format!("What to do: {cure}"))
+    )
+}
+
+/// Lines of at most so many characters, broken at spaces; a longer word has a line of its own.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// The tree of those who pull a library in.
+pub(super) fn why(why: &Why) -> String {
+    let mut lines = Vec::new();
+    for tree in &why.trees {
+        lines.push(label(tree));
+        branches(tree, "", &mut lines);
+    }
+    lines.join("\n")
+}
+
+fn branches(puller: &Puller, indent: &str, lines: &mut Vec<String>) {
+    let last = puller.needed_by.len().saturating_sub(1);
+    for (index, user) in puller.needed_by.iter().enumerate() {
+        let (branch, below) = if index == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        lines.push(format!("{indent}{branch}{}", label(user)));
+        branches(user, &format!("{indent}{below}"), lines);
+    }
+}
+
+fn label(puller: &Puller) -> String {
+    let repeated = if puller.repeated { " (see above)" } else { "" };
+    match &puller.path {
+        Some(path) => {
+            let distribution = puller.distribution.as_deref().unwrap_or_default();
+            format!("{}  {}  {distribution}{repeated}", printer::one_line(path), printer::bytes(puller.size))
+        }
+        None => format!("{}  not in the set", printer::one_line(&puller.name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_broken_at_spaces() {
+        assert_eq!(wrapped("a bb ccc dddd", 5), ["a bb", "ccc", "dddd"]);
+        assert_eq!(wrapped("a waytoolong b", 5), ["a", "waytoolong", "b"]);
+        assert_eq!(wrapped("", 5), [""]);
+    }
+}
