@@ -179,7 +179,6 @@ fn in_the_set(context: &Context<'_>, wheel: usize, name: &str) -> Option<Verdict
 /// A library that nobody is known to bring.
 fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
     let installed = &context.site.wheels[wheel];
-    let name = missing.name.as_str();
     let unknown = context.requirements[wheel].unknown(context);
     let outside: Vec<&str> =
         missing.searched.iter().map(String::as_str).filter(|entry| entry.starts_with('/')).collect();
