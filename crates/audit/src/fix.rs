@@ -30,6 +30,11 @@ pub(crate) fn rocm(wheel: &InstalledWheel) -> String {
     command("repair", wheel, &["--mode", "rocm"])
 }
 
+/// The preload list is written anew.
+pub(crate) fn preload(wheel: &InstalledWheel) -> String {
+    command("repair", wheel, &["--mode", "rocm", "--resolve", "preload"])
+}
+
 fn edit(wheel: &InstalledWheel, options: &[&str]) -> String {
     let options: Vec<&str> = ["--in-place"].iter().chain(options).copied().collect();
     command("edit", wheel, &options)

@@ -4,6 +4,8 @@
 //!
 //! Nothing is installed and nothing is run.
 
+#![allow(clippy::case_sensitive_file_extension_comparisons, reason = "the loader and Python compare names as they are")]
+
 mod checks;
 mod error;
 pub mod facts;

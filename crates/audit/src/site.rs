@@ -231,11 +231,6 @@ impl Site {
         Ok(self.wheels[placed.wheel].wheel.reader(&placed.member, &self.scratch)?)
     }
 
-    /// The folder for temporary files.
-    pub(crate) fn scratch(&self) -> &Path {
-        &self.scratch
-    }
-
     /// All bytes of a file of at most 64 MiB.
     ///
     /// # Errors

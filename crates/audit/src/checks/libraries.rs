@@ -19,6 +19,9 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     loaded_by_name(context, findings);
 }
 
+/// Libraries that are missing, and the files that need them.
+type Group<'a> = (BTreeSet<&'a str>, BTreeSet<&'a str>);
+
 /// Why a library is missing, and what can be done.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Verdict {
@@ -48,7 +51,7 @@ impl Verdict {
 
 fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
     // Libraries that are missing for one reason are one finding, with all files that need one of them.
-    let mut groups: BTreeMap<(usize, Verdict), (BTreeSet<&str>, BTreeSet<&str>)> = BTreeMap::new();
+    let mut groups: BTreeMap<(usize, Verdict), Group<'_>> = BTreeMap::new();
     for rooted in &context.rooted {
         for missing in &rooted.trace.missing {
             let Where::Site(needed_by) = &rooted.trace.loaded[missing.needed_by].place else { continue };
@@ -120,7 +123,7 @@ fn judge(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
         };
     }
     if name.starts_with("libpython3") {
-        let message = format!(", which only some builds of Python have; extension modules do without");
+        let message = ", which only some builds of Python have; extension modules do without";
         return Verdict::new(Code::LibraryNotFound, message).weighing(Severity::Warning);
     }
     unknown_library(context, wheel, missing)
@@ -169,11 +172,25 @@ fn in_the_set(context: &Context<'_>, wheel: usize, name: &str) -> Option<Verdict
         let message = format!(" of `{distribution}`, which METADATA does not require");
         return Some(Verdict::new(Code::MissingRequirement, message).fixed_by(fix::require(installed, distribution)));
     }
+    if context.lists(wheel).next().is_some() {
+        let message =
+            format!(", which `{distribution}` has as `{shown}`, and neither the preload list nor a search path has it");
+        return Some(
+            Verdict::new(Code::PreloadList, message).weighing(Severity::Error).fixed_by(fix::preload(installed)),
+        );
+    }
     let message = format!(
-        ", which `{distribution}` has as `{shown}`, but no search path leads there and nothing is known to \
-         load it before"
+        ", which `{distribution}` has as `{shown}`, but no search path leads there and nothing is known to load it before"
     );
-    Some(Verdict::new(Code::LibraryNotFound, message).fixed_by(mend))
+    let verdict = Verdict::new(Code::LibraryNotFound, message).fixed_by(mend);
+    // A package may load it with ctypes, in a way that only running it would tell.
+    let closure = context.requirements[wheel].closure(context, wheel);
+    let is_loaded = context.preloads.ctypes.iter().any(|load| {
+        let by = context.owner(&load.file);
+        (by == Some(wheel) || by.is_some_and(|by| closure.contains(&by)))
+            && load.name.as_deref().is_none_or(|loaded| file_name(loaded) == name)
+    });
+    Some(if is_loaded { verdict.weighing(Severity::Warning) } else { verdict })
 }
 
 /// A library that nobody is known to bring.
@@ -184,7 +201,7 @@ fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Ve
         missing.searched.iter().map(String::as_str).filter(|entry| entry.starts_with('/')).collect();
     let code = if outside.is_empty() { Code::LibraryNotFound } else { Code::LibraryOutside };
     let mut message = if outside.is_empty() {
-        format!(", which no wheel of the set brings and no system promises")
+        ", which no wheel of the set brings and no system promises".to_owned()
     } else {
         format!(", which is looked for in {} only", listed(outside.iter().copied()))
     };

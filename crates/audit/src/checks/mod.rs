@@ -6,6 +6,7 @@
 mod layout;
 mod libraries;
 mod platform;
+mod preloads;
 mod python;
 mod record;
 mod requirements;
@@ -23,6 +24,7 @@ use wheel::manylinux::Release;
 use crate::Error;
 use crate::facts::{Facts, Object};
 use crate::finding::{Code, Finding};
+use crate::preload::{PreloadList, Preloads};
 use crate::report::{Counts, Environment, Report, WheelSummary};
 use crate::site::{InstalledWheel, Role, Site};
 use requirements::Requirements;
@@ -65,6 +67,7 @@ pub fn audit(site: &Site, facts: &Facts, options: &Options, reporter: &dyn Repor
     platform::check(&context, &mut findings);
     python::check(&context, &mut findings);
     rocm::check(&context, &mut findings)?;
+    preloads::check(&context, &mut findings);
     layout::check(&context, &mut findings);
     requirements::check(&context, &mut findings)?;
     record::check(&context, &mut findings)?;
@@ -100,6 +103,8 @@ pub(crate) struct Context<'a> {
     pub(crate) reporter: &'a dyn Reporter,
     /// What is required, by the number of the wheel.
     pub(crate) requirements: Vec<Requirements>,
+    /// What packages load before anything else.
+    pub(crate) preloads: Preloads,
     /// What the loader answered, for every file of an audited wheel that a process could start from.
     pub(crate) rooted: Vec<Rooted>,
     /// Paths of each wheel, sorted.
@@ -117,8 +122,17 @@ impl<'a> Context<'a> {
         for (path, placed) in &site.files {
             paths[placed.wheel].push(path.as_str());
         }
-        let requirements = site.wheels.iter().map(|wheel| Requirements::read(wheel, &site.place.python)).collect();
-        let mut context = Context { site, facts, options, reporter, requirements, rooted: Vec::new(), paths };
+        let requirements = site.wheels.iter().map(Requirements::read).collect();
+        let mut context = Context {
+            site,
+            facts,
+            options,
+            reporter,
+            requirements,
+            preloads: Preloads::read(site),
+            rooted: Vec::new(),
+            paths,
+        };
         context.rooted = traces::trace(&context)?;
         Ok(context)
     }
@@ -157,6 +171,11 @@ impl<'a> Context<'a> {
     /// The member that lies at a path.
     pub(crate) fn member(&self, path: &str) -> String {
         self.site.files.get(path).map_or_else(|| path.to_owned(), |placed| placed.member.clone())
+    }
+
+    /// The preload lists of a wheel.
+    pub(crate) fn lists(&self, wheel: usize) -> impl Iterator<Item = &PreloadList> {
+        self.preloads.lists.iter().filter(move |list| self.owner(&list.file) == Some(wheel))
     }
 
     /// The wheel of this canonical name.

@@ -245,7 +245,7 @@ fn sort_key(version: &str) -> (bool, Option<Release>) {
 fn level(object: &Object) -> u32 {
     match object.elf.isa_needed.unwrap_or(0) >> 1 {
         0 => 1,
-        bits => (31 - bits.leading_zeros()) + 2,
+        bits => bits.ilog2() + 2,
     }
 }
 

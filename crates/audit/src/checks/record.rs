@@ -40,8 +40,7 @@ fn record(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<
     };
     let mut unhashed = Vec::new();
     // What is true of many files is one finding.
-    type Group = (&'static str, &'static str);
-    let mut groups: std::collections::BTreeMap<Group, Vec<String>> = std::collections::BTreeMap::new();
+    let mut groups: std::collections::BTreeMap<(&str, &str), Vec<String>> = std::collections::BTreeMap::new();
     for problem in problems {
         let (kind, name) = match problem {
             // The tags' module says it.

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::finding::{Code, Finding};
 use crate::fix;
 use crate::owners::{Owner, Owners};
-use crate::site::{InstalledWheel, PythonVersion};
+use crate::site::InstalledWheel;
 
 /// What one wheel requires, as canonical names.
 #[derive(Debug, Default)]
@@ -30,8 +30,7 @@ pub(crate) enum Brought {
 }
 
 impl Requirements {
-    pub(crate) fn read(wheel: &InstalledWheel, python: &PythonVersion) -> Requirements {
-        let _ = python;
+    pub(crate) fn read(wheel: &InstalledWheel) -> Requirements {
         let mut found = Requirements::default();
         for text in wheel.metadata.all("Requires-Dist") {
             let end = text.find(|character: char| !character.is_ascii_alphanumeric() && !"-_.".contains(character));

@@ -6,7 +6,6 @@
 //! at once and keeps their symbols from each other, so that what a module uses has to be in what it loads.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
 
 use elf::{DynamicSymbols, Lookup, NameHash};
 use rayon::prelude::*;
@@ -76,33 +75,8 @@ fn versions(context: &Context<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Symbols of files, each read once.
-struct Symbols<'a> {
-    context: &'a Context<'a>,
-    read: Mutex<BTreeMap<&'a str, Arc<Option<DynamicSymbols>>>>,
-}
-
-impl<'a> Symbols<'a> {
-    /// The symbols of a file; `None` when they cannot be read, and then nothing is said about it.
-    fn of(&self, path: &'a str) -> Arc<Option<DynamicSymbols>> {
-        let known = |read: &Mutex<BTreeMap<&'a str, Arc<Option<DynamicSymbols>>>>| {
-            read.lock().ok().and_then(|read| read.get(path).cloned())
-        };
-        if let Some(symbols) = known(&self.read) {
-            return symbols;
-        }
-        let reader = self.context.site.reader(path).ok();
-        let symbols = Arc::new(reader.and_then(|reader| DynamicSymbols::read(&*reader).ok()));
-        if let Ok(mut read) = self.read.lock() {
-            read.insert(path, Arc::clone(&symbols));
-        }
-        symbols
-    }
-}
-
 /// RW005.
 fn undefined(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
-    let symbols = Symbols { context, read: Mutex::new(BTreeMap::new()) };
     let judged: Vec<&Rooted> = context.rooted.iter().filter(|rooted| is_known(rooted)).collect();
     let answers: Result<Vec<Vec<(&str, String)>>, Error> = judged
         .par_iter()
@@ -110,7 +84,7 @@ fn undefined(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), E
             if context.reporter.interrupted() {
                 return Err(Error::Interrupted);
             }
-            Ok(open(context, rooted, &symbols).unwrap_or_default())
+            Ok(open(context, rooted).unwrap_or_default())
         })
         .collect();
     // (wheel, file) → names; the file is one of the wheel: the one that uses the symbol or the one that loads that.
@@ -152,7 +126,7 @@ fn is_known(rooted: &Rooted) -> bool {
 }
 
 /// Symbols that stay open when a file is loaded, and who uses them; `None` when the file is not what it seems to be.
-fn open<'a>(context: &'a Context<'a>, rooted: &'a Rooted, symbols: &Symbols<'a>) -> Option<Vec<(&'a str, String)>> {
+fn open<'a>(context: &'a Context<'_>, rooted: &'a Rooted) -> Option<Vec<(&'a str, String)>> {
     let paths: Vec<&str> = rooted
         .trace
         .loaded
@@ -162,8 +136,9 @@ fn open<'a>(context: &'a Context<'a>, rooted: &'a Rooted, symbols: &Symbols<'a>)
             Where::System(_) => None,
         })
         .collect();
-    let tables: Vec<Arc<Option<DynamicSymbols>>> = paths.iter().map(|path| symbols.of(path)).collect();
-    let tables: Vec<&DynamicSymbols> = tables.iter().map(|table| table.as_ref().as_ref()).collect::<Option<_>>()?;
+    // Symbols that cannot be read are no reason to say anything about those who need them.
+    let table = |path: &&str| context.facts.objects.get(*path)?.symbols.as_ref().ok();
+    let tables: Vec<&DynamicSymbols> = paths.iter().map(table).collect::<Option<_>>()?;
     let own = paths.iter().position(|path| *path == rooted.path)?;
     if rooted.kind == RootKind::Extension && !has_module_tag(file_name(&rooted.path)) {
         // A plugin of something else may look like a module; its host has the symbols.

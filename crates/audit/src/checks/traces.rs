@@ -13,6 +13,7 @@ use super::{Context, file_name};
 use crate::Error;
 use crate::facts::Object;
 use crate::loader::{Loader, Scenario, System, Trace, Where};
+use crate::preload::PreloadList;
 use crate::report::ScenarioSummary;
 
 /// A file that a process could start from, and what the loader answers.
@@ -131,8 +132,8 @@ pub(crate) fn trace(context: &Context<'_>) -> Result<Vec<Rooted>, Error> {
 }
 
 /// Files that a wheel has loaded before its own: its preload list.
-fn before(_context: &Context<'_>, _wheel: usize) -> Vec<String> {
-    Vec::new()
+fn before(context: &Context<'_>, wheel: usize) -> Vec<String> {
+    context.lists(wheel).flat_map(PreloadList::files).collect()
 }
 
 fn run(context: &Context<'_>, roots: &[(&str, RootKind)], preloaded: &[String]) -> Vec<Trace> {
