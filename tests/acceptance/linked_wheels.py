@@ -93,6 +93,7 @@ def write_wheel(
     version: str = VERSION,
     python: str = f"{PYTHON}-{PYTHON}",
     requires: tuple[str, ...] = (),
+    method: int = zipfile.ZIP_DEFLATED,
 ) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{version}-{python}-{platform}.whl"
@@ -111,7 +112,7 @@ def write_wheel(
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             writer.writerow([member, f"sha256={digest}", len(data)])
             entry = zipfile.ZipInfo(member)
-            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.compress_type = method
             entry.external_attr = (0o100755 if ".so" in member or "scripts" in member else 0o100644) << 16
             archive.writestr(entry, data)
         writer.writerow([f"{info}/RECORD", "", ""])

@@ -309,6 +309,16 @@ def test_the_version_of_rocm_is_asked_for(rocwheel: Rocwheel, hip: Path, tmp_pat
     assert "which version it was built for is not known" in said and "--rocm-version" in said
 
 
+def test_the_runtime_of_another_rocm_is_noticed(rocwheel: Rocwheel, hip: Path, tmp_path: Path) -> None:
+    said = rocwheel.run("repair", hip, "-o", tmp_path / "out", "--rocm-version", "6.4.0").stderr
+    assert "`libamdhip64.so.7` is needed, which ROCm 6.4.0 does not have" in said
+
+
+def test_two_wheels_of_one_name_are_refused(rocwheel: Rocwheel, hip: Path, tmp_path: Path) -> None:
+    said = rocwheel.run("repair", hip, hip, "-o", tmp_path / "out", "--rocm-version", "7.1.0", expect=2).stderr
+    assert "would both be written to `demo-1.0-" in said
+
+
 def test_graft_takes_rocm_along_and_says_so(rocwheel: Rocwheel, rocm: Path, hip: Path, tmp_path: Path) -> None:
     paths = ["--lib-path", rocm / "lib", "--lib-path", rocm / "lib/llvm/lib"]
     output = tmp_path / "out"
@@ -410,6 +420,41 @@ def test_programs_move_to_where_their_libraries_are(rocwheel: Rocwheel, librarie
     fresh.run("tool", "argument")
     fresh.run("tool", expect=1)
     assert (fresh.site / "demo.scripts/tool").is_file()
+
+
+def test_the_interpreter_has_its_library_in_itself(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    interpreter = library(
+        tmp_path, "python3.11", "python", "int python(void) { return 0; }", version="1.0", soname="libpython3.11.so.1.0"
+    )
+    module = extension(tmp_path, "python", interpreter)
+    wheel = write_wheel(tmp_path, {"demo/__init__.py": b"", "demo/_ext.so": module.read_bytes()})
+    result = repaired(rocwheel, wheel, tmp_path / "out")
+    needed = Dynamic.of(unpack(result, tmp_path / "tree") / "demo/_ext.so").needed
+    assert not [name for name in needed if "python" in name]
+
+
+def test_libraries_of_the_wheel_that_no_path_leads_to_are_found(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    inner = library(tmp_path / "lib", "inner", "inner", "int inner(void) { return 42; }")
+    module = extension(tmp_path, "inner", inner)
+    members = {
+        "demo/__init__.py": INIT.encode(),
+        "demo/_ext.so": module.read_bytes(),
+        "demo/native/libinner.so.1": inner.read_bytes(),
+    }
+    result = repaired(rocwheel, write_wheel(tmp_path, members), tmp_path / "out")
+    assert Dynamic.of(unpack(result, tmp_path / "tree") / "demo/_ext.so").rpath == "$ORIGIN/native"
+    fresh = Environment.create(tmp_path / "venv", "uv")
+    fresh.install(result.parent, "--no-deps", "demo")
+    assert {Path(path).name for path in answer(fresh)} == {"_ext.so", "libinner.so.1"}
+
+
+def test_a_damaged_library_is_named(rocwheel: Rocwheel, libraries: Path, tmp_path: Path) -> None:
+    module = extension(tmp_path, "outer", f"-L{libraries}", "-louter").read_bytes()
+    wheel = write_wheel(tmp_path, {"demo/__init__.py": b"", "demo/_ext.so": module[:2000]})
+    output = tmp_path / "out"
+    said = rocwheel.run("repair", wheel, "-o", output, "--lib-path", libraries, expect=1).stderr
+    assert "could not read or edit `demo/_ext.so`" in said and "hint: " in said
+    assert list(output.iterdir()) == []
 
 
 def test_the_output_is_never_the_input(rocwheel: Rocwheel, grafted: Path) -> None:

@@ -475,8 +475,9 @@ impl Draft<'_> {
             notes.push(format!("`{member}` is for another machine ({machine}) and stays as it is"));
         }
         for untrue in &tags.untrue {
-            notes.push(format!("`{untrue}` was not true: {}", tags.reasons.first().map_or("", String::as_str)));
+            notes.push(format!("`{untrue}` does not hold: {}", tags.reasons.first().map_or("", String::as_str)));
         }
+        notes.extend(self.other_release());
         if self.mode == Mode::Graft {
             let rocm: u64 = self
                 .resolution
@@ -498,6 +499,18 @@ impl Draft<'_> {
             }
         }
         notes
+    }
+}
+
+impl Draft<'_> {
+    /// A warning when the HIP runtime that is needed is that of another ROCm than the one that is required: its SONAME has the
+    /// major version of the release.
+    fn other_release(&self) -> Option<String> {
+        let version = self.version.as_deref().filter(|_| self.mode == Mode::Rocm)?;
+        let library = self.resolution.left.keys().find(|library| library.starts_with("libamdhip64.so."))?;
+        let major = library.strip_prefix("libamdhip64.so.")?.split('.').next()?;
+        let is_same = version.split('.').next() == Some(major);
+        (!is_same).then(|| format!("`{library}` is needed, which ROCm {version} does not have"))
     }
 }
 

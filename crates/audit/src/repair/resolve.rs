@@ -260,6 +260,12 @@ impl Resolver<'_> {
                 let site = paths::join(folder, base);
                 self.index.sites.get(&site).copied()
             });
+            if is_python(base) && binary.elf.kind == Kind::Executable {
+                let text =
+                    format!("the program `{}` needs `{base}`, which comes with the interpreter only", binary.member);
+                self.out.warnings.insert(text);
+                continue;
+            }
             let target = match reached {
                 Some(binary) if !self.is_of_system(base) => Some(Target::Wheel { binary, reached: true }),
                 _ => self.target(name, &seeker, Some(number)),

@@ -1,5 +1,6 @@
 //! `rocwheel repair`: wheels that load wherever their tags say.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -171,9 +172,14 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         use anyhow::Context as _;
         fs_err::create_dir_all(&settings.output).context("cannot make the output directory")?;
     }
-    let mut repaired = Vec::with_capacity(settings.wheels.len());
+    let mut repaired: Vec<Repaired> = Vec::with_capacity(settings.wheels.len());
     for path in &settings.wheels {
         let prepared: Prepared = repair::plan(path, &request, printer.reporter())?;
+        if let Some(other) = repaired.iter().find(|other| other.plan.output == prepared.plan.output) {
+            let (first, second) = (other.plan.input.display(), path.display());
+            let message = format!("`{first}` and `{second}` would both be written to `{}`", prepared.plan.output);
+            return Err(Usage::new(message).hint("repair them one by one into different directories").into());
+        }
         let outcome = match settings.mode {
             Mode::Execute => Some(prepared.execute(&settings.output, &request, printer.reporter())?),
             Mode::DryRun => None,
@@ -221,10 +227,16 @@ fn show(repaired: &Repaired, printer: &Printer) -> anyhow::Result<()> {
             printer.detail(format!("left out, {reason}: {}", paths.join(", ")));
         }
     }
+    for (entries, members) in dropped(plan) {
+        let whose = match &members[..] {
+            [member] => (*member).to_owned(),
+            [first, second] => format!("{first}, {second}"),
+            [first, rest @ ..] => format!("{first} and {} others", rest.len()),
+            [] => continue,
+        };
+        printer.line(format!("{whose}: search path without {}", entries.join(", ")))?;
+    }
     for edit in &plan.edits {
-        if !edit.edit.dropped.is_empty() {
-            printer.line(format!("{}: search path without {}", edit.member, edit.edit.dropped.join(", ")))?;
-        }
         if let Some(moved) = &edit.moved_to {
             printer.line(format!("{} → {moved}", edit.member))?;
         }
@@ -262,6 +274,15 @@ fn show(repaired: &Repaired, printer: &Printer) -> anyhow::Result<()> {
             printer::count(plan.edits.len() as u64, "file", "files"),
         )),
     }
+}
+
+/// The entries of search paths that go, and from which files: many have the same.
+fn dropped(plan: &Plan) -> BTreeMap<&[String], Vec<&str>> {
+    let mut dropped: BTreeMap<&[String], Vec<&str>> = BTreeMap::new();
+    for edit in plan.edits.iter().filter(|edit| !edit.edit.dropped.is_empty()) {
+        dropped.entry(&edit.edit.dropped).or_default().push(&edit.member);
+    }
+    dropped
 }
 
 /// Reads a size: bytes, or a number with kB, MB, GB, KiB, MiB or GiB.
