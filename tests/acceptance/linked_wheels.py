@@ -82,7 +82,9 @@ def library(
 
 
 def extension(folder: Path, function: str, *flags: object, module: str = "_ext") -> Path:
-    return gcc(folder / f"{module}.so", EXTENSION.format(module=module, function=function), *flags)
+    # Every extension module needs the C library, also where gcc would see no reason for it.
+    source = EXTENSION.format(module=module, function=function)
+    return gcc(folder / f"{module}.so", source, *flags, "-Wl,--no-as-needed", "-lc")
 
 
 def write_wheel(
