@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::commands::{artifact_archive, artifact_flatten, artifact_import, artifact_list, artifact_verify};
-use crate::commands::{audit, compat, fuse, kernels, package, prune, repair, rocm_version, split};
+use crate::commands::{audit, compat, edit, fuse, kernels, package, prune, repair, rocm_version, split};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -89,6 +89,7 @@ pub(crate) enum Command {
     Fuse(Box<fuse::Arguments>),
     Audit(Box<audit::Arguments>),
     Repair(Box<repair::Arguments>),
+    Edit(Box<edit::Arguments>),
     RocmVersion(rocm_version::Arguments),
     Compat(Box<compat::Arguments>),
     /// Print a completion script for a shell

@@ -18,7 +18,9 @@ fn help() {
     for command in ["import", "list", "archive", "flatten", "verify"] {
         assert_snapshot!(format!("help_artifact_{command}"), context.run(["artifact", command, "--help"]).snapshot());
     }
-    for command in ["package", "kernels", "split", "prune", "repair", "compat", "rocm-version", "completions", "man"] {
+    for command in
+        ["package", "kernels", "split", "prune", "repair", "edit", "compat", "rocm-version", "completions", "man"]
+    {
         assert_snapshot!(format!("help_{command}"), context.run([command, "--help"]).snapshot());
     }
 }

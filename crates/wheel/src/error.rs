@@ -140,6 +140,54 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// A source distribution cannot be read.
+    #[error("cannot read source distribution `{}`", path.display())]
+    OpenSdist {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A source distribution can be read but breaks the specification.
+    #[error("source distribution `{}` is malformed: {reason}", path.display())]
+    MalformedSdist {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A source distribution is to be edited as only a wheel can be.
+    #[error("`{}` is a source distribution and does not have {what}", path.display())]
+    NotAWheel {
+        /// The file.
+        path: PathBuf,
+        /// What it does not have.
+        what: &'static str,
+    },
+    /// A library in a wheel cannot be edited.
+    #[error("cannot change the search path of member `{member}` of `{}`", path.display())]
+    Elf {
+        /// The wheel.
+        path: PathBuf,
+        /// The library.
+        member: String,
+        /// Why.
+        source: Box<elf::Error>,
+    },
+    /// Something has the name of the output.
+    #[error("the output `{}` exists", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The input, whose place another file took, cannot be removed.
+    #[error("cannot remove `{}`", path.display())]
+    Remove {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A policy table that is not in the expected form.
     #[error("cannot understand the manylinux policy table")]
     PolicyTable {
@@ -163,6 +211,8 @@ impl Hint for Error {
                 Some(format!("free space on the file system of `{}`, or choose another output folder", path.display()))
             }
             Error::SameFile { .. } => Some("choose another output folder".to_owned()),
+            Error::Exists { .. } => Some("remove it, or choose another output folder".to_owned()),
+            Error::NotAWheel { .. } => Some("give wheels and source distributions to separate commands".to_owned()),
             Error::SizeChanged { .. } => {
                 Some("wait until nothing writes to the input any more, then run the command again".to_owned())
             }

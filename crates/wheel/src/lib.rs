@@ -4,11 +4,13 @@
 //! Nothing here knows ROCm. [`write_wheel`] and [`write_sdist`] are the doors; [`tar`] lays a tar archive over
 //! contents without copying them, [`manylinux`] finds the platform tag a set of files honestly deserves, and
 //! [`read`] opens finished wheels, and [`rewrite`] makes another wheel of one without unpacking what stays as it is;
-//! [`Headers`] changes the texts of METADATA and WHEEL.
+//! [`Headers`] changes the texts of METADATA and WHEEL. [`edit`] is the door for changes of finished files as people ask for
+//! them: another version, other tags, other requirements.
 
 mod archive;
 mod content;
 mod distribution;
+pub mod edit;
 mod error;
 mod headers;
 pub mod manylinux;

@@ -217,10 +217,16 @@ impl Wheel {
         parse_rows(&text).map_err(|reason| self.malformed(format!("RECORD: {reason}")))
     }
 
-    /// The hash of a member, unpacked in windows.
-    pub(crate) fn hash(&self, member: &Listed, algorithm: Algorithm) -> Result<Hash, Error> {
+    /// The hash of a member, unpacked in windows; `go_on` is asked before each.
+    pub(crate) fn hash(
+        &self,
+        member: &Listed,
+        algorithm: Algorithm,
+        go_on: impl Fn() -> Result<(), Error>,
+    ) -> Result<Hash, Error> {
         let mut context = ring::digest::Context::new(algorithm);
         self.packed(member).each(|window| {
+            go_on()?;
             context.update(window);
             Ok(())
         })?;

@@ -162,13 +162,8 @@ impl Names {
             let reason = format!("METADATA says `{}` `{}`", said("Name"), said("Version"));
             return Err(Error::Name { what: "new name", value: name.to_string(), reason });
         }
-        let agrees = old.rsplit_once('-').is_some_and(|(distribution, version)| {
-            canonical_name(distribution) == canonical_name(&name.distribution) && same_version(version, &name.version)
-        });
-        if agrees {
-            return Ok(unchanged);
-        }
-        let new = name.stem();
+        let Some(new) = new_info(wheel, name) else { return Ok(unchanged) };
+        let new = new.trim_end_matches(".dist-info");
         let folders = ["dist-info", "data"].map(|kind| (format!("{old}.{kind}/"), format!("{new}.{kind}/"))).into();
         Ok(Names { folders, info: format!("{new}.dist-info") })
     }
@@ -185,6 +180,25 @@ impl Names {
     fn record(&self) -> String {
         format!("{}/RECORD", self.info)
     }
+}
+
+/// The name that the `.dist-info` folder gets in a wheel of this name; `None` when it has one that says the same. How the
+/// distribution is spelled in it stays, when it is the same one.
+pub(crate) fn new_info(wheel: &Wheel, name: &WheelName) -> Option<String> {
+    let old = wheel.info().strip_suffix(".dist-info").unwrap_or_default();
+    let (distribution, version) = old.rsplit_once('-').unwrap_or((old, ""));
+    let same_name = canonical_name(distribution) == canonical_name(&name.distribution);
+    if same_name && same_version(version, &name.version) {
+        return None;
+    }
+    let distribution = if same_name { distribution } else { name.distribution.as_str() };
+    Some(format!("{distribution}-{}.dist-info", name.version))
+}
+
+/// The members that sign RECORD, and go when it becomes another one.
+pub(crate) fn signatures(wheel: &Wheel) -> Vec<String> {
+    let is_signature = |name: &String| *name != wheel.record_name() && wheel.member(name).is_some();
+    unhashed(wheel.info()).into_iter().filter(is_signature).collect()
 }
 
 fn member_error(wheel: &Wheel, name: &str, reason: &'static str) -> Error {
@@ -296,10 +310,11 @@ fn hashes<'a>(
     let result = pipeline::ordered(
         missing.into_iter(),
         |listed| {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted { path: wheel.path().to_owned() });
-            }
-            Ok((listed, wheel.hash(listed, Hash::SHA256)?))
+            let go_on = || {
+                let interrupted = || Error::Interrupted { path: wheel.path().to_owned() };
+                if reporter.interrupted() { Err(interrupted()) } else { Ok(()) }
+            };
+            Ok((listed, wheel.hash(listed, Hash::SHA256, go_on)?))
         },
         |(listed, hash)| {
             reporter.advance(listed.size);

@@ -4,6 +4,7 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 use report::{Reporter, Unit};
 
@@ -60,14 +61,7 @@ fn write_archive(
     options: &WriteOptions,
     reporter: &dyn Reporter,
 ) -> Result<Output, Error> {
-    let level = match options.level {
-        Level::None => Compression::none(),
-        Level::Fast => Compression::fast(),
-        Level::Default | Level::Small => Compression::new(6),
-        Level::Best => Compression::best(),
-    };
-    let mut encoder =
-        GzBuilder::new().mtime(0).operating_system(255).write(Output::create(path, options.digest)?, level);
+    let mut encoder = encoder(Output::create(path, options.digest)?, options.level);
     let mut buffer = vec![0; WINDOW];
     let builder = TarBuilder::new(options.epoch);
     for (name, executable, content) in files {
@@ -86,6 +80,17 @@ fn write_archive(
     let write = |source| Error::Write { path: path.to_owned(), member: None, source };
     encoder.write_all(&crate::tar::END).map_err(write)?;
     encoder.finish().map_err(write)
+}
+
+/// Compresses what goes to `output`; nothing in the header depends on the machine or the day.
+pub(crate) fn encoder(output: Output, level: Level) -> GzEncoder<Output> {
+    let level = match level {
+        Level::None => Compression::none(),
+        Level::Fast => Compression::fast(),
+        Level::Default | Level::Small => Compression::new(6),
+        Level::Best => Compression::best(),
+    };
+    GzBuilder::new().mtime(0).operating_system(255).write(output, level)
 }
 
 /// Gives the bytes of `content` to `sink` in windows.

@@ -45,8 +45,7 @@ impl TarBuilder {
 
     /// Adds a directory; `name` without a slash at its end.
     pub fn directory(&mut self, name: &str) {
-        let name = format!("{name}/");
-        let header = self.header(&Entry { name: &name, kind: b'5', mode: 0o755, size: 0, link: "" });
+        let header = self.directory_header(name);
         self.pending.extend(header);
     }
 
@@ -62,13 +61,13 @@ impl TarBuilder {
 
     /// Adds a symbolic link with the text `target`.
     pub fn symlink(&mut self, name: &str, target: &str) {
-        let header = self.header(&Entry { name, kind: b'2', mode: 0o777, size: 0, link: target });
+        let header = self.symlink_header(name, target);
         self.pending.extend(header);
     }
 
     /// Adds a hard link to `target`, the name of an earlier member.
     pub fn hard_link(&mut self, name: &str, target: &str) {
-        let header = self.header(&Entry { name, kind: b'1', mode: 0o644, size: 0, link: target });
+        let header = self.hard_link_header(name, target);
         self.pending.extend(header);
     }
 
@@ -77,6 +76,21 @@ impl TarBuilder {
         self.pending.extend_from_slice(&END);
         self.parts.push(Box::new(self.pending));
         Tar(Concat::new(self.parts))
+    }
+
+    /// The header of a directory, as [`TarBuilder::directory`] writes it.
+    pub(crate) fn directory_header(&self, name: &str) -> Vec<u8> {
+        self.header(&Entry { name: &format!("{name}/"), kind: b'5', mode: 0o755, size: 0, link: "" })
+    }
+
+    /// The header of a symbolic link.
+    pub(crate) fn symlink_header(&self, name: &str, target: &str) -> Vec<u8> {
+        self.header(&Entry { name, kind: b'2', mode: 0o777, size: 0, link: target })
+    }
+
+    /// The header of a hard link.
+    pub(crate) fn hard_link_header(&self, name: &str, target: &str) -> Vec<u8> {
+        self.header(&Entry { name, kind: b'1', mode: 0o644, size: 0, link: target })
     }
 
     /// The header of a regular file, with what must precede it.

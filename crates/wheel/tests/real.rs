@@ -4,13 +4,14 @@
 
 mod forge;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use forge::listing;
 use report::Silent;
+use wheel::edit::{self, Destination, Edit, Place, VersionEdit};
 use wheel::read::{Kind, Problem, Wheel};
-use wheel::{Headers, Rewrite, WriteOptions, rewrite};
+use wheel::{Existing, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
 
 fn real_wheels() -> Vec<PathBuf> {
     let folder = std::env::var_os("ROCWHEEL_REAL_WHEELS")
@@ -94,6 +95,42 @@ fn real_wheels_are_rewritten_into_good_ones() {
             let installed = fs_err::metadata(target.join(&member.name)).expect("installed").len();
             assert!(member.name.contains(".dist-info/") || installed == member.size, "{}", member.name);
         }
+    }
+}
+
+#[test]
+fn real_wheels_are_edited_there_and_back() {
+    for path in real_wheels() {
+        let folders = [(); 3].map(|()| tempfile::tempdir().expect("folder"));
+        let before = Wheel::open(&path).expect("open");
+        let old = Headers::parse(&before.metadata().expect("METADATA")).get("Version").expect("version");
+        let run = |input: &Path, version: VersionEdit, output: &Path| {
+            let edit = Edit { version: Some(version), ..Edit::default() };
+            let plans = edit::plan(&[input.to_owned()], &edit, output, &Silent).expect("plan");
+            let place = Place {
+                destination: Destination::Folder(output.to_owned()),
+                existing: Existing::Refuse,
+                scratch: output.to_owned(),
+            };
+            let options = WriteOptions { digest: FileDigest::Skip, ..WriteOptions::default() };
+            edit::execute(&plans[0], &place, &options, &Silent).expect("edit").path
+        };
+        let local = || VersionEdit::local("edited.1").expect("version");
+        let there = run(&path, local(), folders[0].path());
+        assert!(there.to_string_lossy().contains(&format!("-{old}+edited.1-")), "{}", there.display());
+        let edited = Wheel::open(&there).expect("open");
+        assert_eq!(edited.verify().expect("verify"), [], "{}", path.display());
+        let back = Wheel::open(&run(&there, VersionEdit::NoLocal, folders[1].path())).expect("open");
+        assert_eq!(back.metadata().expect("METADATA"), before.metadata().expect("METADATA"));
+        assert_eq!(back.wheel().expect("WHEEL"), before.wheel().expect("WHEEL"));
+        let own = ["METADATA", "RECORD"].map(|file| format!("{}/{file}", before.info()));
+        for member in before.members().iter().filter(|member| member.kind == Kind::File && !own.contains(&member.name))
+        {
+            let name = &member.name;
+            assert!(before.is_copy(name, &back, name).expect("both can be read"), "{}: {name}", path.display());
+        }
+        let again = run(back.path(), local(), folders[2].path());
+        assert!(fs_err::read(&again).expect("read") == fs_err::read(&there).expect("read"), "{}", path.display());
     }
 }
 

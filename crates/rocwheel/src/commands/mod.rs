@@ -10,6 +10,7 @@ pub(crate) mod audit;
 pub(crate) mod compat;
 mod compat_artifacts;
 mod completions;
+pub(crate) mod edit;
 pub(crate) mod fuse;
 pub(crate) mod kernels;
 mod man;
@@ -62,6 +63,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
         Command::Compat(arguments) => run!(compat, *arguments),
         Command::Fuse(arguments) => run!(fuse, *arguments),
         Command::Audit(arguments) => run!(audit, *arguments),
+        Command::Edit(arguments) => run!(edit, *arguments),
         Command::Package(arguments) => run!(package, *arguments),
         Command::Kernels(arguments) => run!(kernels, arguments),
         Command::Prune(arguments) => run!(prune, arguments),

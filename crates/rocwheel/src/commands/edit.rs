@@ -1,0 +1,350 @@
+//! `rocwheel edit`: version, tags, requirements and more of finished wheels and source distributions.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use ::wheel::edit::{
+    self, BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, Requirement,
+    RequirementEdit, SearchPathEdit, TagEdit, VersionEdit,
+};
+use ::wheel::{Existing, FileDigest, WriteOptions};
+use clap::Args;
+use report::Exit;
+use serde::Serialize;
+
+use crate::commands::{Mode, split_wheel};
+use crate::environment;
+use crate::failure::Usage;
+use crate::printer::{self, Format, Printer};
+
+/// Places that still say the old version, of which text shows this many for each file.
+const SHOWN: usize = 12;
+
+/// Change version, tags, requirements and more of finished wheels and source distributions
+///
+/// What is not changed keeps its packed bytes, so this takes about as long as a copy of the file. Everything that hangs
+/// together follows: file name, .dist-info and .data folders, METADATA, WHEEL and RECORD. Done again it changes nothing.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Wheels and source distributions (.tar.gz)
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Directory for the results
+    #[arg(short, long, value_name = "DIR", required_unless_present_any = ["in_place", "dry_run"])]
+    output: Option<PathBuf>,
+    /// Replace the inputs, each when its result is complete; an input whose name changes goes
+    #[arg(long, conflicts_with = "output")]
+    in_place: bool,
+    /// Replace files that have the name of a result
+    #[arg(long)]
+    force: bool,
+    /// Say what would be changed, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    version: VersionArguments,
+    #[command(flatten)]
+    tags: TagArguments,
+    #[command(flatten)]
+    metadata: MetadataArguments,
+    #[command(flatten)]
+    members: MemberArguments,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Name and version")]
+struct VersionArguments {
+    /// Another version, in the canonical form of PEP 440
+    #[arg(long, value_name = "VERSION", conflicts_with_all = ["local_version", "no_local"])]
+    version: Option<String>,
+    /// The same version with this behind its `+`
+    #[arg(long, value_name = "LOCAL", conflicts_with = "no_local")]
+    local_version: Option<String>,
+    /// The same version without a `+` and what is behind it
+    #[arg(long)]
+    no_local: bool,
+    /// Another name of the distribution; the packages in it keep theirs
+    #[arg(long, value_name = "NAME")]
+    rename: Option<String>,
+    /// Replace the old version by the new one in the members that match this too
+    #[arg(long, value_name = "GLOB")]
+    also_in: Vec<String>,
+    /// Requirements `==OLD` on distributions of the same release become `==NEW`
+    #[arg(long)]
+    pin_siblings: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Tags of wheels, as `wheel tags` takes them: A.B these, +A one more, -A one less")]
+struct TagArguments {
+    /// Interpreters: cp312, +cp313
+    #[arg(long, value_name = "TAGS", allow_hyphen_values = true)]
+    python_tag: Option<String>,
+    /// ABIs: abi3, none
+    #[arg(long, value_name = "TAGS", allow_hyphen_values = true)]
+    abi_tag: Option<String>,
+    /// Platforms: manylinux_2_28_x86_64
+    #[arg(long, value_name = "TAGS", allow_hyphen_values = true)]
+    platform_tag: Option<String>,
+    /// Build tag, which begins with a digit; an empty one removes it
+    #[arg(long, value_name = "BUILD")]
+    build: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Requirements and metadata")]
+struct MetadataArguments {
+    /// One more requirement (PEP 508)
+    #[arg(long, value_name = "REQUIREMENT")]
+    requires: Vec<String>,
+    /// No requirement on this distribution
+    #[arg(long, value_name = "NAME")]
+    remove_requires: Vec<String>,
+    /// In place of what is required of the same distribution; markers stay unless this has one
+    #[arg(long, value_name = "REQUIREMENT")]
+    replace_requires: Vec<String>,
+    /// One more extra, or one more requirement of it
+    #[arg(long, value_name = "NAME[:REQUIREMENT]")]
+    add_extra: Vec<String>,
+    /// No such extra, and nothing that only it requires
+    #[arg(long, value_name = "NAME")]
+    remove_extra: Vec<String>,
+    /// Another value of a field of METADATA; += adds one more, and nothing behind the = removes it
+    #[arg(long, value_name = "FIELD=VALUE")]
+    metadata: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Members; a GLOB without a slash means file names in any folder")]
+struct MemberArguments {
+    /// Search path of libraries and programs, entries separated by colons: '*.so=$ORIGIN:$ORIGIN/../lib'
+    #[arg(long, value_name = "GLOB=PATHS")]
+    rpath: Vec<String>,
+    /// No search path in these libraries and programs
+    #[arg(long, value_name = "GLOB")]
+    remove_rpath: Vec<String>,
+    /// Leave members out
+    #[arg(long, value_name = "GLOB")]
+    drop: Vec<String>,
+    /// Directory for large temporary files; cleaned up afterwards [default: the output's]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    files: Vec<PathBuf>,
+    edit: Edit,
+    destination: Destination,
+    existing: Existing,
+    mode: Mode,
+    scratch: PathBuf,
+    write: WriteOptions,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = anyhow::Error;
+
+    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+        for file in &arguments.files {
+            if !split_wheel::is_wheel(file) && !file.to_string_lossy().ends_with(".tar.gz") {
+                let message = format!("`{}` is neither a wheel nor a source distribution by its name", file.display());
+                return Err(Usage::new(message).hint("wheels end in `.whl`, source distributions in `.tar.gz`").into());
+            }
+        }
+        let mode = Mode::new(arguments.dry_run);
+        let destination = match (arguments.output, mode) {
+            (Some(folder), _) => Destination::Folder(folder),
+            // A dry run needs no place.
+            (None, _) => Destination::InPlace,
+        };
+        let beside = match (&destination, mode) {
+            (Destination::Folder(folder), Mode::Execute) => split_wheel::scratch_for(folder),
+            (Destination::InPlace, Mode::Execute) => split_wheel::scratch_for(&arguments.files[0]),
+            (_, Mode::DryRun) => environment::scratch(),
+        };
+        let scratch = arguments.members.scratch.clone().unwrap_or(beside);
+        Ok(Self {
+            files: arguments.files,
+            edit: read_edit(&arguments.version, &arguments.tags, &arguments.metadata, &arguments.members)?,
+            destination,
+            existing: if arguments.force { Existing::Replace } else { Existing::Refuse },
+            mode,
+            scratch,
+            // The hash of the whole file would take longer than everything else together.
+            write: WriteOptions { epoch: environment::epoch()?, digest: FileDigest::Skip, ..WriteOptions::default() },
+        })
+    }
+}
+
+/// An error in the value of an option is wrong usage.
+fn usage(error: &::wheel::Error) -> Usage {
+    let hint = report::Hint::hint(error);
+    let usage = Usage::new(error.to_string());
+    match hint {
+        Some(hint) => usage.hint(hint),
+        None => usage,
+    }
+}
+
+fn read_edit(
+    version: &VersionArguments,
+    tags: &TagArguments,
+    metadata: &MetadataArguments,
+    members: &MemberArguments,
+) -> Result<Edit, Usage> {
+    fn all<T>(texts: &[String], read: impl Fn(&str) -> Result<T, ::wheel::Error>) -> Result<Vec<T>, Usage> {
+        texts.iter().map(|text| read(text).map_err(|error| usage(&error))).collect()
+    }
+    fn one<T>(text: Option<&String>, read: impl Fn(&str) -> Result<T, ::wheel::Error>) -> Result<Option<T>, Usage> {
+        text.map(|text| read(text).map_err(|error| usage(&error))).transpose()
+    }
+    let name = |name: &str| ::wheel::check_name(name).map(|()| name.to_owned());
+    let new_version = match (&version.version, &version.local_version, version.no_local) {
+        (Some(version), _, _) => Some(VersionEdit::set(version).map_err(|error| usage(&error))?),
+        (None, Some(local), _) => Some(VersionEdit::local(local).map_err(|error| usage(&error))?),
+        (None, None, true) => Some(VersionEdit::NoLocal),
+        (None, None, false) => None,
+    };
+    if new_version.is_none() && (version.pin_siblings || !version.also_in.is_empty()) {
+        let flag = if version.pin_siblings { "--pin-siblings" } else { "--also-in" };
+        return Err(Usage::new(format!("`{flag}` does nothing without another version"))
+            .hint("add `--version`, `--local-version` or `--no-local`"));
+    }
+    // Removals come first, so that what is added stays.
+    let mut requirements: Vec<RequirementEdit> =
+        all(&metadata.remove_requires, |text| name(text).map(RequirementEdit::Remove))?;
+    let parse = Requirement::parse;
+    requirements.extend(all(&metadata.replace_requires, |text| parse(text).map(RequirementEdit::Replace))?);
+    requirements.extend(all(&metadata.requires, |text| parse(text).map(RequirementEdit::Add))?);
+    let mut extras = all(&metadata.remove_extra, ExtraEdit::remove)?;
+    extras.extend(all(&metadata.add_extra, ExtraEdit::add)?);
+    let mut search_paths = all(&members.remove_rpath, SearchPathEdit::remove)?;
+    search_paths.extend(all(&members.rpath, SearchPathEdit::parse)?);
+    Ok(Edit {
+        name: one(version.rename.as_ref(), name)?,
+        version: new_version,
+        python_tags: one(tags.python_tag.as_ref(), TagEdit::parse)?,
+        abi_tags: one(tags.abi_tag.as_ref(), TagEdit::parse)?,
+        platform_tags: one(tags.platform_tag.as_ref(), TagEdit::parse)?,
+        build: one(tags.build.as_ref(), BuildEdit::parse)?,
+        requirements,
+        extras,
+        pins: if version.pin_siblings { Pins::Follow } else { Pins::Keep },
+        fields: all(&metadata.metadata, FieldEdit::parse)?,
+        search_paths,
+        drop: all(&members.drop, Pattern::parse)?,
+        also_in: all(&version.also_in, Pattern::parse)?,
+    })
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    files: Vec<Row<'a>>,
+    seconds: f64,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    #[serde(flatten)]
+    plan: &'a Plan,
+    /// Where the result is; null when nothing was written.
+    written: Option<&'a PathBuf>,
+    /// Bytes of it.
+    written_size: Option<u64>,
+}
+
+/// Plans all files before the first is written, so that what is wrong with the last is known then.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    let begin = Instant::now();
+    // Made only where a library is to be unpacked into it.
+    let needs_scratch = !settings.edit.search_paths.is_empty();
+    let scratch = needs_scratch.then(|| environment::scratch_below(&settings.scratch)).transpose()?;
+    let scratch = scratch.as_ref().map_or(settings.scratch.as_path(), tempfile::TempDir::path);
+    let plans = edit::plan(&settings.files, &settings.edit, scratch, printer.reporter())?;
+    check_names(&plans)?;
+    let mut written: Vec<Option<Edited>> = Vec::with_capacity(plans.len());
+    for plan in &plans {
+        let place = Place {
+            destination: settings.destination.clone(),
+            existing: settings.existing,
+            scratch: scratch.to_owned(),
+        };
+        written.push(match settings.mode {
+            Mode::DryRun => None,
+            Mode::Execute => Some(edit::execute(plan, &place, &settings.write, printer.reporter())?),
+        });
+    }
+    if printer.format() == Format::Json {
+        let rows = plans.iter().zip(&written).map(|(plan, written)| Row {
+            plan,
+            written: written.as_ref().map(|written| &written.path),
+            written_size: written.as_ref().map(|written| written.size),
+        });
+        printer.json(&Document { files: rows.collect(), seconds: begin.elapsed().as_secs_f64() })?;
+        return Ok(Exit::Done);
+    }
+    for (plan, written) in plans.iter().zip(&written) {
+        show(plan, written.as_ref(), printer)?;
+    }
+    if settings.mode == Mode::DryRun {
+        let changed: Vec<&Plan> = plans.iter().filter(|plan| plan.changes_anything()).collect();
+        let bytes = changed.iter().map(|plan| plan.size).sum();
+        let files = printer::count(changed.len() as u64, "file", "files");
+        printer.note(format!("would write {files}, about {}", printer::bytes(bytes)));
+    }
+    Ok(Exit::Done)
+}
+
+/// Two inputs may ask for one file name: the same wheel twice, or two versions that become one.
+fn check_names(plans: &[Plan]) -> Result<(), Usage> {
+    let mut owners = BTreeMap::new();
+    for plan in plans {
+        if let Some(first) = owners.insert(&plan.output, &plan.input) {
+            let (first, second) = (first.display(), plan.input.display());
+            let message = format!("`{first}` and `{second}` would both become `{}`", plan.output);
+            return Err(Usage::new(message).hint("edit them one by one into different folders"));
+        }
+    }
+    Ok(())
+}
+
+fn show(plan: &Plan, written: Option<&Edited>, printer: &Printer) -> anyhow::Result<()> {
+    let input = plan.input.display();
+    match (plan.changes_anything(), written) {
+        (true, Some(written)) => {
+            printer.line(format!("{input} -> {}, {}", written.path.display(), printer::bytes(written.size)))?;
+        }
+        (true, None) => printer.line(format!("{input} -> {} (not written)", plan.output))?,
+        (false, Some(written)) if written.path != plan.input => {
+            printer.line(format!("{input}: nothing to change, copied as it is to {}", written.path.display()))?;
+        }
+        (false, _) => printer.line(format!("{input}: nothing to change"))?,
+    }
+    for change in &plan.changes {
+        printer.line(match (&change.before, &change.after) {
+            (Some(before), Some(after)) => format!("  {}: {before} -> {after}", change.subject),
+            (Some(before), None) => format!("  {}: without {before}", change.subject),
+            (None, after) => format!("  {}: {}", change.subject, after.as_deref().unwrap_or_default()),
+        })?;
+    }
+    for note in &plan.notes {
+        printer.note(format!("{input}: {note}"));
+    }
+    if !plan.leftovers.is_empty() {
+        let lines = printer::count(plan.leftovers.len() as u64, "line", "lines");
+        printer.warn(format!(
+            "{input}: {lines} still with `{}`; `--also-in GLOB` changes that where it should be changed",
+            plan.old_version
+        ));
+        for left in plan.leftovers.iter().take(SHOWN) {
+            printer.note(format!("  {}:{}: {}", left.member, left.line, left.text));
+        }
+        if plan.leftovers.len() > SHOWN {
+            printer.note(format!("  and {} more, which `--json` lists", plan.leftovers.len() - SHOWN));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! `rocwheel edit`: words, JSON, exit codes. What becomes of the files is tested in the crate `wheel`.
+
+#![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
+
+use std::process::Command;
+
+use serde_json::Value;
+use testing::TestContext;
+
+const NAME: &str = "pkg-1.0-py3-none-any.whl";
+
+fn context() -> TestContext {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    let script = "import base64, hashlib, sys, zipfile\n\
+        info = 'pkg-1.0.dist-info/'\n\
+        members = {'pkg/__init__.py': b'', 'pkg/version.py': b'version = \"1.0\"\\n',\n\
+        info + 'METADATA': b'Metadata-Version: 2.1\\nName: pkg\\nVersion: 1.0\\n',\n\
+        info + 'WHEEL': b'Wheel-Version: 1.0\\nTag: py3-none-any\\n'}\n\
+        wheel, record = zipfile.ZipFile(sys.argv[1], 'w'), ''\n\
+        for name, data in members.items():\n  \
+          wheel.writestr(name, data)\n  \
+          digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip('=')\n  \
+          record += '%s,sha256=%s,%d\\n' % (name, digest, len(data))\n\
+        wheel.writestr(info + 'RECORD', record + info + 'RECORD,,\\n')\n\
+        wheel.close()\n";
+    let made = Command::new("python3").args(["-c", script]).arg(context.path(NAME)).status();
+    assert!(made.expect("python3 is on PATH").success());
+    context
+}
+
+#[test]
+fn changes_are_said_and_made() {
+    let context = context();
+    let words = ["edit", NAME, "--version", "2.0", "--requires", "rocm>=7"];
+    let dry = context.run(words.iter().chain(&["--dry-run"]));
+    let expected = "pkg-1.0-py3-none-any.whl -> pkg-2.0-py3-none-any.whl (not written)\n  \
+        file name: pkg-1.0-py3-none-any.whl -> pkg-2.0-py3-none-any.whl\n  \
+        folder: pkg-1.0.dist-info -> pkg-2.0.dist-info\n  METADATA Version: 1.0 -> 2.0\n  \
+        METADATA Requires-Dist: rocm>=7\n";
+    assert_eq!((dry.code, dry.stdout.as_str()), (Some(0), expected), "{dry:?}");
+    assert!(dry.stderr.contains("1 line still with `1.0`; `--also-in GLOB`"), "{dry:?}");
+    assert!(
+        dry.stderr.contains("  pkg/version.py:1: version = \"1.0\"\n") && dry.stderr.contains("would write 1 file")
+    );
+    assert!(!context.path("out").exists());
+    let ran = context.run(words.iter().chain(&["--output", "out"]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.starts_with("pkg-1.0-py3-none-any.whl -> out/pkg-2.0-py3-none-any.whl, "), "{ran:?}");
+    assert!(context.path("out/pkg-2.0-py3-none-any.whl").is_file() && context.path(NAME).is_file());
+    let again = context.run(words.iter().chain(&["--output", "out"]));
+    assert_eq!(again.code, Some(1), "{again:?}");
+    assert!(again.stderr.contains("error: the output `out/pkg-2.0-py3-none-any.whl` exists"), "{again:?}");
+    let forced = context.run(words.iter().chain(&["--output", "out", "--force"]));
+    assert_eq!(forced.code, Some(0), "{forced:?}");
+    let same = context.run(["edit", "out/pkg-2.0-py3-none-any.whl", "--version", "2.0", "--in-place"]);
+    assert_eq!((same.code, same.stdout.as_str()), (Some(0), "out/pkg-2.0-py3-none-any.whl: nothing to change\n"));
+}
+
+#[test]
+fn machines_get_the_same() {
+    let context = context();
+    let ran = context.run(["edit", NAME, "--local-version", "rocm7", "--in-place", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let file = &document["files"][0];
+    assert_eq!(file["output"], "pkg-1.0+rocm7-py3-none-any.whl");
+    assert_eq!(file["form"], "wheel");
+    assert_eq!(file["leftovers"][0]["member"], "pkg/version.py");
+    assert_eq!(file["changes"][0]["subject"], "file name");
+    let size = fs_err::metadata(context.path("pkg-1.0+rocm7-py3-none-any.whl")).unwrap().len();
+    assert_eq!(file["written_size"], size);
+    assert!(!context.path(NAME).exists(), "the new one took its place");
+    let ran = context.run(["edit", "nothing-1.0-py3-none-any.whl", "--no-local", "--dry-run", "--json"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(document["error"]["message"], "cannot read wheel `nothing-1.0-py3-none-any.whl`");
+}
+
+#[test]
+fn wrong_usage_is_named() {
+    let context = context();
+    context.write("pkg-1.0.zip", b"");
+    context.write("copy/pkg-1.0-py3-none-any.whl", fs_err::read(context.path(NAME)).unwrap());
+    for (words, code, says) in [
+        (&[NAME][..], 2, "--output <DIR>"),
+        (&[NAME, "-o", "o", "--in-place"], 2, "cannot be used with"),
+        (&["pkg-1.0.zip", "-o", "o"], 2, "is neither a wheel nor a source distribution"),
+        (&[NAME, "-o", "o", "--version", "1.0-1"], 2, "hint: write it as `1.0.post1`"),
+        (&[NAME, "-o", "o", "--version", "2", "--no-local"], 2, "cannot be used with"),
+        (&[NAME, "-o", "o", "--local-version", "a b"], 2, "`a b` is not a valid local version"),
+        (&[NAME, "-o", "o", "--requires", "a >"], 2, "`a >` is not a valid requirement"),
+        (&[NAME, "-o", "o", "--remove-requires", "a>1"], 2, "is not a valid distribution name"),
+        (&[NAME, "-o", "o", "--metadata", "Version=2"], 2, "`--version` changes the version"),
+        (&[NAME, "-o", "o", "--python-tag", "a-b"], 2, "is not a valid set of tags"),
+        (&[NAME, "-o", "o", "--python-tag", "-py3"], 1, "no tag would be left"),
+        (&[NAME, "-o", "o", "--rpath", "*.so"], 2, "GLOB=PATHS is expected"),
+        (&[NAME, "-o", "o", "--drop", "a["], 2, "is not a valid pattern"),
+        (&[NAME, "-o", "o", "--also-in", "*.py"], 2, "does nothing without another version"),
+        (&[NAME, "-o", ".", "--build", "1x"], 0, ""),
+        (&[NAME, "-o", ".", "--requires", "a"], 1, "hint: choose another output folder"),
+        (&[NAME, "copy/pkg-1.0-py3-none-any.whl", "-o", "o", "--build", "2"], 2, "would both become"),
+    ] {
+        let ran = context.run(["edit"].iter().chain(words));
+        assert_eq!(ran.code, Some(code), "{words:?}: {ran:?}");
+        assert!(ran.stderr.contains(says), "{says}: {}", ran.stderr);
+        assert!(!context.path("o").exists(), "{words:?}");
+    }
+}

@@ -1,0 +1,172 @@
+//! Input: a [`Plan`] and where its result goes. Output: the file.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use elf::{Patch, Patched};
+use report::{Reporter, Unit};
+
+use super::plan::{Plan, Steps, WheelSteps};
+use super::sdist;
+use crate::output::Output;
+use crate::read::MemberContent;
+use crate::{Content, Error, Existing, Reader, Rewrite, WriteOptions, rewrite};
+
+/// Bytes that are copied between two looks at whether the user wants to stop.
+const WINDOW: u64 = 16 << 20;
+
+/// Where results go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// This folder, which is made when it is not there.
+    Folder(PathBuf),
+    /// Where the input is, which goes when the result is complete.
+    InPlace,
+}
+
+/// Where results go, and what may be in their way.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Where.
+    pub destination: Destination,
+    /// What becomes of a file that has the name of the result.
+    pub existing: Existing,
+    /// For libraries while they are packed.
+    pub scratch: PathBuf,
+}
+
+/// A file that was edited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edited {
+    /// Where the result is.
+    pub path: PathBuf,
+    /// Bytes of it.
+    pub size: u64,
+    /// SHA-256 of it, hexadecimal, when [`WriteOptions::digest`] wants it and it was written.
+    pub sha256: Option<String>,
+}
+
+/// Does what a plan says. The result appears under its name when it is complete; on any error or interruption nothing is left
+/// behind. The input is not changed, except that with [`Destination::InPlace`] the result takes its place.
+pub fn execute(plan: &Plan, place: &Place, options: &WriteOptions, reporter: &dyn Reporter) -> Result<Edited, Error> {
+    let open = |source| Error::Open { path: plan.input.clone(), source };
+    // A link to a file stays a link to it.
+    let input = fs_err::canonicalize(&plan.input).map_err(open)?;
+    let folder = match &place.destination {
+        Destination::Folder(folder) => {
+            fs_err::create_dir_all(folder).map_err(|source| Error::Create { directory: folder.clone(), source })?;
+            folder.clone()
+        }
+        Destination::InPlace => input.parent().unwrap_or(Path::new("/")).to_owned(),
+    };
+    let path = folder.join(&plan.output);
+    let is_input = fs_err::canonicalize(&path).is_ok_and(|output| output == input);
+    let in_place = place.destination == Destination::InPlace;
+    if is_input && !in_place {
+        return Err(Error::SameFile { path });
+    }
+    if !is_input && place.existing == Existing::Refuse && fs_err::symlink_metadata(&path).is_ok() {
+        return Err(Error::Exists { path });
+    }
+    if !plan.changes_anything() {
+        if in_place {
+            return Ok(Edited { path: plan.input.clone(), size: plan.size, sha256: None });
+        }
+        return copy(&input, &path, options, reporter);
+    }
+    let written = match &plan.steps {
+        Steps::Wheel(steps) => write_wheel(steps, &folder, &place.scratch, options, reporter)?,
+        Steps::Sdist(steps) => sdist::write(steps, &path, options, reporter)?,
+    };
+    if in_place && !is_input {
+        fs_err::remove_file(&input).map_err(|source| Error::Remove { path: input.clone(), source })?;
+    }
+    Ok(Edited { path: written.path, size: written.compressed, sha256: written.sha256 })
+}
+
+fn write_wheel(
+    steps: &WheelSteps,
+    folder: &Path,
+    scratch: &Path,
+    options: &WriteOptions,
+    reporter: &dyn Reporter,
+) -> Result<crate::Written, Error> {
+    let mut replace: BTreeMap<String, Box<dyn Content>> = BTreeMap::new();
+    for (member, bytes) in &steps.texts {
+        replace.insert(member.clone(), Box::new(bytes.clone()));
+    }
+    for (member, patch) in &steps.libraries {
+        let original = MemberContent::new(&steps.wheel, member, scratch)?;
+        replace.insert(member.clone(), Box::new(Library { original, patch: Arc::new(patch.clone()) }));
+    }
+    let change = Rewrite {
+        drop: steps.drop.clone(),
+        replace,
+        add: Vec::new(),
+        metadata: steps.metadata.clone(),
+        wheel: steps.tags.clone(),
+        name: (steps.name != steps.wheel.name).then(|| steps.name.clone()),
+        // Whether it may be the input is decided already.
+        existing: Existing::Replace,
+    };
+    rewrite(&steps.wheel, &change, folder, options, reporter)
+}
+
+/// A library with its patch; unpacked only while it is packed again.
+struct Library {
+    original: MemberContent,
+    patch: Arc<Patch>,
+}
+
+impl Content for Library {
+    fn size(&self) -> u64 {
+        self.patch.size
+    }
+
+    fn open(&self) -> io::Result<Reader> {
+        Ok(Box::new(Patched::new(self.original.open()?, Patch::clone(&self.patch))))
+    }
+
+    fn origin(&self) -> Option<&Path> {
+        self.original.origin()
+    }
+}
+
+/// Copies a file that stays as it is.
+fn copy(input: &Path, path: &Path, options: &WriteOptions, reporter: &dyn Reporter) -> Result<Edited, Error> {
+    let read = |source| Error::Open { path: input.to_owned(), source };
+    let write = |source| Error::Write { path: path.to_owned(), member: None, source };
+    let source = fs_err::File::open(input).map_err(read)?;
+    let size = source.metadata().map_err(read)?.len();
+    let mut output = Output::create(path, options.digest)?;
+    reporter.begin(&format!("copying {}", path.file_name().unwrap_or_default().display()), Some(size), Unit::Bytes);
+    let mut copied = || {
+        let mut position = 0;
+        while position < size {
+            if reporter.interrupted() {
+                return Err(Error::Interrupted { path: path.to_owned() });
+            }
+            let length = (size - position).min(WINDOW);
+            let count = if let Some(count) = output.copy_from(&source, position, length) {
+                count
+            } else {
+                let length = length.min(output.room().map_err(write)? as u64);
+                let file = source.file();
+                output.append(length as usize, |window| {
+                    positioned_io::ReadAt::read_exact_at(file, position, window).map_err(read)
+                })?;
+                length
+            };
+            position += count;
+            reporter.advance(count);
+        }
+        Ok(())
+    };
+    let result = copied();
+    reporter.end();
+    result?;
+    let written = output.finish(0, size)?;
+    Ok(Edited { path: written.path, size, sha256: written.sha256 })
+}

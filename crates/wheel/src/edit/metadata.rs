@@ -1,0 +1,231 @@
+//! Input: the headers of METADATA or PKG-INFO, and an edit. Output: the headers changed where the edit says so, and a list
+//! of what that is.
+
+use std::cell::Cell;
+
+use super::requirement::{Belongs, belongs, followed, is_on, renamed};
+use super::version::is_same;
+use super::{Change, Edit, ExtraEdit, Identity, RequirementEdit, Siblings};
+use crate::names::canonical_name;
+use crate::{Error, Headers};
+
+/// The fields of core metadata 2.5 that can be set by name; the others have options of their own.
+const FIELDS: [&str; 27] = [
+    "Author",
+    "Author-email",
+    "Classifier",
+    "Description-Content-Type",
+    "Download-URL",
+    "Dynamic",
+    "Home-page",
+    "Import-Name",
+    "Import-Namespace",
+    "Keywords",
+    "License",
+    "License-Expression",
+    "License-File",
+    "Maintainer",
+    "Maintainer-email",
+    "Metadata-Version",
+    "Obsoletes",
+    "Obsoletes-Dist",
+    "Platform",
+    "Project-URL",
+    "Provides",
+    "Provides-Dist",
+    "Requires",
+    "Requires-External",
+    "Requires-Python",
+    "Summary",
+    "Supported-Platform",
+];
+/// Fields that have options of their own, and which.
+const ELSEWHERE: [(&str, &str); 4] = [
+    ("Name", "`--rename` changes the name"),
+    ("Version", "`--version` changes the version"),
+    ("Requires-Dist", "`--requires` and its sisters change the requirements"),
+    ("Provides-Extra", "`--add-extra` and `--remove-extra` change the extras"),
+];
+
+/// A change of another field of METADATA.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldEdit {
+    name: &'static str,
+    value: FieldValue,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum FieldValue {
+    Set(String),
+    Add(String),
+    Remove,
+}
+
+impl FieldEdit {
+    /// Reads `FIELD=VALUE`, `FIELD+=VALUE` (one more of a field that may be there more than once) or `FIELD=` (away with it).
+    /// Errors when there is no such field, or it is changed in another way.
+    pub fn parse(text: &str) -> Result<FieldEdit, Error> {
+        let fail = |reason: String| Error::Name { what: "change of a field", value: text.to_owned(), reason };
+        let (name, value) = text.split_once('=').ok_or_else(|| fail("FIELD=VALUE is expected".to_owned()))?;
+        let (name, adds) = name.strip_suffix('+').map_or((name, false), |name| (name, true));
+        if let Some((_, hint)) = ELSEWHERE.iter().find(|(field, _)| field.eq_ignore_ascii_case(name)) {
+            return Err(fail((*hint).to_owned()));
+        }
+        let known = FIELDS.into_iter().find(|field| field.eq_ignore_ascii_case(name));
+        let name = known.ok_or_else(|| fail(format!("`{name}` is no field of core metadata")))?;
+        let value = match (value, adds) {
+            ("", false) => FieldValue::Remove,
+            (value, false) => FieldValue::Set(value.to_owned()),
+            (value, true) => FieldValue::Add(value.to_owned()),
+        };
+        if let FieldValue::Set(value) | FieldValue::Add(value) = &value {
+            // What would break the file is known before one is opened.
+            crate::metadata::check_value(name, value)?;
+        }
+        Ok(FieldEdit { name, value })
+    }
+
+    fn apply(&self, headers: &mut Headers) -> Result<(), Error> {
+        match &self.value {
+            FieldValue::Set(value) => headers.set(self.name, value),
+            FieldValue::Add(value) if headers.all(self.name).contains(value) => Ok(()),
+            FieldValue::Add(value) => headers.push(self.name, value),
+            FieldValue::Remove => {
+                headers.remove(self.name, |_| true);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Changes METADATA or PKG-INFO; `notes` gets what did not come about.
+pub(super) fn apply(
+    headers: &mut Headers,
+    edit: &Edit,
+    identity: &Identity,
+    siblings: &Siblings,
+    notes: &mut Vec<String>,
+) -> Result<(), Error> {
+    if identity.new_name != identity.name {
+        headers.set("Name", &identity.new_name)?;
+        headers.replace("Requires-Dist", |text| renamed(text, &identity.name, &identity.new_name))?;
+    }
+    if identity.new_version != identity.version {
+        headers.set("Version", &identity.new_version)?;
+    }
+    headers
+        .replace("Requires-Dist", |text| followed(text, |name, version| siblings.successor(identity, name, version)))?;
+    for requirement in &edit.requirements {
+        apply_requirement(headers, requirement, notes)?;
+    }
+    for extra in &edit.extras {
+        apply_extra(headers, extra, notes)?;
+    }
+    edit.fields.iter().try_for_each(|field| field.apply(headers))
+}
+
+fn apply_requirement(headers: &mut Headers, edit: &RequirementEdit, notes: &mut Vec<String>) -> Result<(), Error> {
+    const FIELD: &str = "Requires-Dist";
+    match edit {
+        RequirementEdit::Add(new) => {
+            if !headers.all(FIELD).iter().any(|text| new.is(text)) {
+                headers.push(FIELD, new.text())?;
+            }
+        }
+        RequirementEdit::Remove(name) => {
+            if headers.remove(FIELD, |text| is_on(text, &canonical_name(name))) == 0 {
+                notes.push(format!("nothing to remove: it does not require `{name}`"));
+            }
+        }
+        RequirementEdit::Replace(new) => {
+            let name = new.name();
+            if !headers.all(FIELD).iter().any(|text| is_on(text, &name)) {
+                notes.push(format!("nothing to replace: it does not require `{name}`"));
+                return Ok(());
+            }
+            if new.marker().is_none() {
+                headers.replace(FIELD, |text| is_on(text, &name).then(|| new.in_place_of(text)))?;
+                return Ok(());
+            }
+            // The first one becomes it, the others go.
+            let is_first = Cell::new(true);
+            headers.replace(FIELD, |text| {
+                (is_on(text, &name) && is_first.replace(false)).then(|| new.text().to_owned())
+            })?;
+            headers.remove(FIELD, |text| is_on(text, &name) && text != new.text());
+        }
+    }
+    Ok(())
+}
+
+fn apply_extra(headers: &mut Headers, edit: &ExtraEdit, notes: &mut Vec<String>) -> Result<(), Error> {
+    let has =
+        |headers: &Headers, extra: &str| headers.all("Provides-Extra").iter().any(|one| canonical_name(one) == extra);
+    match edit {
+        ExtraEdit::Add { name, requirement } => {
+            if !has(headers, name) {
+                headers.push("Provides-Extra", name)?;
+            }
+            // Before 2.1 there were no extras, and nothing else changed that older files would break.
+            let version = headers.get("Metadata-Version").unwrap_or_default();
+            if matches!(version.as_str(), "1.0" | "1.1" | "1.2" | "2.0") {
+                headers.set("Metadata-Version", "2.1")?;
+            }
+            if let Some(requirement) = requirement {
+                let whole = super::Requirement::parse(&requirement.with_extra(name))?;
+                if !headers.all("Requires-Dist").iter().any(|text| whole.is(text)) {
+                    headers.push("Requires-Dist", whole.text())?;
+                }
+            }
+        }
+        ExtraEdit::Remove(name) => {
+            if !has(headers, name) {
+                notes.push(format!("nothing to remove: there is no extra `{name}`"));
+            }
+            headers.remove("Provides-Extra", |one| canonical_name(one) == *name);
+            headers.remove("Requires-Dist", |text| belongs(text, name) == Belongs::Alone);
+            for text in headers.all("Requires-Dist").iter().filter(|text| belongs(text, name) == Belongs::Mixed) {
+                notes.push(format!("`{text}` stays: not only the extra `{name}` requires it"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is different, field by field in the order of the old file.
+pub(super) fn changes(file: &str, before: &Headers, after: &Headers) -> Vec<Change> {
+    let mut names: Vec<String> = Vec::new();
+    for (name, _) in before.iter().chain(after.iter()) {
+        if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            names.push(name.to_owned());
+        }
+    }
+    let mut changes = Vec::new();
+    for name in names {
+        changes.extend(differences(&format!("{file} {name}"), &before.all(&name), &after.all(&name)));
+    }
+    changes
+}
+
+/// What is in one list only. A single value that became another one is one change.
+pub(super) fn differences(subject: &str, before: &[String], after: &[String]) -> Vec<Change> {
+    let gone: Vec<&String> = before.iter().filter(|value| !after.contains(value)).collect();
+    let new: Vec<&String> = after.iter().filter(|value| !before.contains(value)).collect();
+    if gone.len() == new.len() {
+        return gone.into_iter().zip(new).map(|(old, new)| Change::new(subject, Some(old), Some(new))).collect();
+    }
+    let gone = gone.into_iter().map(|value| Change::new(subject, Some(value), None));
+    gone.chain(new.into_iter().map(|value| Change::new(subject, None, Some(value)))).collect()
+}
+
+impl Siblings {
+    /// The version that a requirement `name == version` of this distribution gets.
+    pub(super) fn successor(&self, identity: &Identity, name: &str, version: &str) -> Option<String> {
+        let Siblings::Follow(edited) = self else { return None };
+        if let Some((old, new)) = edited.get(name) {
+            return is_same(old, version).then(|| new.clone());
+        }
+        (is_same(&identity.version, version) && identity.version != identity.new_version)
+            .then(|| identity.new_version.clone())
+    }
+}

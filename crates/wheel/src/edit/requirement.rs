@@ -1,0 +1,259 @@
+//! Input: requirements as METADATA and requires.txt hold them, and how they are to change. Output: the same texts with
+//! nothing else changed: how somebody spelled a requirement is kept.
+
+use pep508_rs::Requirement as Parsed;
+use url::Url;
+
+use super::version::{canonical_extra, is_same};
+use crate::Error;
+use crate::names::canonical_name;
+
+/// A requirement that is to be written (dependency specifiers, PEP 508).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requirement {
+    text: String,
+}
+
+impl Requirement {
+    /// Reads a requirement. Errors say what is wrong with it.
+    pub fn parse(text: &str) -> Result<Requirement, Error> {
+        let text = text.trim();
+        let fail = |reason| Error::Name { what: "requirement", value: text.to_owned(), reason };
+        if text.chars().any(char::is_control) {
+            return Err(fail("it contains a line break or another control character".to_owned()));
+        }
+        parsed(text).map_err(|error| fail(error.message.to_string()))?;
+        Ok(Requirement { text: text.to_owned() })
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The name of the distribution in its canonical form.
+    pub fn name(&self) -> String {
+        canonical_name(name_of(&self.text))
+    }
+
+    /// Without its marker.
+    pub(super) fn head(&self) -> &str {
+        split_marker(&self.text).0.trim_end()
+    }
+
+    /// The marker, without the semicolon.
+    pub(super) fn marker(&self) -> Option<&str> {
+        split_marker(&self.text).1.map(str::trim)
+    }
+
+    /// The requirement for those who ask for an extra.
+    pub(super) fn with_extra(&self, extra: &str) -> String {
+        match self.marker() {
+            Some(marker) => format!("{}; ({marker}) and extra == \"{extra}\"", self.head()),
+            None => format!("{}; extra == \"{extra}\"", self.head()),
+        }
+    }
+
+    /// Whether a text says the same, however it is spelled.
+    pub(super) fn is(&self, text: &str) -> bool {
+        self.text == text || parsed(text).is_ok_and(|other| parsed(&self.text).is_ok_and(|own| own == other))
+    }
+
+    /// What a requirement on the same distribution becomes when it keeps its marker.
+    pub(super) fn in_place_of(&self, old: &str) -> String {
+        let marker = &old[split_marker(old).0.trim_end().len()..];
+        format!("{}{marker}", self.head())
+    }
+}
+
+fn parsed(text: &str) -> Result<Parsed<Url>, pep508_rs::Pep508Error<Url>> {
+    text.parse()
+}
+
+/// A change of the requirements.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequirementEdit {
+    /// One more, unless it is there already.
+    Add(Requirement),
+    /// None on this distribution; the name in any spelling.
+    Remove(String),
+    /// In place of all that there are on the same distribution. They keep their markers, unless this has one of its own.
+    Replace(Requirement),
+}
+
+/// A change of the extras.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExtraEdit {
+    /// One more, or more requirements of one that is there.
+    Add {
+        /// Its canonical name.
+        name: String,
+        /// What it requires.
+        requirement: Option<Requirement>,
+    },
+    /// One less, with what it alone requires.
+    Remove(String),
+}
+
+impl ExtraEdit {
+    /// Reads `NAME` or `NAME:REQUIREMENT`.
+    pub fn add(text: &str) -> Result<ExtraEdit, Error> {
+        let (name, requirement) = match text.split_once(':') {
+            Some((name, requirement)) => (name, Some(Requirement::parse(requirement)?)),
+            None => (text, None),
+        };
+        Ok(ExtraEdit::Add { name: canonical_extra(name)?, requirement })
+    }
+
+    /// Reads the name of an extra that is to go.
+    pub fn remove(name: &str) -> Result<ExtraEdit, Error> {
+        canonical_extra(name).map(ExtraEdit::Remove)
+    }
+}
+
+/// The name that a requirement begins with, as it is spelled.
+pub(super) fn name_of(text: &str) -> &str {
+    let text = text.trim_start();
+    let end = text.find(|character: char| !character.is_ascii_alphanumeric() && !matches!(character, '-' | '_' | '.'));
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// Whether a requirement is on this distribution.
+pub(super) fn is_on(text: &str, canonical: &str) -> bool {
+    canonical_name(name_of(text)) == canonical
+}
+
+/// What is before and behind the semicolon. One that belongs to an address has no space before it.
+pub(super) fn split_marker(text: &str) -> (&str, Option<&str>) {
+    let at = match text.find('@') {
+        Some(at) if !text[..at].contains(';') => text[at..].find(" ;").map(|space| at + space + 1),
+        _ => text.find(';'),
+    };
+    match at {
+        Some(at) => (&text[..at], Some(&text[at + 1..])),
+        None => (text, None),
+    }
+}
+
+/// The requirement on the same distribution under its new name.
+pub(super) fn renamed(text: &str, old: &str, new: &str) -> Option<String> {
+    if !is_on(text, &canonical_name(old)) {
+        return None;
+    }
+    let name = name_of(text);
+    let begin = text.len() - text.trim_start().len();
+    (name != new).then(|| format!("{}{new}{}", &text[..begin], &text[begin + name.len()..]))
+}
+
+/// The requirement with each `==OLD` as `==NEW`, where `follow` gives what a version of the distribution became.
+pub(super) fn followed(text: &str, follow: impl Fn(&str, &str) -> Option<String>) -> Option<String> {
+    let name = canonical_name(name_of(text));
+    let (head, _) = split_marker(text);
+    let begin = head.find(']').map_or(text.len() - text.trim_start().len() + name_of(text).len(), |end| end + 1);
+    if head[begin..].trim_start().starts_with('@') {
+        return None;
+    }
+    let mut result = text.to_owned();
+    let mut changed = false;
+    let mut end = head.len();
+    // From the end, so that the offsets before stay true.
+    for clause in head[begin..].rsplit(',') {
+        let start = end - clause.len();
+        let trimmed = clause.trim_start_matches(|character: char| character == '(' || character.is_whitespace());
+        let version = trimmed.strip_prefix("===").or_else(|| trimmed.strip_prefix("=="));
+        if let Some(version) = version {
+            let version = version.trim_start();
+            let at = end - version.len();
+            let version = version.trim_end_matches(|character: char| character == ')' || character.is_whitespace());
+            if let Some(new) = follow(&name, version).filter(|new| !is_same(new, version)) {
+                result.replace_range(at..at + version.len(), &new);
+                changed = true;
+            }
+        }
+        end = start.saturating_sub(1);
+    }
+    changed.then_some(result)
+}
+
+/// How a requirement belongs to an extra.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Belongs {
+    /// Not.
+    No,
+    /// Only those who ask for the extra need it.
+    Alone,
+    /// Its marker names the extra besides other ways in.
+    Mixed,
+}
+
+/// How a requirement belongs to an extra, by its marker.
+pub(super) fn belongs(text: &str, extra: &str) -> Belongs {
+    let Some(marker) = split_marker(text).1 else { return Belongs::No };
+    let names = marker.split("extra").skip(1).filter_map(|rest| {
+        let rest = rest.trim_start().strip_prefix("==")?.trim_start();
+        let quote = rest.chars().next().filter(|first| matches!(first, '"' | '\''))?;
+        rest[1..].split_once(quote).map(|(name, _)| canonical_name(name))
+    });
+    if !names.into_iter().any(|name| name == extra) {
+        return Belongs::No;
+    }
+    let words = |word: &str| marker.split(|character: char| !character.is_alphanumeric()).any(|one| one == word);
+    if words("or") { Belongs::Mixed } else { Belongs::Alone }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requirements_are_checked() {
+        for good in ["a", "a[x]>=1,<2; python_version < '3'", "a @ https://example.org/a.whl ; extra == 'x'", "a (>=1)"]
+        {
+            assert!(Requirement::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", "a >= ", "a; nonsense", "a\nb", "-a", "a b"] {
+            let error = Requirement::parse(bad).unwrap_err().to_string();
+            assert!(error.contains("is not a valid requirement"), "{error}");
+        }
+        let requirement = Requirement::parse("NumPy>=2 ; python_version<'4'").unwrap();
+        assert!(requirement.is("numpy >=2; python_version < \"4\"") && !requirement.is("numpy>=2"));
+        assert_eq!(requirement.with_extra("x"), "NumPy>=2; (python_version<'4') and extra == \"x\"");
+        assert_eq!(requirement.in_place_of("numpy ; os_name == 'a'"), "NumPy>=2 ; os_name == 'a'");
+    }
+
+    #[test]
+    fn pins_follow_and_nothing_else_changes() {
+        let follow = |text: &str| {
+            followed(text, |name, version| {
+                (name.starts_with("rocm") && is_same(version, "7.0")).then(|| "7.1+x".to_owned())
+            })
+        };
+        let cases = [
+            ("rocm-sdk-core==7.0", Some("rocm-sdk-core==7.1+x")),
+            ("rocm[libraries,devel] == 7.0.0 ; extra == 'x'", Some("rocm[libraries,devel] == 7.1+x ; extra == 'x'")),
+            ("ROCm (==7.0)", Some("ROCm (==7.1+x)")),
+            ("rocm>=6,==7.0,<8", Some("rocm>=6,==7.1+x,<8")),
+            ("rocm===7.0", Some("rocm===7.1+x")),
+            ("rocm==7.0.*", None),
+            ("rocm>=7.0", None),
+            ("rocm==7.0rc1", None),
+            ("other==7.0", None),
+            ("rocm @ https://example.org/==7.0", None),
+            ("rocm", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(follow(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn markers_say_which_extra() {
+        assert_eq!(belongs("a; extra == 'Big_One'", "big-one"), Belongs::Alone);
+        assert_eq!(belongs("a; os_name == 'x' and extra=='b'", "b"), Belongs::Alone);
+        assert_eq!(belongs("a; extra == 'b' or extra == 'c'", "c"), Belongs::Mixed);
+        assert_eq!(belongs("a; extra == 'bb'", "b"), Belongs::No);
+        assert_eq!(belongs("extra", "b"), Belongs::No);
+        assert_eq!(split_marker("a @ file:///x;y ; os_name == 'z'"), ("a @ file:///x;y ", Some(" os_name == 'z'")));
+        assert_eq!(renamed("Foo_bar[x]>=1", "foo-bar", "baz").as_deref(), Some("baz[x]>=1"));
+    }
+}

@@ -1,0 +1,57 @@
+//! Input: the text of a member and the old version. Output: the lines that say it. Which members are read is decided by
+//! their names and sizes: those that people write versions into.
+
+use super::Leftover;
+use super::version::occurrences;
+
+/// Larger texts are data.
+pub(super) const LARGEST: u64 = 1 << 20;
+/// Texts that `--also-in` may rewrite are held in memory.
+pub(super) const LARGEST_REWRITTEN: u64 = 16 << 20;
+/// Characters of a line that are shown.
+const SHOWN: usize = 120;
+
+const EXTENSIONS: [&str; 14] =
+    ["py", "pyi", "txt", "toml", "json", "cfg", "ini", "pc", "cmake", "in", "yaml", "yml", "md", "rst"];
+
+/// Whether a member may well say the version of its distribution.
+pub(super) fn is_candidate(path: &str, size: u64) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let (_, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+    let says_so = name.to_ascii_lowercase().contains("version") || name == "PKG-INFO";
+    size <= LARGEST && (says_so || EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known)))
+}
+
+/// The lines of a text that say the version; none when the bytes are no text.
+pub(super) fn leftovers(member: &str, bytes: &[u8], version: &str) -> Vec<Leftover> {
+    let Ok(text) = std::str::from_utf8(bytes) else { return Vec::new() };
+    let mut found: Vec<Leftover> = Vec::new();
+    let mut line = 1;
+    let mut position = 0;
+    for at in occurrences(text, version) {
+        line += text[position..at].bytes().filter(|byte| *byte == b'\n').count() as u64;
+        position = at;
+        if found.last().is_some_and(|last| last.line == line) {
+            continue;
+        }
+        let begin = text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let shown = text[begin..].lines().next().unwrap_or_default().trim();
+        found.push(Leftover { member: member.to_owned(), line, text: shown.chars().take(SHOWN).collect() });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted() {
+        let found = leftovers("a.py", b"x\n__version__ = '7.0' # 7.0\n7.0.1\n\n  7.0\n", "7.0");
+        let lines: Vec<(u64, &str)> = found.iter().map(|one| (one.line, one.text.as_str())).collect();
+        assert_eq!(lines, [(2, "__version__ = '7.0' # 7.0"), (5, "7.0")]);
+        assert_eq!(leftovers("a", b"\xff 7.0", "7.0"), []);
+        assert!(is_candidate("a/_dist_info.py", 9) && is_candidate("b/rocm_version.h", 9));
+        assert!(!is_candidate("a/b.h", 9) && !is_candidate("a.py", 2 << 20));
+    }
+}

@@ -1,0 +1,181 @@
+//! Input: a source distribution (`name-version.tar.gz`, PEP 625), of whatever tool. Output: its members, and the texts among
+//! them that an edit reads. The archive is read as a stream, and never unpacked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use report::Reporter;
+use tar::EntryType;
+
+use super::{Pattern, scan};
+use crate::Error;
+use crate::names::check_member_name;
+
+/// All texts that are held in memory for the search of versions; what comes behind is not searched.
+const HELD: u64 = 64 << 20;
+/// The most bytes that may follow the end of the tar archive: writers fill the last record.
+const PADDING: u64 = 1 << 20;
+
+/// What a member is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kind {
+    File {
+        size: u64,
+        executable: bool,
+    },
+    Directory,
+    Symlink(String),
+    /// To the member of this path, which is one of the archive.
+    HardLink(String),
+}
+
+/// A member as it lies in the archive.
+pub(super) struct Entry {
+    /// Its path, without a slash at the end.
+    pub(super) path: String,
+    pub(super) kind: Kind,
+}
+
+/// A source distribution that has been read.
+pub(super) struct SdistFile {
+    pub(super) path: PathBuf,
+    /// Bytes of the file.
+    pub(super) size: u64,
+    /// The folder that everything is in.
+    pub(super) top: String,
+    /// Paths of files in that folder.
+    pub(super) files: BTreeSet<String>,
+    /// Those files that were read.
+    pub(super) texts: BTreeMap<String, Vec<u8>>,
+    /// Whether there were more texts than are held.
+    pub(super) is_partial: bool,
+}
+
+impl SdistFile {
+    /// Reads the archive at `path`. Errors when it is none, a member has a name that leaves its folder or comes twice, there is
+    /// not exactly one folder at the top, and when it has what no source distribution needs: devices and the like.
+    pub(super) fn read(path: &Path, wanted: &[Pattern], reporter: &dyn Reporter) -> Result<SdistFile, Error> {
+        let open = |source| Error::OpenSdist { path: path.to_owned(), source };
+        let size = fs_err::metadata(path).map_err(open)?.len();
+        let mut sdist = SdistFile {
+            path: path.to_owned(),
+            size,
+            top: String::new(),
+            files: BTreeSet::new(),
+            texts: BTreeMap::new(),
+            is_partial: false,
+        };
+        let mut seen = BTreeSet::new();
+        let mut held = 0;
+        each(path, reporter, |entry, content| {
+            let (top, rest) = entry.path.split_once('/').unwrap_or((&entry.path, ""));
+            if sdist.top.is_empty() {
+                top.clone_into(&mut sdist.top);
+            }
+            if sdist.top != top {
+                return Err(sdist.malformed(format!("it has several folders at the top: `{}`, `{top}`", sdist.top)));
+            }
+            // Folders may be said more than once.
+            if !seen.insert(entry.path.clone()) && entry.kind != Kind::Directory {
+                return Err(sdist.malformed(format!("two members are named `{}`", entry.path)));
+            }
+            let Kind::File { size, .. } = entry.kind else { return Ok(()) };
+            if rest.is_empty() {
+                return Err(sdist.malformed(format!("`{top}` is a file, and should be a folder")));
+            }
+            sdist.files.insert(rest.to_owned());
+            let is_metadata = is_metadata(rest) && size <= scan::LARGEST_REWRITTEN;
+            let is_wanted = size <= scan::LARGEST_REWRITTEN && wanted.iter().any(|pattern| pattern.matches(rest));
+            if !is_metadata && !is_wanted && !scan::is_candidate(rest, size) {
+                return Ok(());
+            }
+            held += size;
+            if held > HELD && !is_metadata {
+                sdist.is_partial = true;
+                return Ok(());
+            }
+            let mut bytes = Vec::with_capacity(size as usize);
+            content.read_to_end(&mut bytes).map_err(open)?;
+            sdist.texts.insert(rest.to_owned(), bytes);
+            Ok(())
+        })?;
+        Ok(sdist)
+    }
+
+    pub(super) fn malformed(&self, reason: String) -> Error {
+        Error::MalformedSdist { path: self.path.clone(), reason }
+    }
+
+    /// The text of a file of the metadata.
+    pub(super) fn text(&self, file: &str) -> Result<String, Error> {
+        let bytes = self.texts.get(file).ok_or_else(|| self.malformed(format!("it has no `{file}`")))?;
+        String::from_utf8(bytes.clone()).map_err(|_| self.malformed(format!("`{file}` is not UTF-8")))
+    }
+}
+
+/// Files that are about the distribution rather than of it.
+fn is_metadata(path: &str) -> bool {
+    path == "PKG-INFO"
+        || path
+            .rsplit_once(".egg-info/")
+            .is_some_and(|(_, file)| matches!(file, "PKG-INFO" | "requires.txt" | "SOURCES.txt"))
+}
+
+/// Hands every member to `sink`, with its bytes to be read as far as it likes.
+pub(super) fn each(
+    path: &Path,
+    reporter: &dyn Reporter,
+    mut sink: impl FnMut(Entry, &mut dyn Read) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let fail = |source| Error::OpenSdist { path: path.to_owned(), source };
+    let malformed = |reason| Error::MalformedSdist { path: path.to_owned(), reason };
+    let file = BufReader::with_capacity(1 << 18, fs_err::File::open(path).map_err(fail)?);
+    let mut archive = tar::Archive::new(GzDecoder::new(file));
+    let mut count = 0_u64;
+    for entry in archive.entries().map_err(fail)? {
+        if reporter.interrupted() {
+            return Err(Error::Interrupted { path: path.to_owned() });
+        }
+        let mut entry = entry.map_err(fail)?;
+        let text = |bytes: &[u8], what: &str| {
+            let lossy = String::from_utf8_lossy(bytes).into_owned();
+            String::from_utf8(bytes.to_vec()).map_err(|_| malformed(format!("{what} `{lossy}` is not UTF-8")))
+        };
+        let name = text(&entry.path_bytes(), "the name")?;
+        let name = name.strip_suffix('/').unwrap_or(&name).to_owned();
+        let link = entry.link_name_bytes().map(|bytes| text(&bytes, "the link")).transpose()?.unwrap_or_default();
+        let mode = entry.header().mode().map_err(fail)?;
+        let kind = match entry.header().entry_type() {
+            EntryType::Regular | EntryType::Continuous => {
+                Kind::File { size: entry.size(), executable: mode & 0o111 != 0 }
+            }
+            EntryType::Directory => Kind::Directory,
+            EntryType::Symlink => Kind::Symlink(link),
+            EntryType::Link => Kind::HardLink(link),
+            // Comments of git's archives.
+            EntryType::XGlobalHeader => continue,
+            other => {
+                return Err(malformed(format!(
+                    "member `{name}` is neither a file nor a folder nor a link ({other:?})"
+                )));
+            }
+        };
+        if let Err(Error::MemberName { reason, .. }) = check_member_name(&name) {
+            return Err(malformed(format!("member name `{name}` cannot be used: {reason}")));
+        }
+        count += 1;
+        sink(Entry { path: name, kind }, &mut entry)?;
+    }
+    if count == 0 {
+        return Err(malformed("it is empty".to_owned()));
+    }
+    // Up to the checksum, which tells a file that is cut or damaged.
+    let mut rest = archive.into_inner().take(PADDING);
+    let count = io::copy(&mut rest, &mut io::sink()).map_err(fail)?;
+    if count == PADDING {
+        return Err(malformed("more bytes follow the end of the archive".to_owned()));
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! Input: a version and how it is to change. Output: the new version, and where the old one stands in texts.
+
+use pep440_rs::Version;
+
+use crate::names::check_version;
+use crate::{Error, names};
+
+/// Another version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VersionEdit {
+    /// This one, in PEP 440's canonical form.
+    Set(String),
+    /// The same with this local version.
+    Local(String),
+    /// The same without a local version.
+    NoLocal,
+}
+
+impl VersionEdit {
+    /// A whole version. Errors when it is not in PEP 440's canonical form.
+    pub fn set(version: &str) -> Result<VersionEdit, Error> {
+        check_version(version).map(|()| VersionEdit::Set(version.to_owned()))
+    }
+
+    /// A local version: letters, digits and dots, as PEP 440's canonical form has them.
+    pub fn local(label: &str) -> Result<VersionEdit, Error> {
+        let fail = |reason| Error::Name { what: "local version", value: label.to_owned(), reason };
+        let whole = format!("0+{label}");
+        match whole.parse::<Version>().map(|version| version.to_string()) {
+            Ok(canonical) if canonical == whole => Ok(VersionEdit::Local(label.to_owned())),
+            Ok(canonical) => Err(fail(format!("its canonical form is `{}`", &canonical["0+".len()..]))),
+            Err(_) => Err(fail("letters and digits with dots between them are expected".to_owned())),
+        }
+    }
+
+    /// What becomes of `old`. Errors when that is no version.
+    pub(super) fn apply(&self, old: &str) -> Result<String, Error> {
+        let parsed = || {
+            let fail = |error: pep440_rs::VersionParseError| Error::Name {
+                what: "version",
+                value: old.to_owned(),
+                reason: error.to_string(),
+            };
+            old.parse::<Version>().map_err(fail)
+        };
+        Ok(match self {
+            VersionEdit::Set(version) => version.clone(),
+            VersionEdit::Local(label) => format!("{}+{label}", parsed()?.without_local()),
+            VersionEdit::NoLocal => match parsed()? {
+                version if version.is_local() => version.without_local().to_string(),
+                _ => old.to_owned(),
+            },
+        })
+    }
+}
+
+/// Whether two texts are one version.
+pub(super) fn is_same(one: &str, other: &str) -> bool {
+    match (one.parse::<Version>(), other.parse::<Version>()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
+    }
+}
+
+/// Where `version` stands by itself in `text`, as byte offsets: `7.0` is not in `17.0`, `7.0.1`, `7.0rc1` or `7.0+x`.
+pub(super) fn occurrences(text: &str, version: &str) -> Vec<usize> {
+    let is_alone = |(at, _): &(usize, &str)| {
+        let before = &text.as_bytes()[..*at];
+        let after = &text.as_bytes()[at + version.len()..];
+        let begins = match before {
+            [.., b'0'..=b'9'] | [.., b'0'..=b'9', b'.' | b'!'] => false,
+            [.., last] => *last != b'+' && *last != b'_',
+            [] => true,
+        };
+        let ends = match after {
+            [b'+' | b'_', ..] => false,
+            [b'.', next, ..] => {
+                !next.is_ascii_digit() && !after[1..].starts_with(b"dev") && !after[1..].starts_with(b"post")
+            }
+            [next, ..] => !next.is_ascii_alphanumeric(),
+            [] => true,
+        };
+        begins && ends
+    };
+    if version.is_empty() {
+        return Vec::new();
+    }
+    text.match_indices(version).filter(is_alone).map(|(at, _)| at).collect()
+}
+
+/// The text with another version in these places, and how many they are.
+pub(super) fn replaced(text: &str, old: &str, new: &str) -> (String, usize) {
+    let places = occurrences(text, old);
+    let mut result = String::with_capacity(text.len());
+    let mut end = 0;
+    for at in &places {
+        result.push_str(&text[end..*at]);
+        result.push_str(new);
+        end = at + old.len();
+    }
+    result.push_str(&text[end..]);
+    (result, places.len())
+}
+
+/// Checks a build tag: it begins with a digit and has letters, digits and dots (PEP 427).
+pub(super) fn check_build(build: &str) -> Result<(), Error> {
+    let good = build.starts_with(|first: char| first.is_ascii_digit())
+        && build.chars().all(|character| character.is_ascii_alphanumeric() || matches!(character, '_' | '.'));
+    if good {
+        return Ok(());
+    }
+    let reason = "a digit is expected, and letters, digits, `_` and `.` after it".to_owned();
+    Err(Error::Name { what: "build tag", value: build.to_owned(), reason })
+}
+
+/// Checks the name of an extra and gives its canonical form (PEP 685).
+pub(super) fn canonical_extra(extra: &str) -> Result<String, Error> {
+    let fail = |reason: &str| Error::Name { what: "extra", value: extra.to_owned(), reason: reason.to_owned() };
+    names::check_name(extra).map_err(|_| fail("letters, digits, `-`, `_` and `.` are expected"))?;
+    Ok(names::canonical_name(extra))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn local_versions_come_and_go() {
+        let apply = |edit: VersionEdit, old: &str| edit.apply(old).unwrap();
+        assert_eq!(apply(VersionEdit::local("rocm7.0").unwrap(), "2.9.0"), "2.9.0+rocm7.0");
+        assert_eq!(apply(VersionEdit::local("b").unwrap(), "2.9.0a1+x"), "2.9.0a1+b");
+        assert_eq!(apply(VersionEdit::NoLocal, "2.9.0+x.1"), "2.9.0");
+        assert_eq!(apply(VersionEdit::NoLocal, "2.09"), "2.09");
+        assert_eq!(apply(VersionEdit::set("3.0").unwrap(), "anything"), "3.0");
+        assert!(VersionEdit::Local("a".to_owned()).apply("anything").is_err());
+        for (wrong, says) in
+            [("a-b", "`a.b`"), ("", "expected"), ("a b", "expected"), ("ROCM", "`rocm`"), ("+", "expect")]
+        {
+            let error = VersionEdit::local(wrong).unwrap_err().to_string();
+            assert!(error.contains(says), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_version_stands_alone() {
+        let count = |text: &str| occurrences(text, "7.0").len();
+        for text in ["7.0", "v7.0", "'7.0'", "a-7.0.tar", "7.0.", "==7.0,", "7.0 7.0"] {
+            assert!(count(text) > 0, "{text}");
+        }
+        for text in ["17.0", "1.7.0", "7.0.1", "7.0rc1", "7.0+x", "7.0.dev1", "7.0.post1", "7.00", "1!7.0", "x+7.0"] {
+            assert_eq!(count(text), 0, "{text}");
+        }
+        assert_eq!(replaced("a 7.0 7.0.1 7.0", "7.0", "8"), ("a 8 7.0.1 8".to_owned(), 2));
+        assert!(check_build("1local_2.3").is_ok() && check_build("x").is_err() && check_build("1-2").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn replacing_goes_back(text in "[a-z \"=\n]{0,9}(7\\.0[ \"\n]{1,2}[a-z]{0,3}){0,4}") {
+            let (changed, count) = replaced(&text, "7.0", "8.1rc2");
+            prop_assert_eq!(occurrences(&changed, "7.0").len(), 0);
+            prop_assert_eq!(replaced(&changed, "8.1rc2", "7.0"), (text, count));
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Input: an open wheel and an edit. Output: its plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use elf::{Elf, Outcome, Patch, SearchPath, SearchPathTag};
+use rayon::prelude::*;
+
+use super::plan::{Change, Form, Leftover, Plan, Steps, WheelSteps};
+use super::version::{is_same, replaced};
+use super::{BuildEdit, Identity, Request, SearchPathEdit, VersionEdit, metadata, scan, unmatched};
+use crate::names::{canonical_name, file_name_part};
+use crate::read::{Kind, Listed, Wheel};
+use crate::rewrite::{new_info, signatures};
+use crate::{Error, Headers, WheelName};
+
+pub(super) fn plan(
+    wheel: &Arc<Wheel>,
+    headers: &Headers,
+    identity: &Identity,
+    request: &Request<'_>,
+) -> Result<Plan, Error> {
+    check_identity(wheel, identity, request)?;
+    let (mut changes, mut notes) = (Vec::new(), Vec::new());
+    let name = new_name(&wheel.name, identity, request)?;
+    let output = name.to_string();
+    let old_file_name = wheel.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if name != wheel.name {
+        changes.push(Change::new("file name", Some(&old_file_name), Some(&output)));
+    }
+    if let Some(info) = new_info(wheel, &name) {
+        changes.push(Change::new("folder", Some(wheel.info()), Some(&info)));
+    }
+
+    let mut new_headers = headers.clone();
+    metadata::apply(&mut new_headers, request.edit, identity, &request.siblings, &mut notes)?;
+    let metadata = changed_text("METADATA", headers, &new_headers, &mut changes);
+    let old_tags = Headers::parse(&wheel.wheel()?);
+    let mut new_tags = old_tags.clone();
+    apply_tags(&mut new_tags, &name, request)?;
+    let tags = changed_text("WHEEL", &old_tags, &new_tags, &mut changes);
+
+    let drop = dropped(wheel, request, &mut notes)?;
+    changes.extend(drop.iter().map(|member| Change::new("member", Some(member), None)));
+    let texts = texts(wheel, identity, request, &drop, &mut notes)?;
+    for (member, (count, _)) in &texts {
+        let what = format!("`{member}`{}", if *count > 1 { format!(", {count} times") } else { String::new() });
+        changes.push(Change::new(&what, Some(&identity.version), Some(&identity.new_version)));
+    }
+    let texts: BTreeMap<String, Vec<u8>> = texts.into_iter().map(|(member, (_, bytes))| (member, bytes)).collect();
+    let libraries = libraries(wheel, request, &drop, &mut changes, &mut notes)?;
+    if !changes.is_empty() {
+        // What there is to complain about is said before something is written.
+        wheel.record()?;
+        let signed = signatures(wheel);
+        notes.extend(signed.iter().map(|member| format!("`{member}` is dropped: it signs the RECORD that was")));
+    }
+    let leftovers = leftovers(wheel, identity, &drop, &texts, request)?;
+    Ok(Plan {
+        input: wheel.path().to_owned(),
+        form: Form::Wheel,
+        size: fs_err::metadata(wheel.path())
+            .map_err(|source| Error::Open { path: wheel.path().to_owned(), source })?
+            .len(),
+        distribution: identity.new_name.clone(),
+        old_version: identity.version.clone(),
+        version: identity.new_version.clone(),
+        output: if changes.is_empty() { old_file_name } else { output },
+        changes,
+        leftovers,
+        notes,
+        steps: Steps::Wheel(WheelSteps { wheel: Arc::clone(wheel), name, metadata, tags, drop, texts, libraries }),
+    })
+}
+
+/// A wheel whose names contradict each other is not edited, unless the edit settles it.
+fn check_identity(wheel: &Wheel, identity: &Identity, request: &Request<'_>) -> Result<(), Error> {
+    let is_renamed = request.edit.name.is_some();
+    let has_version = matches!(request.edit.version, Some(VersionEdit::Set(_)));
+    let same_name = canonical_name(&identity.name) == canonical_name(&wheel.name.distribution);
+    if (same_name || is_renamed) && (is_same(&identity.version, &wheel.name.version.replace('_', "-")) || has_version) {
+        return Ok(());
+    }
+    let reason = format!(
+        "its METADATA is of `{}` `{}`, and its file name of `{}` `{}`",
+        identity.name, identity.version, wheel.name.distribution, wheel.name.version
+    );
+    Err(Error::Malformed { path: wheel.path().to_owned(), reason })
+}
+
+fn new_name(old: &WheelName, identity: &Identity, request: &Request<'_>) -> Result<WheelName, Error> {
+    let edit = request.edit;
+    let mut name = old.clone();
+    if canonical_name(&identity.new_name) != canonical_name(&old.distribution) {
+        name.distribution = file_name_part(&identity.new_name);
+    }
+    if !is_same(&identity.new_version, &old.version.replace('_', "-")) {
+        name.version.clone_from(&identity.new_version);
+    }
+    let mut is_retagged = false;
+    let parts = [
+        (&edit.python_tags, &mut name.pythons),
+        (&edit.abi_tags, &mut name.abis),
+        (&edit.platform_tags, &mut name.platforms),
+    ];
+    for (edit, part) in parts {
+        if let Some(edit) = edit
+            && let Some(tags) = edit.apply(part)?
+        {
+            *part = tags;
+            is_retagged = true;
+        }
+    }
+    if is_retagged {
+        for part in [&mut name.pythons, &mut name.abis, &mut name.platforms] {
+            part.sort();
+        }
+    }
+    match &edit.build {
+        Some(BuildEdit::Set(build)) => name.build = Some(build.clone()),
+        Some(BuildEdit::Remove) => name.build = None,
+        None => {}
+    }
+    Ok(name)
+}
+
+/// Makes WHEEL say the tags and the build of the file name, where the edit is about them.
+fn apply_tags(headers: &mut Headers, name: &WheelName, request: &Request<'_>) -> Result<(), Error> {
+    let edit = request.edit;
+    if [&edit.python_tags, &edit.abi_tags, &edit.platform_tags].iter().any(|edit| edit.is_some()) {
+        let tags: Vec<String> = name.tags().iter().map(ToString::to_string).collect();
+        let said: BTreeSet<String> = headers.all("Tag").into_iter().collect();
+        if said != tags.iter().cloned().collect() {
+            for (index, tag) in tags.iter().enumerate() {
+                if index == 0 { headers.set("Tag", tag)? } else { headers.push("Tag", tag)? }
+            }
+        }
+    }
+    match &edit.build {
+        Some(BuildEdit::Set(build)) => headers.set("Build", build)?,
+        Some(BuildEdit::Remove) => drop(headers.remove("Build", |_| true)),
+        None => {}
+    }
+    Ok(())
+}
+
+/// The new text, if it is another one.
+pub(super) fn changed_text(file: &str, before: &Headers, after: &Headers, changes: &mut Vec<Change>) -> Option<String> {
+    let text = after.to_string();
+    if text == before.to_string() {
+        return None;
+    }
+    let found = metadata::changes(file, before, after);
+    if found.is_empty() {
+        // The same values, once less or in another order.
+        changes.push(Change::new(file, Some("as it was"), Some("written anew")));
+    }
+    changes.extend(found);
+    Some(text)
+}
+
+fn files(wheel: &Wheel) -> impl Iterator<Item = &Listed> {
+    wheel.members().iter().filter(|member| member.kind == Kind::File)
+}
+
+/// Files of `.dist-info` that this module writes itself.
+fn is_own(wheel: &Wheel, member: &str) -> bool {
+    member
+        .strip_prefix(wheel.info())
+        .is_some_and(|rest| matches!(rest, "/METADATA" | "/WHEEL" | "/RECORD" | "/RECORD.jws" | "/RECORD.p7s"))
+}
+
+fn dropped(wheel: &Wheel, request: &Request<'_>, notes: &mut Vec<String>) -> Result<BTreeSet<String>, Error> {
+    let patterns = &request.edit.drop;
+    let members: Vec<&str> = wheel
+        .members()
+        .iter()
+        .filter(|member| member.kind != Kind::Directory)
+        .map(|member| member.name.as_str())
+        .collect();
+    unmatched(patterns.iter(), &members, "drop", notes);
+    let mut drop = BTreeSet::new();
+    for member in members.into_iter().filter(|member| patterns.iter().any(|pattern| pattern.matches(member))) {
+        if is_own(wheel, member) {
+            let reason = "cannot be dropped: no wheel is without it";
+            return Err(Error::Member { path: wheel.path().to_owned(), member: member.to_owned(), reason });
+        }
+        drop.insert(member.to_owned());
+    }
+    Ok(drop)
+}
+
+/// Members with the new version in place of the old one, and how often.
+fn texts(
+    wheel: &Wheel,
+    identity: &Identity,
+    request: &Request<'_>,
+    drop: &BTreeSet<String>,
+    notes: &mut Vec<String>,
+) -> Result<BTreeMap<String, (usize, Vec<u8>)>, Error> {
+    let patterns = &request.edit.also_in;
+    let members: Vec<&str> = files(wheel).map(|member| member.name.as_str()).collect();
+    unmatched(patterns.iter(), &members, "rewrite", notes);
+    let mut texts = BTreeMap::new();
+    if patterns.is_empty() || identity.version == identity.new_version {
+        return Ok(texts);
+    }
+    for member in files(wheel).filter(|member| patterns.iter().any(|pattern| pattern.matches(&member.name))) {
+        if is_own(wheel, &member.name) || drop.contains(&member.name) {
+            continue;
+        }
+        if member.size > scan::LARGEST_REWRITTEN {
+            notes.push(format!("`{}` is left as it is: it is too large for a text", member.name));
+            continue;
+        }
+        let Ok(text) = String::from_utf8(wheel.bytes(&member.name)?) else {
+            notes.push(format!("`{}` is left as it is: it is not UTF-8 text", member.name));
+            continue;
+        };
+        match replaced(&text, &identity.version, &identity.new_version) {
+            (_, 0) => notes.push(format!("`{}` does not say `{}`", member.name, identity.version)),
+            (text, count) => {
+                texts.insert(member.name.clone(), (count, text.into_bytes()));
+            }
+        }
+    }
+    Ok(texts)
+}
+
+/// Where members still say the old version, when there is a new one.
+fn leftovers(
+    wheel: &Wheel,
+    identity: &Identity,
+    drop: &BTreeSet<String>,
+    texts: &BTreeMap<String, Vec<u8>>,
+    request: &Request<'_>,
+) -> Result<Vec<Leftover>, Error> {
+    if is_same(&identity.version, &identity.new_version) {
+        return Ok(Vec::new());
+    }
+    let candidates: Vec<&Listed> = files(wheel)
+        .filter(|member| !is_own(wheel, &member.name) && !drop.contains(&member.name))
+        .filter(|member| scan::is_candidate(&member.name, member.size))
+        .collect();
+    let found: Vec<Vec<Leftover>> = candidates
+        .par_iter()
+        .map(|member| {
+            if request.reporter.interrupted() {
+                return Err(Error::Interrupted { path: wheel.path().to_owned() });
+            }
+            let read;
+            let bytes = if let Some(bytes) = texts.get(&member.name) {
+                bytes
+            } else {
+                read = wheel.bytes(&member.name)?;
+                &read
+            };
+            Ok(scan::leftovers(&member.name, bytes, &identity.version))
+        })
+        .collect::<Result<_, Error>>()?;
+    let mut found: Vec<Leftover> = found.into_iter().flatten().collect();
+    found.sort();
+    Ok(found)
+}
+
+/// What changes in libraries and programs whose search path becomes another one.
+fn libraries(
+    wheel: &Wheel,
+    request: &Request<'_>,
+    drop: &BTreeSet<String>,
+    changes: &mut Vec<Change>,
+    notes: &mut Vec<String>,
+) -> Result<BTreeMap<String, Patch>, Error> {
+    let edits = &request.edit.search_paths;
+    let members: Vec<&str> = files(wheel).map(|member| member.name.as_str()).collect();
+    unmatched(edits.iter().map(|edit| &edit.files), &members, "give a search path", notes);
+    let mut libraries = BTreeMap::new();
+    for member in members.into_iter().filter(|member| !drop.contains(*member)) {
+        let Some(edit) = edits.iter().rfind(|edit| edit.files.matches(member)) else { continue };
+        if wheel.start(member, 4)? != *b"\x7fELF" {
+            continue;
+        }
+        if request.reporter.interrupted() {
+            return Err(Error::Interrupted { path: wheel.path().to_owned() });
+        }
+        if let Some((patch, before)) = search_path(wheel, member, edit, request, notes)? {
+            let after = edit.entries.join(":");
+            let after = (!after.is_empty()).then_some(after.as_str());
+            changes.push(Change::new(&format!("search path of `{member}`"), before.as_deref(), after));
+            libraries.insert(member.to_owned(), patch);
+        }
+    }
+    Ok(libraries)
+}
+
+/// The patch of one file and the search path it has; `None` when nothing changes, or it cannot have one.
+fn search_path(
+    wheel: &Wheel,
+    member: &str,
+    edit: &SearchPathEdit,
+    request: &Request<'_>,
+    notes: &mut Vec<String>,
+) -> Result<Option<(Patch, Option<String>)>, Error> {
+    let fail =
+        |source| Error::Elf { path: wheel.path().to_owned(), member: member.to_owned(), source: Box::new(source) };
+    let reader = wheel.reader(member, request.scratch)?;
+    let Some(elf) = Elf::read(&reader).map_err(fail)? else { return Ok(None) };
+    let change = elf::Edit {
+        search_path: Some(SearchPath::Set(edit.entries.clone())),
+        // How the loader reads it, before or after LD_LIBRARY_PATH, is not what this edit is about.
+        search_path_tag: if elf.runpath.is_some() { SearchPathTag::Runpath } else { SearchPathTag::Rpath },
+        ..elf::Edit::default()
+    };
+    let patch = match change.plan(&reader) {
+        Ok(patch) => patch,
+        // GPU code, objects and debug files are no mistake of the pattern.
+        Err(error @ (elf::Error::Machine { .. } | elf::Error::NotLinked { .. })) => {
+            notes.push(format!("`{member}` is left as it is: {error}"));
+            return Ok(None);
+        }
+        Err(error) => return Err(fail(error)),
+    };
+    Ok((patch.outcome == Outcome::Changed).then(|| (patch, elf.runpath.or(elf.rpath))))
+}

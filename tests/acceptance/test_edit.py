@@ -1,0 +1,180 @@
+"""`rocwheel edit`: what comes out installs with pip and uv, says what `wheel tags` would say, and nothing half-done is left."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import email.parser
+import hashlib
+import io
+import json
+import os
+import signal
+import sys
+import tarfile
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from command import Rocwheel, run
+from environment import TOOLS, Environment
+
+FAILED, INTERRUPTED = 1, 130
+
+
+def write_wheel(folder: Path, name: str, version: str, requires: tuple[str, ...] = (), **more: bytes) -> Path:
+    """A pure wheel with a version module, a script in .data and what `more` brings."""
+    stem, info = f"{name.replace('-', '_')}-{version}", f"{name.replace('-', '_')}-{version}.dist-info"
+    package = name.replace("-", "_")
+    metadata = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"]
+    members = {
+        f"{package}/__init__.py": b"from .version import version\n",
+        f"{package}/version.py": f'version = "{version}"\n'.encode(),
+        f"{stem}.data/scripts/{name}-tool": b"#!python\nprint('tool')\n",
+        **{f"{package}/{key}": value for key, value in more.items()},
+        f"{info}/METADATA": "".join([*metadata, *(f"Requires-Dist: {one}\n" for one in requires)]).encode(),
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    rows = io.StringIO()
+    writer = csv.writer(rows, lineterminator="\n")
+    path = folder / f"{stem}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, data in members.items():
+            # pip makes scripts executable that are so in the wheel.
+            entry = zipfile.ZipInfo(member)
+            entry.external_attr = (0o100755 if ".data/scripts/" in member else 0o100644) << 16
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            writer.writerow([member, f"sha256={digest}", len(data)])
+        archive.writestr(f"{info}/RECORD", rows.getvalue() + f"{info}/RECORD,,\n")
+    return path
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_promoted_set_installs(rocwheel: Rocwheel, tmp_path: Path, installer: str) -> None:
+    """A set goes from one version to another: its wheels require each other at the new one, and say it when imported."""
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    old, new = "7.0.0rc1", "7.0.0+amd.1"
+    core = write_wheel(source, "rocm-test-core", old)
+    libraries = write_wheel(source, "rocm-test", old, (f"rocm-test-core=={old}", "packaging>=20"))
+    words = ["--version", new, "--pin-siblings", "--also-in", "version.py", "--remove-requires", "packaging"]
+    result = rocwheel.run("edit", core, libraries, *words, "--output", output, "--json")
+    document = json.loads(result.stdout)
+    assert [row["output"] for row in document["files"]] == [
+        f"rocm_test_core-{new}-py3-none-any.whl",
+        f"rocm_test-{new}-py3-none-any.whl",
+    ]
+    assert all(row["leftovers"] == [] and Path(row["written"]).is_file() for row in document["files"])
+    environment = Environment.create(tmp_path / "venv", installer)
+    environment.install(output, "rocm-test")
+    environment.check()
+    assert environment.installed() == {"rocm-test": new, "rocm-test-core": new}
+    said = environment.run("python", "-c", "import rocm_test, rocm_test_core; print(rocm_test_core.version)").stdout
+    assert said == f"{new}\n"
+    assert environment.run("rocm-test-tool").stdout == "tool\n"
+    environment.uninstall("rocm-test", "rocm-test-core")
+    assert {name for name in environment.left_over() if not name.endswith(".pyc")} == set()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--python-tag", "cp312"],
+        ["--python-tag=+cp313", "--platform-tag", "manylinux_2_28_x86_64.linux_x86_64"],
+        ["--abi-tag", "abi3", "--build", "3"],
+        ["--python-tag=-py3"],
+    ],
+    ids=["set", "add", "build", "remove"],
+)
+def test_tags_as_wheel_has_them(rocwheel: Rocwheel, tmp_path: Path, words: list[str]) -> None:
+    """File name and WHEEL are those that the `wheel` tool makes."""
+    source = write_wheel(tmp_path, "tagged", "1.0")
+    if words == ["--python-tag=-py3"]:
+        run(sys.executable, "-m", "wheel", "tags", "--remove", "--python-tag=+py2", source)
+        source = tmp_path / "tagged-1.0-py2.py3-none-any.whl"
+    theirs = tmp_path / run(sys.executable, "-m", "wheel", "tags", *words, source).stdout.strip()
+    rocwheel.run("edit", source, *words, "--output", tmp_path / "out")
+    (ours,) = (tmp_path / "out").iterdir()
+    assert ours.name == theirs.name
+
+    def said(path: Path) -> list[tuple[str, str]]:
+        text = zipfile.ZipFile(path).read("tagged-1.0.dist-info/WHEEL").decode()
+        return sorted(email.parser.Parser().parsestr(text).items())
+
+    assert said(ours) == said(theirs)
+    # The other tool opens what was written, which checks the hashes.
+    run(sys.executable, "-m", "wheel", "unpack", "--dest", tmp_path / "unpacked", ours)
+
+
+def test_source_distribution(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """Python's tarfile and twine accept it under its new name, and every file in it is there with its mode."""
+    path = tmp_path / "small-1.0.tar.gz"
+    information = "Metadata-Version: 2.1\nName: small\nVersion: 1.0\nDescription-Content-Type: text/plain\n\nSmall.\n"
+    setup = 'from setuptools import setup\nsetup(name="small", version="1.0")\n'
+    with tarfile.open(path, "w:gz") as archive:
+        for name, text in {"PKG-INFO": information, "setup.py": setup, "small.egg-info/PKG-INFO": information}.items():
+            member = tarfile.TarInfo(f"small-1.0/{name}")
+            member.size, member.mode = len(text), 0o755 if name == "setup.py" else 0o644
+            archive.addfile(member, io.BytesIO(text.encode()))
+    result = rocwheel.run("edit", path, "--version", "2.0", "--also-in", "setup.py", "--output", tmp_path / "out")
+    assert "still with" not in result.stderr, result.stderr
+    edited = tmp_path / "out/small-2.0.tar.gz"
+    run(TOOLS / "twine", "check", "--strict", edited)
+    with tarfile.open(edited) as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    folder = tmp_path / "unpacked/small-2.0"
+    assert (folder / "setup.py").read_text() == setup.replace("1.0", "2.0")
+    assert (folder / "setup.py").stat().st_mode & 0o111
+    assert (folder / "small.egg-info/PKG-INFO").read_text() == information.replace("Version: 1.0", "Version: 2.0")
+
+
+def test_full_disk(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """A file system of 2 MiB, in a mount namespace of its own: the error names the output, and nothing is left."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    source = write_wheel(tmp_path, "large", "1.0", noise=os.urandom(4 << 20))
+    before = source.read_bytes()
+    script = (
+        'disk=$1; shift; mount -t tmpfs -o size=2m tmpfs "$disk" || exit 99\n'
+        '"$@" --output "$disk"; code=$?\nfind "$disk" -type f; exit $code\n'
+    )
+    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+    for change in (["--version", "2.0"], ["--version", "1.0"]):
+        words = [rocwheel.binary, "edit", source, *change]
+        result = run(*namespace, "bash", "-c", script, "full-disk", disk, *words, expect=FAILED)
+        assert "error: cannot write" in result.stderr and "hint: free space" in result.stderr, result.stderr
+        assert result.stdout == "", f"left behind: {result.stdout}"
+    assert source.read_bytes() == before
+
+
+@pytest.mark.parametrize("where", [["--output", "out"], ["--in-place"]], ids=["output", "in-place"])
+def test_interrupted(rocwheel: Rocwheel, tmp_path: Path, where: list[str]) -> None:
+    """Ctrl-C while a large member is compressed: the input is as it was, and nothing stands beside it."""
+    (tmp_path / "out").mkdir()
+    source = write_wheel(tmp_path, "large", "1.0", noise=b"")
+    info = "large-1.0.dist-info"
+    # A member that takes a while: sparse on disk, stored, and without a hash in RECORD, so that it has to be read.
+    path = tmp_path / "out/large-1.0-py3-none-any.whl" if where == ["--in-place"] else source
+    with zipfile.ZipFile(source) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members[f"{info}/RECORD"] = b"\n".join(f"{name},,".encode() for name in members) + b"\nlarge/zeros,,\n"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+        with archive.open("large/zeros", "w", force_zip64=True) as member:
+            for _ in range(1024):
+                member.write(bytes(1 << 20))
+    if path != source:
+        source.unlink()
+    stat = path.stat()
+    process = rocwheel.start("edit", path, "--version", "2.0", *where, cwd=tmp_path)
+    time.sleep(0.7)
+    assert process.poll() is None, process.communicate()
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == INTERRUPTED, stderr
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == [path]
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (stat.st_ino, stat.st_mtime_ns)
