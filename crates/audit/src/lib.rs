@@ -17,6 +17,7 @@ pub mod preload;
 pub mod providers;
 pub mod repair;
 pub mod report;
+pub mod requirements;
 pub mod site;
 pub mod why;
 

@@ -1,0 +1,352 @@
+//! Input: METADATA of the wheels of an environment. Output: what each declares that it needs of the others, for a Python on a
+//! system ([`Target`]), and what is declared and not so: requirements that nothing meets, or that nothing needs.
+//!
+//! Requirements are those of the dependency specifiers specification (PEP 508), versions those of PEP 440.
+
+mod mentions;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
+
+use pep440_rs::Version;
+use pep508_rs::{ExtraName, MarkerEnvironment, MarkerEnvironmentBuilder, VersionOrUrl};
+use url::Url;
+use wheel::Headers;
+
+use crate::facts::Facts;
+use crate::site::{PythonVersion, Site};
+
+pub use mentions::unneeded;
+
+/// What an environment is made for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Its Python. Markers that ask for more see the last release of that version.
+    pub python: PythonVersion,
+    /// Its system, on x86-64.
+    pub platform: Platform,
+}
+
+/// A system with its C library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Platform {
+    /// Linux with this glibc, as (2, 28); any where it does not matter.
+    Linux {
+        /// The version.
+        glibc: Option<(u16, u16)>,
+    },
+    /// 64-bit Windows.
+    Windows,
+}
+
+impl Target {
+    /// The version that `Requires-Python` and `python_full_version` are compared to. Nobody knows which patch release it will
+    /// be; those who ask want a lower bound that is met or a bug that is fixed.
+    pub(crate) fn full_version(&self) -> Version {
+        Version::new([u64::from(self.python.major), u64::from(self.python.minor), 99])
+    }
+
+    fn environment(&self) -> MarkerEnvironment {
+        let (full, short) =
+            (self.full_version().to_string(), format!("{}.{}", self.python.major, self.python.minor));
+        let (os, system, platform, machine) = match self.platform {
+            Platform::Linux { .. } => ("posix", "Linux", "linux", "x86_64"),
+            Platform::Windows => ("nt", "Windows", "win32", "AMD64"),
+        };
+        let environment = MarkerEnvironment::try_from(MarkerEnvironmentBuilder {
+            implementation_name: "cpython",
+            implementation_version: &full,
+            os_name: os,
+            platform_machine: machine,
+            platform_python_implementation: "CPython",
+            platform_release: "",
+            platform_system: system,
+            platform_version: "",
+            python_full_version: &full,
+            python_version: &short,
+            sys_platform: platform,
+        });
+        environment.expect("versions made of numbers are versions")
+    }
+}
+
+/// One `Requires-Dist`.
+#[derive(Debug, Clone)]
+pub struct Requirement {
+    /// As it is written in METADATA.
+    pub text: String,
+    /// Canonical name of the distribution that is required (PEP 503).
+    pub name: String,
+    /// The extras of it that are asked for.
+    pub extras: Vec<String>,
+    parsed: pep508_rs::Requirement<Url>,
+}
+
+impl Requirement {
+    /// Reads one. The error says why it is none.
+    pub fn parse(text: &str) -> Result<Requirement, String> {
+        let parsed = pep508_rs::Requirement::<Url>::from_str(text).map_err(|error| {
+            // Behind the first line is a drawing of where the error is.
+            error.to_string().lines().next().unwrap_or_default().to_owned()
+        })?;
+        Ok(Requirement {
+            text: text.to_owned(),
+            name: wheel::canonical_name(parsed.name.as_ref()),
+            extras: parsed.extras.iter().map(ToString::to_string).collect(),
+            parsed,
+        })
+    }
+
+    /// Whether it holds for a target and for one of these extras of the wheel that declares it, or without extras.
+    pub fn applies(&self, target: &Target, extras: &BTreeSet<String>) -> bool {
+        self.applies_in(&target.environment(), extras)
+    }
+
+    fn applies_in(&self, environment: &MarkerEnvironment, extras: &BTreeSet<String>) -> bool {
+        let extras: Vec<ExtraName> = extras.iter().filter_map(|extra| ExtraName::from_str(extra).ok()).collect();
+        self.parsed.evaluate_markers(environment, &extras)
+    }
+
+    /// Whether a version meets it. A requirement with an address takes what is there.
+    pub fn accepts(&self, version: &Version) -> bool {
+        match &self.parsed.version_or_url {
+            Some(VersionOrUrl::VersionSpecifier(specifiers)) => specifiers.contains(version),
+            Some(VersionOrUrl::Url(_)) | None => true,
+        }
+    }
+
+    /// Whether it names a pre-release, so that pre-releases are wanted.
+    pub(crate) fn wants_prereleases(&self) -> bool {
+        match &self.parsed.version_or_url {
+            Some(VersionOrUrl::VersionSpecifier(specifiers)) => {
+                specifiers.iter().any(|specifier| specifier.any_prerelease())
+            }
+            Some(VersionOrUrl::Url(_)) | None => false,
+        }
+    }
+
+    /// Whether it takes one version only, which may then have been withdrawn (PEP 592).
+    pub(crate) fn pins(&self) -> bool {
+        match &self.parsed.version_or_url {
+            Some(VersionOrUrl::VersionSpecifier(specifiers)) => specifiers.iter().any(|specifier| {
+                matches!(specifier.operator(), pep440_rs::Operator::Equal | pep440_rs::Operator::ExactEqual)
+            }),
+            Some(VersionOrUrl::Url(_)) | None => false,
+        }
+    }
+
+    /// The address of a direct reference (`name @ https://…`).
+    pub fn address(&self) -> Option<&Url> {
+        match &self.parsed.version_or_url {
+            Some(VersionOrUrl::Url(address)) => Some(address),
+            _ => None,
+        }
+    }
+}
+
+/// A `Requires-Dist` that is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invalid {
+    /// As it is written.
+    pub text: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// What one METADATA requires.
+#[derive(Debug, Clone, Default)]
+pub struct Requirements {
+    /// In the order of the file, for all systems and extras.
+    pub all: Vec<Requirement>,
+    /// Those that cannot be read.
+    pub invalid: Vec<Invalid>,
+    /// The extras there are (`Provides-Extra`), in canonical form.
+    pub extras: BTreeSet<String>,
+}
+
+impl Requirements {
+    /// Reads the requirements of a METADATA.
+    pub fn of(metadata: &Headers) -> Requirements {
+        let extras = metadata.all("Provides-Extra").iter().map(|extra| wheel::canonical_name(extra)).collect();
+        let mut found = Requirements { extras, ..Requirements::default() };
+        for text in metadata.all("Requires-Dist") {
+            match Requirement::parse(&text) {
+                Ok(requirement) => found.all.push(requirement),
+                Err(reason) => found.invalid.push(Invalid { text, reason }),
+            }
+        }
+        found
+    }
+}
+
+/// What the wheels of an environment declare of each other.
+#[derive(Debug, Clone)]
+pub struct Declared {
+    /// One for each of [`Site::wheels`], in their order.
+    pub wheels: Vec<Requirements>,
+    /// The extras of each wheel that others ask for.
+    pub extras: Vec<BTreeSet<String>>,
+    /// The version of each wheel, as its METADATA has it.
+    pub versions: Vec<Version>,
+    index: BTreeMap<String, usize>,
+    environment: MarkerEnvironment,
+}
+
+/// Which requirements count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extras {
+    /// Those without extra and those of extras that another wheel of the environment asks for.
+    Asked,
+    /// Those of every extra.
+    Every,
+}
+
+/// A requirement that the environment does not meet.
+#[derive(Debug, Clone)]
+pub struct Unmet<'a> {
+    /// Index into [`Site::wheels`] of the wheel that declares it.
+    pub wheel: usize,
+    /// The requirement.
+    pub requirement: &'a Requirement,
+    /// The wheel of that name that is there with another version, as an index into [`Site::wheels`].
+    pub other: Option<usize>,
+}
+
+impl Declared {
+    /// Reads what the wheels of an environment declare.
+    pub fn read(site: &Site, target: &Target) -> Declared {
+        let version = |metadata: &Headers, name: &str| {
+            let text = metadata.get("Version").unwrap_or_default();
+            Version::from_str(&text).or_else(|_| Version::from_str(name)).unwrap_or_else(|_| Version::new([0]))
+        };
+        let mut declared = Declared {
+            wheels: site.wheels.iter().map(|wheel| Requirements::of(&wheel.metadata)).collect(),
+            extras: vec![BTreeSet::new(); site.wheels.len()],
+            versions: site.wheels.iter().map(|wheel| version(&wheel.metadata, &wheel.wheel.name.version)).collect(),
+            index: site.wheels.iter().enumerate().map(|(index, wheel)| (wheel.name.clone(), index)).collect(),
+            environment: target.environment(),
+        };
+        // Extras ask for extras; each round asks for one more or is the last.
+        loop {
+            let asked: Vec<(usize, String)> = (0..declared.wheels.len())
+                .flat_map(|wheel| declared.of(wheel, Extras::Asked))
+                .filter_map(|requirement| Some((declared.wheel(&requirement.name)?, &requirement.extras)))
+                .flat_map(|(wheel, extras)| extras.iter().map(move |extra| (wheel, extra.clone())))
+                .collect();
+            let mut changed = false;
+            for (wheel, extra) in asked {
+                changed |= declared.extras[wheel].insert(extra);
+            }
+            if !changed {
+                return declared;
+            }
+        }
+    }
+
+    /// The wheel of a distribution, by its canonical name.
+    pub fn wheel(&self, name: &str) -> Option<usize> {
+        self.index.get(name).copied()
+    }
+
+    /// What a wheel requires on this target.
+    pub fn of(&self, wheel: usize, extras: Extras) -> impl Iterator<Item = &Requirement> {
+        self.wheels[wheel].all.iter().filter(move |requirement| match extras {
+            Extras::Asked => requirement.applies_in(&self.environment, &self.extras[wheel]),
+            Extras::Every => requirement.applies_in(&self.environment, &self.wheels[wheel].extras),
+        })
+    }
+
+    /// The wheels that are there when a wheel is installed: itself and those it requires, directly or through others.
+    pub fn reaches(&self, wheel: usize, extras: Extras) -> BTreeSet<usize> {
+        let mut reached = BTreeSet::from([wheel]);
+        let mut open = vec![wheel];
+        while let Some(wheel) = open.pop() {
+            for requirement in self.of(wheel, extras) {
+                if let Some(required) = self.wheel(&requirement.name)
+                    && reached.insert(required)
+                {
+                    open.push(required);
+                }
+            }
+        }
+        reached
+    }
+
+    /// The requirements that no wheel of the environment meets, in the order of the wheels.
+    pub fn unmet(&self) -> Vec<Unmet<'_>> {
+        let mut unmet = Vec::new();
+        for wheel in 0..self.wheels.len() {
+            for requirement in self.of(wheel, Extras::Asked) {
+                let other = self.wheel(&requirement.name);
+                if other.is_none_or(|other| !requirement.accepts(&self.versions[other])) {
+                    unmet.push(Unmet { wheel, requirement, other });
+                }
+            }
+        }
+        unmet
+    }
+}
+
+/// Which wheels have a library: by SONAME and by file name, since files are asked for by either.
+pub fn provided_by(site: &Site, facts: &Facts) -> BTreeMap<String, BTreeSet<usize>> {
+    let mut provided: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
+    for (path, object) in facts.native().filter(|(_, object)| !object.is_program()) {
+        let Some(placed) = site.files.get(path) else { continue };
+        let file = path.rsplit('/').next().unwrap_or(path);
+        for name in object.elf.soname.iter().map(String::as_str).chain([file]) {
+            provided.entry(name.to_owned()).or_default().insert(placed.wheel);
+        }
+    }
+    provided
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(python: &str, platform: Platform) -> Target {
+        Target { python: python.parse().unwrap(), platform }
+    }
+
+    #[test]
+    fn markers_are_those_of_the_target() {
+        let linux = target("3.12", Platform::Linux { glibc: None });
+        let windows = target("3.9", Platform::Windows);
+        let none = BTreeSet::new();
+        for (marker, on_linux, on_windows) in [
+            ("python_version < '3.10'", false, true),
+            ("python_full_version >= '3.12.4'", true, false),
+            ("sys_platform == 'win32'", false, true),
+            ("platform_system == 'Linux' and platform_machine == 'x86_64'", true, false),
+            ("os_name == 'nt' and platform_machine == 'AMD64'", false, true),
+            ("implementation_name == 'cpython' and platform_python_implementation == 'CPython'", true, true),
+            ("extra == 'test'", false, false),
+        ] {
+            let requirement = Requirement::parse(&format!("a ; {marker}")).unwrap();
+            assert_eq!(requirement.applies(&linux, &none), on_linux, "{marker}");
+            assert_eq!(requirement.applies(&windows, &none), on_windows, "{marker}");
+        }
+        let extra = Requirement::parse("a[B_c]>=1; extra == 'Test.All' and python_version >= '3'").unwrap();
+        assert_eq!(extra.extras, ["b-c"]);
+        assert!(extra.applies(&linux, &BTreeSet::from(["test-all".to_owned()])));
+    }
+
+    #[test]
+    fn requirements_are_read_as_people_write_them() {
+        let version = |text: &str| Version::from_str(text).unwrap();
+        let old = Requirement::parse("Rocm_SDK.core (==7.0.*,!=7.0.1)").unwrap();
+        assert_eq!(old.name, "rocm-sdk-core");
+        assert!(old.accepts(&version("7.0.2+abc")) && !old.accepts(&version("7.0.1")));
+        assert!(Requirement::parse("a==1.0").unwrap().accepts(&version("1.0+rocm7")));
+        assert!(Requirement::parse("a>=2.0rc1").unwrap().wants_prereleases());
+        assert!(Requirement::parse("a @ https://example.invalid/a-1-py3-none-any.whl").unwrap().address().is_some());
+        for bad in ["", "a b", "a>=", "a; python_version >", "-a"] {
+            let reason = Requirement::parse(bad).unwrap_err();
+            assert!(!reason.is_empty() && !reason.contains('\n'), "{bad}: {reason}");
+        }
+        let metadata = Headers::parse("Requires-Dist: a\nRequires-Dist: a b\nrequires-dist: c; extra == 'x'\n");
+        let found = Requirements::of(&metadata);
+        assert_eq!(found.all.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["a", "c"]);
+        assert_eq!(found.invalid[0].text, "a b");
+    }
+}
