@@ -1,5 +1,5 @@
 # Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs the rest.
-.PHONY: demo setup lint test test-real bench bench-split clean
+.PHONY: demo setup lint test test-real bench bench-split bench-audit clean
 
 demo:
 	scripts/demo
@@ -24,6 +24,9 @@ bench: setup
 
 bench-split: setup
 	scripts/run-benchmark-split
+
+bench-audit: setup
+	scripts/run-benchmark-audit
 
 clean:
 	rm -rf .demo .venv target

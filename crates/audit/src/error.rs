@@ -66,6 +66,90 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// An index is asked for and the network may not be used.
+    #[error("cannot read the index `{address}` offline")]
+    Offline {
+        /// Its address.
+        address: String,
+    },
+    /// The address of an index is none.
+    #[error("`{text}` is not the address of an index")]
+    Address {
+        /// As it was given.
+        text: String,
+        /// Why.
+        source: url::ParseError,
+    },
+    /// A folder of wheels cannot be listed.
+    #[error("could not list the wheels in `{}`", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// No answer, or one that broke off.
+    #[error("could not {action} `{address}`")]
+    Fetch {
+        /// What was attempted.
+        action: &'static str,
+        /// The address, without password.
+        address: String,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// An answer that is neither the file nor that there is none.
+    #[error("`{address}` answered with status {status}")]
+    Status {
+        /// The address, without password.
+        address: String,
+        /// The status of HTTP.
+        status: u16,
+    },
+    /// A page that is not of a package index.
+    #[error("the page `{address}` is not of a package index: {reason}")]
+    Page {
+        /// The address, without password.
+        address: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A file is not the one that the index names.
+    #[error("`{address}` has the {algorithm} `{found}`, and the index says `{wanted}`")]
+    Hash {
+        /// The address, without password.
+        address: String,
+        /// The algorithm.
+        algorithm: &'static str,
+        /// As the index has it, hexadecimal.
+        wanted: String,
+        /// Of the bytes that came.
+        found: String,
+    },
+    /// The folder for downloads cannot be used.
+    #[error("could not write `{}`", path.display())]
+    Cache {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// No version meets what two wheels require.
+    #[error("no version of {name} is right for both: {first}, {second}")]
+    Conflict {
+        /// The canonical name of the distribution.
+        name: String,
+        /// Who requires what.
+        first: String,
+        /// And who requires what else.
+        second: String,
+    },
+    /// The choice of versions goes round in circles.
+    #[error("no version of {name} was found that stays right: every choice changes what is required of it")]
+    Unsettled {
+        /// The canonical name of the distribution.
+        name: String,
+    },
 }
 
 impl Hint for Error {
@@ -78,6 +162,15 @@ impl Hint for Error {
             Self::PythonVersion { .. } => {
                 Some("write it as `3.12`, or `3.13t` for the build without the global lock".to_owned())
             }
+            Self::Offline { .. } => Some("download the wheels first, and name their folder with `--with`".to_owned()),
+            Self::Fetch { .. } => Some("check the address and the network, and try again".to_owned()),
+            Self::Status { status: 401, .. } => {
+                Some("put the name and password into the address: `https://name:password@host/simple/`".to_owned())
+            }
+            Self::Hash { .. } => Some("try again; if it stays so, the index or the file was changed".to_owned()),
+            Self::Conflict { .. } | Self::Unsettled { .. } => {
+                Some("put the wheels that belong together into a folder, and name it with `--with`".to_owned())
+            }
             Self::NoWheels => Some("name at least one `.whl` file".to_owned()),
             _ => None,
         }
@@ -87,7 +180,8 @@ impl Hint for Error {
         match self {
             Self::Wheel(error) => error.exit(),
             Self::Interrupted => Exit::Interrupted,
-            Self::PythonVersion { .. } | Self::NoWheels => Exit::Usage,
+            Self::PythonVersion { .. } | Self::NoWheels | Self::Address { .. } | Self::Offline { .. } => Exit::Usage,
+            Self::Fetch { .. } | Self::Status { status: 429 | 500..=599, .. } => Exit::TryAgain,
             _ => Exit::Failed,
         }
     }

@@ -20,6 +20,7 @@ pub mod report;
 pub mod requirements;
 pub mod site;
 pub mod why;
+pub mod with;
 
 pub use checks::{Extra, Options, audit};
 pub use error::Error;

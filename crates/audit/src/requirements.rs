@@ -47,8 +47,7 @@ impl Target {
     }
 
     fn environment(&self) -> MarkerEnvironment {
-        let (full, short) =
-            (self.full_version().to_string(), format!("{}.{}", self.python.major, self.python.minor));
+        let (full, short) = (self.full_version().to_string(), format!("{}.{}", self.python.major, self.python.minor));
         let (os, system, platform, machine) = match self.platform {
             Platform::Linux { .. } => ("posix", "Linux", "linux", "x86_64"),
             Platform::Windows => ("nt", "Windows", "win32", "AMD64"),

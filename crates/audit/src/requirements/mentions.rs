@@ -39,7 +39,8 @@ pub fn unneeded<'a>(
         declared.of(wheel, Extras::Asked).filter_map(|requirement| declared.wheel(&requirement.name)).collect();
     for (index, requirement) in declared.wheels[wheel].all.iter().enumerate() {
         let required = declared.wheel(&requirement.name);
-        let Some(required) = required.filter(|_| requirement.applies_in(&declared.environment, &BTreeSet::new())) else {
+        let Some(required) = required.filter(|_| requirement.applies_in(&declared.environment, &BTreeSet::new()))
+        else {
             continue;
         };
         let reached = declared.reaches(required, Extras::Asked);
@@ -69,7 +70,13 @@ pub fn unneeded<'a>(
     for files in [code, modules] {
         let mentioned: Vec<BTreeSet<usize>> = files
             .par_iter()
-            .map(|path| if site.files[*path].size > LARGEST_MODULE { Ok(search.all()) } else { Ok(search.of(&site.bytes(path)?)) })
+            .map(|path| {
+                if site.files[*path].size > LARGEST_MODULE {
+                    Ok(search.all())
+                } else {
+                    Ok(search.of(&site.bytes(path)?))
+                }
+            })
             .collect::<Result<_, Error>>()?;
         for index in mentioned.into_iter().flatten() {
             open.remove(&index);
@@ -131,7 +138,10 @@ fn module_name(site: &Site, packages: &str, path: &str) -> Option<String> {
     for folder in folders {
         let path = if name.is_empty() { (*folder).to_owned() } else { format!("{}/{folder}", name.replace('.', "/")) };
         name = path.replace('/', ".");
-        if ["__init__.py", "__init__.pyc"].iter().any(|init| site.files.contains_key(&format!("{packages}{path}/{init}"))) {
+        if ["__init__.py", "__init__.pyc"]
+            .iter()
+            .any(|init| site.files.contains_key(&format!("{packages}{path}/{init}")))
+        {
             return Some(name);
         }
     }

@@ -1,0 +1,212 @@
+"""Times `rocwheel repair`, `edit` and `audit` beside the tools people use for it today, in one run on the same files.
+
+In: the built binary, a folder of Debian 13's ROCm .deb files, a wheel to change the version of, a folder of wheels that belong
+together, a Python environment with the peers. Out: a table on stdout and the same as JSON in a file. Every figure is the median
+of several runs with the files in the page cache; peak RSS is the kernel's ru_maxrss of the largest process. MB/s are bytes of
+the input (for repair: of the libraries that are bundled) by seconds; the ratio is to the row that is named.
+
+The wheel to repair has one extension module, linked against Debian's rocBLAS: the closure that is bundled is one library of
+450 MB and what it needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from dataclasses import asdict
+from pathlib import Path
+
+from measuring import MEGABYTE, Measured, measure, median
+
+LIBRARY = "librocblas.so.0"
+VERSION = "99.0"
+NAME = "bench_native"
+# Of the machine, whatever its release: the peers bundle none of them either.
+SYSTEM = ("libc.so", "libm.so", "libdl.so", "librt.so", "libpthread.so", "ld-linux", "libstdc++.so", "libgcc_s.so")
+
+
+class Benchmark:
+    def __init__(self, settings: argparse.Namespace) -> None:
+        self.settings = settings
+        self.work = Path(settings.work)
+        self.results: dict[str, dict] = {}
+
+    def run(self) -> None:
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.work.mkdir(parents=True)
+        head = ("wall s", "user s", "sys s", "peak MB", "MB/s", "out MB", "ratio")
+        print(f"{'':44}" + "".join(f"{name:>9}" for name in head), flush=True)
+        for step in self.settings.only or ("repair", "edit", "audit"):
+            getattr(self, step)()
+            self.settings.json.write_text(json.dumps(self.results, indent=2) + "\n")
+
+    def timed(self, name: str, make: callable, read: int, base: Measured | None = None) -> Measured:
+        """Runs what `make` gives: a command, a folder for its output that is emptied first, an environment."""
+        runs = []
+        output = self.work / "output"
+        for _ in range(self.settings.runs):
+            shutil.rmtree(output, ignore_errors=True)
+            output.mkdir()
+            command, environment = make(output)
+            with open(self.work / "log", "ab") as log:
+                runs.append(measure(*command, stdout=log, stderr=log, env={**os.environ, **environment}))
+        figures = median(runs)
+        written = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
+        ratio = f"{figures.wall / base.wall:9.2f}" if base else ""
+        self.results[name] = {**asdict(figures), "read": read, "written": written}
+        print(
+            f"{name:<44}{figures.wall:9.2f}{figures.user:9.2f}{figures.system:9.2f}{figures.peak / MEGABYTE:9.0f}"
+            f"{read / MEGABYTE / figures.wall:9.0f}{written / MEGABYTE:9.1f}{ratio}",
+            flush=True,
+        )
+        return figures
+
+    def rocwheel(self, *arguments: object) -> list[object]:
+        return [self.settings.rocwheel, "--quiet", "--no-progress", *arguments]
+
+    def peer(self, name: str) -> Path:
+        return Path(self.settings.peers) / "bin" / name
+
+    def repair(self) -> None:
+        libraries = self.libraries()
+        wheel = self.native(libraries)
+        read = sum(path.stat().st_size for path in libraries.iterdir() if not path.is_symlink())
+        # Of the three only repairwheel takes folders; the others look where the loader would.
+        search = {"LD_LIBRARY_PATH": str(libraries)}
+        path = {"PATH": f"{self.settings.peers}/bin:{os.environ['PATH']}"}
+
+        def auditwheel(output: Path) -> tuple[list[object], dict]:
+            return [self.peer("auditwheel"), "repair", "--wheel-dir", output, wheel], {**search, **path}
+
+        def repairwheel(output: Path) -> tuple[list[object], dict]:
+            return [self.peer("repairwheel"), "--output-dir", output, "--lib-dir", libraries, wheel], path
+
+        def ours(output: Path) -> tuple[list[object], dict]:
+            command = self.rocwheel("repair", "--mode", "graft", "--lib-path", libraries, "--output", output, wheel)
+            return command, {}
+
+        base = self.timed("repair: auditwheel", auditwheel, read)
+        self.timed("repair: repairwheel", repairwheel, read, base)
+        self.timed("repair: rocwheel --mode graft", ours, read, base)
+
+    def libraries(self) -> Path:
+        """The closure of the library in a folder, from the packages."""
+        tree = self.work / "tree"
+        for package in sorted(Path(self.settings.debs).glob("*.deb")):
+            subprocess.run(["dpkg-deb", "--extract", package, tree], check=True)
+        files = {path.name: path for path in sorted(tree.rglob("*.so*")) if path.exists()}
+        folder = self.work / "libraries"
+        folder.mkdir()
+        wanted = [LIBRARY]
+        while wanted:
+            name = wanted.pop()
+            if name.startswith(SYSTEM) or (folder / name).exists():
+                continue
+            if name not in files:
+                sys.exit(f"error: no package in {self.settings.debs} has {name}")
+            shutil.copy(files[name].resolve(), folder / name)
+            said = subprocess.run(["readelf", "-dW", folder / name], check=True, capture_output=True, text=True).stdout
+            wanted += [line.split("[")[1].rstrip("]") for line in said.splitlines() if "(NEEDED)" in line]
+        shutil.rmtree(tree)
+        return folder
+
+    def native(self, libraries: Path) -> Path:
+        """A wheel with one extension module that needs the library."""
+        source, module = self.work / "native.c", self.work / "_native.cpython-312-x86_64-linux-gnu.so"
+        source.write_text("void *PyInit__native(void) { return 0; }\n")
+        link = ["-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined", f"-l:{LIBRARY}", f"-L{libraries}"]
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", module, source, *link], check=True)
+        info = f"{NAME}-1.0.dist-info"
+        members = {
+            f"{NAME}/__init__.py": b"",
+            f"{NAME}/{module.name}": module.read_bytes(),
+            f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {NAME}\nVersion: 1.0\n".encode(),
+            f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: bench\nRoot-Is-Purelib: false\n"
+            b"Tag: cp312-cp312-linux_x86_64\n",
+        }
+        rows = []
+        for name, data in members.items():
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            rows.append(f"{name},sha256={digest},{len(data)}\n")
+        members[f"{info}/RECORD"] = ("".join(rows) + f"{info}/RECORD,,\n").encode()
+        wheel = self.work / f"{NAME}-1.0-cp312-cp312-linux_x86_64.whl"
+        with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in members.items():
+                archive.writestr(name, data)
+        return wheel
+
+    def edit(self) -> None:
+        wheel = Path(self.settings.wheel)
+        read = wheel.stat().st_size
+
+        def copy(output: Path) -> tuple[list[object], dict]:
+            return ["cp", "--reflink=never", wheel, output], {}
+
+        def unpack(output: Path) -> tuple[list[object], dict]:
+            return ["bash", "-c", UNPACK_AND_PACK, "-", self.peer("python"), wheel, VERSION, output], {}
+
+        def change(output: Path) -> tuple[list[object], dict]:
+            # It deletes its input unless it cannot.
+            copied = output / wheel.name
+            shutil.copy(wheel, copied)
+            return [self.peer("python"), "-m", "change_wheel_version", "--version", VERSION, copied], {}
+
+        def ours(output: Path) -> tuple[list[object], dict]:
+            return self.rocwheel("edit", wheel, "--version", VERSION, "--output", output), {}
+
+        base = self.timed("edit: cp", copy, read)
+        self.timed("edit: wheel unpack, wheel pack", unpack, read, base)
+        self.timed("edit: change_wheel_version", change, read, base)
+        self.timed("edit: rocwheel edit --version", ours, read, base)
+
+    def audit(self) -> None:
+        wheels = sorted(Path(self.settings.set).glob("*.whl"))
+        read = sum(wheel.stat().st_size for wheel in wheels)
+        if not wheels:
+            sys.exit(f"error: no wheels in {self.settings.set}")
+        for name, more in (("with hashes", []), ("without hashes", ["--no-hashes"])):
+            # The set has no errors; findings would end the benchmark here.
+            command = self.rocwheel("audit", *more, *wheels)
+            self.timed(f"audit: the demo's set, {name}", lambda _, command=command: (command, {}), read)
+
+
+# As people do it by hand: METADATA and the folder's name have the version, `wheel pack` writes RECORD anew.
+UNPACK_AND_PACK = """
+set -eu
+python=$1 wheel=$2 version=$3 output=$4
+"$python" -m wheel unpack --dest "$output/tree" "$wheel"
+cd "$output"/tree/*
+for info in *.dist-info; do
+    sed -i "s/^Version: .*/Version: $version/" "$info/METADATA"
+    mv "$info" "${info%-*}-$version.dist-info"
+done
+"$python" -m wheel pack --dest-dir "$output" .
+rm -rf "$output/tree"
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rocwheel", required=True, help="the built binary")
+    parser.add_argument("--debs", required=True, help="a folder of Debian 13's .deb files")
+    parser.add_argument("--wheel", required=True, help="a wheel to change the version of")
+    parser.add_argument("--set", required=True, help="a folder of wheels that belong together")
+    parser.add_argument(
+        "--peers", required=True, help="a Python environment with auditwheel, repairwheel, wheel and others"
+    )
+    parser.add_argument("--work", required=True, help="a folder for results, emptied first")
+    parser.add_argument("--json", required=True, type=Path, help="where to write the figures")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each, of which the median counts")
+    parser.add_argument("--only", nargs="*", choices=("repair", "edit", "audit"), help="all when left out")
+    Benchmark(parser.parse_args()).run()
+
+
+if __name__ == "__main__":
+    main()

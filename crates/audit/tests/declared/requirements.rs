@@ -1,0 +1,104 @@
+//! Who requires whom, and what nobody needs.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use audit::requirements::{Declared, Extras, Platform, Target, unneeded};
+use audit::site::{Place, Role, Site};
+use report::Silent;
+use tempfile::TempDir;
+
+use crate::fixtures::pure;
+
+pub(crate) fn target() -> Target {
+    Target { python: "3.12".parse().unwrap(), platform: Platform::Linux { glibc: Some((2, 28)) } }
+}
+
+fn site(wheels: &[PathBuf], scratch: &Path) -> Site {
+    let wheels: Vec<_> = wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
+    let place = Place { python: target().python, prefix: "/env".to_owned() };
+    Site::open(&wheels, &place, scratch, &Silent).unwrap()
+}
+
+fn index(declared: &Declared, names: &[&str]) -> BTreeSet<usize> {
+    names.iter().map(|name| declared.wheel(name).unwrap()).collect()
+}
+
+#[test]
+fn requirements_reach_through_others_and_their_extras() {
+    let folder = TempDir::new().unwrap();
+    let at = folder.path();
+    let wheels = [
+        pure(at, "top-1.0", &["Middle[gpu]>=2", "away; sys_platform == 'win32'", "extra-only; extra == 'all'"], &[]),
+        pure(at, "middle-2.0", &["base", "device; extra == 'gpu'", "never; extra == 'test'"], &[]),
+        pure(at, "base-1.0", &["top"], &[]),
+        pure(at, "device-1.0", &["base==2.*", "gone"], &[]),
+        pure(at, "never-1.0", &[], &[]),
+        pure(at, "extra-only-1.0", &[], &[]),
+    ];
+    let site = site(&wheels, at);
+    let declared = Declared::read(&site, &target());
+    let top = declared.wheel("top").unwrap();
+    assert_eq!(declared.reaches(top, Extras::Asked), index(&declared, &["top", "middle", "base", "device"]));
+    assert_eq!(declared.reaches(top, Extras::Every).len(), 6);
+    let unmet: Vec<_> = declared
+        .unmet()
+        .iter()
+        .map(|unmet| (site.wheels[unmet.wheel].name.clone(), unmet.requirement.text.clone(), unmet.other))
+        .collect();
+    let base = declared.wheel("base");
+    let device = "device".to_owned();
+    assert_eq!(unmet, [(device.clone(), "base==2.*".to_owned(), base), (device, "gone".to_owned(), None)]);
+}
+
+#[test]
+fn what_no_file_mentions_is_not_needed() {
+    let folder = TempDir::new().unwrap();
+    let at = folder.path();
+    let imports = [
+        ("top/__init__.py", "import os, imported.deep as x\n"),
+        ("top/a.py", "def late():\n    from spaced import part\n    return importlib.import_module('quoted')\n"),
+        ("top/_fast.cpython-312-x86_64-linux-gnu.so", "not ELF\0compiled\0"),
+        ("top/data.txt", "silent\n"),
+    ];
+    let requires = [
+        "imported",
+        "spaced-part",
+        "quoted",
+        "compiled",
+        "silent",
+        "named-by-distribution",
+        "run-it",
+        "loaded",
+        "meta",
+        "empty",
+        "unknown",
+        "optional; extra == 'x'",
+    ];
+    let more = [("top/b.py", "subprocess.run(['run-it'])  # needs named-by-distribution\n")];
+    let wheels = [
+        pure(at, "top-1.0", &requires, &[&imports[..], &more].concat()),
+        pure(at, "imported-1.0", &[], &[("imported/__init__.py", "")]),
+        pure(at, "spaced-part-1.0", &[], &[("spaced/part/__init__.py", "")]),
+        pure(at, "spaced-other-1.0", &[], &[("spaced/other/__init__.py", "")]),
+        pure(at, "quoted-1.0", &[], &[("quoted.py", "")]),
+        pure(at, "compiled-1.0", &[], &[("compiled.cpython-312-x86_64-linux-gnu.so", "")]),
+        pure(at, "silent-1.0", &[], &[("silent/__init__.py", ""), ("silent/top.py", "silent")]),
+        pure(at, "named-by-distribution-1.0", &[], &[("other_name/__init__.py", "")]),
+        pure(at, "run-it-1.0", &[], &[("run_it-1.0.data/scripts/run-it", "#!python\n"), ("run_it_module.py", "")]),
+        pure(at, "loaded-1.0", &[], &[("loaded_module/lib/libloaded.so.1", "")]),
+        pure(at, "meta-1.0", &["brought"], &[("meta_module.py", "")]),
+        pure(at, "brought-1.0", &[], &[("os/__init__.py", "")]),
+        pure(at, "empty-1.0", &[], &[]),
+        pure(at, "optional-1.0", &[], &[("optional.py", "")]),
+    ];
+    let site = site(&wheels, at);
+    let declared = Declared::read(&site, &target());
+    let found = |loads: &[&str]| -> Vec<String> {
+        let loads = index(&declared, loads);
+        let found = unneeded(&site, &declared, declared.wheel("top").unwrap(), &loads).unwrap();
+        found.into_iter().map(|requirement| requirement.text.clone()).collect()
+    };
+    assert_eq!(found(&["loaded"]), ["silent"]);
+    assert_eq!(found(&[]), ["silent", "loaded"]);
+}
