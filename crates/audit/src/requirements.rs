@@ -118,7 +118,7 @@ impl Requirement {
     pub(crate) fn wants_prereleases(&self) -> bool {
         match &self.parsed.version_or_url {
             Some(VersionOrUrl::VersionSpecifier(specifiers)) => {
-                specifiers.iter().any(|specifier| specifier.any_prerelease())
+                specifiers.iter().any(pep440_rs::VersionSpecifier::any_prerelease)
             }
             Some(VersionOrUrl::Url(_)) | None => false,
         }

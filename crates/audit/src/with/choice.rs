@@ -101,25 +101,16 @@ impl<'a> Chooser<'a> {
         let mut learned = Demands::new();
         for _ in 0..ROUNDS {
             let round = self.round(&learned)?;
-            match self.unsettled(&round) {
-                None => return self.fetch(round),
-                Some(_) => learned = round.demands,
+            if round.unsettled().is_none() {
+                return self.fetch(round);
             }
+            learned = round.demands;
         }
         let last = self.round(&learned)?;
-        match self.unsettled(&last) {
+        match last.unsettled() {
             None => self.fetch(last),
             Some(name) => Err(Error::Unsettled { name }),
         }
-    }
-
-    /// The first choice that does not meet what is asked of it.
-    fn unsettled(&self, round: &Round) -> Option<String> {
-        let misses = |name: &&String| {
-            let version = &round.chosen[name.as_str()].version;
-            round.demands[name.as_str()].iter().any(|demand| !demand.requirement.accepts(version))
-        };
-        round.chosen.keys().find(misses).cloned()
     }
 
     fn round(&mut self, learned: &Demands) -> Result<Round, Error> {
@@ -313,6 +304,16 @@ impl<'a> Chooser<'a> {
         }
         self.reporter.end();
         Ok(Gathered { wheels, unmet: round.unmet.into_iter().collect() })
+    }
+}
+
+impl Round {
+    /// The first choice that does not meet what is asked of it.
+    fn unsettled(&self) -> Option<String> {
+        let misses = |(name, chosen): &(&String, &Chosen)| {
+            self.demands[name.as_str()].iter().any(|demand| !demand.requirement.accepts(&chosen.version))
+        };
+        self.chosen.iter().find(misses).map(|(name, _)| name.clone())
     }
 }
 

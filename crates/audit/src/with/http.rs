@@ -9,7 +9,7 @@ use url::Url;
 use super::{Answer, Fetch};
 
 /// A server that says nothing for this long is given up.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_mins(1);
 /// Connecting takes no longer than this.
 const CONNECT: Duration = Duration::from_secs(30);
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use html5gum::{Token, Tokenizer};
+use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
@@ -170,10 +171,11 @@ fn html(body: &[u8], page: &Url) -> Vec<Link> {
 
 fn anchor(base: &Url, href: &str, attributes: &BTreeMap<String, String>) -> Option<Link> {
     let (address, fragment) = resolve(base, href)?;
-    let last = address.path_segments()?.next_back()?.to_owned();
+    let last = address.path_segments()?.next_back()?;
+    let file_name = percent_decode_str(last).decode_utf8_lossy().into_owned();
     let metadata = attributes.get("data-core-metadata").or_else(|| attributes.get("data-dist-info-metadata"));
     Some(Link {
-        file_name: decoded(&last),
+        file_name,
         hash: fragment.split('&').find_map(Hash::parse),
         python: attributes.get("data-requires-python").cloned(),
         yanked: attributes.contains_key("data-yanked"),
@@ -191,26 +193,6 @@ fn resolve(base: &Url, text: &str) -> Option<(Url, String)> {
     let fragment = address.fragment().unwrap_or_default().to_owned();
     address.set_fragment(None);
     Some((address, fragment))
-}
-
-/// The last part of an address as a file name: `%2B` is `+`.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, behind)) = rest.split_first() {
-        let number = behind.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        match number.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| first == b'%') {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &behind[2..];
-            }
-            None => {
-                bytes.push(first);
-                rest = behind;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

@@ -70,13 +70,13 @@ impl Store<'_> {
 
     /// The wheel, downloaded unless it is in the cache.
     pub(super) fn wheel(&self, link: &Link) -> Result<PathBuf, Error> {
-        let folder = self.cache.join("wheels").join(match &link.hash {
-            Some(hash) => format!("{}-{}", hash.algorithm.name(), hash.hexadecimal),
-            None => {
-                let digest = ring::digest::digest(&SHA256, link.address.as_str().as_bytes());
-                format!("address-{}", hexadecimal(digest.as_ref()))
-            }
-        });
+        let folder = if let Some(hash) = &link.hash {
+            format!("{}-{}", hash.algorithm.name(), hash.hexadecimal)
+        } else {
+            let digest = ring::digest::digest(&SHA256, link.address.as_str().as_bytes());
+            format!("address-{}", hexadecimal(digest.as_ref()))
+        };
+        let folder = self.cache.join("wheels").join(folder);
         let path = folder.join(&link.file_name);
         if fs_err::exists(&path).map_err(|source| cache_error(&path, source))? {
             return Ok(path);
