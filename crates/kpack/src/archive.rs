@@ -285,14 +285,27 @@ fn stored(reader: &dyn ReadAt, located: &Located<'_>) -> Result<Vec<u8>, Error> 
 fn unpack(frame: &[u8], located: &Located<'_>) -> Result<Vec<u8>, Error> {
     let failed = |source: io::Error| Error::ReadArchive { what: located.describe(), source };
     let expected = located.original_size;
+    // The frame says how large it is; memory is taken in advance only if the table says the same. In one step, zstd
+    // needs no window of its own besides the result.
+    let stated = zstd::zstd_safe::get_frame_content_size(frame).ok().flatten();
+    if stated == Some(expected) && expected <= MAX_RESERVED {
+        let mut bytes = Vec::with_capacity(expected as usize);
+        let length = zstd::zstd_safe::find_frame_compressed_size(frame)
+            .map_err(|code| failed(io::Error::other(zstd::zstd_safe::get_error_name(code))))?;
+        let mut decompressor = zstd::bulk::Decompressor::new().map_err(failed)?;
+        decompressor.decompress_to_buffer(&frame[..length], &mut bytes).map_err(failed)?;
+        return sized(bytes, located);
+    }
     let decoder = zstd::stream::read::Decoder::with_buffer(frame).map_err(failed)?.single_frame();
     let mut decoder = decoder.take(expected.saturating_add(1));
     let mut bytes = Vec::new();
-    // The frame says how large it is; memory is taken in advance only if the table says the same.
-    if zstd::zstd_safe::get_frame_content_size(frame).ok().flatten() == Some(expected) {
-        bytes.reserve_exact(expected.min(MAX_RESERVED) as usize);
-    }
     decoder.read_to_end(&mut bytes).map_err(failed)?;
+    sized(bytes, located)
+}
+
+/// The bytes, if they are as many as the table says.
+fn sized(bytes: Vec<u8>, located: &Located<'_>) -> Result<Vec<u8>, Error> {
+    let expected = located.original_size;
     if bytes.len() as u64 != expected {
         let found = if bytes.len() as u64 > expected { "more".to_owned() } else { bytes.len().to_string() };
         return Err(malformed(format!("{} should have {expected} bytes, but has {found}", located.describe())));

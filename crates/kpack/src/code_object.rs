@@ -64,6 +64,15 @@ impl CodeObject {
     }
 }
 
+/// The target of a code object by its own header, and whether this program knows the processor. As [`CodeObject::read`],
+/// without the kernels, unless the code object is of version 2, whose target is in a note.
+pub fn target(reader: &dyn ReadAt) -> Result<Option<(TargetId, bool)>, Error> {
+    let Some(image) = Image::open(reader)? else { return Ok(None) };
+    let notes = if image.version() == Some(2) { image.notes()? } else { Notes::default() };
+    let object = image.with_notes(notes);
+    Ok(Some((object.target, object.is_known)))
+}
+
 /// Whether the first bytes of a file are those of an AMDGPU ELF file. 20 bytes decide.
 pub fn is_code_object(start: &[u8]) -> bool {
     start.starts_with(&elf::ELFMAG)
@@ -99,11 +108,22 @@ impl<'a> Image<'a> {
     }
 
     fn code_object(&self) -> Result<CodeObject, Error> {
+        Ok(self.with_notes(self.notes()?))
+    }
+
+    fn is_hsa(&self) -> bool {
+        self.header.e_ident.os_abi.0 == AMDHSA
+    }
+
+    fn version(&self) -> Option<u8> {
+        let abi_version = self.header.e_ident.abi_version;
+        (self.is_hsa() && abi_version <= 4).then_some(abi_version + 2)
+    }
+
+    fn with_notes(&self, notes: Notes) -> CodeObject {
         let flags = self.header.e_flags.get(LittleEndian).0;
         let abi_version = self.header.e_ident.abi_version;
-        let is_hsa = self.header.e_ident.os_abi.0 == AMDHSA;
-        let code_object_version = (is_hsa && abi_version <= 4).then_some(abi_version + 2);
-        let notes = self.notes()?;
+        let (is_hsa, code_object_version) = (self.is_hsa(), self.version());
         let machine = (flags & 0xff) as u8;
         let known = machine::processor(machine);
         let processor = known.map_or_else(|| format!("unknown-{machine:#04x}"), str::to_owned);
@@ -122,7 +142,7 @@ impl<'a> Image<'a> {
             target.sramecc = two_bits(flags >> 10);
         }
         let Notes { metadata, kernels, .. } = notes;
-        Ok(CodeObject { target, machine, is_known, abi_version, code_object_version, metadata, kernels })
+        CodeObject { target, machine, is_known, abi_version, code_object_version, metadata, kernels }
     }
 
     fn notes(&self) -> Result<Notes, Error> {

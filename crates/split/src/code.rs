@@ -77,11 +77,14 @@ pub(crate) fn visit(
                         io::Error::new(io::ErrorKind::InvalidData, "it claims a code object beyond all measure");
                     return Err(Error::Read { key: source.key.to_owned(), source: error });
                 }
-                code.resize(entry.size as usize, 0);
+                let size = entry.size as usize;
+                if code.len() < size {
+                    code.resize(size, 0);
+                }
                 let offset = source.section.start + bundle.offset + entry.offset;
-                let read = source.reader.read_exact_at(offset, &mut code);
+                let read = source.reader.read_exact_at(offset, &mut code[..size]);
                 read.map_err(|error| Error::Read { key: source.key.to_owned(), source: error })?;
-                each(entry, &code)?;
+                each(entry, &code[..size])?;
             }
             Ok(())
         }

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use fs_err::File;
 use kpack::archive::{ArchiveWriter, Blob, Scheme};
-use kpack::bundle::Checksum;
 use kpack::fatbin::{FatBinary, Magic, NewWrapper, Replacement};
 use kpack::marker::Marker;
 use report::{Reporter, Unit as Counted};
@@ -212,7 +211,7 @@ fn pack<'a>(plan: &'a Plan, unit: &Unit, work: &Work<'a>, packing: Packing) -> R
     let set = work.binary.bundles[work.bundle].set;
     let mut packed = Vec::new();
     code::visit(
-        &Source { key, reader: &reader, section: &fat.section, checksum: Checksum::Compare },
+        &Source { key, reader: &reader, section: &fat.section, checksum: plan.checksum },
         (bundle, &work.piece),
         |entry| is_kept(entry, &plan.selection),
         |entry, code| {

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use artifact::targets;
-use kpack::bundle::Limits;
+use kpack::bundle::{Checksum, Limits};
 use kpack::fatbin::{FatBinary, Magic, Points};
 use rayon::prelude::*;
 use report::Reporter;
@@ -54,6 +54,9 @@ pub struct Options {
     pub selection: Selection,
     /// How archives are named after targets.
     pub names: TargetNames,
+    /// Whether compressed bundles are held against their checksums. Where the files come from an archive with checksums
+    /// of its own, this would be a second time.
+    pub checksum: Checksum,
 }
 
 /// What [`crate::execute`] will do. The order of everything follows from the input alone.
@@ -73,6 +76,8 @@ pub struct Plan {
     pub targets: Vec<String>,
     #[serde(skip)]
     pub(crate) selection: Selection,
+    #[serde(skip)]
+    pub(crate) checksum: Checksum,
 }
 
 /// A file whose GPU code goes into archives.
@@ -270,6 +275,7 @@ pub(crate) fn plan_any(units: &[Unit], options: &Options, reporter: &dyn Reporte
         left_alone: Vec::new(),
         targets: Vec::new(),
         selection: options.selection.clone(),
+        checksum: options.checksum,
     };
     let mut bundles = Vec::new();
     for (unit, fat) in order.iter().zip(fats) {

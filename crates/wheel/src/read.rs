@@ -23,9 +23,9 @@ pub use sparse::Sparse;
 pub use spool::{Spool, Spooled};
 pub use unpack::Fault;
 pub(crate) use unpack::Packed;
-pub use verify::Problem;
 pub use verify::same_version;
 pub(crate) use verify::unhashed;
+pub use verify::{Known, Problem};
 pub use zip_file::ZipFile;
 
 /// An open wheel. Many threads read from it at once; the file must not change meanwhile.
@@ -85,6 +85,11 @@ impl Listed {
     /// made them to differ.
     pub fn crc32(&self) -> u32 {
         self.crc32
+    }
+
+    /// Whether [`Wheel::reader`] and [`ZipFile::reader`] hold all bytes in memory.
+    pub fn is_held(&self) -> bool {
+        !self.is_stored() && self.size <= unpack::IN_MEMORY
     }
 }
 

@@ -1,9 +1,11 @@
 //! Input: code objects, one at a time. Output: a `.kpack` archive. Nothing but the table of contents is kept in memory.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Seek, SeekFrom, Write};
 
 use rmp::encode;
+use zstd::bulk::Compressor;
 
 use super::{HEADER_SIZE, MAGIC, MAX_BLOBS, MAX_BLOBS_SIZE, Scheme, VERSION, describe};
 use crate::error::Error;
@@ -25,10 +27,33 @@ impl Blob {
     pub fn pack(code_object: &[u8], scheme: Scheme, level: i32) -> Result<Self, Error> {
         let bytes = match scheme {
             Scheme::None => code_object.to_vec(),
-            Scheme::ZstdPerKernel => zstd::bulk::compress(code_object, level).map_err(Error::WriteArchive)?,
+            Scheme::ZstdPerKernel => compress(code_object, level).map_err(Error::WriteArchive)?,
         };
         Ok(Self { original_size: code_object.len() as u64, bytes })
     }
+}
+
+thread_local! {
+    /// A compressor with its level and a buffer for its result, whose pages need not be made anew for each code object.
+    /// The result does not depend on what was compressed before.
+    static COMPRESSOR: RefCell<Option<(i32, Compressor<'static>, Vec<u8>)>> = const { RefCell::new(None) };
+}
+
+fn compress(bytes: &[u8], level: i32) -> io::Result<Vec<u8>> {
+    COMPRESSOR.with_borrow_mut(|kept| {
+        let of_level = kept.take().filter(|(of, ..)| *of == level);
+        let mut state = match of_level {
+            Some(state) => state,
+            None => (level, Compressor::new(level)?, Vec::new()),
+        };
+        let (_, compressor, buffer) = &mut state;
+        buffer.clear();
+        buffer.reserve(zstd::zstd_safe::compress_bound(bytes.len()));
+        compressor.compress_to_buffer(bytes, buffer)?;
+        let frame = buffer.as_slice().to_vec();
+        *kept = Some(state);
+        Ok(frame)
+    })
 }
 
 /// Writes an archive. The same calls give the same bytes; the table of contents is sorted, the code objects lie in the

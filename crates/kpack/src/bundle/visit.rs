@@ -80,7 +80,7 @@ impl Bundle {
             if before.is_none_or(|before| !same_bytes(before, entry)) {
                 source.read_entry(entry, &mut buffer)?;
             }
-            each(entry, &buffer)?;
+            each(entry, &buffer[..entry.size as usize])?;
             before = Some(entry);
         }
         Ok(source.finish()?)
@@ -114,9 +114,8 @@ impl<'a> Source<'a> {
         Ok(Self::Compressed { stream, header, bundle: bundle.offset, position: 0, digest })
     }
 
-    /// Reads an entry's bytes; entries must come in order.
+    /// Reads an entry's bytes to the start of `buffer`; entries must come in order.
     fn read_entry(&mut self, entry: &Entry, buffer: &mut Vec<u8>) -> Result<(), Error> {
-        buffer.clear();
         match self {
             Self::Plain { window, bundle } => {
                 let position = bundle.saturating_add(entry.offset);
@@ -146,7 +145,6 @@ impl<'a> Source<'a> {
         let mut left = bytes;
         while left > 0 {
             let length = left.min(CHUNK as u64);
-            passed.clear();
             self.decompress(length, &mut passed)?;
             left -= length;
         }
@@ -159,7 +157,7 @@ impl<'a> Source<'a> {
             failed(*bundle, source, &format!("its content is shorter than the {} bytes it claims", header.uncompressed))
         })?;
         if let Some(digest) = digest {
-            digest.update(&*buffer);
+            digest.update(&buffer[..size as usize]);
         }
         *position += size;
         Ok(())
@@ -194,13 +192,18 @@ pub(super) fn more_than_stated(bundle: u64, stated: u64) -> Error {
     malformed(bundle, format!("its content is longer than the {stated} bytes it claims"))
 }
 
-/// Appends exactly `size` bytes to an empty buffer, which grows only as bytes come.
+/// Reads exactly `size` bytes to the start of a buffer. It keeps the length that earlier entries gave it, so that it is
+/// not cleared for each, and grows only as bytes come.
 fn fill(source: &mut impl Read, size: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
     let size = usize::try_from(size).map_err(io::Error::other)?;
-    while buffer.len() < size {
-        let from = buffer.len();
-        buffer.resize(size.min(from + from.max(CHUNK)), 0);
-        source.read_exact(&mut buffer[from..])?;
+    let mut filled = 0;
+    while filled < size {
+        if buffer.len() == filled {
+            buffer.resize(size.min(filled + filled.max(CHUNK)), 0);
+        }
+        let end = size.min(buffer.len());
+        source.read_exact(&mut buffer[filled..end])?;
+        filled = end;
     }
     Ok(())
 }

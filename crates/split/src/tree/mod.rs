@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use artifact::{Artifact, ArtifactName, Catalog, EntryKind, manifest, targets};
 use kpack::Databases;
+use kpack::bundle::Checksum;
 use report::Reporter;
 use serde::Serialize;
 use wheel::FileContent;
@@ -152,7 +153,8 @@ pub fn plan(catalog: &Catalog, request: &Request, reporter: &dyn Reporter) -> Re
             members.iter().map(|index| sorter.destinations(&catalog.artifacts[*index])).collect();
         let group = format!("{name}_{component}");
         let units = units(catalog, &members, &destinations)?;
-        let options = Options { group: group.clone(), selection: request.selection.clone(), names: request.names };
+        let selection = request.selection.clone();
+        let options = Options { group: group.clone(), selection, names: request.names, checksum: Checksum::Compare };
         let plan = plan::plan_any(&units.units, &options, reporter)?;
         sorter.group = groups.len();
         let sources = sorter.place(&members, &destinations, &plan, &units);

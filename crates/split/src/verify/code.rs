@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use artifact::TargetTable;
 use kpack::Entry;
-use kpack::code_object::CodeObject;
+use kpack::code_object;
 use kpack::marker::Marker;
 use kpack::target::{Feature, TargetId};
 use report::{Reporter, Unit};
@@ -255,7 +255,7 @@ fn compare_piece(
 /// What a code object's own headers say against the name it is stored under.
 fn lie(name: &str, code: &[u8]) -> Option<String> {
     let named: TargetId = name.parse().ok()?;
-    let own = CodeObject::read(&code).ok()??;
-    (own.is_known && own.target.processor != named.processor)
-        .then(|| format!("the code object says of itself that it is for {}", own.target))
+    let (own, is_known) = code_object::target(&code).ok()??;
+    (is_known && own.processor != named.processor)
+        .then(|| format!("the code object says of itself that it is for {own}"))
 }

@@ -59,9 +59,9 @@ impl<'a> Side<'a> {
 
     /// Fills `buffer` as the loader would from `address` on, inside of one segment.
     fn memory(&self, load: &Segment, address: u64, buffer: &mut [u8]) -> std::io::Result<()> {
-        buffer.fill(0);
         let skip = address - load.address;
         let in_file = load.file_size.saturating_sub(skip).min(buffer.len() as u64) as usize;
+        buffer[in_file..].fill(0);
         self.reader.read_exact_at(load.offset + skip, &mut buffer[..in_file])
     }
 
@@ -380,7 +380,9 @@ fn same_memory(
         }
         before.memory(load, position, &mut buffers[0]).map_err(failed)?;
         after.memory(other, position, &mut buffers[1]).map_err(failed)?;
-        if let Some(at) = buffers[0].iter().zip(&buffers[1]).position(|(was, is)| was != is) {
+        if buffers[0] != buffers[1]
+            && let Some(at) = buffers[0].iter().zip(&buffers[1]).position(|(was, is)| was != is)
+        {
             return Ok(Some(position + at as u64));
         }
         position += length as u64;

@@ -1,27 +1,45 @@
 //! Input: the plan of a split and the folder of its wheels. Output: what is not as it was in the input.
 //!
-//! All wheels are opened afresh. Programs go to [`verify`], which looks code objects up as the runtime does; other members
-//! have to be copies; what nobody asked for may not be there; RECORD has to be true, and no two wheels of the set may own
-//! one file.
+//! All wheels are opened afresh. Programs with GPU code go to [`verify`], which looks code objects up as the runtime does;
+//! other members have to be copies; what nobody asked for may not be there; RECORD has to be true, and no two wheels of
+//! the set may own one file.
+//!
+//! Everything that was written is read from the disk, and unpacked where it is not a copy of packed bytes. Of the input
+//! the unpacked libraries are read that the plan was made of: their CRC-32 was compared, and nothing writes to them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kpack::Databases;
 use kpack::bundle::Checksum;
-use report::{Reporter, Unit as Counted};
-use wheel::Headers;
-use wheel::read::{Kind, Listed, Wheel};
+use report::Reporter;
+use wheel::read::{Kind, Known, Listed, MemberContent, Spool, Wheel};
+use wheel::{Content, Headers, Row};
 
 use super::metadata::{self, Markers};
 use super::place::{Folders, Place, Scheme};
-use super::survey::{code_error, is_program};
+use super::survey::{Survey, code_error, is_program};
 use super::{Error, Plan};
 use crate::Selection;
 use crate::names::{self, Families};
 use crate::verify::{Checks, Difference, Item, Report, View, verify};
-use wheel::read::Spool;
+
+/// What is known about the programs of an input.
+#[derive(Default)]
+pub(super) struct Programs {
+    /// With GPU code, unpacked.
+    fat: BTreeMap<String, Arc<dyn Content>>,
+    /// Without.
+    plain: BTreeSet<String>,
+}
+
+impl Programs {
+    pub(super) fn new(survey: &Survey) -> Programs {
+        let fat = survey.binaries.iter().map(|binary| (binary.member.clone(), Arc::clone(&binary.content)));
+        Programs { fat: fat.collect(), plain: survey.plain.clone() }
+    }
+}
 
 /// Compares the wheels in `folder`, and the variant in its own, with the input.
 pub(super) fn check(plan: &Plan, folder: &Path, variant: &Path, reporter: &dyn Reporter) -> Result<Report, Error> {
@@ -30,19 +48,23 @@ pub(super) fn check(plan: &Plan, folder: &Path, variant: &Path, reporter: &dyn R
     let host = Side::open(&folder.join(&plan.host))?;
     let devices: Vec<Side> =
         plan.devices.iter().map(|device| Side::open(&folder.join(&device.file_name))).collect::<Result<_, _>>()?;
-    // The checksums of bundles were compared while they were taken apart.
-    let (selection, checksum) = (&plan.parts.selection, Checksum::Skip);
-    let set = Set { input: &input, host: &host, devices: &devices, selection, checksum };
+    let variant = match &plan.variant {
+        Some(_) => Some(Side::open(&variant.join(&plan.host))?),
+        None => None,
+    };
+    let set = Set {
+        input: &input,
+        host: &host,
+        variant: variant.as_ref(),
+        devices: &devices,
+        selection: &plan.parts.selection,
+        programs: &plan.parts.programs,
+    };
     let mut report = set.check(folder, reporter)?;
     report.differences.extend(metadata_of_host(plan, &input, &host)?);
     let moved = plan.parts.databases.iter().map(|(_, file)| file.member.as_str());
     let still = moved.filter(|member| host.wheel.member(member).is_some());
     report.differences.extend(still.map(|member| Difference::new(member, "is still in the host wheel")));
-    let variant = match &plan.variant {
-        Some(_) => Some(Side::open(&variant.join(&plan.host))?),
-        None => None,
-    };
-    report.differences.extend(records(&set, variant.as_ref(), reporter)?);
     Ok(report)
 }
 
@@ -77,11 +99,10 @@ pub fn verify_parts(
         }
     }
     let selection = super::planner::selection_of(&input.wheel, targets, scratch, reporter)?;
-    let (selection, checksum) = (&selection, Checks::default().checksum);
-    let set = Set { input: &input, host: &host, devices: &devices, selection, checksum };
+    let (selection, programs) = (&selection, &Programs::default());
+    let set = Set { input: &input, host: &host, variant: None, devices: &devices, selection, programs };
     let mut report = set.check(scratch, reporter)?;
     report.differences.extend(extended(&input, &host)?);
-    report.differences.extend(records(&set, None, reporter)?);
     Ok(report)
 }
 
@@ -89,63 +110,101 @@ pub fn verify_parts(
 struct Set<'a> {
     input: &'a Side,
     host: &'a Side,
+    variant: Option<&'a Side>,
     devices: &'a [Side],
     selection: &'a Selection,
-    checksum: Checksum,
+    programs: &'a Programs,
+}
+
+/// What [`verify`] compares, and what was seen of the other members.
+#[derive(Default)]
+struct Gathered {
+    before: View,
+    after: View,
+    found: Vec<Difference>,
+    copies: u64,
+    /// Members of the parts that have the packed bytes of a member of the input: its name by theirs, and the part's path.
+    same: BTreeMap<(PathBuf, String), String>,
 }
 
 impl Set<'_> {
     /// Everything about the members.
     fn check(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<Report, Error> {
         let spool = Spool::new(scratch);
-        let (mut before, mut after) = (View::default(), View::default());
-        let mut found = Vec::new();
-        let mut copies = 0;
+        let gathered = self.gather(&spool)?;
+        // The CRC of the wheel was compared, so the bundles are what they were when it was packed: whether their own
+        // checksums, which the runtime does not read, are right is no question of the split.
+        let checks = Checks { selection: self.selection, checksum: Checksum::Skip, ..Checks::default() };
+        let (report, records) = rayon::join(
+            || verify(&gathered.before, &gathered.after, &checks, reporter),
+            || self.records(&gathered, reporter),
+        );
+        let mut report = report.map_err(|source| code_error(&self.input.wheel, source))?;
+        report.others += gathered.copies;
+        report.differences.extend(gathered.found);
+        report.differences.extend(records?);
+        report.differences.extend(owners(self.host, self.devices));
+        Ok(report)
+    }
+
+    fn gather(&self, spool: &Spool) -> Result<Gathered, Error> {
+        let mut gathered = Gathered::default();
         for member in self.input.files() {
             if self.host.wheel.member(&member.name).is_none() {
-                copies += self.moved(member, &mut found)?;
-            } else if is_program(&self.input.wheel, member)? {
-                before.insert(view_path(&self.input.folders.place(&member.name)), item(self.input, member, &spool)?);
+                self.moved(member, &mut gathered)?;
+            } else if self.is_fat(member)? {
+                let content = match self.programs.fat.get(&member.name) {
+                    Some(content) => Arc::clone(content),
+                    None => Arc::new(spool.member(&self.input.wheel, &member.name)?),
+                };
+                let item = Item::File { content, executable: member.executable };
+                gathered.before.insert(view_path(&self.input.folders.place(&member.name)), item);
             } else {
-                copies += copied(member, self.input, (self.host, &member.name), &mut found)?;
+                self.copied(member, (self.host, &member.name), &mut gathered)?;
             }
         }
         for member in self.host.files() {
-            if self.input.wheel.member(&member.name).is_none() {
-                found.push(Difference::new(&*member.name, "was not there before"));
+            let original = self.input.wheel.member(&member.name);
+            if original.is_none() {
+                gathered.found.push(Difference::new(&*member.name, "was not there before"));
             }
-            if is_program(&self.host.wheel, member)? {
-                after.insert(view_path(&self.host.folders.place(&member.name)), item(self.host, member, &spool)?);
+            let is_fat = match original {
+                Some(original) => self.is_fat(original)?,
+                None => is_program(&self.host.wheel, member)?,
+            };
+            if is_fat {
+                let item = item(self.host, member, spool)?;
+                gathered.after.insert(view_path(&self.host.folders.place(&member.name)), item);
             }
         }
         for side in self.devices {
             for member in side.files() {
                 let place = side.folders.place(&member.name);
                 if has_extension(&member.name, "kpack") {
-                    after.insert(view_path(&place), item(side, member, &spool)?);
+                    gathered.after.insert(view_path(&place), item(side, member, spool)?);
                 } else if !is_module(&member.name)
                     && self.input.wheel.member(&side.folders.renamed(&self.input.folders, &member.name)).is_none()
                 {
-                    found.push(about(&side.file_name(), &member.name, "was not there before"));
+                    gathered.found.push(about(&side.file_name(), &member.name, "was not there before"));
                 }
             }
         }
-        let checks = Checks { selection: self.selection, checksum: self.checksum, ..Checks::default() };
-        let report = verify(&before, &after, &checks, reporter);
-        let mut report = report.map_err(|source| code_error(&self.input.wheel, source))?;
-        report.others += copies;
-        report.differences.extend(found);
-        report.differences.extend(owners(self.host, self.devices));
-        Ok(report)
+        Ok(gathered)
+    }
+
+    /// Whether a member of the input has GPU code, as far as is known: programs that nobody has looked into may have.
+    fn is_fat(&self, member: &Listed) -> Result<bool, Error> {
+        Ok(self.programs.fat.contains_key(&member.name)
+            || (!self.programs.plain.contains(&member.name) && is_program(&self.input.wheel, member)?))
     }
 
     /// A member that is not in the host wheel has to be a file of a kernel database for some target, and a copy of it in
     /// the wheel of that target's package, unless the target is not wanted: then it is nowhere.
-    fn moved(&self, member: &Listed, found: &mut Vec<Difference>) -> Result<u64, Error> {
+    fn moved(&self, member: &Listed, gathered: &mut Gathered) -> Result<(), Error> {
         let place = self.input.folders.place(&member.name);
         let Some(target) = Databases::embedded().classify(&place.path).and_then(|database| database.target) else {
-            found.push(Difference::new(&*member.name, "is gone"));
-            return Ok(0);
+            gathered.found.push(Difference::new(&*member.name, "is gone"));
+            return Ok(());
         };
         let package = names::distribution("", &Families::embedded().key(&target));
         let mut holders = self.devices.iter().filter_map(|side| {
@@ -153,41 +212,87 @@ impl Set<'_> {
             side.wheel.member(&name).is_some().then_some((side, name))
         });
         match (holders.next(), self.selection.takes(&target)) {
-            (None, false) => Ok(0),
-            (None, true) => {
-                found.push(Difference::new(&*member.name, "is gone").target(target));
-                Ok(0)
-            }
+            (None, false) => {}
+            (None, true) => gathered.found.push(Difference::new(&*member.name, "is gone").target(target)),
             (Some((side, _)), false) => {
-                found.push(about(&side.file_name(), &member.name, "is for a target that is not wanted"));
-                Ok(0)
+                gathered.found.push(about(&side.file_name(), &member.name, "is for a target that is not wanted"));
             }
             (Some((side, name)), true) => {
                 let distribution = side.wheel.name.distribution.replace('_', "-");
                 if !distribution.ends_with(&package) {
-                    found.push(about(&side.file_name(), &name, "is for another package").target(target));
+                    gathered.found.push(about(&side.file_name(), &name, "is for another package").target(target));
                 }
-                copied(member, self.input, (side, &name), found)
+                self.copied(member, (side, &name), gathered)?;
             }
         }
+        Ok(())
     }
-}
 
-/// Compares a member with what it became; how many were compared.
-fn copied(
-    member: &Listed,
-    input: &Side,
-    (side, name): (&Side, &str),
-    found: &mut Vec<Difference>,
-) -> Result<u64, Error> {
-    let Some(copy) = side.wheel.member(name) else { return Ok(0) };
-    if copy.mode != member.mode || copy.kind != member.kind {
-        found.push(Difference::new(&*member.name, "has another mode"));
+    /// Compares a member with what it became.
+    fn copied(&self, member: &Listed, (side, name): (&Side, &str), gathered: &mut Gathered) -> Result<(), Error> {
+        let Some(copy) = side.wheel.member(name) else { return Ok(()) };
+        if copy.mode != member.mode || copy.kind != member.kind {
+            gathered.found.push(Difference::new(&*member.name, "has another mode"));
+        }
+        gathered.copies += 1;
+        if self.input.wheel.is_copy(&member.name, &side.wheel, name)? {
+            let place = (side.wheel.path().to_owned(), name.to_owned());
+            gathered.same.insert(place, member.name.clone());
+        } else if member.size != copy.size || !self.same_bytes(member, (side, name))? {
+            gathered.found.push(Difference::new(&*member.name, "is not what it was"));
+        }
+        Ok(())
     }
-    if !input.wheel.is_copy(&member.name, &side.wheel, name)? {
-        found.push(Difference::new(&*member.name, "is not what it was"));
+
+    /// Another tool may have packed the same bytes in another way.
+    fn same_bytes(&self, member: &Listed, (side, name): (&Side, &str)) -> Result<bool, Error> {
+        let folder = side.wheel.path().parent().unwrap_or(Path::new("."));
+        let before = MemberContent::new(&self.input.wheel, &member.name, folder)?;
+        let after = MemberContent::new(&side.wheel, name, folder)?;
+        let differs = crate::verify::first_difference(&member.name, &before, &after);
+        Ok(differs.map_err(|source| code_error(&self.input.wheel, source))?.is_none())
     }
-    Ok(1)
+
+    /// What RECORD of a wheel says that is not so, and was not wrong before.
+    ///
+    /// A copy of packed bytes with the hash that the input's RECORD gives is as right as that one; libraries that changed
+    /// are hashed where they were unpacked.
+    fn records(&self, gathered: &Gathered, reporter: &dyn Reporter) -> Result<Vec<Difference>, Error> {
+        let rows = self.input.wheel.record().unwrap_or_default();
+        let rows: BTreeMap<&str, &Row> = rows.iter().map(|row| (row.path.as_str(), row)).collect();
+        let mut known_problems = None;
+        let mut found = Vec::new();
+        let all = [Some(self.host), self.variant].into_iter().flatten().chain(self.devices);
+        for side in all {
+            if reporter.interrupted() {
+                return Err(code_error(&self.input.wheel, crate::Error::Interrupted));
+            }
+            let is_host = std::ptr::eq(side, self.host);
+            let known = |member: &Listed, row: &Row| {
+                let place = (side.wheel.path().to_owned(), member.name.clone());
+                let original = gathered.same.get(&place).and_then(|name| rows.get(name.as_str()));
+                if original.is_some_and(|original| original.hash == row.hash) {
+                    return Known::Copy;
+                }
+                let unpacked = is_host.then(|| gathered.after.file(&view_path(&side.folders.place(&member.name))));
+                let reader = unpacked.flatten().and_then(|content| content.open().ok());
+                reader.map_or(Known::Nothing, Known::Bytes)
+            };
+            let mut problems: BTreeSet<String> =
+                side.wheel.verify_with(&known)?.iter().map(ToString::to_string).collect();
+            let is_device = self.devices.iter().any(|device| std::ptr::eq(device, side));
+            if !problems.is_empty() && !is_device && self.input.wheel.record().is_ok() {
+                if known_problems.is_none() {
+                    known_problems = Some(self.input.wheel.verify()?);
+                }
+                for known in known_problems.iter().flatten() {
+                    problems.remove(&known.to_string());
+                }
+            }
+            found.extend(problems.into_iter().map(|problem| Difference::new(side.file_name(), problem)));
+        }
+        Ok(found)
+    }
 }
 
 /// Whether a member of a device wheel is the module that stands for it.
@@ -198,21 +303,6 @@ fn is_module(name: &str) -> bool {
 
 fn has_extension(name: &str, extension: &str) -> bool {
     Path::new(name).extension().is_some_and(|found| found == extension)
-}
-
-fn records(set: &Set<'_>, variant: Option<&Side>, reporter: &dyn Reporter) -> Result<Vec<Difference>, Error> {
-    let mut written = vec![(set.host, Some(set.input))];
-    written.extend(set.devices.iter().map(|device| (device, None)));
-    written.extend(variant.map(|variant| (variant, Some(set.input))));
-    reporter.begin("Checking RECORD of every wheel", Some(written.len() as u64), Counted::Items);
-    let mut found = Vec::new();
-    let records = written.into_iter().try_for_each(|(side, original)| {
-        found.extend(record(side, original)?);
-        reporter.advance(1);
-        Ok(())
-    });
-    reporter.end();
-    records.map(|()| found)
 }
 
 /// An open wheel and its folders.
@@ -299,18 +389,4 @@ fn extended(input: &Side, host: &Side) -> Result<Vec<Difference>, Error> {
         && added.into_iter().all(|(name, _)| matches!(*name, "Provides-Extra" | "Requires-Dist"))
         && before.body() == after.body();
     Ok(if right { Vec::new() } else { vec![about(&host.file_name(), "METADATA", "is not the input's with extras")] })
-}
-
-/// What RECORD of a wheel says that is not so, and was not wrong before.
-fn record(side: &Side, original: Option<&Side>) -> Result<Vec<Difference>, Error> {
-    let mut problems: BTreeSet<String> = side.wheel.verify()?.iter().map(ToString::to_string).collect();
-    if !problems.is_empty()
-        && let Some(original) = original
-        && original.wheel.record().is_ok()
-    {
-        for known in original.wheel.verify()? {
-            problems.remove(&known.to_string());
-        }
-    }
-    Ok(problems.into_iter().map(|problem| Difference::new(side.file_name(), problem)).collect())
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use artifact::{TargetTable, targets};
 use kpack::Databases;
+use kpack::bundle::Checksum;
 use report::Reporter;
 use serde::Serialize;
 use wheel::read::Wheel;
@@ -16,7 +17,7 @@ use wheel::{Headers, WheelName};
 use super::metadata::{self, Extra, Markers};
 use super::place::{self, Folders, Scheme};
 use super::survey::{self, Binary, DatabaseFile, Survey, code_error};
-use super::{Error, Request, variant};
+use super::{Error, Request, check, variant};
 use crate::names::{self, Families, Level};
 use crate::{Options, Reason, Selection, Unit};
 
@@ -70,6 +71,8 @@ pub(super) struct Parts {
     pub(super) selection: Selection,
     /// Bytes of all fat binary sections.
     pub(super) sections: u64,
+    /// The wheel's programs, those with GPU code unpacked.
+    pub(super) programs: check::Programs,
 }
 
 /// Files that have one folder of archives.
@@ -155,12 +158,14 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
     let prefix = request.prefix.clone().unwrap_or_else(|| format!("{}-device", wheel::canonical_name(&distribution)));
     let group = wheel::file_name_part(&distribution);
     let sections = survey.binaries.iter().map(|binary| binary.section).sum();
+    let programs = check::Programs::new(&survey);
     let names = Naming { prefix: &prefix, group: &group, version: &version, distribution: &distribution };
     let root = root(&wheel, &folders, &survey, &names, request.overlay_root.as_deref())?;
     let (zones, mut kept) = zones(&survey.binaries, &root, &group);
     let mut code = Vec::new();
     for zone in &zones {
-        let options = Options { group: group.clone(), selection: selection.clone(), names: request.names };
+        let (group, selection) = (group.clone(), selection.clone());
+        let options = Options { group, selection, names: request.names, checksum: Checksum::Skip };
         let plan = crate::plan::plan_any(&zone.units, &options, reporter);
         let plan = plan.map_err(|source| code_error(&wheel, source))?;
         kept.extend(plan.left_alone.iter().map(|left| (left.key.clone(), left.reason)).map(Kept::from));
@@ -198,7 +203,17 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
         kept,
         distribution,
         version,
-        parts: Parts { wheel, folders, headers, zones, databases, label: request.variant.clone(), selection, sections },
+        parts: Parts {
+            wheel,
+            folders,
+            headers,
+            zones,
+            databases,
+            label: request.variant.clone(),
+            selection,
+            sections,
+            programs,
+        },
     })
 }
 

@@ -1,5 +1,5 @@
 //! Input: an open wheel. Output: its files with GPU code, and its files of kernel databases that are for some targets
-//! only.
+//! only. Of the programs only those with GPU code stay unpacked.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,9 +15,6 @@ use wheel::read::{Kind, Listed, Wheel};
 use super::Error;
 use super::place::{Folders, Place, Scheme};
 use wheel::read::Spool;
-
-/// Programs of this size and more are looked at one after the other: unpacking them takes memory.
-const LARGE: u64 = 8 << 20;
 
 /// A file with GPU code.
 pub(super) struct Binary {
@@ -43,6 +40,8 @@ pub(super) struct DatabaseFile {
 pub(super) struct Survey {
     pub(super) binaries: Vec<Binary>,
     pub(super) databases: Vec<DatabaseFile>,
+    /// Programs without GPU code.
+    pub(super) plain: BTreeSet<String>,
 }
 
 /// Looks at every member. `databases` are the names of those that are to be taken apart.
@@ -53,7 +52,7 @@ pub(super) fn survey(
     scratch: &Path,
     reporter: &dyn Reporter,
 ) -> Result<Survey, Error> {
-    let mut found = Survey { binaries: Vec::new(), databases: Vec::new() };
+    let mut found = Survey { binaries: Vec::new(), databases: Vec::new(), plain: BTreeSet::new() };
     let mut candidates: Vec<(&Listed, Place)> = Vec::new();
     for member in wheel.members().iter().filter(|member| member.kind == Kind::File && !folders.is_info(&member.name)) {
         let place = folders.place(&member.name);
@@ -74,25 +73,29 @@ pub(super) fn survey(
         .into_par_iter()
         .map(|(member, place)| Ok(is_program(wheel, member)?.then_some((member, place))))
         .collect::<Result<_, Error>>()?;
-    let (large, small): (Vec<_>, Vec<_>) = programs.into_iter().flatten().partition(|(member, _)| member.size >= LARGE);
-    let bytes = large.iter().chain(&small).map(|(member, _)| member.size).sum();
+    let mut programs: Vec<(&Listed, Place)> = programs.into_iter().flatten().collect();
+    // The longest first, or one thread has it alone in the end.
+    programs.sort_by_key(|(member, _)| std::cmp::Reverse(member.size));
+    let bytes = programs.iter().map(|(member, _)| member.size).sum();
     reporter.begin("Looking for GPU code", Some(bytes), Counted::Bytes);
-    let look = |(member, place): (&Listed, Place)| {
+    let look = |(member, place): (&Listed, Place)| -> Result<Result<Binary, String>, Error> {
         if reporter.interrupted() {
             return Err(code_error(wheel, crate::Error::Interrupted));
         }
         let binary = binary(wheel, member, place, &spool)?;
         reporter.advance(member.size);
-        Ok(binary)
+        Ok(binary.ok_or_else(|| member.name.clone()))
     };
-    let looked = small.into_par_iter().map(look).collect::<Result<Vec<_>, Error>>().and_then(|mut binaries| {
-        for candidate in large {
-            binaries.push(look(candidate)?);
+    let consume = |looked: Result<Binary, String>| {
+        match looked {
+            Ok(binary) => found.binaries.push(binary),
+            Err(plain) => drop(found.plain.insert(plain)),
         }
-        Ok(binaries)
-    });
+        Ok(())
+    };
+    let looked = pipeline::ordered(programs.into_iter(), look, consume);
     reporter.end();
-    found.binaries = looked?.into_iter().flatten().collect();
+    looked?;
     found.binaries.sort_by(|left, right| left.member.cmp(&right.member));
     Ok(found)
 }
@@ -109,8 +112,8 @@ pub(super) fn is_program(wheel: &Wheel, member: &Listed) -> Result<bool, Error> 
 fn binary(wheel: &Arc<Wheel>, member: &Listed, place: Place, spool: &Spool) -> Result<Option<Binary>, Error> {
     let content = Arc::new(spool.member(wheel, &member.name)?);
     let key = || member.name.clone();
-    let reader = content.open().map_err(|source| code_error(wheel, crate::Error::Read { key: key(), source }))?;
-    let fat = FatBinary::read(&reader, content.size());
+    let looked = content.look(|reader| FatBinary::read(reader, content.size()).transpose());
+    let fat = looked.map_err(|source| code_error(wheel, crate::Error::Read { key: key(), source }))?.transpose();
     let fat = fat.map_err(|source| code_error(wheel, crate::Error::GpuCode { key: key(), source }))?;
     Ok(fat.map(|fat| {
         let entries = fat.bundles.iter().flat_map(|bundle| &bundle.entries).filter(|entry| entry.size > 0);

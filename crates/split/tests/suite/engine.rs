@@ -1,6 +1,7 @@
 //! What becomes of libraries of every form.
 
 use kpack::archive::{Archive, Scheme};
+use kpack::bundle::Checksum;
 use kpack::fatbin::{FatBinary, Magic};
 use report::Silent;
 use split::{Error, Options, Packing, Reason, Selection, TargetNames, Unit};
@@ -170,7 +171,8 @@ fn equal_names_in_different_directories_stay_apart() {
 fn plan(files: &[(&str, Vec<u8>)]) -> Result<split::Plan, Error> {
     let units: Vec<Unit> =
         files.iter().map(|(key, bytes)| Unit::new(*key, Arc::new(bytes.clone()), "x.so", ".kpack")).collect();
-    let options = Options { group: "x".into(), selection: Selection::ALL, names: TargetNames::Base };
+    let options =
+        Options { group: "x".into(), selection: Selection::ALL, names: TargetNames::Base, checksum: Checksum::Compare };
     split::plan(&units, &options, &Silent)
 }
 
@@ -212,7 +214,7 @@ fn a_selection_drops_the_rest_and_leaves_the_host_part_the_same() {
 
     let units = [Unit::new("x.so", Arc::new(fixture::plain()), "x.so", ".kpack")];
     let selection = Selection::only(vec!["gfx1201".into()]);
-    let options = Options { group: "x".into(), selection, names: TargetNames::Base };
+    let options = Options { group: "x".into(), selection, names: TargetNames::Base, checksum: Checksum::Compare };
     let error = split::plan(&units, &options, &Silent).unwrap_err();
     let text = "there is no GPU code for gfx1201: the input has code for gfx90a:xnack+, gfx90a:xnack-, gfx942, gfx1100";
     assert_eq!(error.to_string(), text);

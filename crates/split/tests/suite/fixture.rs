@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use kpack::bundle::Checksum;
 use positioned_io::ReadAt as _;
 use report::Silent;
 use split::verify::{Checks, Item, Report, View};
@@ -80,7 +81,7 @@ pub fn split(files: &[(&str, Vec<u8>)], settings: &Settings) -> Split {
         .map(|(path, bytes)| Unit::new(format!("stage/{path}"), Arc::new(bytes.clone()), path, ".kpack"))
         .collect();
     let (selection, names) = (settings.selection.clone(), settings.names);
-    let options = Options { group: "test_lib".into(), selection, names };
+    let options = Options { group: "test_lib".into(), selection, names, checksum: Checksum::Compare };
     let plan = split::plan(&units, &options, &Silent).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let place = |archive: &split::PlannedArchive| folder.path().join(&archive.name);

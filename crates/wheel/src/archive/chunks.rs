@@ -31,8 +31,8 @@ impl Workshop {
         lock(&self.buffers).pop().unwrap_or_default()
     }
 
-    pub(super) fn give_back(&self, mut buffer: Vec<u8>) {
-        buffer.clear();
+    /// The buffer keeps its length, and so its bytes are not cleared before they are written over.
+    pub(super) fn give_back(&self, buffer: Vec<u8>) {
         lock(&self.buffers).push(buffer);
     }
 

@@ -50,7 +50,7 @@ pub(crate) fn compressor(level: Level) -> Option<Compressor> {
     Some(Compressor::new(CompressionLvl::new(level).unwrap_or_default()))
 }
 
-/// Appends the part of the stream for `input` to the empty `output`.
+/// Makes the part of the stream for `input` the content of `output`.
 pub(crate) fn part(compressor: &mut Compressor, input: &[u8], place: Place, output: &mut Vec<u8>) {
     output.resize(input.len(), 0);
     match compressor.deflate_compress(input, output) {
