@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
 import random
+import re
+import shutil
+import signal
+import struct
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -475,3 +481,106 @@ def test_real_wheels(rocwheel: Rocwheel, real: str, tmp_path: Path) -> None:
         assert promised <= installed, read.path.name
     ours = {path for path in files(tmp_path / "uv") if "__pycache__" not in path and ".dist-info/" not in path}
     assert ours - {".lock"} == {path for path in installed if ".dist-info/" not in path}
+    # And back: what an independent reader finds in the libraries is what it found there before.
+    rocwheel.run("fuse", *paths, "--output", tmp_path / "fat")
+    before, (after,) = Read(wheel), wheels(tmp_path / "fat")
+    after.check_record()
+    assert after.payload() == before.payload()
+    code = {name: code_objects(before, name, tmp_path) for name in before.payload() if ".so" in name}
+    assert sum(map(len, code.values())) > 0
+    for name, bundles in code.items():
+        assert code_objects(after, name, tmp_path) == bundles, name
+
+
+def code_objects(wheel: Read, name: str, scratch: Path) -> list[list[tuple[str, str]]]:
+    """For each bundle of a library the ids and hashes of its code objects, sorted."""
+    library, section = scratch / "library", scratch / "section"
+    with wheel.archive.open(name) as source, open(library, "wb") as target:
+        shutil.copyfileobj(source, target)
+    section.unlink(missing_ok=True)
+    run(
+        "objcopy",
+        "-O",
+        "binary",
+        "--only-section=.hip_fatbin",
+        library,
+        section,
+    )
+    content, bundles, place = section.read_bytes() if section.exists() else b"", [], 0
+    while (found := re.compile(rb"[^\0]").search(content, place)) is not None:
+        place = found.start()
+        raw, length = content[place:], 0
+        if content.startswith(b"CCOB", place):
+            version, method, length = struct.unpack_from("<HHQ", content, place + 4)
+            assert (version, method) == (3, 1)
+            packed = scratch / "bundle.zst"
+            packed.write_bytes(content[place + 32 : place + length])
+            run("zstd", "--quiet", "--force", "--decompress", "--memory=512MB", packed, "-o", scratch / "bundle")
+            raw = (scratch / "bundle").read_bytes()
+        assert raw.startswith(b"__CLANG_OFFLOAD_BUNDLE__")
+        (count,) = struct.unpack_from("<Q", raw, 24)
+        entries, at, end = [], 32, 32
+        for _ in range(count):
+            offset, size, id_length = struct.unpack_from("<QQQ", raw, at)
+            if size > 0:
+                target = raw[at + 24 : at + 24 + id_length].decode()
+                entries.append((target, hashlib.sha256(memoryview(raw)[offset : offset + size]).hexdigest()))
+                end = max(end, offset + size)
+            at += 24 + id_length
+        bundles.append(sorted(entries))
+        place += length or max(end, at)
+    return bundles
+
+
+def big_wheel(compiled: Compiled, folder: Path) -> Path:
+    """A wheel whose split takes a while: 64 MB of noise and a library."""
+    noise = random.Random(7).randbytes(64 << 20)
+    return hip_wheels.write_wheel(folder, {**hip_wheels.members(compiled), "demo/noise.bin": noise})
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "terminate"])
+def test_a_split_interrupted_leaves_nothing(
+    rocwheel: Rocwheel, compiled: Compiled, tmp_path: Path, number: int
+) -> None:
+    wheel, output = big_wheel(compiled, tmp_path), tmp_path / "out"
+    process = rocwheel.start("split", wheel, "--output", output)
+    deadline = time.monotonic() + 60
+    while not any(output.glob(".rocwheel-split-*/*")):
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(0.002)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "panicked" not in stderr
+    assert files(output) == set()
+
+
+def test_a_full_disk_leaves_nothing(rocwheel: Rocwheel, compiled: Compiled, tmp_path: Path) -> None:
+    """32 MB for a wheel of 64."""
+    wheel, disk = big_wheel(compiled, tmp_path), tmp_path / "disk"
+    disk.mkdir()
+    script = (
+        'disk=$1; shift; mount -t tmpfs -o size=32m tmpfs "$disk" || exit 99\n'
+        '"$@" --output "$disk/out"; code=$?\n'
+        'find "$disk" -type f; exit $code\n'
+    )
+    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+    result = run(*namespace, "bash", "-c", script, "full-disk", disk, rocwheel.binary, "split", wheel, expect=1)
+    assert "space" in result.stderr and "panicked" not in result.stderr, result.stderr
+    assert result.stdout == "", f"left behind: {result.stdout}"
+
+
+def test_a_failure_of_the_second_wheel_leaves_nothing_of_the_first(
+    rocwheel: Rocwheel, wheel: Path, compiled: Compiled, tmp_path: Path
+) -> None:
+    contents = hip_wheels.members(compiled)
+    contents[f"{INFO}/METADATA"] = contents[f"{INFO}/METADATA"].replace(NAME.encode(), b"Demo.Other")
+    second = hip_wheels.write_wheel(tmp_path / "other", contents, FILE_NAME.replace("demo_hip", "demo_other"))
+    output = tmp_path / "out"
+    (output / second.name).mkdir(parents=True)
+    said = rocwheel.run("split", wheel, second, "--output", output, expect=1).stderr
+    assert f"could not move a finished wheel to `{output / second.name}`" in said
+    assert files(output) == set()
+    (output / second.name).rmdir()
+    rocwheel.run("split", wheel, second, "--output", output)
+    assert {wheel.name, second.name} < files(output)

@@ -50,6 +50,26 @@ pub(crate) fn scratch() -> PathBuf {
     std::env::temp_dir()
 }
 
+/// Where large temporary files go that belong to something written into `folder`: the nearest folder that exists, since the
+/// system's folder for them may be in memory. `given`, what the user names, comes first.
+pub(crate) fn scratch_near(given: Option<&Path>, folder: Option<&Path>) -> PathBuf {
+    match (given, folder) {
+        (Some(given), _) => given.to_owned(),
+        (None, None) => scratch(),
+        (None, Some(folder)) => {
+            let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+            let existing = folder.ancestors().find(|path| path.is_dir());
+            existing.map_or_else(scratch, Path::to_owned)
+        }
+    }
+}
+
+/// A new directory for what belongs to `output`, which is replaced as a whole and so cannot hold it.
+pub(crate) fn scratch_beside(given: Option<&Path>, output: Option<&Path>) -> anyhow::Result<TempDir> {
+    let output = output.map(std::path::absolute).transpose()?;
+    scratch_below(&scratch_near(given, output.as_deref().map(|output| output.parent().unwrap_or(Path::new("/")))))
+}
+
 /// A new directory below `parent` that is removed when it goes out of scope.
 pub(crate) fn scratch_below(parent: &Path) -> anyhow::Result<TempDir> {
     tempfile::Builder::new()

@@ -119,6 +119,52 @@ fn wrong_usage_and_bad_input() {
 }
 
 #[test]
+fn a_library_becomes_a_file_and_archives_beside_it() {
+    let context = filled();
+    let library = "in/rand_lib_gfx9X-all/rand/stage/lib/librocrand.so.1";
+    let before = fs_err::read(context.path(library)).unwrap();
+    let ran = context.run(["split", library, "--dry-run"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains(".kpack/librocrand_gfx942.kpack"), "{}", ran.stdout);
+    assert!(ran.stderr.contains("would move 4 code objects of "), "{}", ran.stderr);
+    let ran = context.run(["split", library, "-o", "out"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.stderr.contains(": nothing is different") && ran.stderr.contains("moved 4 code objects of "),
+        "{ran:?}"
+    );
+    for archive in ["gfx942", "gfx1100"] {
+        assert!(context.path(format!("out/.kpack/librocrand_{archive}.kpack")).is_file());
+    }
+    assert_eq!(fs_err::read(context.path(library)).unwrap(), before);
+    let ran = context.run(["split", "--verify-only", library, "out/librocrand.so.1"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    // Splitting again replaces the output; what is no output of this command is left alone.
+    let ran = context.run(["split", library, "-o", "out", "--targets", "gfx942", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(document["outcome"]["archives"].as_array().unwrap().len(), 1);
+    assert_eq!(document["outcome"]["verification"]["differences"], serde_json::json!([]));
+    assert!(!context.path("out/.kpack/librocrand_gfx1100.kpack").exists());
+    let ran = context.run(["split", "out/librocrand.so.1", "-o", "again"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("holds no GPU code that can be split off"), "{}", ran.stderr);
+    for (arguments, said) in [
+        (&["split", library, "in", "-o", "new"][..], "cannot be split together"),
+        (&["split", library, "-o", "new", "--force"], "`--force` is for artifacts"),
+        (&["split", library, "-o", "new", "--split-databases", "rocblas"], "`--split-databases` is for artifacts"),
+        (&["split", library, "-o", "new", "--device-prefix", "x"], "`--device-prefix` is for wheels"),
+        (&["split", library, library, "-o", "new"], "`librocrand.so.1` is there twice"),
+        (&["split", library, "-o", "in/rand_lib_gfx9X-all/rand/stage/lib"], "lie inside one another"),
+    ] {
+        let ran = context.run(arguments);
+        assert_ne!(ran.code, Some(0), "{arguments:?}");
+        assert!(ran.stderr.contains(said), "{said}: {}", ran.stderr);
+        assert!(!context.path("new").exists(), "{arguments:?}");
+    }
+}
+
+#[test]
 fn single_files_can_be_compared() {
     let context = filled();
     assert_eq!(context.run(["split", "in", "-o", "out"]).code, Some(0));

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use report::{Exit, Hint};
 
+use crate::plan::Reason;
+
 /// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -66,6 +68,14 @@ pub enum Error {
         id: String,
         /// Its size in bytes.
         size: u64,
+    },
+    /// There is nothing to split.
+    #[error("`{}` holds no GPU code that can be split off{}", path.display(), because(*reason))]
+    NothingToSplit {
+        /// The file.
+        path: PathBuf,
+        /// Why its GPU code has to stay; `None` when it has none.
+        reason: Option<Reason>,
     },
     /// A code object that does not fit into memory, which no compiler makes.
     #[error("bundle {bundle} of `{key}` claims {size} bytes of code for {target}; up to {limit} are taken")]
@@ -160,6 +170,10 @@ pub enum Error {
     },
 }
 
+fn because(reason: Option<Reason>) -> String {
+    reason.map_or_else(String::new, |reason| format!(": {reason}"))
+}
+
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         match self {
@@ -177,7 +191,9 @@ impl Hint for Error {
             Self::SamePath { .. } => {
                 Some("split builds for different GPU families one by one, then put them together".to_owned())
             }
-            Self::NothingSelected { .. } => Some("`rocwheel kernels` shows what is in a file".to_owned()),
+            Self::NothingSelected { .. } | Self::NothingToSplit { .. } => {
+                Some("`rocwheel kernels` shows what is in a file".to_owned())
+            }
             _ => None,
         }
     }

@@ -7,6 +7,7 @@
 mod code;
 mod engine;
 mod error;
+pub mod files;
 pub mod fuse;
 pub mod group;
 pub mod names;

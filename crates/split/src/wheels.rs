@@ -20,11 +20,12 @@ mod variant;
 
 use std::path::PathBuf;
 
+use crate::verify::Verification;
 use crate::{Packing, TargetNames};
 
 pub use check::verify_parts;
 pub use error::Error;
-pub use execute::{Growth, Kind, Outcome, Output, execute};
+pub use execute::{Growth, Kind, Outcome, Output, Ready, execute, prepare};
 pub use metadata::{Extra, TARGET_PLACEHOLDER};
 pub use planner::{Device, DeviceFile, Dropped, Kept, Plan, plan};
 
@@ -60,14 +61,4 @@ pub struct Request {
     pub epoch: u64,
     /// Whether what was written is compared with the input before it is moved in place.
     pub verification: Verification,
-}
-
-/// Whether the result is checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Verification {
-    /// Yes.
-    #[default]
-    Full,
-    /// No.
-    Skip,
 }

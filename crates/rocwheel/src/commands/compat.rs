@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use report::Exit;
-use split::wheels::{Request, Verification};
+use split::verify::Verification;
+use split::wheels::Request;
 use split::{Packing, TargetNames};
 
 use crate::commands::split_wheel::{self, WheelType};
@@ -129,7 +130,7 @@ impl SplitPythonWheels {
             Compression::Zstd => kpack::Scheme::ZstdPerKernel,
         };
         let request = Request {
-            scratch: self.tmp_dir.unwrap_or_else(|| split_wheel::scratch_for(&self.output_dir)),
+            scratch: environment::scratch_near(self.tmp_dir.as_deref(), Some(&self.output_dir)),
             prefix: Some(self.device_package_prefix),
             requires: self.device_requires_dist,
             host_requires: vec!["rocm-bootstrap".to_owned()],

@@ -7,7 +7,8 @@ use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
 use report::Exit;
 use serde::Serialize;
-use split::tree::{self, DatabaseChoice, Outcome, Request, Unsupported, Verification};
+use split::tree::{self, DatabaseChoice, Outcome, Request, Unsupported};
+use split::verify::Verification;
 use split::{Packing, Selection, TargetNames};
 
 use crate::commands::compat;
@@ -92,7 +93,7 @@ impl TryFrom<Arguments> for Settings {
                 packing: Packing::default(),
                 // Whether the set's runtime reads archives is not looked at: it is in another artifact.
                 unsupported: Unsupported::Allow,
-                verification: Verification::Verify,
+                verification: Verification::Full,
             },
             unused: unused.into_iter().filter_map(|(flag, given)| given.then_some(flag)).collect(),
         })

@@ -251,14 +251,7 @@ impl Job<'_> {
     }
 
     fn scratch(&self, output: Option<&Path>) -> anyhow::Result<tempfile::TempDir> {
-        if let Some(directory) = &self.settings.scratch {
-            return environment::scratch_below(directory);
-        }
-        let Some(output) = output else { return environment::scratch_below(&environment::scratch()) };
-        let output = std::path::absolute(output)?;
-        let parent = output.parent().unwrap_or(Path::new("/"));
-        fs_err::create_dir_all(parent)?;
-        environment::scratch_below(parent)
+        environment::scratch_beside(self.settings.scratch.as_deref(), output)
     }
 
     fn fuse(&self, plan: &Plan, builds: &[Build], scratch: &Path) -> anyhow::Result<Fused> {

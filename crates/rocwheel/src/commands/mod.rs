@@ -19,6 +19,7 @@ pub(crate) mod prune;
 pub(crate) mod repair;
 pub(crate) mod rocm_version;
 pub(crate) mod split;
+mod split_files;
 mod split_wheel;
 
 use report::Exit;
@@ -59,6 +60,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
         Command::Artifact(ArtifactCommand::Flatten(arguments)) => run!(artifact_flatten, arguments),
         Command::Artifact(ArtifactCommand::Verify(arguments)) => run!(artifact_verify, arguments),
         Command::Split(arguments) if arguments.is_of_wheels() => run!(split_wheel, *arguments),
+        Command::Split(arguments) if arguments.is_of_files() => run!(split_files, *arguments),
         Command::Split(arguments) => run!(split, *arguments),
         Command::Compat(arguments) => run!(compat, *arguments),
         Command::Fuse(arguments) => run!(fuse, *arguments),

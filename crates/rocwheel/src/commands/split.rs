@@ -9,13 +9,13 @@ use comfy_table::CellAlignment::{Left, Right};
 use kpack::archive::Scheme;
 use report::Exit;
 use serde::Serialize;
-use split::tree::{self, DatabaseChoice, Outcome, Request, TreePlan, Unsupported, Verification};
-use split::verify::{Checks, Holdings, Report};
+use split::tree::{self, DatabaseChoice, Outcome, Request, TreePlan, Unsupported};
+use split::verify::{Checks, Holdings, Report, Verification};
 use split::{Packing, Selection, TargetNames};
-use tempfile::TempDir;
 
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
+use crate::commands::split_files;
 use crate::commands::split_wheel::{self, WheelArguments};
 use crate::environment;
 use crate::failure::Usage;
@@ -33,18 +33,19 @@ const CHECKED: [Column; 6] = [
 /// As many differences are printed as a person reads.
 const SHOWN: usize = 20;
 
-/// Take GPU code out of artifacts or wheels: a part for all GPUs, and one for each GPU target
+/// Take GPU code out of artifacts, wheels or libraries: a part for all GPUs, and one for each GPU target
 ///
 /// Libraries keep their host code; their GPU code goes into .kpack archives that the HIP runtime reads, and kernel
 /// databases go along. The result is checked against the input, code object by code object, before it takes the place
 /// of the output. `--verify-only` does that for two directories, two files, two sets of artifacts, or a wheel and the
 /// directory of its parts.
 ///
-/// A wheel becomes a host wheel of the same name, whose extras `device-<target>` ask for device wheels.
+/// A wheel becomes a host wheel of the same name, whose extras `device-<target>` ask for device wheels. A library or program
+/// becomes a file of the same name and the directory `.kpack` beside it.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Arguments {
-    /// Artifacts (directories or archives), directories that hold artifacts, or wheels
+    /// Artifacts (directories or archives), directories that hold artifacts; wheels; or libraries and programs
     #[arg(value_name = "PATH", required_unless_present = "verify_only")]
     pub(super) inputs: Vec<PathBuf>,
     /// Directory to write to: missing, empty, or made by this command; for wheels any but their own
@@ -88,6 +89,11 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// Whether single libraries or programs are to be split.
+    pub(super) fn is_of_files(&self) -> bool {
+        self.inputs.iter().any(|path| split_files::is_program(path))
+    }
+
     /// Whether wheels are to be split, which is another command behind the same name.
     pub(super) fn is_of_wheels(&self) -> bool {
         self.inputs.iter().any(|path| split_wheel::is_wheel(path))
@@ -144,7 +150,7 @@ impl TryFrom<Arguments> for Settings {
             names: if arguments.verbatim_names { TargetNames::Verbatim } else { TargetNames::Base },
             packing,
             unsupported: if arguments.force { Unsupported::Allow } else { Unsupported::Refuse },
-            verification: if arguments.no_verify { Verification::Skip } else { Verification::Verify },
+            verification: if arguments.no_verify { Verification::Skip } else { Verification::Full },
         };
         let work = match arguments.verify_only.as_deref() {
             Some([before, after]) => {
@@ -158,7 +164,7 @@ impl TryFrom<Arguments> for Settings {
 
 /// The targets of a list of targets and families. Names that look like targets are taken even if no table knows them:
 /// the input may have code for them.
-fn selected(list: &str) -> anyhow::Result<Vec<String>> {
+pub(super) fn selected(list: &str) -> anyhow::Result<Vec<String>> {
     let unknown: Vec<String> = list
         .split([',', ';'])
         .map(str::trim)
@@ -200,7 +206,7 @@ fn split(
         artifact::separate(output, inputs)?;
     }
     let paths = artifact_inputs::expand(inputs, Forms::All, printer)?;
-    let scratch = scratch(settings, output.filter(|_| mode == Mode::Execute))?;
+    let scratch = environment::scratch_beside(settings.scratch.as_deref(), output.filter(|_| mode == Mode::Execute))?;
     let catalog = Catalog::read(&paths, scratch.path(), printer.reporter())?;
     let plan = tree::plan(&catalog, &settings.request, printer.reporter())?;
     let (Some(output), Mode::Execute) = (output, mode) else {
@@ -229,18 +235,6 @@ fn split(
     printer.table(&ARTIFACTS, rows)?;
     show_outcome(&plan, &outcome, seconds, printer);
     Ok(exit)
-}
-
-/// Where archives are unpacked: beside the output, where there is room for it anyway.
-fn scratch(settings: &Settings, output: Option<&Path>) -> anyhow::Result<TempDir> {
-    if let Some(directory) = &settings.scratch {
-        return environment::scratch_below(directory);
-    }
-    let Some(output) = output else { return environment::scratch_below(&environment::scratch()) };
-    let output = std::path::absolute(output)?;
-    let parent = output.parent().unwrap_or(Path::new("/"));
-    fs_err::create_dir_all(parent)?;
-    environment::scratch_below(parent)
 }
 
 fn show_plan(plan: &TreePlan, printer: &Printer) -> anyhow::Result<Exit> {
@@ -339,7 +333,7 @@ fn verify(
     let selection = &settings.request.selection;
     let reporter = printer.reporter();
     let report = if split_wheel::is_wheel(before) && after.is_dir() {
-        let scratch = scratch(settings, None)?;
+        let scratch = environment::scratch_beside(settings.scratch.as_deref(), None)?;
         split::wheels::verify_parts(before, after, targets, scratch.path(), reporter)?
     } else if before.is_file() && after.is_file() {
         let (before, after) = tree::views_of_files(before, after)?;
@@ -350,7 +344,7 @@ fn verify(
             reporter,
         )?
     } else if is_artifacts(before) {
-        let scratch = scratch(settings, None)?;
+        let scratch = environment::scratch_beside(settings.scratch.as_deref(), None)?;
         let read = |path: &Path| -> anyhow::Result<Catalog> {
             let paths = artifact_inputs::expand(&[path.to_owned()], Forms::All, printer)?;
             Ok(Catalog::read(&paths, scratch.path(), reporter)?)
@@ -378,7 +372,7 @@ pub(crate) fn is_artifacts(path: &Path) -> bool {
 }
 
 /// The table, then the differences, then one line.
-fn show_report(report: &Report, printer: &Printer) -> anyhow::Result<()> {
+pub(super) fn show_report(report: &Report, printer: &Printer) -> anyhow::Result<()> {
     let rows = report.binaries.iter().map(|binary| {
         let numbers = [binary.wrappers, binary.bundles, binary.code_objects].map(|number| number.to_string());
         let differences = match binary.left_alone {

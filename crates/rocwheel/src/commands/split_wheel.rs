@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ::split::TargetNames;
-use ::split::wheels::{self, Growth, Kind, Outcome, Output, Plan, Request, Verification};
+use ::split::verify::Verification;
+use ::split::wheels::{self, Growth, Kind, Outcome, Output, Plan, Ready, Request};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use report::Exit;
@@ -100,14 +101,12 @@ impl TryFrom<split::Arguments> for Settings {
         let packing = arguments.packing();
         let mode = Mode::new(arguments.dry_run);
         let output = arguments.output.unwrap_or_else(|| PathBuf::from("."));
-        let scratch = match mode {
-            Mode::Execute => scratch_for(&output),
-            Mode::DryRun => environment::scratch(),
-        };
+        let scratch =
+            environment::scratch_near(arguments.scratch.as_deref(), (mode == Mode::Execute).then_some(&*output));
         let named = arguments.split_databases.map(|names| names.into_iter().filter(|name| name != "none").collect());
         let wheel = arguments.wheel;
         let request = Request {
-            scratch: arguments.scratch.unwrap_or(scratch),
+            scratch,
             prefix: wheel.device_prefix,
             requires: wheel.requires,
             host_requires: wheel.host_requires,
@@ -130,13 +129,6 @@ pub(crate) fn is_wheel(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("whl"))
 }
 
-/// The nearest folder above an output that exists: large temporary files go where the output will be, since the system's
-/// folder for them may be in memory.
-pub(crate) fn scratch_for(output: &Path) -> PathBuf {
-    let existing = output.ancestors().find(|path| !path.as_os_str().is_empty() && path.is_dir());
-    existing.map_or_else(|| PathBuf::from("."), Path::to_owned)
-}
-
 #[derive(Serialize)]
 struct Document<'a> {
     wheels: &'a [Split],
@@ -151,7 +143,8 @@ struct Split {
     seconds: f64,
 }
 
-/// Plans all wheels before the first is written, so that what is wrong with the last is known then.
+/// Plans all wheels before the first is written, so that what is wrong with the last is known then, and moves none to its
+/// place before all are written.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     let begin = Instant::now();
     let mut splits = Vec::with_capacity(settings.wheels.len());
@@ -164,10 +157,14 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     if settings.mode == Mode::DryRun {
         return show_plans(&splits, begin.elapsed().as_secs_f64(), printer);
     }
+    let mut ready: Vec<Ready> = Vec::with_capacity(splits.len());
     for split in &mut splits {
         let begin = Instant::now();
-        split.outcome = Some(wheels::execute(&split.plan, &settings.request, &settings.output, printer.reporter())?);
+        ready.push(wheels::prepare(&split.plan, &settings.request, &settings.output, printer.reporter())?);
         split.seconds += begin.elapsed().as_secs_f64();
+    }
+    for (split, ready) in splits.iter_mut().zip(ready) {
+        split.outcome = Some(ready.commit()?);
     }
     let seconds = begin.elapsed().as_secs_f64();
     if printer.format() == Format::Json {

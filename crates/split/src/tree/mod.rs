@@ -22,11 +22,13 @@ use crate::engine::Packing;
 use crate::error::Error;
 use crate::group::{Selection, TargetNames};
 use crate::plan::{self, Options, Plan, Unit};
+use crate::verify::Verification;
 
 pub(crate) use check::without_flag;
 pub use check::{verify_catalogs, view_of_directory, views_of_files};
 pub use place::{Destination, PlannedArtifact};
-pub use write::{Grown, Outcome, Verification, WrittenArtifact, execute};
+pub use write::{Grown, Outcome, WrittenArtifact, execute};
+pub(crate) use write::{MAKER, copy};
 
 /// The directory of archives in the flattened tree.
 pub const ARCHIVES: &str = ".kpack";

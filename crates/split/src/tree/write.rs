@@ -18,21 +18,11 @@ use super::place::{PlannedArtifact, archive_artifact};
 use super::{Request, TreePlan, check, is_manifest};
 use crate::engine::{self, Host, HostContent};
 use crate::error::Error;
-use crate::verify::{Checks, Report};
+use crate::verify::{Checks, Report, Verification};
 
-const MAKER: Maker = Maker { marker: ".rocwheel-split", command: "rocwheel split" };
+pub(crate) const MAKER: Maker = Maker { marker: ".rocwheel-split", command: "rocwheel split" };
 /// Bytes that are copied at a time.
 const WINDOW: usize = 1 << 20;
-
-/// Whether the result is checked before it takes the place of the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Verification {
-    /// It is; a result with differences is thrown away.
-    #[default]
-    Verify,
-    /// It is not.
-    Skip,
-}
 
 /// What a split came to.
 #[derive(Debug, Serialize)]
@@ -100,7 +90,7 @@ pub fn execute(
     let staging = Staging::new(output, MAKER)?;
     let writer = Writer { plan, catalog, root: staging.root(), reporter };
     let mut outcome = writer.write(request)?;
-    if request.verification == Verification::Verify {
+    if request.verification == Verification::Full {
         let scratch = tempfile::tempdir_in(staging.root())?;
         let written = Catalog::open(staging.root(), scratch.path(), reporter)?;
         // The checksums were compared while the bundles were taken apart.
@@ -223,7 +213,7 @@ impl Writer<'_> {
         }
         if let Some(host) = transfer.host {
             let original = std::sync::Arc::new(FileContent::new(&transfer.from)?);
-            self.copy(&HostContent::new(original, host.patch.clone()), &transfer.to)?;
+            copy(&HostContent::new(original, host.patch.clone()), &transfer.to, self.reporter)?;
         } else if is_manifest(transfer.artifact, transfer.entry) {
             fs_err::write(&transfer.to, check::with_flag(&transfer.from)?)?;
         } else {
@@ -233,24 +223,25 @@ impl Writer<'_> {
         self.reporter.advance(transfer.size);
         Ok(())
     }
+}
 
-    fn copy(&self, content: &dyn Content, to: &Path) -> Result<(), Error> {
-        let reader = content.open()?;
-        let mut output = BufWriter::new(fs_err::File::create(to)?);
-        let mut window = vec![0; WINDOW.min(content.size() as usize)];
-        let mut done = 0;
-        while done < content.size() {
-            if self.reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
-            let length = (content.size() - done).min(WINDOW as u64) as usize;
-            reader.read_exact_at(done, &mut window[..length])?;
-            output.write_all(&window[..length])?;
-            done += length as u64;
+/// Writes a content to the file `to`.
+pub(crate) fn copy(content: &dyn Content, to: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
+    let reader = content.open()?;
+    let mut output = BufWriter::new(fs_err::File::create(to)?);
+    let mut window = vec![0; WINDOW.min(content.size() as usize)];
+    let mut done = 0;
+    while done < content.size() {
+        if reporter.interrupted() {
+            return Err(Error::Interrupted);
         }
-        output.flush()?;
-        Ok(())
+        let length = (content.size() - done).min(WINDOW as u64) as usize;
+        reader.read_exact_at(done, &mut window[..length])?;
+        output.write_all(&window[..length])?;
+        done += length as u64;
     }
+    output.flush()?;
+    Ok(())
 }
 
 /// A file on its way.

@@ -51,6 +51,16 @@ enum Looked {
     Other,
 }
 
+/// Whether the result of a split is checked before it takes its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verification {
+    /// It is; a result with differences is thrown away.
+    #[default]
+    Full,
+    /// It is not.
+    Skip,
+}
+
 /// What counts as a difference.
 #[derive(Debug, Clone, Copy)]
 pub struct Checks<'a> {

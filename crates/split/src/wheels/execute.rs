@@ -11,8 +11,8 @@ use wheel::{Content, FileContent, Member, Rewrite, WriteOptions, Written};
 
 use super::metadata::{self, Markers};
 use super::survey::code_error;
-use super::{Device, Error, Plan, Request, Verification, check, variant};
-use crate::verify::Report;
+use super::{Device, Error, Plan, Request, check, variant};
+use crate::verify::{Report, Verification};
 use crate::{Done, HostContent};
 
 /// The module of a device wheel.
@@ -80,6 +80,24 @@ pub struct Outcome {
 /// # Errors
 /// What cannot be read or written, an interruption, a verification that fails. Then the output is as it was.
 pub fn execute(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Reporter) -> Result<Outcome, Error> {
+    prepare(plan, request, output, reporter)?.commit()
+}
+
+/// The wheels of a plan, written and verified, that are not in their place yet. They go when this goes.
+pub struct Ready {
+    /// Below the output folder.
+    staging: TempDir,
+    output: PathBuf,
+    wheels: Vec<Staged>,
+    growth: Option<Growth>,
+    verification: Option<Report>,
+}
+
+/// As [`execute`], but for the last step: several plans can be moved in place together.
+///
+/// # Errors
+/// As [`execute`].
+pub fn prepare(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Reporter) -> Result<Ready, Error> {
     let failed = |source| Error::Io { attempt: "make the folder", path: output.to_owned(), source };
     fs_err::create_dir_all(output).map_err(failed)?;
     let input = &plan.input;
@@ -101,9 +119,23 @@ pub fn execute(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Rep
             Some(report)
         }
     };
-    let wheels = wheels
-        .into_iter()
-        .map(|mut wheel| {
+    let in_the_way = wheels.iter().map(|wheel| output.join(&wheel.name)).find(|place| place.is_dir());
+    if let Some(path) = in_the_way {
+        let source = std::io::ErrorKind::IsADirectory.into();
+        return Err(Error::Io { attempt: "move a finished wheel to", path, source });
+    }
+    Ok(Ready { staging, output: output.to_owned(), wheels, growth, verification })
+}
+
+impl Ready {
+    /// Moves the wheels to their place. That takes no space, so it fails only when somebody else changes the folder
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// A wheel that cannot be moved; those before it have been.
+    pub fn commit(self) -> Result<Outcome, Error> {
+        let Ready { staging, output, wheels, growth, verification } = self;
+        let moved = wheels.into_iter().map(|mut wheel| {
             let place = output.join(&wheel.name);
             fs_err::rename(&wheel.written.path, &place).map_err(|source| Error::Io {
                 attempt: "move a finished wheel to",
@@ -112,9 +144,11 @@ pub fn execute(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Rep
             })?;
             wheel.written.path = place;
             Ok(wheel.finished())
-        })
-        .collect::<Result<_, Error>>()?;
-    Ok(Outcome { wheels, growth, verification })
+        });
+        let wheels = moved.collect::<Result<_, Error>>()?;
+        drop(staging);
+        Ok(Outcome { wheels, growth, verification })
+    }
 }
 
 fn folder_or_here(folder: &Path) -> &Path {

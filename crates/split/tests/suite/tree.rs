@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use artifact::{Catalog, Manifest};
 use report::{Hint as _, Reporter, Silent, Unit};
-use split::tree::{self, DatabaseChoice, Outcome, Request, TreePlan, Unsupported, Verification};
+use split::tree::{self, DatabaseChoice, Outcome, Request, TreePlan, Unsupported};
+use split::verify::Verification;
 use split::{Error, Packing, Selection, TargetNames};
 use tempfile::TempDir;
 
@@ -127,7 +128,7 @@ fn request() -> Request {
         names: TargetNames::Base,
         packing: Packing::default(),
         unsupported: Unsupported::Refuse,
-        verification: Verification::Verify,
+        verification: Verification::Full,
     }
 }
 

@@ -1,0 +1,162 @@
+//! `rocwheel split LIBRARY…`: libraries and programs in; the same without GPU code, and archives beside them, out.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use ::split::files::{self, Outcome, PlannedFile, Request};
+use ::split::verify::Verification;
+use ::split::{Selection, TargetNames};
+use comfy_table::CellAlignment::{Left, Right};
+use report::Exit;
+use serde::Serialize;
+
+use crate::commands::{Mode, artifact_inputs, split, split_wheel};
+use crate::failure::Usage;
+use crate::printer::{self, Column, Format, Printer};
+
+const PLANNED: [Column; 3] = [("Archive", Left), ("Code objects", Right), ("Raw", Right)];
+const WRITTEN: [Column; 2] = [("File", Left), ("Size", Right)];
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    files: Vec<PathBuf>,
+    /// `None` in a dry run without one.
+    output: Option<PathBuf>,
+    request: Request,
+    mode: Mode,
+}
+
+impl TryFrom<split::Arguments> for Settings {
+    type Error = anyhow::Error;
+
+    fn try_from(arguments: split::Arguments) -> anyhow::Result<Self> {
+        arguments.wheel.refuse()?;
+        if let Some(other) = arguments.inputs.iter().find(|path| !is_program(path)) {
+            let message = format!(
+                "`{}` is no library or program, and those cannot be split together with anything else",
+                other.display()
+            );
+            return Err(Usage::new(message).hint("run the command twice").into());
+        }
+        for (flag, given) in [("--force", arguments.force), ("--split-databases", arguments.split_databases.is_some())]
+        {
+            if given {
+                return Err(Usage::new(format!("`{flag}` is for artifacts"))
+                    .hint("leave it out for libraries and programs")
+                    .into());
+            }
+        }
+        let selection = match &arguments.targets {
+            Some(list) => Selection::only(split::selected(list)?),
+            None => Selection::ALL,
+        };
+        let request = Request {
+            selection,
+            names: if arguments.verbatim_names { TargetNames::Verbatim } else { TargetNames::Base },
+            packing: arguments.packing(),
+            verification: if arguments.no_verify { Verification::Skip } else { Verification::Full },
+        };
+        Ok(Self { files: arguments.inputs, output: arguments.output, request, mode: Mode::new(arguments.dry_run) })
+    }
+}
+
+/// Whether a path of the command line is an ELF or PE file.
+pub(crate) fn is_program(path: &Path) -> bool {
+    if split_wheel::is_wheel(path) || artifact_inputs::name_of(path).is_some() || !path.is_file() {
+        return false;
+    }
+    let mut start = [0; 4];
+    let Ok(mut file) = fs_err::File::open(path) else { return false };
+    file.read_exact(&mut start).is_ok() && (start == *b"\x7fELF" || start.starts_with(b"MZ"))
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    files: &'a [PlannedFile],
+    outcome: Option<&'a Outcome>,
+    seconds: f64,
+}
+
+/// Splits the files and prints what came of it.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    let begin = Instant::now();
+    let plan = files::plan(&settings.files, &settings.request, printer.reporter())?;
+    let (Some(output), Mode::Execute) = (&settings.output, settings.mode) else {
+        return show_plan(&plan, begin.elapsed().as_secs_f64(), printer);
+    };
+    let outcome = files::execute(&plan, &settings.request, output, printer.reporter())?;
+    let seconds = begin.elapsed().as_secs_f64();
+    let exit = if outcome.is_good() { Exit::Done } else { Exit::Failed };
+    if printer.format() == Format::Json {
+        printer.json(&Document { files: &plan, outcome: Some(&outcome), seconds })?;
+        return Ok(exit);
+    }
+    remarks(&plan, printer);
+    if let Some(report) = &outcome.verification {
+        split::show_report(report, printer)?;
+    }
+    if exit == Exit::Failed {
+        printer.warn("nothing was written: the result would not be what the input is");
+        return Ok(exit);
+    }
+    let hosts = outcome.files.iter().map(|file| vec![file.name.clone(), printer::bytes(file.size)]);
+    let archives =
+        outcome.archives.iter().map(|archive| vec![format!(".kpack/{}", archive.name), printer::bytes(archive.size)]);
+    printer.table(&WRITTEN, hosts.chain(archives))?;
+    if outcome.archive_bytes > outcome.section_bytes {
+        printer.warn(format!(
+            "the GPU code takes {} in archives instead of {}: it was compressed for all targets together, and archives \
+             hold each code object by itself; a higher `--level` may help",
+            printer::bytes(outcome.archive_bytes),
+            printer::bytes(outcome.section_bytes)
+        ));
+    }
+    let (code_objects, bytes) = code(&plan);
+    printer.note(format!(
+        "moved {} of {} from {} in {} to {} in archives, in {seconds:.1} s",
+        printer::count(code_objects, "code object", "code objects"),
+        printer::bytes(bytes),
+        printer::bytes(outcome.section_bytes),
+        printer::count(plan.len() as u64, "file", "files"),
+        printer::bytes(outcome.archive_bytes)
+    ));
+    Ok(exit)
+}
+
+fn show_plan(plan: &[PlannedFile], seconds: f64, printer: &Printer) -> anyhow::Result<Exit> {
+    if printer.format() == Format::Json {
+        printer.json(&Document { files: plan, outcome: None, seconds })?;
+        return Ok(Exit::Done);
+    }
+    let archives = plan.iter().flat_map(|file| &file.plan.archives).map(|archive| {
+        vec![format!(".kpack/{}", archive.name), archive.code_objects.to_string(), printer::bytes(archive.bytes)]
+    });
+    printer.table(&PLANNED, archives)?;
+    remarks(plan, printer);
+    let (code_objects, bytes) = code(plan);
+    printer.note(format!(
+        "would move {} of {} out of {}",
+        printer::count(code_objects, "code object", "code objects"),
+        printer::bytes(bytes),
+        printer::count(plan.len() as u64, "file", "files")
+    ));
+    Ok(Exit::Done)
+}
+
+fn code(plan: &[PlannedFile]) -> (u64, u64) {
+    plan.iter().map(|file| file.plan.code()).fold((0, 0), |sum, code| (sum.0 + code.0, sum.1 + code.1))
+}
+
+/// Targets that nobody knows.
+fn remarks(plan: &[PlannedFile], printer: &Printer) {
+    let table = artifact::TargetTable::embedded();
+    let mut unknown: Vec<&String> = plan.iter().flat_map(|file| &file.plan.targets).collect();
+    unknown.retain(|target| !table.is_known(target));
+    unknown.sort();
+    unknown.dedup();
+    for target in unknown {
+        printer.note(format!("`{target}` is in no table of GPU targets; its code is kept under its own name"));
+    }
+}

@@ -1,0 +1,198 @@
+//! Input: libraries and programs. Output: a directory with the same files without GPU code, and their archives in
+//! `.kpack` beside them.
+//!
+//! Each file has archives of its own, named after it: whoever installs one of the files takes its archives along.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use artifact::staging::Staging;
+use kpack::bundle::Checksum;
+use report::{Reporter, Unit as Counted};
+use serde::Serialize;
+use wheel::{Content as _, FileContent};
+
+use crate::engine::{self, HostContent, Packing, WrittenArchive};
+use crate::error::Error;
+use crate::group::{Selection, TargetNames};
+use crate::plan::{self, Options, Plan, Unit};
+use crate::tree::{ARCHIVES, MAKER, copy, view_of_directory};
+use crate::verify::{self, Checks, Item, Report, Verification, View};
+
+/// How to split files.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Which targets are kept.
+    pub selection: Selection,
+    /// How archives are named after targets.
+    pub names: TargetNames,
+    /// How code objects are stored.
+    pub packing: Packing,
+    /// Whether the result is checked before it takes the place of the output.
+    pub verification: Verification,
+}
+
+/// What [`execute`] will do with one file.
+#[derive(Serialize)]
+pub struct PlannedFile {
+    /// The file.
+    pub input: PathBuf,
+    /// What the file is called, there and in the output.
+    pub name: String,
+    /// What happens to its GPU code.
+    #[serde(flatten)]
+    pub plan: Plan,
+    #[serde(skip)]
+    units: Vec<Unit>,
+}
+
+/// What a split came to.
+#[derive(Debug, Serialize)]
+pub struct Outcome {
+    /// The files, in the order of the plan.
+    pub files: Vec<WrittenFile>,
+    /// The archives of all files; their paths are those they have in the output.
+    pub archives: Vec<WrittenArchive>,
+    /// Bytes of the fat binary sections before.
+    pub section_bytes: u64,
+    /// Bytes of the archives.
+    pub archive_bytes: u64,
+    /// What the check of the result found; `None` when it was not checked.
+    pub verification: Option<Report>,
+}
+
+/// A file without its GPU code.
+#[derive(Debug, Clone, Serialize)]
+pub struct WrittenFile {
+    /// Its name.
+    pub name: String,
+    /// Bytes it had.
+    pub before: u64,
+    /// Bytes it has.
+    pub size: u64,
+}
+
+impl Outcome {
+    /// Whether the output was written: not when the check found differences.
+    pub fn is_good(&self) -> bool {
+        self.verification.as_ref().is_none_or(Report::is_clean)
+    }
+}
+
+/// Plans the split of each file. Nothing is written.
+///
+/// # Errors
+/// Files that cannot be read, that have one name, or whose GPU code cannot be split off; a selection that takes nothing.
+pub fn plan(paths: &[PathBuf], request: &Request, reporter: &dyn Reporter) -> Result<Vec<PlannedFile>, Error> {
+    let (mut names, mut groups) = (BTreeSet::new(), BTreeSet::new());
+    let mut planned = Vec::with_capacity(paths.len());
+    for path in paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !names.insert(name.clone()) {
+            return Err(Error::DuplicateFile { key: name });
+        }
+        let mut group = stem(&name).to_owned();
+        if !groups.insert(group.clone()) {
+            group.clone_from(&name);
+            groups.insert(group.clone());
+        }
+        let units = vec![Unit::new(&*name, Arc::new(FileContent::new(path)?), &name, ARCHIVES)];
+        let selection = request.selection.clone();
+        let options = Options { group, selection, names: request.names, checksum: Checksum::Compare };
+        let plan = plan::plan(&units, &options, reporter)?;
+        if plan.binaries.is_empty() {
+            let reason = plan.left_alone.first().map(|left| left.reason);
+            return Err(Error::NothingToSplit { path: path.clone(), reason });
+        }
+        planned.push(PlannedFile { input: path.clone(), name, plan, units });
+    }
+    Ok(planned)
+}
+
+/// `librocrand` of `librocrand.so.1.1`, `tool` of `tool.exe`.
+fn stem(name: &str) -> &str {
+    let ends = [".so", ".dll", ".exe", ".pyd"].into_iter().filter_map(|end| name.find(end)).filter(|at| *at > 0);
+    ends.min().map_or(name, |end| &name[..end])
+}
+
+/// Writes the files and archives of a plan into `output`, which appears complete or not at all; one that an earlier
+/// split made is replaced.
+///
+/// # Errors
+/// An output that was not made by this command, or that holds an input; files that cannot be read or written. What the
+/// check finds is no error but in [`Outcome::verification`], and then nothing is written.
+pub fn execute(
+    plan: &[PlannedFile],
+    request: &Request,
+    output: &Path,
+    reporter: &dyn Reporter,
+) -> Result<Outcome, Error> {
+    let inputs: Vec<PathBuf> = plan.iter().map(|file| file.input.clone()).collect();
+    artifact::separate(output, &inputs)?;
+    let staging = Staging::new(output, MAKER)?;
+    let mut outcome =
+        Outcome { files: vec![], archives: vec![], section_bytes: 0, archive_bytes: 0, verification: None };
+    for file in plan {
+        let place = |archive: &crate::PlannedArchive| staging.root().join(ARCHIVES).join(&archive.name);
+        let done = engine::execute(&file.plan, &file.units, request.packing, &place, reporter)?;
+        outcome.section_bytes += file.plan.binaries.iter().map(|binary| binary.section).sum::<u64>();
+        for mut archive in done.archives {
+            outcome.archive_bytes += archive.size;
+            archive.path = output.join(ARCHIVES).join(&archive.name);
+            outcome.archives.push(archive);
+        }
+        let original = Arc::clone(&file.units[0].content);
+        let before = original.size();
+        for host in done.hosts {
+            let content = HostContent::new(Arc::clone(&original), host.patch);
+            let path = staging.root().join(&file.name);
+            reporter.begin("Writing files", Some(content.size()), Counted::Bytes);
+            let copied = copy(&content, &path, reporter);
+            reporter.end();
+            copied?;
+            let mode = fs_err::metadata(&file.input)?.permissions().mode() & 0o7777;
+            fs_err::set_permissions(&path, std::fs::Permissions::from_mode(mode))?;
+            outcome.files.push(WrittenFile { name: file.name.clone(), before, size: content.size() });
+        }
+    }
+    if request.verification == Verification::Full {
+        let mut before = View::default();
+        for file in plan {
+            let executable = fs_err::metadata(&file.input)?.permissions().mode() & 0o111 != 0;
+            let content = Arc::new(FileContent::new(&file.input)?);
+            before.insert(&*file.name, Item::File { content, executable });
+        }
+        let after = view_of_directory(staging.root())?;
+        // The checksums were compared while the bundles were taken apart.
+        let checks = Checks { selection: &request.selection, checksum: Checksum::Skip, ..Checks::default() };
+        outcome.verification = Some(verify::verify(&before, &after, &checks, reporter)?);
+    }
+    if reporter.interrupted() {
+        return Err(Error::Interrupted);
+    }
+    if outcome.is_good() {
+        staging.commit()?;
+    }
+    Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archives_are_named_after_the_library() {
+        for (name, expected) in [
+            ("librocrand.so.1.1", "librocrand"),
+            ("librocrand.so", "librocrand"),
+            ("_C.cpython-312-x86_64-linux-gnu.so", "_C.cpython-312-x86_64-linux-gnu"),
+            ("rocblas.dll", "rocblas"),
+            ("tool", "tool"),
+            (".so", ".so"),
+        ] {
+            assert_eq!(stem(name), expected);
+        }
+    }
+}
