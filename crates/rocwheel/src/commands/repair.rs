@@ -11,7 +11,7 @@ use report::Exit;
 use serde::Serialize;
 use wheel::{FileDigest, Level, WriteOptions};
 
-use crate::commands::{Mode, split_wheel};
+use crate::commands::Mode;
 use crate::environment;
 use crate::failure::Usage;
 use crate::printer::{self, Format, Printer};
@@ -118,10 +118,8 @@ impl TryFrom<Arguments> for Settings {
             return Err(Usage::new("`--resolve` is for the mode rocm").hint("leave it out").into());
         }
         let mode = Mode::new(arguments.dry_run);
-        let scratch = arguments.scratch.unwrap_or_else(|| match mode {
-            Mode::Execute => split_wheel::scratch_for(&arguments.output),
-            Mode::DryRun => environment::scratch(),
-        });
+        let output = (mode == Mode::Execute).then_some(&*arguments.output);
+        let scratch = environment::scratch_near(arguments.scratch.as_deref(), output);
         let request = Request {
             mode: arguments.mode.map(|way| match way {
                 WayArgument::Graft => Way::Graft,
