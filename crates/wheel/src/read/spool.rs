@@ -151,13 +151,12 @@ impl Content for Spooled {
 
     fn open(&self) -> io::Result<Reader> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        let shared = match &*opened {
-            Some(shared) => shared.clone(),
-            None => {
-                let _taken = self.take();
-                let kept = self.keep(self.member.open()?)?;
-                opened.insert(kept).clone()
-            }
+        let shared = if let Some(shared) = &*opened {
+            shared.clone()
+        } else {
+            let _taken = self.take();
+            let kept = self.keep(self.member.open()?)?;
+            opened.insert(kept).clone()
         };
         Ok(Box::new(shared))
     }
