@@ -161,11 +161,11 @@ impl TryFrom<Arguments> for Settings {
             (None, _) => Destination::InPlace,
         };
         let beside = match (&destination, mode) {
-            (Destination::Folder(folder), Mode::Execute) => split_wheel::scratch_for(folder),
-            (Destination::InPlace, Mode::Execute) => split_wheel::scratch_for(&arguments.files[0]),
-            (_, Mode::DryRun) => environment::scratch(),
+            (Destination::Folder(folder), Mode::Execute) => Some(folder.as_path()),
+            (Destination::InPlace, Mode::Execute) => Some(arguments.files[0].as_path()),
+            (_, Mode::DryRun) => None,
         };
-        let scratch = arguments.members.scratch.clone().unwrap_or(beside);
+        let scratch = environment::scratch_near(arguments.members.scratch.as_deref(), beside);
         Ok(Self {
             files: arguments.files,
             edit: read_edit(&arguments.version, &arguments.tags, &arguments.metadata, &arguments.members)?,
