@@ -231,7 +231,8 @@ fn leads_to_a_neighbour(context: &Context<'_>, wheel: usize, entry: &str) -> boo
     let packages = context.site.packages();
     let is_there = context.site.has_folder(&format!("{packages}/{folder}"));
     let is_own = context.paths(wheel).iter().any(|path| context.site.shown(path).split('/').any(|part| part == folder));
-    entry.contains("..") && !is_there && !is_own
+    // Where grafted libraries go is the wheel's own folder, also when it is not there.
+    entry.contains("..") && !is_there && !is_own && !folder.ends_with(".libs")
 }
 
 /// RW004: which files a library's name stands for, as those who are linked to it find them.

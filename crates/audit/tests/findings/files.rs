@@ -1,0 +1,115 @@
+//! What is in the wheels, where it goes, and what RECORD says of it.
+
+use audit::finding::Code;
+use audit::{Extra, Options};
+
+use crate::fixture::{Bench, demo, pack, said};
+
+const NONE: [&str; 0] = [];
+
+#[test]
+fn rw014_packages_that_are_not_meant_for_others() {
+    let bench = Bench::new();
+    let wheel = || pack("demo-1.0", "py3-none-any").with("demo/__init__.py", "");
+    let report = bench.audit(&[wheel().with("tests/__init__.py", "")], &Options::default());
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!((finding.code.text(), finding.subject.as_str()), ("RW014", "tests"));
+    assert!(finding.fix.as_ref().unwrap().ends_with("--drop 'tests/*'"), "{finding:?}");
+    assert_eq!(bench.found(&[wheel().with("benchmarks/run.py", "").with("conftest.py", "")]).len(), 2);
+    assert_eq!(bench.found(&[wheel().with("demo/tests/__init__.py", "")]), NONE);
+    assert_eq!(bench.found(&[wheel().with("other/__init__.py", "").with("demo.pth", "")]), NONE);
+    assert_eq!(bench.found(&[pack("tests-1.0", "py3-none-any").with("tests/__init__.py", "")]), NONE);
+    assert_eq!(
+        bench.found(&[pack("demo-1.0", "py3-none-any").with("tests/__init__.py", "")]),
+        NONE,
+        "it is all there is"
+    );
+}
+
+#[test]
+fn rw015_files_of_two_wheels() {
+    let bench = Bench::new();
+    let wheel = |stem: &str, text: &str| pack(stem, "py3-none-any").with("space/one.py", text);
+    assert_eq!(bench.found(&[wheel("a-1", "1"), wheel("b-1", "2")]), ["RW015 error"]);
+    assert_eq!(bench.found(&[wheel("a-1", "1"), wheel("b-1", "1")]), ["RW015 warning"]);
+    let namespace = |stem: &str| pack(stem, "py3-none-any").with("space/__init__.py", "__path__ = []\n");
+    assert_eq!(bench.found(&[namespace("a-1"), namespace("b-1")]), ["RW015 note"]);
+    assert_eq!(bench.found(&[wheel("a-1", "1"), pack("b-1", "py3-none-any").with("space/two.py", "")]), NONE);
+}
+
+#[test]
+fn rw016_and_rw017_records_that_do_not_match() {
+    let bench = Bench::new();
+    let deep = Options { extras: [Extra::Hashes].into(), ..Options::default() };
+    let record = |change: fn(String) -> String| {
+        let mut wheel = pack("demo-1.0", "py3-none-any").with("demo/__init__.py", "x = 1\n");
+        wheel.record = change;
+        wheel
+    };
+    let found = |change: fn(String) -> String| said(&bench.audit(&[record(change)], &deep));
+    assert_eq!(found(|text| text), NONE);
+    assert_eq!(found(|text| format!("demo/gone.py,,\n{text}")), ["RW016 error"]);
+    assert_eq!(found(|text| text.lines().skip(1).map(|line| format!("{line}\n")).collect()), ["RW016 error"]);
+    assert_eq!(found(|text| text.replacen(",6\n", ",7\n", 1)), ["RW016 error"]);
+    assert_eq!(found(|_| "one,two\n".to_owned()), ["RW016 error"]);
+    let wrong: fn(String) -> String = |text| {
+        let (row, rest) = text.split_once('\n').unwrap();
+        let (name, _) = row.split_once(',').unwrap();
+        format!("{name},sha256=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA,6\n{rest}")
+    };
+    assert_eq!(found(wrong), ["RW016 error"]);
+    assert_eq!(said(&bench.audit(&[record(wrong)], &Options::default())), NONE, "nothing is unpacked");
+    // RECORD's own hash is nobody's, and signatures have none.
+    let bare: fn(String) -> String =
+        |text| text.lines().map(|line| format!("{},,\n", line.split(',').next().unwrap())).collect();
+    let report = bench.audit(&[record(bare)], &Options::default());
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!((finding.code.text(), finding.severity.name()), ("RW017", "warning"));
+    assert_eq!(finding.message, "RECORD has no hash for 3 of 4 files");
+    assert_eq!(found(|text| text.replace("sha256=", "md5=")), ["RW017 warning"]);
+}
+
+#[test]
+fn rw018_paths_that_are_too_long() {
+    let bench = Bench::new();
+    let long = format!("demo/{}/{}.py", "a".repeat(100), "b".repeat(90));
+    let report = bench.audit(&[pack("demo-1.0", "py3-none-any").with(&long, "")], &Options::default());
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    let below = format!("Lib/site-packages/{long}").len();
+    assert_eq!((finding.code.text(), finding.subject.clone()), ("RW018", (259 - below - 1).to_string()));
+    assert!(finding.message.contains(&format!("is {below} characters long")), "{finding:?}");
+    let linux = || demo().with(&long, "");
+    assert_eq!(bench.found(&[linux()]), NONE);
+    let options = Options { extras: [Extra::WindowsPaths].into(), ..Options::default() };
+    assert_eq!(said(&bench.audit(&[linux()], &options)), ["RW018 warning"]);
+    assert_eq!(
+        bench.found(&[pack("demo-1.0", "py3-none-any").with("demo/a.py", "").with("demo/A.py", "")]),
+        ["RW018 warning"]
+    );
+    assert_eq!(bench.found(&[demo().with("demo/a.py", "").with("demo/A.py", "")]), NONE);
+    assert_eq!(bench.found(&[demo().with(&"n".repeat(256), "")]), ["RW018 error"]);
+}
+
+#[test]
+fn rw023_files_that_are_not_what_they_are_called() {
+    let bench = Bench::new();
+    let library = bench.library("libx.so", "", &[]);
+    let found = |name: &str, bytes: &[u8]| bench.found(&[demo().with(name, bytes)]);
+    assert_eq!(found("demo/libx.so", &library), NONE);
+    assert_eq!(found("demo/libx.so", &library[..library.len() / 2]), ["RW023 error"]);
+    assert_eq!(found("demo/libx.so", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n"), ["RW023 error"]);
+    assert_eq!(found("demo/libx.so.1", b""), ["RW023 error"]);
+    assert_eq!(found("demo/libx.so", b"libx.so.1\n"), ["RW023 error"]);
+    assert_eq!(found("demo/libx.so", b"/* GNU ld script */\nINPUT(libx.so.1)\n"), NONE);
+    assert_eq!(found("demo/libx.so", b"\xcf\xfa\xed\xfe\0\0"), NONE, "a library for macOS");
+    assert_eq!(found("demo/x.so.txt", b"text"), NONE);
+}
+
+#[test]
+fn findings_can_be_ignored_and_are_counted() {
+    let bench = Bench::new();
+    let wheel = pack("demo-1.0", "py3-none-any").with("demo/__init__.py", "").with("tests/__init__.py", "");
+    let options = Options { ignore: [Code::StrayPackage].into(), ..Options::default() };
+    let report = bench.audit(&[wheel], &options);
+    assert_eq!((said(&report), report.ignored["RW014"]), (Vec::new(), 1));
+}

@@ -1,0 +1,170 @@
+//! Wheels made by hand, member by member, so that they can be wrong; and libraries made by gcc.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use audit::facts::Facts;
+use audit::finding::Severity;
+use audit::report::Report;
+use audit::site::{Place, Role, Site};
+use audit::{Options, audit};
+use report::Silent;
+use tempfile::TempDir;
+use zip::write::SimpleFileOptions;
+
+/// Where the wheels of one test and the libraries for them are made.
+pub struct Bench {
+    folder: TempDir,
+}
+
+/// A wheel to be made.
+#[derive(Clone)]
+pub struct Pack {
+    /// Everything before the tag: `demo-1.0`.
+    pub stem: String,
+    /// Tag of the file name.
+    pub tag: String,
+    /// Tags of WHEEL; that of the file name when empty.
+    pub wheel_tags: Vec<String>,
+    /// Lines of METADATA besides name and version.
+    pub metadata: Vec<String>,
+    /// Name and version in METADATA; those of the file name without.
+    pub said: Option<(String, String)>,
+    /// Members besides the .dist-info folder.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// What is done to the text of RECORD.
+    pub record: fn(String) -> String,
+    /// Whether it stands beside.
+    pub role: Role,
+}
+
+/// A wheel `demo` for CPython 3.12 on manylinux_2_34.
+pub fn demo() -> Pack {
+    pack("demo-1.0", "cp312-cp312-manylinux_2_34_x86_64")
+}
+
+/// A wheel of this name and tag, with nothing in it.
+pub fn pack(stem: &str, tag: &str) -> Pack {
+    Pack {
+        stem: stem.to_owned(),
+        tag: tag.to_owned(),
+        wheel_tags: Vec::new(),
+        metadata: Vec::new(),
+        said: None,
+        files: Vec::new(),
+        record: |text| text,
+        role: Role::Audited,
+    }
+}
+
+impl Pack {
+    /// The same with one more file.
+    pub fn with(mut self, name: &str, bytes: impl AsRef<[u8]>) -> Pack {
+        self.files.push((name.to_owned(), bytes.as_ref().to_vec()));
+        self
+    }
+
+    /// The same with one more requirement.
+    pub fn requiring(mut self, requirement: &str) -> Pack {
+        self.metadata.push(format!("Requires-Dist: {requirement}"));
+        self
+    }
+
+    /// The same beside the others.
+    pub fn beside(mut self) -> Pack {
+        self.role = Role::Beside;
+        self
+    }
+
+    fn write(&self, folder: &Path) -> PathBuf {
+        let path = folder.join(format!("{}-{}.whl", self.stem, self.tag));
+        let (name, version) = self.stem.split_once('-').unwrap();
+        let (name, version) = self.said.clone().unwrap_or_else(|| (name.replace('_', "-"), version.to_owned()));
+        let mut metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
+        for line in &self.metadata {
+            metadata.push_str(&format!("{line}\n"));
+        }
+        let tags = if self.wheel_tags.is_empty() { vec![self.tag.clone()] } else { self.wheel_tags.clone() };
+        let tags: String = tags.iter().map(|tag| format!("Tag: {tag}\n")).collect();
+        let wheel = format!("Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\n{tags}");
+        let info = format!("{}.dist-info", self.stem);
+        let mut members = self.files.clone();
+        members.push((format!("{info}/METADATA"), metadata.into_bytes()));
+        members.push((format!("{info}/WHEEL"), wheel.into_bytes()));
+        let mut record = String::new();
+        for (name, bytes) in &members {
+            let digest: [u8; 32] = ring::digest::digest(&ring::digest::SHA256, bytes).as_ref().try_into().unwrap();
+            record.push_str(&format!("{name},{},{}\n", wheel::hash_column(&digest), bytes.len()));
+        }
+        record.push_str(&format!("{info}/RECORD,,\n"));
+        members.push((format!("{info}/RECORD"), (self.record)(record).into_bytes()));
+        let mut archive = zip::ZipWriter::new(fs_err::File::create(&path).unwrap());
+        for (name, bytes) in members {
+            archive.start_file(name, SimpleFileOptions::default()).unwrap();
+            archive.write_all(&bytes).unwrap();
+        }
+        archive.finish().unwrap();
+        path
+    }
+}
+
+impl Bench {
+    pub fn new() -> Bench {
+        Bench { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// Compiles C with gcc into a library, with these arguments. The library stays here under the name for others to be
+    /// linked to with `-l:NAME`.
+    pub fn library(&self, name: &str, source: &str, arguments: &[&str]) -> Vec<u8> {
+        let path = self.folder.path().join(name);
+        let code = self.folder.path().join("source.c");
+        fs_err::write(&code, source).unwrap();
+        let output = Command::new("gcc")
+            .args(["-shared", "-fPIC", "-O1", "-w", "-o"])
+            .arg(&path)
+            .arg(&code)
+            .arg(format!("-L{}", self.folder.path().display()))
+            .args(["-Wl,--no-as-needed"])
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .output()
+            .unwrap_or_else(|error| panic!("gcc cannot be run ({error}): `make setup` installs it"));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        fs_err::read(path).unwrap()
+    }
+
+    /// An extension module `_m` with some more source.
+    pub fn module(&self, source: &str, arguments: &[&str]) -> Vec<u8> {
+        self.library("_m.so", &format!("{source}\nvoid *PyInit__m(void) {{ return 0; }}"), arguments)
+    }
+
+    /// A file to compile with.
+    pub fn write(&self, name: &str, text: &str) {
+        fs_err::write(self.folder.path().join(name), text).unwrap();
+    }
+
+    /// Audits the wheels together.
+    pub fn audit(&self, packs: &[Pack], options: &Options) -> Report {
+        let folder = tempfile::tempdir_in(self.folder.path()).unwrap();
+        let wheels: Vec<(PathBuf, Role)> = packs.iter().map(|pack| (pack.write(folder.path()), pack.role)).collect();
+        let place = Place { python: "3.12".parse().unwrap(), prefix: "/p".to_owned() };
+        let site = Site::open(&wheels, &place, folder.path(), &Silent).unwrap();
+        let facts = Facts::read(&site, &Silent).unwrap();
+        audit(&site, &facts, options, &Silent).unwrap()
+    }
+
+    /// Codes and severities of what is found, sorted.
+    pub fn found(&self, packs: &[Pack]) -> Vec<String> {
+        said(&self.audit(packs, &Options::default()))
+    }
+}
+
+/// Codes and severities: `RW001 error`.
+pub fn said(report: &Report) -> Vec<String> {
+    let name = |severity: Severity| severity.name();
+    let mut said: Vec<String> =
+        report.findings.iter().map(|finding| format!("{} {}", finding.code, name(finding.severity))).collect();
+    said.sort();
+    said
+}

@@ -1,0 +1,221 @@
+//! Libraries, symbols and requirements.
+
+use audit::Options;
+
+use crate::fixture::{Bench, demo, pack};
+
+const MODULE: &str = "demo/_m.cpython-312-x86_64-linux-gnu.so";
+const NONE: [&str; 0] = [];
+
+/// A library `libx.so.1` that the bench has, for others to be linked to.
+fn libx(bench: &Bench) -> Vec<u8> {
+    bench.library("libx.so.1", "int x(void) { return 1; }", &["-Wl,-soname,libx.so.1"])
+}
+
+#[test]
+fn rw001_a_library_that_nobody_has() {
+    let bench = Bench::new();
+    let libx = libx(&bench);
+    let module = bench.module("", &["-l:libx.so.1", "-Wl,-rpath,$ORIGIN/../demo.libs"]);
+    let lacking = demo().with(MODULE, &module);
+    let report = bench.audit(&[lacking.clone()], &Options::default());
+    let finding = &report.findings[0];
+    assert_eq!((finding.code.text(), finding.severity.name()), ("RW001", "error"));
+    assert_eq!(finding.message, "needs `libx.so.1`, which no wheel of the set brings and no system promises");
+    assert_eq!((finding.file.as_deref(), finding.subject.as_str()), (Some(MODULE), "libx.so.1"));
+    assert!(finding.fix.as_ref().unwrap().ends_with("--mode graft"), "{finding:?}");
+    assert_eq!(bench.found(&[lacking.clone().with("demo.libs/libx.so.1", &libx)]), NONE);
+    // It is there, and nothing leads to it.
+    assert_eq!(bench.found(&[lacking.clone().with("demo/other/libx.so.1", &libx)]), ["RW001 warning"]);
+    // A requirement that nobody knows could bring it.
+    assert_eq!(bench.found(&[lacking.requiring("something")]), ["RW001 warning"]);
+}
+
+#[test]
+fn rw002_a_library_that_only_the_build_machine_has() {
+    let bench = Bench::new();
+    let libx = libx(&bench);
+    let module = bench.module("", &["-l:libx.so.1", "-Wl,-rpath,/opt/x/lib:$ORIGIN"]);
+    let wheel = demo().with(MODULE, &module);
+    assert_eq!(bench.found(&[wheel.clone()]), ["RW002 error", "RW003 warning"]);
+    assert_eq!(bench.found(&[wheel.with("demo/libx.so.1", &libx)]), ["RW003 warning"]);
+}
+
+#[test]
+fn rw003_search_paths_that_leave_the_environment() {
+    let bench = Bench::new();
+    for (path, good) in [
+        ("$ORIGIN/../demo.libs:${ORIGIN}", true),
+        ("/home/somebody/lib", false),
+        ("$ORIGIN:", false),
+        ("lib", false),
+        ("$ORIGIN/../../../../../../x", false),
+    ] {
+        for tag in ["--enable-new-dtags", "--disable-new-dtags"] {
+            let module = bench.module("", &[&format!("-Wl,-rpath,{path}"), &format!("-Wl,{tag}")]);
+            let expected: &[&str] = if good { &[] } else { &["RW003 warning"] };
+            assert_eq!(bench.found(&[demo().with(MODULE, &module)]), expected, "{path}");
+        }
+    }
+    // Two files with one fault are one finding, and the command keeps the good entries.
+    let module = bench.module("", &["-Wl,-rpath,/home/me/lib:$ORIGIN/lib"]);
+    let wheel = demo().with(MODULE, &module).with("demo/_n.cpython-312-x86_64-linux-gnu.so", &module);
+    let report = bench.audit(&[wheel], &Options::default());
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!(finding.related, ["demo/_n.cpython-312-x86_64-linux-gnu.so"]);
+    assert!(finding.fix.as_ref().unwrap().ends_with("--rpath '*.so*=$ORIGIN/lib'"), "{finding:?}");
+}
+
+#[test]
+fn rw004_two_libraries_of_one_name() {
+    let bench = Bench::new();
+    let first = libx(&bench);
+    let module = bench.module("", &["-l:libx.so.1", "-Wl,-rpath,$ORIGIN"]);
+    let second = bench.library("libx.so.1", "int x(void) { return 2; }", &["-Wl,-soname,libx.so.1"]);
+    let one =
+        pack("one-1", "cp312-cp312-manylinux_2_34_x86_64").with("one/_m.so", &module).with("one/libx.so.1", &first);
+    let other = |library: &[u8]| {
+        pack("other-1", "cp312-cp312-manylinux_2_34_x86_64")
+            .with("other/_m.so", &module)
+            .with("other/libx.so.1", library)
+    };
+    let report = bench.audit(&[one.clone(), other(&second)], &Options::default());
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!((finding.code.text(), finding.severity.name()), ("RW004", "warning"));
+    assert_eq!(finding.related, ["other/libx.so.1"]);
+    assert_eq!(bench.found(&[one.clone(), other(&first)]), NONE, "the same content");
+    // A name with a hash is another name.
+    let hashed = bench.library("libx-0a1b2c3d.so.1", "int x(void) { return 2; }", &["-Wl,-soname,libx-0a1b2c3d.so.1"]);
+    let module = bench.module("", &["-l:libx-0a1b2c3d.so.1", "-Wl,-rpath,$ORIGIN"]);
+    let grafted = pack("other-1", "cp312-cp312-manylinux_2_34_x86_64")
+        .with("other/_m.so", &module)
+        .with("other/libx-0a1b2c3d.so.1", &hashed);
+    assert_eq!(bench.found(&[one, grafted]), NONE);
+}
+
+#[test]
+fn rw005_symbols_that_nobody_defines() {
+    let bench = Bench::new();
+    let uses = |what: &str, arguments: &[&str]| {
+        bench.module(&format!("extern int {what}(void); int use(void) {{ return {what}(); }}"), arguments)
+    };
+    let wheel = |module: &[u8]| demo().with(MODULE, module);
+    let open = uses("pool_open", &[]);
+    let report = bench.audit(&[wheel(&open)], &Options::default());
+    assert_eq!(report.findings[0].message, "uses `pool_open`, which nothing that it loads defines");
+    assert_eq!(bench.found(&[wheel(&open)]), ["RW005 error"]);
+    assert_eq!(bench.found(&[wheel(&open).requiring("something")]), ["RW005 warning"]);
+    // The interpreter, glibc without being linked to it, a library that is loaded, and weak references.
+    assert_eq!(bench.found(&[wheel(&uses("PyErr_Occurred", &[]))]), NONE);
+    assert_eq!(bench.found(&[wheel(&uses("getpid", &["-nostdlib"]))]), NONE);
+    let libx = libx(&bench);
+    let linked = uses("x", &["-l:libx.so.1", "-Wl,-rpath,$ORIGIN"]);
+    assert_eq!(bench.found(&[wheel(&linked).with("demo/libx.so.1", &libx)]), NONE);
+    let weak = bench.module("extern int y(void) __attribute__((weak)); int use(void) { return y ? y() : 0; }", &[]);
+    assert_eq!(bench.found(&[wheel(&weak)]), NONE);
+    // A plugin has its symbols from the program that loads it, whatever that is.
+    let plugin = bench.library("plugin.so", "extern int host(void); int use(void) { return host(); }", &[]);
+    assert_eq!(bench.found(&[demo().with("demo/libplugin.so", &plugin)]), NONE);
+    assert_eq!(bench.found(&[demo().with("demo/plugin.so", &plugin)]), NONE, "no module without PyInit_plugin");
+    // A library of the system without versions could define anything.
+    let expat = bench.library("libexpat.so.1", "", &["-Wl,-soname,libexpat.so.1"]);
+    assert!(!expat.is_empty());
+    assert_eq!(bench.found(&[wheel(&uses("XML_Anything", &["-l:libexpat.so.1"]))]), NONE);
+}
+
+#[test]
+fn rw006_versions_that_a_library_lacks() {
+    let bench = Bench::new();
+    bench.write("old.map", "V_1 { global: x; };");
+    bench.write("new.map", "V_1 { global: y; };\nV_2 { global: x; } V_1;");
+    let source = "int x(void) { return 1; } int y(void) { return 2; }";
+    let soname = "-Wl,-soname,libx.so.1";
+    let old = bench.library("libx.so.1", source, &[soname, "-Wl,--version-script,old.map"]);
+    let plain = bench.library("libx.so.1", source, &[soname]);
+    let new = bench.library("libx.so.1", source, &[soname, "-Wl,--version-script,new.map"]);
+    let module =
+        bench.module("extern int x(void); int use(void) { return x(); }", &["-l:libx.so.1", "-Wl,-rpath,$ORIGIN"]);
+    let wheel = |library: &[u8]| demo().with(MODULE, &module).with("demo/libx.so.1", library);
+    let found = bench.found(&[wheel(&old)]);
+    assert!(found.contains(&"RW006 error".to_owned()), "{found:?}");
+    assert_eq!(bench.found(&[wheel(&plain)]), ["RW006 warning"]);
+    assert_eq!(bench.found(&[wheel(&new)]), NONE);
+}
+
+#[test]
+fn rw012_and_rw025_requirements_that_bring_libraries() {
+    let bench = Bench::new();
+    bench.library("libtorch.so", "", &["-Wl,-soname,libtorch.so"]);
+    bench.library("libamdhip64.so.7", "", &["-Wl,-soname,libamdhip64.so.7"]);
+    let torch = demo().with(MODULE, bench.module("", &["-l:libtorch.so"]));
+    let report = bench.audit(&[torch.clone()], &Options::default());
+    let finding = &report.findings[0];
+    assert_eq!((finding.code.text(), finding.severity.name()), ("RW012", "error"));
+    assert!(finding.fix.as_ref().unwrap().ends_with("--in-place --requires torch"), "{finding:?}");
+    assert_eq!(bench.found(&[torch.clone().requiring("torch>=2.6")]), ["RW025 note"]);
+    assert_eq!(bench.found(&[torch.clone().requiring("numpy")]), ["RW012 error"]);
+    assert_eq!(bench.found(&[torch.clone().requiring("unknown")]), ["RW012 warning"]);
+    assert_eq!(bench.found(&[torch.clone().requiring("torch; extra == 'gpu'")]), ["RW012 warning"]);
+    let hip = demo().with(MODULE, bench.module("", &["-l:libamdhip64.so.7"]));
+    assert_eq!(bench.found(&[hip.clone()]), ["RW012 error"]);
+    assert_eq!(bench.found(&[hip.requiring("torch")]), ["RW025 note"], "torch brings ROCm");
+    // The set has the library: whether it is required, and loaded before by the import of the other, decides.
+    let library = bench.library("libtorch.so", "", &["-Wl,-soname,libtorch.so"]);
+    let loads = bench.module("", &["-l:libtorch.so", "-Wl,-rpath,$ORIGIN/lib"]);
+    let other = pack("torch-2.6", "cp312-cp312-manylinux_2_34_x86_64").with("torch/lib/libtorch.so", &library).beside();
+    let imported = other.clone().with("torch/_C.cpython-312-x86_64-linux-gnu.so", &loads);
+    assert_eq!(bench.found(&[torch.clone(), imported.clone()]), ["RW012 error"]);
+    assert_eq!(bench.found(&[torch.clone().requiring("torch"), imported]), NONE);
+    assert_eq!(bench.found(&[torch.requiring("torch"), other]), ["RW001 error"], "nothing loads it before");
+}
+
+#[test]
+fn rw013_requirements_that_nothing_needs() {
+    let bench = Bench::new();
+    let other = pack("other_thing-1", "py3-none-any").with("thing/__init__.py", "").beside();
+    let wheel = |text: &str| pack("demo-1.0", "py3-none-any").with("demo/__init__.py", text).requiring("other-thing");
+    assert_eq!(bench.found(&[wheel("import os\n"), other.clone()]), ["RW013 note"]);
+    assert_eq!(bench.found(&[wheel("import thing\n"), other.clone()]), NONE);
+    assert_eq!(bench.found(&[wheel("NAME = 'thing.sub'\n"), other]), NONE);
+    // Nothing is known of what is not there, and a group of requirements is needed for those.
+    assert_eq!(bench.found(&[wheel("import os\n")]), NONE);
+    let group = pack("other_thing-1", "py3-none-any").requiring("numpy").beside();
+    assert_eq!(bench.found(&[wheel("import os\n"), group]), NONE);
+}
+
+#[test]
+fn rw019_preload_lists_that_have_drifted() {
+    const TABLE: &str = include_str!("../../../../python/rocm/src/rocm_sdk/_dist_info.py");
+    let bench = Bench::new();
+    let hip = bench.library("libamdhip64.so.7", "", &["-Wl,-soname,libamdhip64.so.7"]);
+    let comgr = bench.library("libamd_comgr.so.3", "", &["-Wl,-soname,libamd_comgr.so.3"]);
+    let smi = bench.library("librocm_smi64.so.1", "", &["-Wl,-soname,librocm_smi64.so.1"]);
+    let module = bench.module("", &["-l:libamdhip64.so.7"]);
+    let core = pack("rocm_sdk_core-7.0", "py3-none-manylinux_2_34_x86_64")
+        .with("rocm_sdk_core/_dist_info.py", TABLE)
+        .with("_rocm_sdk_core/lib/libamdhip64.so.7", &hip)
+        .with("_rocm_sdk_core/lib/libamd_comgr.so.3", &comgr)
+        .with("_rocm_sdk_core/lib/librocm_smi64.so.1", &smi)
+        .beside();
+    let wheel = |names: &str| {
+        let list = format!("import rocm_sdk\nrocm_sdk.initialize_process(preload_shortnames=[{names}])\n");
+        demo().with(MODULE, &module).with("demo/_rocm_init.py", list).requiring("rocm-sdk-core")
+    };
+    assert_eq!(bench.found(&[wheel("'amd_comgr', 'amdhip64'"), core.clone()]), NONE);
+    assert_eq!(bench.found(&[wheel("'amdhip64', 'rocm_smi64'"), core.clone()]), ["RW019 note"]);
+    assert_eq!(bench.found(&[wheel("'amdhip64', 'nonsense'"), core.clone()]), ["RW019 error"]);
+    assert_eq!(bench.found(&[wheel("'amdhip64', 'hipblas'"), core.clone()]), ["RW019 warning"]);
+    let report = bench.audit(&[wheel("'amd_comgr'"), core], &Options::default());
+    let lacking = report.findings.iter().find(|finding| finding.subject == "libamdhip64.so.7").unwrap();
+    assert_eq!((lacking.code.text(), lacking.severity.name()), ("RW019", "error"));
+}
+
+#[test]
+fn rw022_libraries_that_are_loaded_by_name() {
+    let bench = Bench::new();
+    let hip = bench.library("libamdhip64.so.7", "", &["-Wl,-soname,libamdhip64.so.7"]);
+    let comgr = bench.library("libamd_comgr.so.3", "", &["-Wl,-soname,libamd_comgr.so.3"]);
+    let wheel = pack("hip-7.0", "py3-none-manylinux_2_34_x86_64").with("hip/lib/libamdhip64.so.7", &hip);
+    assert_eq!(bench.found(&[wheel.clone()]), ["RW022 error"]);
+    assert_eq!(bench.found(&[wheel.with("hip/lib/libamd_comgr.so.3", &comgr)]), NONE);
+}
