@@ -1,0 +1,140 @@
+//! `rocwheel audit` as people and machines meet it. What it finds is tested in the crate `audit`.
+
+#![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
+
+use std::process::Command;
+
+use insta::assert_snapshot;
+use report::Silent;
+use serde_json::Value;
+use testing::TestContext;
+use wheel::{Distribution, EntryPoints, Member, Metadata, WriteOptions, write_wheel};
+
+const WHEEL: &str = "demo-1.0-cp312-cp312-manylinux_2_34_x86_64.whl";
+
+/// A wheel whose module needs a library that is not there, by a search path of the builder, and that has stray tests.
+fn context() -> TestContext {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    let compile = |name: &str, arguments: &[&str]| {
+        let source = context.write("made/source.c", "int f(void) { return 1; }");
+        let output = Command::new("gcc")
+            .args(["-shared", "-fPIC", "-w", "-o", name])
+            .arg(source)
+            .args(["-L.", "-Wl,--no-as-needed"])
+            .args(arguments)
+            .current_dir(context.path("made"))
+            .output()
+            .unwrap_or_else(|error| panic!("gcc cannot be run ({error}): `make setup` installs it"));
+        assert!(output.status.success(), "{output:?}");
+        fs_err::read(context.path("made").join(name)).unwrap()
+    };
+    compile("libgone.so.1", &["-Wl,-soname,libgone.so.1"]);
+    compile("libtorch.so", &["-Wl,-soname,libtorch.so"]);
+    let library = compile("libown.so.1", &["-Wl,-soname,libown.so.1"]);
+    let module =
+        compile("_m.so", &["-l:libgone.so.1", "-l:libown.so.1", "-l:libtorch.so", "-Wl,-rpath,/home/me/lib:$ORIGIN"]);
+    let members = [
+        ("demo/__init__.py", b"from . import _m\n".to_vec()),
+        ("demo/_m.cpython-312-x86_64-linux-gnu.so", module),
+        ("demo/libown.so.1", library),
+        ("tests/__init__.py", Vec::new()),
+    ];
+    let distribution = Distribution {
+        name: "demo".to_owned(),
+        version: "1.0".to_owned(),
+        tags: vec!["cp312-cp312-manylinux_2_34_x86_64".parse().unwrap()],
+        metadata: Metadata::default(),
+        entry_points: EntryPoints::default(),
+        licenses: Vec::new(),
+        members: members.into_iter().map(|(name, bytes)| Member::new(name, bytes)).collect(),
+    };
+    write_wheel(&distribution, context.directory(), &WriteOptions::default(), &Silent).unwrap();
+    fs_err::remove_dir_all(context.path("made")).unwrap();
+    context
+}
+
+#[test]
+fn people_get_a_table_and_findings() {
+    let context = context();
+    insta::with_settings!({ filters => [(r"\d+\.\d kB", "[SIZE]")] }, {
+        assert_snapshot!("table", context.run(["audit", WHEEL]).snapshot());
+        assert_snapshot!("why", context.run(["audit", WHEEL, "--why", "libown.so"]).snapshot());
+    });
+    let ran = context.run(["audit", WHEEL]);
+    let lines = ran.stdout.lines().filter(|line| !line.trim_start().starts_with("fix: "));
+    assert!(lines.clone().all(|line| line.chars().count() <= 80), "{}", ran.stdout);
+}
+
+#[test]
+fn every_command_that_mends_is_understood() {
+    let context = context();
+    let ran = context.run(["audit", WHEEL, "--json"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let fixes: Vec<&str> =
+        report["findings"].as_array().unwrap().iter().filter_map(|finding| finding["fix"].as_str()).collect();
+    assert!(fixes.len() >= 4, "{fixes:?}");
+    for fix in fixes {
+        let program = env!("CARGO_BIN_EXE_rocwheel");
+        let line = format!("{} --dry-run", fix.replacen("rocwheel", &format!("'{program}'"), 1));
+        let output = Command::new("sh").args(["-c", &line]).current_dir(context.directory()).output().unwrap();
+        assert_ne!(output.status.code(), Some(2), "{fix}: {output:?}");
+    }
+}
+
+#[test]
+fn machines_get_json_and_sarif() {
+    let context = context();
+    let ran = context.run(["audit", WHEEL, "--json", "--sarif", "log.sarif", "--ignore", "stray-package,RW003"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((&report["schema"], &report["environment"]["python"]), (&1.into(), &"3.12".into()));
+    assert_eq!(report["ignored"], serde_json::json!({ "RW003": 1, "RW014": 1 }));
+    let wheel = &report["wheels"][0];
+    assert_eq!((&wheel["name"], &wheel["role"], &wheel["objects"]), (&"demo".into(), &"audited".into(), &2.into()));
+    let codes: Vec<&str> =
+        report["findings"].as_array().unwrap().iter().map(|finding| finding["code"].as_str().unwrap()).collect();
+    assert_eq!(codes, ["RW002", "RW012"]);
+    assert_eq!(report["counts"], serde_json::json!({ "errors": 2, "warnings": 0, "notes": 0 }));
+    let log: Value = serde_json::from_slice(&fs_err::read(context.path("log.sarif")).unwrap()).unwrap();
+    assert_eq!((&log["version"], log["runs"][0]["results"].as_array().unwrap().len()), (&"2.1.0".into(), 2));
+    let printed = context.run(["audit", WHEEL, "--sarif", "-"]);
+    assert!(printed.stdout.starts_with("{\n  \"$schema\": "), "{printed:?}");
+}
+
+#[test]
+fn exit_codes_follow_what_is_found() {
+    let context = context();
+    let code = |arguments: &[&str]| context.run(["audit", WHEEL].iter().chain(arguments)).code;
+    assert_eq!(code(&[]), Some(1));
+    assert_eq!(code(&["--ignore", "RW002,RW012"]), Some(0));
+    assert_eq!(code(&["--ignore", "RW002,RW012", "--fail-on", "warning"]), Some(1));
+    assert_eq!(code(&["--ignore", "RW002,RW012,RW003,RW014", "--fail-on", "warning"]), Some(0));
+    assert_eq!(code(&["--ignore", "RW999"]), Some(2));
+    assert_eq!(code(&["--python", "3"]), Some(2));
+    assert_eq!(code(&["--glibc", "new"]), Some(2));
+    assert_eq!(code(&["--why", "libnothing.so"]), Some(2));
+    assert_eq!(context.run(["audit"]).code, Some(2));
+    context.write("broken-1.0-py3-none-any.whl", "no archive");
+    let ran = context.run(["audit", "broken-1.0-py3-none-any.whl"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.starts_with("error: ") && ran.stderr.contains("broken-1.0-py3-none-any.whl"), "{ran:?}");
+}
+
+#[test]
+fn codes_are_explained() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    assert_snapshot!("explain", context.run(["audit", "--explain", "RW012"]).snapshot());
+    assert_eq!(
+        context.run(["audit", "--explain", "missing-requirement"]).stdout,
+        context.run(["audit", "--explain", "RW012"]).stdout
+    );
+    let all = context.run(["audit", "--explain", "all"]);
+    assert!(all.stdout.lines().all(|line| line.chars().count() <= 80), "{}", all.stdout);
+    assert_eq!(all.stdout.matches("What to do: ").count(), 27);
+    let json: Value = serde_json::from_str(&context.run(["audit", "--explain", "RW001", "--json"]).stdout).unwrap();
+    assert_eq!(json["findings"][0]["code"], "RW001");
+    let ran = context.run(["audit", "--explain", "RW999"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("hint: the codes are RW001 to RW027"), "{ran:?}");
+}
