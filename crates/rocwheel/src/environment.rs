@@ -70,6 +70,21 @@ pub(crate) fn scratch_beside(given: Option<&Path>, output: Option<&Path>) -> any
     scratch_below(&scratch_near(given, output.as_deref().map(|output| output.parent().unwrap_or(Path::new("/")))))
 }
 
+/// Where what was downloaded is kept: `ROCWHEEL_CACHE`, else `rocwheel` in the user's folder for such things (XDG base
+/// directory specification); `None` without a home.
+pub(crate) fn cache() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let user = || set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
+    set("ROCWHEEL_CACHE").or_else(|| Some(user()?.join("rocwheel")))
+}
+
+/// The proxy that the environment names for addresses that begin with `https`.
+pub(crate) fn proxy() -> Option<String> {
+    ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+}
+
 /// A new directory below `parent` that is removed when it goes out of scope.
 pub(crate) fn scratch_below(parent: &Path) -> anyhow::Result<TempDir> {
     tempfile::Builder::new()

@@ -26,6 +26,7 @@ use crate::facts::{Facts, Object};
 use crate::finding::{Code, Finding};
 use crate::preload::{PreloadList, Preloads};
 use crate::report::{Counts, Environment, Report, WheelSummary};
+use crate::requirements::{Declared, Target};
 use crate::site::{InstalledWheel, Role, Site};
 use requirements::Requirements;
 use traces::Rooted;
@@ -101,6 +102,8 @@ pub(crate) struct Context<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) options: &'a Options,
     pub(crate) reporter: &'a dyn Reporter,
+    /// What the wheels declare of each other.
+    pub(crate) declared: Declared,
     /// What is required, by the number of the wheel.
     pub(crate) requirements: Vec<Requirements>,
     /// What packages load before anything else.
@@ -122,12 +125,20 @@ impl<'a> Context<'a> {
         for (path, placed) in &site.files {
             paths[placed.wheel].push(path.as_str());
         }
-        let requirements = site.wheels.iter().map(Requirements::read).collect();
+        let glibc = options.glibc.as_ref().and_then(|glibc| {
+            let text = glibc.to_string();
+            let (major, minor) = text.split_once('.')?;
+            Some((major.parse().ok()?, minor.parse().ok()?))
+        });
+        let target = Target { python: site.place.python, platform: crate::requirements::Platform::Linux { glibc } };
+        let declared = Declared::read(site, &target);
+        let requirements = (0..site.wheels.len()).map(|wheel| Requirements::of(&declared, wheel, &target)).collect();
         let mut context = Context {
             site,
             facts,
             options,
             reporter,
+            declared,
             requirements,
             preloads: Preloads::read(site),
             rooted: Vec::new(),

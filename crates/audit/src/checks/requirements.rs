@@ -6,8 +6,9 @@ use super::Context;
 use crate::Error;
 use crate::finding::{Code, Finding};
 use crate::fix;
+use crate::loader::Where;
 use crate::owners::{Owner, Owners};
-use crate::site::InstalledWheel;
+use crate::requirements::{Declared, Extras, Target, unneeded};
 
 /// What one wheel requires, as canonical names.
 #[derive(Debug, Default)]
@@ -30,20 +31,21 @@ pub(crate) enum Brought {
 }
 
 impl Requirements {
-    pub(crate) fn read(wheel: &InstalledWheel) -> Requirements {
-        let mut found = Requirements::default();
-        for text in wheel.metadata.all("Requires-Dist") {
-            let end = text.find(|character: char| !character.is_ascii_alphanumeric() && !"-_.".contains(character));
-            let name = wheel::canonical_name(&text[..end.unwrap_or(text.len())]);
-            let marker = text.split_once(';').map(|(_, marker)| marker.to_owned()).unwrap_or_default();
-            if let Some((_, rest)) = marker.split_once("extra") {
-                let extra = rest.split(['"', '\'']).nth(1).unwrap_or_default().to_owned();
-                found.extras.entry(extra).or_default().insert(name);
-            } else {
-                found.plain.insert(name);
+    /// What a wheel requires in an environment.
+    pub(crate) fn of(declared: &Declared, wheel: usize, target: &Target) -> Requirements {
+        let plain = declared.of(wheel, Extras::Asked).map(|requirement| requirement.name.clone()).collect();
+        let mut extras: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for requirement in &declared.wheels[wheel].all {
+            if requirement.applies(target, &BTreeSet::new()) {
+                continue;
+            }
+            for extra in &declared.wheels[wheel].extras {
+                if requirement.applies(target, &BTreeSet::from([extra.clone()])) {
+                    extras.entry(extra.clone()).or_default().insert(requirement.name.clone());
+                }
             }
         }
-        found
+        Requirements { plain, extras }
     }
 
     /// Wheels of the set that this one requires, and what those require.
@@ -93,95 +95,37 @@ impl Requirements {
     }
 }
 
-/// RW013. A requirement is needed when a file loads a library of it, and may be needed when a file names a module of it
-/// or the other has no modules and libraries itself.
+/// Requirements that the set does not meet (RW012), and those that nothing needs (RW013).
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    for unmet in context.declared.unmet() {
+        // What was not given at all is said where a file needs it.
+        let (true, Some(other)) = (context.is_audited(unmet.wheel), unmet.other) else { continue };
+        let text = &unmet.requirement.text;
+        let message = format!("requires `{text}`, and the set has version {}", context.declared.versions[other]);
+        let wheel = context.site.wheels[unmet.wheel].file_name();
+        findings.push(Finding::new(Code::MissingRequirement, unmet.requirement.name.clone(), message).of(wheel));
+    }
     for (wheel, installed) in context.audited() {
-        let mut candidates: BTreeMap<String, (usize, BTreeSet<String>)> = BTreeMap::new();
-        for name in &context.requirements[wheel].plain {
-            let Some(other) = context.named(name).filter(|other| *other != wheel) else { continue };
-            let modules = modules(context, other);
-            // Distributions that only require others are needed for those.
-            let is_group = modules.is_empty() || !context.requirements[other].plain.is_empty();
-            if !is_group && !loads_from(context, wheel, other) {
-                candidates.insert(name.clone(), (other, modules));
-            }
+        if context.reporter.interrupted() {
+            return Err(Error::Interrupted);
         }
-        if candidates.is_empty() {
-            continue;
-        }
-        let mut words: BTreeSet<String> = candidates.values().flat_map(|(_, modules)| modules.clone()).collect();
-        for path in context.paths(wheel) {
-            if words.is_empty() {
-                break;
-            }
-            if context.reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
-            if context.member(path).starts_with(installed.wheel.info()) {
-                // METADATA names what it requires.
-                continue;
-            }
-            let found = names_in(context, path, &words)?;
-            words.retain(|word| !found.contains(word));
-        }
-        for (name, (_, modules)) in candidates {
-            if modules.iter().all(|module| words.contains(module)) {
-                let message = format!("requires `{name}`, and no file loads a library of it or names a module of it");
-                let finding = Finding::new(Code::UnneededRequirement, name.clone(), message).of(installed.file_name());
-                findings.push(finding.fixed_by(fix::unrequire(installed, &name)));
-            }
+        let loads = loads(context, wheel);
+        for requirement in unneeded(context.site, &context.declared, wheel, &loads)? {
+            let name = &requirement.name;
+            let message = format!("requires `{name}`, and no file loads a library of it or names a module of it");
+            let finding = Finding::new(Code::UnneededRequirement, name.clone(), message).of(installed.file_name());
+            findings.push(finding.fixed_by(fix::unrequire(installed, name)));
         }
     }
     Ok(())
 }
 
-/// Top-level modules and packages of a wheel.
-fn modules(context: &Context<'_>, wheel: usize) -> BTreeSet<String> {
-    let info = context.site.wheels[wheel].wheel.info();
-    let packages = context.site.packages();
-    let inside = context.paths(wheel).iter().filter_map(|path| path.strip_prefix(packages.as_str())?.strip_prefix('/'));
-    let tops = inside.filter_map(|path| match path.split_once('/') {
-        Some((top, _)) if top != info && !top.contains('.') => Some(top.to_owned()),
-        Some(_) => None,
-        None => path.split('.').next().filter(|_| path.ends_with(".py") || path.ends_with(".so")).map(str::to_owned),
-    });
-    tops.collect()
-}
-
-/// Whether a file of one wheel loads a library of the other.
-fn loads_from(context: &Context<'_>, wheel: usize, other: usize) -> bool {
+/// The wheels that the files of a wheel load libraries of.
+fn loads(context: &Context<'_>, wheel: usize) -> BTreeSet<usize> {
     let rooted = context.rooted.iter().filter(|rooted| rooted.wheel == wheel);
-    rooted.flat_map(|rooted| &rooted.trace.loaded).any(|loaded| match &loaded.place {
-        crate::loader::Where::Site(path) => context.owner(path) == Some(other),
-        crate::loader::Where::System(_) => false,
-    })
-}
-
-/// Which of the words a file holds anywhere, compiled or not.
-fn names_in(context: &Context<'_>, path: &str, words: &BTreeSet<String>) -> Result<BTreeSet<String>, Error> {
-    const WINDOW: usize = 1 << 20;
-    let reader = context.site.reader(path)?;
-    let size = context.site.files.get(path).map_or(0, |placed| placed.size);
-    let longest = words.iter().map(String::len).max().unwrap_or(0);
-    let mut found = BTreeSet::new();
-    let (mut start, mut window) = (0u64, vec![0; WINDOW + longest]);
-    while start < size && found.len() < words.len() {
-        let length = window.len().min(usize::try_from(size - start).unwrap_or(usize::MAX));
-        if reader.read_exact_at(start, &mut window[..length]).is_err() {
-            // RECORD's check says what is damaged; what cannot be read may name anything.
-            return Ok(words.clone());
-        }
-        for word in words {
-            if contains(&window[..length], word.as_bytes()) {
-                found.insert(word.clone());
-            }
-        }
-        start += WINDOW as u64;
-    }
-    Ok(found)
-}
-
-fn contains(bytes: &[u8], word: &[u8]) -> bool {
-    memchr::memmem::find(bytes, word).is_some()
+    let owners = rooted.flat_map(|rooted| &rooted.trace.loaded).filter_map(|loaded| match &loaded.place {
+        Where::Site(path) => context.owner(path),
+        Where::System(_) => None,
+    });
+    owners.collect()
 }

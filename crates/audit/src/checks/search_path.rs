@@ -61,9 +61,12 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
 /// The command that leaves only good entries in the search paths of some files.
 fn mend(context: &Context<'_>, wheel: usize, paths: &BTreeSet<&str>) -> String {
     let mut kept: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
-    let mut others = false;
+    let (mut others, mut lacking) = (false, false);
     for (path, object) in context.native(wheel) {
-        let Some(search_path) = object.elf.search_path().filter(|text| !text.is_empty()) else { continue };
+        let Some(search_path) = object.elf.search_path().filter(|text| !text.is_empty()) else {
+            lacking = true;
+            continue;
+        };
         if !paths.contains(path) {
             others = true;
             continue;
@@ -72,7 +75,8 @@ fn mend(context: &Context<'_>, wheel: usize, paths: &BTreeSet<&str>) -> String {
         let good = (!good.is_empty()).then(|| good.join(":"));
         kept.entry(good).or_default().push(context.member(path));
     }
-    let is_all = !others && kept.len() == 1;
+    // Files without a search path shall not get one.
+    let is_all = !others && kept.len() == 1 && (!lacking || kept.contains_key(&None));
     let files = kept.into_iter().flat_map(|(good, members)| {
         let is_library = |member: &String| super::file_name(member).contains(".so");
         let patterns = if is_all && members.iter().all(is_library) { vec!["*.so*".to_owned()] } else { members };

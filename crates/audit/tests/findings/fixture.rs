@@ -71,6 +71,12 @@ impl Pack {
         self
     }
 
+    /// The same with an extra.
+    pub fn providing(mut self, extra: &str) -> Pack {
+        self.metadata.push(format!("Provides-Extra: {extra}"));
+        self
+    }
+
     /// The same beside the others.
     pub fn beside(mut self) -> Pack {
         self.role = Role::Beside;

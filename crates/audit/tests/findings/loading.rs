@@ -18,7 +18,7 @@ fn rw001_a_library_that_nobody_has() {
     let libx = libx(&bench);
     let module = bench.module("", &["-l:libx.so.1", "-Wl,-rpath,$ORIGIN/../demo.libs"]);
     let lacking = demo().with(MODULE, &module);
-    let report = bench.audit(&[lacking.clone()], &Options::default());
+    let report = bench.audit(std::slice::from_ref(&lacking), &Options::default());
     let finding = &report.findings[0];
     assert_eq!((finding.code.text(), finding.severity.name()), ("RW001", "error"));
     assert_eq!(finding.message, "needs `libx.so.1`, which no wheel of the set brings and no system promises");
@@ -37,7 +37,7 @@ fn rw002_a_library_that_only_the_build_machine_has() {
     let libx = libx(&bench);
     let module = bench.module("", &["-l:libx.so.1", "-Wl,-rpath,/opt/x/lib:$ORIGIN"]);
     let wheel = demo().with(MODULE, &module);
-    assert_eq!(bench.found(&[wheel.clone()]), ["RW002 error", "RW003 warning"]);
+    assert_eq!(bench.found(std::slice::from_ref(&wheel)), ["RW002 error", "RW003 warning"]);
     assert_eq!(bench.found(&[wheel.with("demo/libx.so.1", &libx)]), ["RW003 warning"]);
 }
 
@@ -148,16 +148,16 @@ fn rw012_and_rw025_requirements_that_bring_libraries() {
     bench.library("libtorch.so", "", &["-Wl,-soname,libtorch.so"]);
     bench.library("libamdhip64.so.7", "", &["-Wl,-soname,libamdhip64.so.7"]);
     let torch = demo().with(MODULE, bench.module("", &["-l:libtorch.so"]));
-    let report = bench.audit(&[torch.clone()], &Options::default());
+    let report = bench.audit(std::slice::from_ref(&torch), &Options::default());
     let finding = &report.findings[0];
     assert_eq!((finding.code.text(), finding.severity.name()), ("RW012", "error"));
     assert!(finding.fix.as_ref().unwrap().ends_with("--in-place --requires torch"), "{finding:?}");
     assert_eq!(bench.found(&[torch.clone().requiring("torch>=2.6")]), ["RW025 note"]);
     assert_eq!(bench.found(&[torch.clone().requiring("numpy")]), ["RW012 error"]);
     assert_eq!(bench.found(&[torch.clone().requiring("unknown")]), ["RW012 warning"]);
-    assert_eq!(bench.found(&[torch.clone().requiring("torch; extra == 'gpu'")]), ["RW012 warning"]);
+    assert_eq!(bench.found(&[torch.clone().providing("gpu").requiring("torch; extra == 'gpu'")]), ["RW012 warning"]);
     let hip = demo().with(MODULE, bench.module("", &["-l:libamdhip64.so.7"]));
-    assert_eq!(bench.found(&[hip.clone()]), ["RW012 error"]);
+    assert_eq!(bench.found(std::slice::from_ref(&hip)), ["RW012 error"]);
     assert_eq!(bench.found(&[hip.requiring("torch")]), ["RW025 note"], "torch brings ROCm");
     // The set has the library: whether it is required, and loaded before by the import of the other, decides.
     let library = bench.library("libtorch.so", "", &["-Wl,-soname,libtorch.so"]);
@@ -166,7 +166,17 @@ fn rw012_and_rw025_requirements_that_bring_libraries() {
     let imported = other.clone().with("torch/_C.cpython-312-x86_64-linux-gnu.so", &loads);
     assert_eq!(bench.found(&[torch.clone(), imported.clone()]), ["RW012 error"]);
     assert_eq!(bench.found(&[torch.clone().requiring("torch"), imported]), NONE);
-    assert_eq!(bench.found(&[torch.requiring("torch"), other]), ["RW001 error"], "nothing loads it before");
+    assert_eq!(
+        bench.found(&[torch.clone().requiring("torch"), other.clone()]),
+        ["RW001 error"],
+        "nothing loads it before"
+    );
+    let old = pack("demo-1.0", "py3-none-any").requiring("torch<2.6");
+    assert_eq!(bench.found(&[old, other.clone()]), ["RW012 error", "RW013 note"], "another version");
+    assert_eq!(
+        bench.found(&[pack("demo-1.0", "py3-none-any").with("demo.py", "import torch").requiring("torch>=2.6"), other]),
+        NONE
+    );
 }
 
 #[test]
@@ -216,6 +226,6 @@ fn rw022_libraries_that_are_loaded_by_name() {
     let hip = bench.library("libamdhip64.so.7", "", &["-Wl,-soname,libamdhip64.so.7"]);
     let comgr = bench.library("libamd_comgr.so.3", "", &["-Wl,-soname,libamd_comgr.so.3"]);
     let wheel = pack("hip-7.0", "py3-none-manylinux_2_34_x86_64").with("hip/lib/libamdhip64.so.7", &hip);
-    assert_eq!(bench.found(&[wheel.clone()]), ["RW022 error"]);
+    assert_eq!(bench.found(std::slice::from_ref(&wheel)), ["RW022 error"]);
     assert_eq!(bench.found(&[wheel.with("hip/lib/libamd_comgr.so.3", &comgr)]), NONE);
 }

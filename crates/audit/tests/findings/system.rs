@@ -17,7 +17,7 @@ fn rw007_a_newer_glibc_than_promised() {
     let bench = Bench::new();
     // Assembler says which version is meant, whatever glibc this machine has.
     let uses = |symbol: &str| {
-        let source = format!("__asm__(\".symver {}\");\nextern int f(void); int use(void) {{ return f(); }}", symbol);
+        let source = format!("__asm__(\".symver {symbol}\");\nextern int f(void); int use(void) {{ return f(); }}");
         bench.module(&source, &["-lc"])
     };
     let old = uses("f,getpid@GLIBC_2.2.5");
@@ -69,18 +69,18 @@ fn rw009_tags_and_names_that_are_not_true() {
     // A set in one line is as good as one line for each.
     let mut set = pack("demo-1.0", "cp312-cp312-manylinux_2_34_x86_64.manylinux_2_35_x86_64").with(MODULE, &module);
     set.wheel_tags = vec![format!("{tag}.manylinux_2_35_x86_64")];
-    assert_eq!(bench.found(&[set.clone()]), NONE);
+    assert_eq!(bench.found(std::slice::from_ref(&set)), NONE);
     set.wheel_tags = vec!["cp312-cp312-manylinux_2_35_x86_64".to_owned(), tag.to_owned()];
     assert_eq!(bench.found(&[set]), NONE);
     assert_eq!(bench.found(&[with_tag("cp312-cp312-linux_x86_64", &module)]), ["RW009 warning"]);
     let mut renamed = demo();
     renamed.said = Some(("another".to_owned(), "1.0".to_owned()));
-    assert_eq!(bench.found(&[renamed.clone()]), ["RW009 error"]);
+    assert_eq!(bench.found(std::slice::from_ref(&renamed)), ["RW009 error"]);
     renamed.said = Some(("Demo".to_owned(), "1.0.0".to_owned()));
     assert_eq!(bench.found(&[renamed]), NONE, "one name and version, written in another way");
     // Compiled files under a tag for any platform, unless there are some for several.
     let any = pack("demo-1.0", "py3-none-any").with("demo/libx.so", &module);
-    assert_eq!(bench.found(&[any.clone()]), ["RW009 error"]);
+    assert_eq!(bench.found(std::slice::from_ref(&any)), ["RW009 error"]);
     assert_eq!(bench.found(&[any.with("demo/x.dylib", b"\xcf\xfa\xed\xfe")]), NONE);
     assert_eq!(bench.found(&[pack("demo-1.0", "py3-none-any").with("demo/__init__.py", "")]), NONE);
 }
@@ -108,7 +108,7 @@ fn rw010_modules_for_another_python() {
     assert_eq!(said(&bench.audit(&[wheel], &options)), ["RW010 error"]);
     let mut wheel = demo();
     wheel.metadata.push("Requires-Python: >=3.13".to_owned());
-    assert_eq!(said(&bench.audit(&[wheel.clone()], &options)), ["RW010 error"]);
+    assert_eq!(said(&bench.audit(std::slice::from_ref(&wheel), &options)), ["RW010 error"]);
     wheel.metadata = vec!["Requires-Python: >=3.10, <3.14".to_owned()];
     assert_eq!(said(&bench.audit(&[wheel], &options)), NONE);
 }
@@ -165,7 +165,7 @@ fn rw021_split_code_without_a_runtime_that_reads_it() {
         .beside();
     let wheel = demo().with(MODULE, &module);
     let device = pack("demo_device-1.0", "py3-none-manylinux_2_34_x86_64").with(".kpack/demo_lib_gfx942.kpack", "x");
-    assert_eq!(bench.found(&[wheel.clone()]), ["RW021 note"], "no archive is in the set");
+    assert_eq!(bench.found(std::slice::from_ref(&wheel)), ["RW021 note"], "no archive is in the set");
     assert_eq!(bench.found(&[wheel.clone(), device.clone()]), NONE);
     assert_eq!(bench.found(&[wheel.clone(), device.clone(), runtime.clone()]), ["RW021 error"]);
     let newer = runtime.with("_rocm_sdk_core/lib/librocm_kpack.so.0", &reads);
@@ -177,7 +177,7 @@ fn rw024_gpu_code_that_is_none() {
     let bench = Bench::new();
     let options = Options { extras: [Extra::GpuCode].into(), ..Options::default() };
     let broken = demo().with(MODULE, with_wrapper(&bench, 0x4849_5046, b"not a bundle"));
-    assert_eq!(said(&bench.audit(&[broken.clone()], &options)), ["RW024 error"]);
+    assert_eq!(said(&bench.audit(std::slice::from_ref(&broken), &options)), ["RW024 error"]);
     assert_eq!(bench.found(&[broken]), NONE, "only when it is asked for");
     assert_eq!(said(&bench.audit(&[demo().with(MODULE, bench.module("", &[]))], &options)), NONE);
 }

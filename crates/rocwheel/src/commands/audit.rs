@@ -11,7 +11,9 @@ use anyhow::Context;
 use audit::facts::Facts;
 use audit::finding::{Code, Severity};
 use audit::report::{Report, sarif};
+use audit::requirements::{Platform, Target};
 use audit::site::{Place, PythonVersion, Role, Site};
+use audit::with::{self, Fetch, Http, Request, Source};
 use audit::{Extra, Options};
 use clap::{Args, ValueEnum};
 use report::Exit;
@@ -34,9 +36,12 @@ pub(crate) struct Arguments {
     /// Wheels that are installed together
     #[arg(required_unless_present = "explain", value_name = "WHEEL")]
     wheels: Vec<PathBuf>,
-    /// Wheels that stand beside: files, or folders from which those are taken that the others require
-    #[arg(long, value_name = "PATH")]
-    with: Vec<PathBuf>,
+    /// Where the wheels are that the others require: wheels, folders, or addresses of package indexes
+    #[arg(long, value_name = "WHEEL|DIR|URL")]
+    with: Vec<String>,
+    /// Refuse to ask an index
+    #[arg(long)]
+    offline: bool,
     /// Python of the environment, for example 3.12 or 3.13t [default: the newest that the tags of all wheels allow]
     #[arg(long, value_name = "VERSION")]
     python: Option<PythonVersion>,
@@ -98,7 +103,8 @@ pub(crate) enum Settings {
 #[derive(Debug)]
 pub(crate) struct Look {
     wheels: Vec<PathBuf>,
-    with: Vec<PathBuf>,
+    with: Vec<String>,
+    offline: bool,
     python: Option<PythonVersion>,
     options: Options,
     why: Option<String>,
@@ -132,6 +138,7 @@ impl TryFrom<Arguments> for Settings {
         Ok(Self::Look(Box::new(Look {
             wheels: arguments.wheels,
             with: arguments.with,
+            offline: arguments.offline,
             python: arguments.python,
             options: Options { glibc: arguments.glibc, extras, ignore },
             why: arguments.why,
@@ -231,11 +238,62 @@ fn newest_python(wheels: &[PathBuf]) -> PythonVersion {
 
 fn open(look: &Look, python: PythonVersion, scratch: &Path, printer: &Printer) -> anyhow::Result<Site> {
     let mut wheels: Vec<(PathBuf, Role)> = look.wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
-    for path in &look.with {
-        wheels.push((path.clone(), Role::Beside));
+    let (files, sources): (Vec<&String>, Vec<&String>) = look.with.iter().partition(|text| is_wheel(text));
+    wheels.extend(files.iter().map(|path| (PathBuf::from(path), Role::Beside)));
+    if !sources.is_empty() {
+        let gathered = gather(look, python, &sources, scratch, printer)?;
+        let known: Vec<PathBuf> = wheels.iter().map(|(path, _)| path.clone()).collect();
+        let new = gathered.into_iter().filter(|path| !known.iter().any(|known| same_distribution(known, path)));
+        wheels.extend(new.map(|path| (path, Role::Beside)));
     }
     let place = Place { python, prefix: "/environment".to_owned() };
     Ok(Site::open(&wheels, &place, scratch, printer.reporter())?)
+}
+
+fn is_wheel(text: &str) -> bool {
+    Path::new(text).extension().is_some_and(|extension| extension == "whl") && !text.contains("://")
+}
+
+fn same_distribution(one: &Path, other: &Path) -> bool {
+    let name = |path: &Path| path.file_name()?.to_str()?.parse::<WheelName>().ok();
+    match (name(one), name(other)) {
+        (Some(one), Some(other)) => {
+            wheel::canonical_name(&one.distribution) == wheel::canonical_name(&other.distribution)
+        }
+        _ => false,
+    }
+}
+
+/// The wheels that the audited ones require, from folders and indexes.
+fn gather(
+    look: &Look,
+    python: PythonVersion,
+    sources: &[&String],
+    scratch: &Path,
+    printer: &Printer,
+) -> anyhow::Result<Vec<PathBuf>> {
+    let sources: Vec<Source> = sources.iter().map(|text| Source::parse(text)).collect::<Result<_, _>>()?;
+    let glibc = look.options.glibc.as_ref().and_then(|glibc| {
+        let text = glibc.to_string();
+        let (major, minor) = text.split_once('.')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    });
+    let target = Target { python, platform: Platform::Linux { glibc } };
+    let cache = environment::cache().map_or_else(|| scratch.to_owned(), |cache| cache.join("audit"));
+    let proxy = environment::proxy();
+    let http = if look.offline {
+        None
+    } else {
+        Some(Http::new(proxy.as_deref()).map_err(|error| anyhow::anyhow!(error).context("cannot set up HTTP"))?)
+    };
+    let fetch = http.as_ref().map(|http| http as &dyn Fetch);
+    let request = Request { audited: &look.wheels, sources: &sources, target: &target, cache: &cache, fetch };
+    let gathered = with::gather(&request, printer.reporter())?;
+    for unmet in &gathered.unmet {
+        let with::Unmet { requirer, requirement, reason } = unmet;
+        printer.note(format!("note: `{requirer}` requires `{requirement}`, and none is there: {reason}"));
+    }
+    Ok(gathered.wheels)
 }
 
 fn why(site: &Site, facts: &Facts, library: &str, printer: &Printer) -> anyhow::Result<Exit> {

@@ -1,0 +1,50 @@
+"""`rocwheel audit` on every ROCm wheel of PyPI that the tests know, 330 MB. Part of `--set all`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from command import Rocwheel
+from packages import fetch_wheels
+from test_kernels_real import cached_wheels
+
+HERE = Path(__file__).parent
+NAMES = (
+    "cupy_rocm_7_0",
+    "cyllama_rocm",
+    "jax_rocm7_pjrt",
+    "jax_rocm7_plugin",
+    "onnxruntime_rocm",
+    "torch_scatter_rocm",
+    "torch_sparse_rocm",
+)
+
+
+def summary(finding: dict) -> dict:
+    """What a finding says, with the number of files rather than their names."""
+    kept = {key: finding[key] for key in ("code", "severity", "file", "subject", "message")}
+    return {**kept, "files": len(finding["related"]) + (finding["file"] is not None)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_findings_are_kept(rocwheel: Rocwheel, name: str) -> None:
+    fetch_wheels(cached_wheels())
+    [wheel] = cached_wheels().glob(f"{name}-*.whl")
+    kept = HERE / f"snapshots/audit-{name}.json"
+    wanted = json.loads(kept.read_text()) if kept.is_file() else {}
+    result = rocwheel.run("audit", "--json", wheel.name, cwd=wheel.parent, expect=wanted.get("exit code", 1))
+    report = json.loads(result.stdout)
+    floor = report["wheels"][0]["floor"]
+    found = {
+        "exit code": result.code,
+        "floor": floor["tag"],
+        "newest": floor["newest"],
+        "findings": [summary(finding) for finding in report["findings"]],
+    }
+    if os.environ.get("ROCWHEEL_UPDATE_SNAPSHOTS"):
+        kept.write_text(json.dumps(found, indent=1) + "\n")
+    assert found == json.loads(kept.read_text())
