@@ -60,6 +60,19 @@ pub(crate) struct Arguments {
     /// What makes the exit code 1
     #[arg(long, value_enum, default_value = "error", value_name = "SEVERITY")]
     fail_on: FailOn,
+    #[command(flatten)]
+    depth: Depth,
+    /// Write the findings to FILE, `-` for stdout, as a SARIF 2.1.0 log too
+    #[arg(long, value_name = "FILE")]
+    sarif: Option<PathBuf>,
+    /// Directory for what must be unpacked to be read [default: the system's directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+}
+
+/// How far the questions go.
+#[derive(Debug, Args)]
+struct Depth {
     /// Do not unpack everything to compare it with the hashes of RECORD
     #[arg(long)]
     no_hashes: bool,
@@ -69,12 +82,6 @@ pub(crate) struct Arguments {
     /// Check the length of paths for Windows, also where no tag is for Windows
     #[arg(long)]
     windows_paths: bool,
-    /// Write the findings to FILE, `-` for stdout, as a SARIF 2.1.0 log too
-    #[arg(long, value_name = "FILE")]
-    sarif: Option<PathBuf>,
-    /// Directory for what must be unpacked to be read [default: the system's directory for temporary files]
-    #[arg(long, value_name = "DIR")]
-    scratch: Option<PathBuf>,
 }
 
 fn release(text: &str) -> Result<Release, String> {
@@ -129,9 +136,9 @@ impl TryFrom<Arguments> for Settings {
             .map(code)
             .collect::<Result<_, _>>()?;
         let extras = [
-            (!arguments.no_hashes, Extra::Hashes),
-            (arguments.gpu_code, Extra::GpuCode),
-            (arguments.windows_paths, Extra::WindowsPaths),
+            (!arguments.depth.no_hashes, Extra::Hashes),
+            (arguments.depth.gpu_code, Extra::GpuCode),
+            (arguments.depth.windows_paths, Extra::WindowsPaths),
             (arguments.python.is_some(), Extra::Python),
         ];
         let extras = extras.into_iter().filter(|(wanted, _)| *wanted).map(|(_, extra)| extra).collect();
