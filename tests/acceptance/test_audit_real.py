@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
+from test_kernels_real import cached_wheels
 
 from command import Rocwheel
 from packages import fetch_wheels
-from test_kernels_real import cached_wheels
 
 HERE = Path(__file__).parent
 NAMES = (

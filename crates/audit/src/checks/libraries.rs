@@ -137,7 +137,9 @@ fn needs_torch(context: &Context<'_>, wheel: usize) -> bool {
 
 /// The requirement that brings the libraries of an owner.
 fn require(context: &Context<'_>, wheel: usize, owner: &Owner) -> String {
-    let requirement = if owner.is_rocm() { "torch" } else { &owner.require };
+    // PyTorch brings the ROCm or CUDA that it was built with.
+    let is_torchs = (owner.is_rocm() || owner.is_cuda()) && needs_torch(context, wheel);
+    let requirement = if is_torchs { "torch" } else { &owner.require };
     fix::require(&context.site.wheels[wheel], requirement)
 }
 

@@ -159,6 +159,11 @@ fn rw012_and_rw025_requirements_that_bring_libraries() {
     let hip = demo().with(MODULE, bench.module("", &["-l:libamdhip64.so.7"]));
     assert_eq!(bench.found(std::slice::from_ref(&hip)), ["RW012 error"]);
     assert_eq!(bench.found(&[hip.requiring("torch")]), ["RW025 note"], "torch brings ROCm");
+    bench.library("libcudart.so.12", "", &["-Wl,-soname,libcudart.so.12"]);
+    let both = demo().with(MODULE, bench.module("", &["-l:libtorch.so", "-l:libcudart.so.12"]));
+    let report = bench.audit(std::slice::from_ref(&both), &Options::default());
+    assert_eq!(report.findings.len(), 2, "one for each owner");
+    assert!(report.findings.iter().all(|finding| finding.fix.as_ref().unwrap().ends_with("--requires torch")));
     // The set has the library: whether it is required, and loaded before by the import of the other, decides.
     let library = bench.library("libtorch.so", "", &["-Wl,-soname,libtorch.so"]);
     let loads = bench.module("", &["-l:libtorch.so", "-Wl,-rpath,$ORIGIN/lib"]);
