@@ -113,7 +113,8 @@ fn every_python_file_is_embedded() {
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
             let below = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
             if path.is_dir() {
-                if below != "tests" && name != "__pycache__" {
+                // What a repair writes into wheels of others is embedded by the crate `audit`, with its own tests.
+                if below != "tests" && below != "wheel-repair" && name != "__pycache__" {
                     pending.push(path);
                 }
             } else if below.contains('/') && Path::new(&name).extension().is_some_and(|extension| extension == "py") {
