@@ -175,6 +175,10 @@ impl Headers {
 impl fmt::Display for Headers {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.fields.iter().try_for_each(|field| formatter.write_str(&field.text))?;
+        // A text that began with a continued line had no header: behind one that was added it would continue that.
+        if !self.fields.is_empty() && self.rest.starts_with([' ', '\t']) {
+            formatter.write_str(self.end)?;
+        }
         formatter.write_str(&self.rest)
     }
 }
@@ -269,6 +273,14 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_first_header_is_not_continued_by_what_was_there() {
+        let mut headers = Headers::parse(" a\r\nb");
+        headers.push("Name", "c").unwrap();
+        assert_eq!(headers.to_string(), "Name: c\r\n\r\n a\r\nb");
+        assert_eq!(Headers::parse(&headers.to_string()).body(), headers.body());
+    }
+
     proptest! {
         #[test]
         fn nothing_is_changed_without_an_edit(text in "([A-Za-z-]{0,5}[: ]?[a-z \\tä]{0,8}(\r\n|\n|\r)){0,12}") {
@@ -276,7 +288,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_pushed_is_read_back(text in "([A-Za-z-]{1,5}: [a-z ]{0,8}(\r\n|\n)){0,6}", value in "[a-z]{1,9}") {
+        fn what_was_pushed_is_read_back(text in " ?([A-Za-z-]{1,5}: [a-z ]{0,8}(\r\n|\n)){0,6}", value in "[a-z]{1,9}") {
             let mut headers = Headers::parse(&text);
             headers.push("New-Field", &value).unwrap();
             prop_assert_eq!(Headers::parse(&headers.to_string()).all("New-Field"), [value]);

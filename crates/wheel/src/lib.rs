@@ -31,7 +31,8 @@ pub use error::Error;
 pub use headers::Headers;
 pub use metadata::{Description, Metadata};
 pub use names::{
-    Tag, WheelName, canonical_name, case_collisions, check_member_name, check_name, check_version, file_name_part,
+    Tag, WheelName, canonical_name, case_collisions, check_member_name, check_name, check_required_names,
+    check_version, file_name_part,
 };
 pub use read::same_version;
 pub use record::{Digest, Row, hash_column, parse_rows};

@@ -44,6 +44,18 @@ pub fn check_name(name: &str) -> Result<(), Error> {
     })
 }
 
+/// Checks the name and the extras that a requirement begins with (PEP 508). The parser of requirements panics at names that end
+/// in a separator, so this goes before it.
+pub fn check_required_names(requirement: &str) -> Result<(), Error> {
+    let of_name = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
+    let text = requirement.trim_start();
+    let rest = text.trim_start_matches(of_name);
+    check_name(&text[..text.len() - rest.len()])?;
+    let extras = rest.trim_start().strip_prefix('[').map(|rest| rest.split(']').next().unwrap_or_default());
+    let mut extras = extras.into_iter().flat_map(|extras| extras.split(',')).map(str::trim);
+    extras.try_for_each(|extra| if extra.is_empty() { Ok(()) } else { check_name(extra) })
+}
+
 /// Checks that a version is written in the canonical form of PEP 440, as file names and pins need it.
 pub fn check_version(version: &str) -> Result<(), Error> {
     let fail = |reason: String| Error::Name { what: "version", value: version.to_owned(), reason };
@@ -263,6 +275,16 @@ pub fn case_collisions<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_requirements_are_checked() {
+        for good in ["a", " a.b >=1", "a[b, c-d]; extra == 'x.'", "a[]", "a (==1)", "a @ file:///x.", "a[ "] {
+            assert!(check_required_names(good).is_ok(), "{good}");
+        }
+        for bad in ["", "a.", "a- >=1", ".a", "a[b.]", "a[c,b_]>=1", "[a]", "ä"] {
+            assert!(check_required_names(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn names_are_normalised() {
