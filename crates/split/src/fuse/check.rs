@@ -58,44 +58,7 @@ fn check_binary(binary: &Binary, view: &View, reporter: &dyn Reporter) -> Result
         }
     }
     let found = host_differences(part.content.as_ref(), &part.fat, content.as_ref(), &fat);
-    for what in found.map_err(&wrong)? {
-        let is_symbols = [".dynsym", ".symtab"].iter().any(|name| what == format!("its section `{name}` differs"));
-        if is_symbols && only_the_section_moved(part, content.as_ref(), &fat)? {
-            continue;
-        }
-        return Err(wrong(what));
-    }
-    Ok(())
-}
-
-/// Whether symbols differ only as far as the fat binary section, which they are in, lies elsewhere now.
-fn only_the_section_moved(part: &Part, content: &dyn Content, fat: &FatBinary) -> Result<bool, Error> {
-    const ENTRY: usize = 24;
-    let tables = |content: &dyn Content| -> Result<Vec<Vec<u8>>, Error> {
-        let failed = |source| Error::GpuCode { key: part.path.clone(), source: kpack::Error::Elf(source) };
-        let reader = content.open()?;
-        let elf = elf::Elf::read(&reader).map_err(failed)?.ok_or_else(|| failed(elf::Error::NotElf))?;
-        let named = |name: &str| elf.sections.iter().find(|section| section.name == name);
-        let tables = [".dynsym", ".symtab"].into_iter().filter_map(named).map(|section| {
-            let mut bytes = vec![0; section.size as usize];
-            reader.read_exact_at(section.offset, &mut bytes)?;
-            Ok(bytes)
-        });
-        tables.collect()
-    };
-    let (old, new) = (tables(part.content.as_ref())?, tables(content)?);
-    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |value: u64, byte| value << 8 | u64::from(*byte));
-    let moved = |old: &[u8], new: &[u8]| {
-        let inside = number(&old[8..16]).checked_sub(part.fat.address).filter(|inside| *inside < part.fat.memory_size);
-        old[..8] == new[..8]
-            && old[16..] == new[16..]
-            && inside.is_some_and(|inside| fat.address.checked_add(inside) == Some(number(&new[8..16])))
-    };
-    let same = |(old, new): (&Vec<u8>, &Vec<u8>)| {
-        let entries = || old.chunks_exact(ENTRY).zip(new.chunks_exact(ENTRY));
-        old.len() == new.len() && entries().all(|(old, new)| old == new || moved(old, new))
-    };
-    Ok(old.len() == new.len() && old.iter().zip(&new).all(same))
+    found.map_err(&wrong)?.into_iter().next().map_or(Ok(()), |what| Err(wrong(what)))
 }
 
 fn sum(bytes: &[u8]) -> u64 {

@@ -18,11 +18,14 @@ const DYNAMIC: u32 = 6;
 const SYMTAB: u32 = 2;
 const RELA: u32 = 4;
 const NOBITS: u32 = 8;
+const DYNSYM: u32 = 11;
 /// PT_DYNAMIC, PT_TLS, PT_GNU_EH_FRAME, PT_GNU_STACK, PT_GNU_RELRO: the loader takes them from where they are.
 const FIXED_SEGMENTS: [u32; 5] = [2, 7, 0x6474_e550, 0x6474_e551, 0x6474_e552];
 /// Sections that are found through the dynamic section or a segment, so they may lie elsewhere.
 const MOVABLE: [&str; 8] =
     [".interp", ".gnu.hash", ".hash", ".dynsym", ".dynstr", ".gnu.version", ".gnu.version_r", ".gnu.version_d"];
+/// Tables of symbols, for the loader and for debuggers.
+const SYMBOLS: [u32; 2] = [SYMTAB, DYNSYM];
 const PAGE: u64 = 4096;
 /// Bytes that are compared at a time.
 const WINDOW: u64 = 1 << 20;
@@ -188,15 +191,19 @@ fn sections(before: &Side<'_>, after: &Side<'_>) -> Result<(Moved, Vec<String>),
             found.push(format!("its section `{}` is of type {}, it was {}", was.name, is.kind, was.kind));
         }
         // Compared with the memory, or entry by entry.
-        let elsewhere = (was.address != 0 && was.address == is.address) || was.kind == SYMTAB;
+        let elsewhere = (was.address != 0 && was.address == is.address) || SYMBOLS.contains(&was.kind);
         if was.kind != NOBITS && is.kind != NOBITS && !elsewhere && !same_bytes(before, after, was, is)? {
             found.push(format!("its section `{}` differs", was.name));
         }
     }
-    for (was, is) in pairs.iter().filter(|(was, is)| was.size == is.size && was.address == is.address) {
+    // Code that was put back may have got a place of its own, with the symbols that are in its section.
+    let mut places = moved.clone();
+    places.insert(before.fat.address, (after.fat.address, before.fat.memory_size));
+    for (was, is) in pairs.iter().filter(|(was, is)| was.size == is.size) {
         match was.kind {
+            kind if SYMBOLS.contains(&kind) => found.extend(symbols((before, was), (after, is), &places)?),
+            _ if was.address != is.address => {}
             RELA => found.extend(relocations(before, was, after, is)?),
-            SYMTAB => found.extend(symbols((before, was), (after, is), &moved)?),
             DYNAMIC => found.extend(dynamic(before, was, after, is, &moved)?),
             _ => {}
         }
@@ -226,7 +233,7 @@ fn relocations(before: &Side<'_>, was: &Section, after: &Side<'_>, is: &Section)
     Ok(wrong.map(|(old, _)| format!("the relocation of {:#x} in `{}` differs", word(&old[..8]), was.name)).collect())
 }
 
-/// Symbols that debuggers read may only differ where they are in a section that lies elsewhere.
+/// Symbols may only differ where they are in a section that lies elsewhere.
 fn symbols(
     (before, was): (&Side<'_>, &Section),
     (after, is): (&Side<'_>, &Section),
@@ -332,7 +339,8 @@ fn ignored(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Vec<Range<u64>
         sections.any(|section| section.address < range.end && section.address + section.size > range.start)
     };
     ignored.extend(now.filter(|range| !is_taken(range)));
-    let entry_wise = before.elf.sections.iter().filter(|section| [RELA, DYNAMIC].contains(&section.kind));
+    let is_entry_wise = |kind| [RELA, DYNAMIC].contains(&kind) || SYMBOLS.contains(&kind);
+    let entry_wise = before.elf.sections.iter().filter(|section| section.address != 0 && is_entry_wise(section.kind));
     ignored.extend(entry_wise.map(|section| section.address..section.address + section.size));
     // The ELF header and the program headers were compared by what they say. The table may have grown into bytes that
     // belonged to nobody, or to a section that lies elsewhere now.
