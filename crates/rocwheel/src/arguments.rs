@@ -7,6 +7,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::commands::source::hipify;
 use crate::commands::{artifact_archive, artifact_flatten, artifact_import, artifact_list, artifact_verify};
 use crate::commands::{audit, compat, edit, fuse, kernels, package, prune, repair, rocm_version, split};
 
@@ -90,6 +91,9 @@ pub(crate) enum Command {
     Audit(Box<audit::Arguments>),
     Repair(Box<repair::Arguments>),
     Edit(Box<edit::Arguments>),
+    /// Work with the sources of GPU frameworks: hipify
+    #[command(subcommand)]
+    Source(SourceCommand),
     RocmVersion(rocm_version::Arguments),
     Compat(Box<compat::Arguments>),
     /// Print a completion script for a shell
@@ -112,6 +116,12 @@ pub(crate) enum ArtifactCommand {
     Archive(artifact_archive::Arguments),
     Flatten(artifact_flatten::Arguments),
     Verify(artifact_verify::Arguments),
+}
+
+/// The documentation of the commands is at their arguments.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SourceCommand {
+    Hipify(Box<hipify::Arguments>),
 }
 
 /// The value of `--color` before clap has read the arguments: its own errors are to obey it as well.

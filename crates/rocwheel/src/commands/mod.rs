@@ -18,13 +18,15 @@ pub(crate) mod package;
 pub(crate) mod prune;
 pub(crate) mod repair;
 pub(crate) mod rocm_version;
+pub(crate) mod source;
 pub(crate) mod split;
 mod split_files;
 mod split_wheel;
 
 use report::Exit;
 
-use crate::arguments::{Arguments, ArtifactCommand, Command};
+use crate::arguments::{Arguments, ArtifactCommand, Command, SourceCommand};
+use crate::commands::source::hipify;
 use crate::failure::Usage;
 use crate::printer::{Format, Printer};
 
@@ -70,6 +72,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
         Command::Kernels(arguments) => run!(kernels, arguments),
         Command::Prune(arguments) => run!(prune, arguments),
         Command::Repair(arguments) => run!(repair, *arguments),
+        Command::Source(SourceCommand::Hipify(arguments)) => run!(hipify, *arguments),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),
         Command::Completions { shell } => {
             without_json("completions", printer)?;

@@ -1,0 +1,3 @@
+//! `rocwheel source`: the sources of GPU frameworks.
+
+pub(crate) mod hipify;
