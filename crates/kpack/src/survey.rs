@@ -13,7 +13,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
+use positioned_io::ReadAt as _;
 use report::{Reporter, Unit as Counted};
+use wheel::{Digest, FileDigest, Reader};
 
 use crate::bundle::Compression;
 use crate::code_object::{Kernel, Metadata};
@@ -33,6 +35,8 @@ pub struct Options {
     pub targets: Option<BTreeSet<String>>,
     /// Whether kernels are listed or only counted. A large library has a hundred thousand.
     pub kernels: Kernels,
+    /// Whether all bytes of code objects are read, for [`Found::digest`]; otherwise headers and notes are.
+    pub digest: FileDigest,
 }
 
 /// What is kept of the kernels.
@@ -162,6 +166,8 @@ pub struct Found {
     pub size: u64,
     /// Bytes it takes in the file. Those of a compressed bundle are shared out among its code objects by their size.
     pub stored: u64,
+    /// The SHA-256 of the bytes, if it was asked for.
+    pub digest: Option<Digest>,
     /// What the bytes are.
     pub code: Code,
     /// The code object version, 2 to 6.
@@ -273,6 +279,28 @@ impl Finding {
         }
         Self::fault(Subject::Unreadable, message)
     }
+}
+
+/// What one file of `size` bytes is and has, for those who have it open. Archives other than `.kpack` are not looked into.
+///
+/// # Errors
+/// [`Error::Io`] when the first bytes cannot be read. All other trouble is one of its findings.
+pub fn survey_file(location: Location, reader: Reader, size: u64, options: &Options) -> Result<Surveyed, Error> {
+    let mut start = vec![0; open::START.min(usize::try_from(size).unwrap_or(open::START))];
+    let failed = |source| Error::Io { what: "the first bytes", source };
+    reader.read_exact_at(0, &mut start).map_err(failed)?;
+    let file = Open::read(location, size, open::looks(&start), reader);
+    let mut surveyed = file.surveyed();
+    pipeline::ordered(
+        source::units(file).into_iter(),
+        |unit: Unit| Ok(examine::examine(unit, options)),
+        |part| {
+            surveyed.code_objects.extend(part.code_objects);
+            surveyed.findings.extend(part.findings);
+            Ok::<(), Error>(())
+        },
+    )?;
+    Ok(surveyed)
 }
 
 /// Looks through `paths` in their order, folders sorted and without following links, and hands every file to `each`, in an

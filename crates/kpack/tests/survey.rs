@@ -13,6 +13,7 @@ use kpack::survey::{self, Code, Kernels, Kind, Options, Subject, Surveyed, Weigh
 use kpack::{ArchiveWriter, Blob, Error, FatBinary, Scheme};
 use report::{Reporter, Silent, Unit};
 use testing::gpu::{Gpu, Link, Unit as Source};
+use wheel::FileDigest;
 
 const TARGETS: [&str; 3] = ["gfx90a:xnack+", "gfx942", "gfx1100"];
 
@@ -58,6 +59,7 @@ fn look_for(paths: &[&Path], targets: Option<&[&str]>) -> Vec<Surveyed> {
         scratch: scratch.path().to_owned(),
         targets: targets.map(|targets| targets.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>()),
         kernels: Kernels::Listed,
+        digest: FileDigest::Sha256,
     };
     let paths: Vec<PathBuf> = paths.iter().map(|path| (*path).to_owned()).collect();
     let mut files = Vec::new();
@@ -453,7 +455,8 @@ impl Reporter for Impatient {
 
 #[test]
 fn an_interrupted_survey_ends() {
-    let options = Options { scratch: std::env::temp_dir(), targets: None, kernels: Kernels::Counted };
+    let options =
+        Options { scratch: std::env::temp_dir(), targets: None, kernels: Kernels::Counted, digest: FileDigest::Skip };
     let result = survey::survey(std::slice::from_ref(&WORKSHOP.library), &options, &Impatient, |_| Ok::<(), Error>(()));
     assert!(matches!(result, Err(Error::Interrupted)));
 }

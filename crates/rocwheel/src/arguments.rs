@@ -9,7 +9,7 @@ use clap_complete::Shell;
 
 use crate::commands::source::hipify;
 use crate::commands::{artifact_archive, artifact_flatten, artifact_import, artifact_list, artifact_verify};
-use crate::commands::{audit, compat, edit, fuse, kernels, package, prune, repair, rocm_version, split};
+use crate::commands::{audit, compat, diff, edit, fuse, kernels, package, prune, repair, rocm_version, split};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -94,6 +94,7 @@ pub(crate) enum Command {
     /// Work with the sources of GPU frameworks: hipify
     #[command(subcommand)]
     Source(SourceCommand),
+    Diff(diff::Arguments),
     RocmVersion(rocm_version::Arguments),
     Compat(Box<compat::Arguments>),
     /// Print a completion script for a shell

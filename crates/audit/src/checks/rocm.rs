@@ -9,6 +9,7 @@ use kpack::Marker;
 use kpack::fatbin::Magic;
 use kpack::marker::TARGET_PLACEHOLDER;
 use kpack::survey::{self, Kernels, Weight};
+use wheel::FileDigest;
 
 use super::{Context, Extra, file_name, listed};
 use crate::Error;
@@ -186,8 +187,12 @@ fn finds(context: &Context<'_>, folder: &str, pattern: &str) -> bool {
 
 /// RW024: everything that the survey of GPU code finds wrong.
 fn gpu_code(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<Finding>) -> Result<(), Error> {
-    let options =
-        survey::Options { scratch: context.site.scratch().to_owned(), targets: None, kernels: Kernels::Counted };
+    let options = survey::Options {
+        scratch: context.site.scratch().to_owned(),
+        targets: None,
+        kernels: Kernels::Counted,
+        digest: FileDigest::Skip,
+    };
     let paths = [installed.path.clone()];
     survey::survey(&paths, &options, context.reporter, |file| -> Result<(), kpack::Error> {
         for fault in file.findings.iter().filter(|finding| finding.weight == Weight::Fault) {

@@ -1,6 +1,8 @@
 //! Input: one bundle of a file, some entries of an archive, or a code object. Output: what is in it and what is wrong.
 
 use positioned_io::ReadAt;
+use sha2::{Digest as _, Sha256};
+use wheel::{Digest, FileDigest};
 
 use super::open::{ENTRIES, Shared, Window};
 use super::source::Unit;
@@ -159,6 +161,10 @@ impl Examiner<'_> {
         if !self.options.wants(&target) {
             return Ok(());
         }
+        let digest = match self.options.digest {
+            FileDigest::Sha256 => Some(digest(reader, place.size)?),
+            FileDigest::Skip => None,
+        };
         let (version, metadata, kernels) = read.map_or((None, Metadata::Absent, Vec::new()), |read| {
             (read.code_object_version, read.metadata, read.kernels)
         });
@@ -169,6 +175,7 @@ impl Examiner<'_> {
             entry: place.entry,
             size: place.size,
             stored: place.stored,
+            digest,
             code,
             version,
             metadata,
@@ -227,6 +234,21 @@ impl Examiner<'_> {
             }
         }
     }
+}
+
+/// The SHA-256 of the first `size` bytes, read in windows.
+fn digest(reader: &dyn ReadAt, size: u64) -> Result<Digest, Error> {
+    const WINDOW: u64 = 1 << 18;
+    let mut hasher = Sha256::new();
+    let mut window = vec![0; WINDOW.min(size) as usize];
+    let mut offset = 0;
+    while offset < size {
+        let window = &mut window[..WINDOW.min(size - offset) as usize];
+        reader.read_exact_at(offset, window).map_err(|source| Error::ReadCodeObject { offset, source })?;
+        hasher.update(&*window);
+        offset += window.len() as u64;
+    }
+    Ok(hasher.finalize().into())
 }
 
 /// The part of `length` that `seen` of `total` make up.

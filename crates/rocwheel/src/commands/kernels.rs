@@ -15,6 +15,7 @@ use clap::{Args, ValueEnum};
 use kpack::survey::{self, Kernels, Weight};
 use kpack::{TargetId, plot};
 use report::Exit;
+use wheel::FileDigest;
 
 use crate::environment;
 use crate::printer::{self, Format, Printer};
@@ -103,6 +104,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         scratch: settings.scratch.clone(),
         targets: settings.targets.clone(),
         kernels: if is_detailed { Kernels::Listed } else { Kernels::Counted },
+        digest: FileDigest::Skip,
     };
     let mut tally = Tally::new(settings.by, printer.format());
     survey::survey(&settings.paths, &options, printer.reporter(), |file| {

@@ -10,6 +10,7 @@ pub(crate) mod audit;
 pub(crate) mod compat;
 mod compat_artifacts;
 mod completions;
+pub(crate) mod diff;
 pub(crate) mod edit;
 pub(crate) mod fuse;
 pub(crate) mod kernels;
@@ -68,6 +69,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
         Command::Fuse(arguments) => run!(fuse, *arguments),
         Command::Audit(arguments) => run!(audit, *arguments),
         Command::Edit(arguments) => run!(edit, *arguments),
+        Command::Diff(arguments) => run!(diff, arguments),
         Command::Package(arguments) => run!(package, *arguments),
         Command::Kernels(arguments) => run!(kernels, arguments),
         Command::Prune(arguments) => run!(prune, arguments),

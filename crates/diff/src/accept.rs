@@ -1,0 +1,147 @@
+//! Deviations that somebody looked at and accepted, with the reason.
+
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobMatcher};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::change::ChangeKind;
+use crate::report::Report;
+
+/// The version of the form of the file.
+const SCHEMA: u32 = 1;
+
+/// A file of deviations.
+#[derive(Debug)]
+pub struct Deviations {
+    path: PathBuf,
+    rows: Vec<Matcher>,
+}
+
+/// One deviation as it stands in the file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deviation {
+    /// What kind of change.
+    pub change: ChangeKind,
+    /// In which packages; a glob. Empty: the files that are in no package.
+    #[serde(default = "any")]
+    pub package: String,
+    /// In which files; a glob over the path in NEW, or in OLD for files that are lost. Empty: changes of the package itself.
+    #[serde(default = "any")]
+    pub path: String,
+    /// Which library, requirement or field; a glob.
+    #[serde(default = "any", skip_serializing_if = "is_any")]
+    pub subject: String,
+    /// Why it is accepted.
+    pub reason: String,
+}
+
+/// The form of the file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    schema: u32,
+    #[serde(default)]
+    deviation: Vec<Deviation>,
+}
+
+#[derive(Debug)]
+struct Matcher {
+    deviation: Deviation,
+    package: GlobMatcher,
+    path: GlobMatcher,
+    subject: GlobMatcher,
+}
+
+/// What a deviation came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Accepted {
+    /// The deviation.
+    pub deviation: Deviation,
+    /// How many changes it accepted. Zero: what it speaks of does not happen any more.
+    pub count: u64,
+}
+
+fn any() -> String {
+    "**".to_owned()
+}
+
+fn is_any(glob: &str) -> bool {
+    glob == "**"
+}
+
+impl Deviations {
+    /// Reads a file of deviations.
+    ///
+    /// # Errors
+    /// What cannot be understood in it, with the number of the deviation.
+    pub fn read(path: &Path) -> Result<Deviations, Error> {
+        let text = fs_err::read_to_string(path)?;
+        let document: Document = toml::from_str(&text)
+            .map_err(|source| Error::Deviations { path: path.to_owned(), source: Box::new(source) })?;
+        let wrong = |number, reason: String| Error::Deviation { path: path.to_owned(), number, reason };
+        if document.schema != SCHEMA {
+            return Err(wrong(0, format!("is of schema {}, known is {SCHEMA}", document.schema)));
+        }
+        let rows = document.deviation.into_iter().enumerate().map(|(index, deviation)| {
+            let wrong = |reason| wrong(index + 1, reason);
+            if deviation.reason.trim().is_empty() {
+                return Err(wrong("has no reason".to_owned()));
+            }
+            let glob = |text: &str| -> Result<GlobMatcher, Error> {
+                // `*` stays inside of a folder, `**` does not.
+                let glob = GlobBuilder::new(text).literal_separator(true).build();
+                glob.map(|glob| glob.compile_matcher()).map_err(|error| wrong(format!("has a wrong glob: {error}")))
+            };
+            let (package, path) = (glob(&deviation.package)?, glob(&deviation.path)?);
+            Ok(Matcher { package, path, subject: glob(&deviation.subject)?, deviation })
+        });
+        Ok(Deviations { path: path.to_owned(), rows: rows.collect::<Result<_, Error>>()? })
+    }
+
+    /// Where they were read.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Accepts every change of the report that a deviation speaks of; the first that does counts. Returns what each came to.
+    pub fn accept(&self, report: &mut Report) -> Vec<Accepted> {
+        let mut counts = vec![0; self.rows.len()];
+        report.for_each_change(|package, path, change| {
+            let found = self.rows.iter().position(|row| {
+                row.deviation.change == change.kind
+                    && row.package.is_match(package)
+                    && row.path.is_match(path)
+                    && row.subject.is_match(&change.subject)
+            });
+            if let Some(index) = found {
+                counts[index] += 1;
+                change.accepted = Some(self.rows[index].deviation.reason.clone());
+            }
+        });
+        let rows = self.rows.iter().zip(counts);
+        rows.map(|(row, count)| Accepted { deviation: row.deviation.clone(), count }).collect()
+    }
+}
+
+/// A file of deviations that accepts everything in the report, a row for each kind of change in a file, for somebody to go through.
+pub(crate) fn write(report: &Report) -> String {
+    let mut rows: Vec<Deviation> = Vec::new();
+    for (package, file, change) in report.changes().filter(|(_, _, change)| change.accepted.is_none()) {
+        let row = Deviation {
+            change: change.kind,
+            package: globset::escape(&package.name),
+            path: file.map(|file| globset::escape(&file.path)).unwrap_or_default(),
+            subject: if change.subject.is_empty() { any() } else { globset::escape(&change.subject) },
+            reason: "TO BE EXPLAINED".to_owned(),
+        };
+        if !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
+    let document = Document { schema: SCHEMA, deviation: rows };
+    let text = toml::to_string(&document).unwrap_or_default();
+    format!("# What `rocwheel diff` may find. Globs: `*` stays inside of a folder, `**` does not.\n{text}")
+}

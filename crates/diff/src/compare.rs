@@ -1,0 +1,256 @@
+//! Input: one entry of each side. Output: whether they are the same, mean the same, or what differs.
+
+use std::io;
+use std::path::Path;
+
+use positioned_io::ReadAt;
+use report::Reporter;
+use wheel::Content;
+use wheel::read::Spool;
+
+use crate::change::{Change, ChangeKind};
+use crate::entry::{Entry, File};
+use crate::pair::is_renamed;
+use crate::report::{FileReport, Kept, Sizes};
+use crate::side::Named;
+use crate::{Error, dist_info, elf_file, error, gpu, nested, tarball, text};
+
+/// Bytes that are compared at a time.
+const WINDOW: usize = 1 << 18;
+
+/// What all comparisons need.
+pub(crate) struct Context<'a> {
+    pub(crate) scratch: &'a Path,
+    pub(crate) spool: Spool,
+    pub(crate) reporter: &'a dyn Reporter,
+}
+
+/// What is known of two files whose bytes differ.
+#[derive(Default)]
+pub(crate) struct Findings {
+    pub(crate) changes: Vec<Change>,
+    pub(crate) notes: Vec<String>,
+    /// GPU code by target.
+    pub(crate) targets: Vec<(String, Sizes)>,
+    /// Files inside of it, when it is an archive.
+    pub(crate) inside: Vec<FileReport>,
+}
+
+impl Findings {
+    pub(crate) fn change(change: Change) -> Findings {
+        Findings { changes: vec![change], ..Findings::default() }
+    }
+
+    pub(crate) fn note(text: impl Into<String>) -> Findings {
+        Findings { notes: vec![text.into()], ..Findings::default() }
+    }
+}
+
+/// Two files of different bytes, opened.
+pub(crate) struct Opened<'a> {
+    /// The path without version, which tells what it is for.
+    pub(crate) key: &'a str,
+    pub(crate) old: Box<dyn Content + 'a>,
+    pub(crate) new: Box<dyn Content + 'a>,
+}
+
+/// What came of comparing two entries.
+pub(crate) struct Compared {
+    /// `None` when they are the same.
+    pub(crate) file: Option<FileReport>,
+    pub(crate) inside: Vec<FileReport>,
+    pub(crate) targets: Vec<(String, Sizes)>,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(scratch: &'a Path, reporter: &'a dyn Reporter) -> Context<'a> {
+        Context { scratch, spool: Spool::new(scratch), reporter }
+    }
+
+    /// Compares two entries that belong together; `key` is their path without version.
+    pub(crate) fn entries(&self, key: &str, old: &Named, new: &Named) -> Result<Compared, Error> {
+        if self.reporter.interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let mut findings = match (&old.entry, &new.entry) {
+            (Entry::File(old), Entry::File(new)) => self.files(key, old, new)?,
+            (Entry::Link { target: old }, Entry::Link { target: new }) => {
+                let change = (old != new).then(|| Change::new(ChangeKind::Link).values(old, new));
+                Findings { changes: change.into_iter().collect(), ..Findings::default() }
+            }
+            (Entry::File(_), Entry::Link { target }) => {
+                Findings::change(Change::new(ChangeKind::FileType).values("a file", format!("a link to {target}")))
+            }
+            (Entry::Link { target }, Entry::File(_)) => {
+                Findings::change(Change::new(ChangeKind::FileType).values(format!("a link to {target}"), "a file"))
+            }
+        };
+        let is_moved = old.path != new.path;
+        if is_renamed(&old.path, &new.path) && !key.is_empty() {
+            let change = Change::new(ChangeKind::RenamedFile).values(&old.path, &new.path);
+            findings.changes.insert(0, change);
+        }
+        let kept = match (&findings.changes[..], findings.notes.is_empty()) {
+            ([], true) => None,
+            ([], false) => Some(Kept::Meaning),
+            (_, _) => Some(Kept::Some),
+        };
+        let file = kept.map(|kept| FileReport {
+            path: new.path.clone(),
+            old_path: is_moved.then(|| old.path.clone()),
+            kept,
+            sizes: sizes(&old.entry, &new.entry),
+            changes: findings.changes,
+            notes: findings.notes,
+        });
+        Ok(Compared { file, inside: findings.inside, targets: findings.targets })
+    }
+
+    fn files(&self, key: &str, old: &File, new: &File) -> Result<Findings, Error> {
+        let mut findings = if self.is_same(old, new)? { Findings::default() } else { self.meaning(key, old, new)? };
+        if old.executable != new.executable {
+            let word = |executable| if executable { "executable" } else { "not executable" };
+            let change = Change::new(ChangeKind::Mode).values(word(old.executable), word(new.executable));
+            findings.changes.push(change);
+        }
+        Ok(findings)
+    }
+
+    /// Whether two files have the same bytes.
+    pub(crate) fn is_same(&self, old: &File, new: &File) -> Result<bool, Error> {
+        if old.surely_differs(new) {
+            return Ok(false);
+        }
+        if old.is_packed_copy(new)? {
+            return Ok(true);
+        }
+        let (old, new) = (old.content(&self.spool)?, new.content(&self.spool)?);
+        let same = same_bytes(&old.open()?, &new.open()?, old.size(), self.reporter);
+        same.map_err(|error| error::read(error, self.reporter))
+    }
+
+    /// What two files of different bytes mean.
+    fn meaning(&self, key: &str, old: &File, new: &File) -> Result<Findings, Error> {
+        let starts = (old.start(tarball::START)?, new.start(tarball::START)?);
+        let opened = Opened { key, old: Box::new(old.content(&self.spool)?), new: Box::new(new.content(&self.spool)?) };
+        let both = |magic: &[u8]| starts.0.starts_with(magic) && starts.1.starts_with(magic);
+        if let Some(findings) = dist_info::compare(&opened)? {
+            return Ok(findings);
+        }
+        if both(b"\x7fELF") {
+            return or_unreadable(&opened, elf_file::compare(&opened, self));
+        }
+        if gpu::may_hold(&starts.0) && gpu::may_hold(&starts.1) {
+            return or_unreadable(&opened, gpu::compare(&opened, self));
+        }
+        let is_tarball = |start: &[u8]| tarball::is_tarball(key, start);
+        if is_tarball(&starts.0) && is_tarball(&starts.1) {
+            return or_unreadable(&opened, nested::compare(&opened, self));
+        }
+        if both(b"!<arch>\n") {
+            return or_unreadable(&opened, nested::compare_static(&opened));
+        }
+        data(&opened)
+    }
+}
+
+/// A file that cannot be understood is compared by its bytes, and said to be so.
+fn or_unreadable(opened: &Opened<'_>, findings: Result<Findings, Error>) -> Result<Findings, Error> {
+    match findings {
+        Err(Error::Interrupted) => Err(Error::Interrupted),
+        Err(error) => {
+            let mut findings = data(opened)?;
+            let reason = chain(&error);
+            findings.changes.push(Change::of(ChangeKind::Unreadable, reason));
+            Ok(findings)
+        }
+        findings => findings,
+    }
+}
+
+/// Files that are text, JSON or TOML, and all others.
+fn data(opened: &Opened<'_>) -> Result<Findings, Error> {
+    let change = Change::new(ChangeKind::Content);
+    let sizes = (opened.old.size(), opened.new.size());
+    let by_size = || change.clone().values(bytes(sizes.0), bytes(sizes.1));
+    if sizes.0.max(sizes.1) > text::LARGEST {
+        return Ok(Findings::change(by_size()));
+    }
+    let (old, new) = (whole(&*opened.old)?, whole(&*opened.new)?);
+    if has_ending(opened.key, "pyc") && dist_info::same_bytecode(&old, &new) {
+        return Ok(Findings::note("the same bytecode of another time or size of its source"));
+    }
+    if let Some(note) = dist_info::same_document(opened.key, &old, &new) {
+        return Ok(Findings::note(note));
+    }
+    Ok(match text::compare(&old, &new) {
+        Some(text::Texts::Alike(how)) => Findings::note(how),
+        Some(text::Texts::Lines { new, lost }) => {
+            Findings::change(Change::of(ChangeKind::Content, format!("+{new} −{lost} lines")))
+        }
+        None => Findings::change(by_size()),
+    })
+}
+
+/// All bytes of a small file.
+pub(crate) fn whole(content: &dyn Content) -> Result<Vec<u8>, Error> {
+    let mut bytes = vec![0; usize::try_from(content.size()).unwrap_or(usize::MAX)];
+    content.open()?.read_exact_at(0, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Whether the first `size` bytes of two files are the same.
+pub(crate) fn same_bytes(old: &dyn ReadAt, new: &dyn ReadAt, size: u64, reporter: &dyn Reporter) -> io::Result<bool> {
+    let length = WINDOW.min(usize::try_from(size).unwrap_or(WINDOW));
+    let (mut one, mut other) = (vec![0; length], vec![0; length]);
+    let mut position = 0;
+    while position < size {
+        if reporter.interrupted() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let length = (size - position).min(WINDOW as u64) as usize;
+        old.read_exact_at(position, &mut one[..length])?;
+        new.read_exact_at(position, &mut other[..length])?;
+        if one[..length] != other[..length] {
+            return Ok(false);
+        }
+        position += length as u64;
+    }
+    Ok(true)
+}
+
+pub(crate) fn sizes(old: &Entry, new: &Entry) -> Sizes {
+    Sizes { old: size(old), new: size(new) }
+}
+
+pub(crate) fn size(entry: &Entry) -> Option<u64> {
+    match entry {
+        Entry::File(file) => Some(file.size),
+        Entry::Link { .. } => None,
+    }
+}
+
+/// Bytes as they stand in a change: exact, since a change of one byte is one.
+pub(crate) fn bytes(amount: u64) -> String {
+    format!("{amount} bytes")
+}
+
+/// Whether the name ends in `.ending`.
+pub(crate) fn has_ending(name: &str, ending: &str) -> bool {
+    Path::new(name).extension().is_some_and(|found| found == ending)
+}
+
+/// An error and its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let reason = error.to_string();
+        // A transparent error repeats its source.
+        if !text.ends_with(&reason) {
+            text = format!("{text}: {reason}");
+        }
+        cause = error.source();
+    }
+    text
+}

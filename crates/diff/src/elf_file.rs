@@ -1,0 +1,291 @@
+//! Two ELF files: what the dynamic loader is told, what others can use of them, and whether their code and data are the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use elf::{Elf, Section};
+use positioned_io::ReadAt;
+
+use crate::Error;
+use crate::change::{Change, ChangeKind};
+use crate::compare::{Context, Findings, Opened, bytes, same_bytes};
+use crate::{error, gpu};
+
+const NOBITS: u32 = 8;
+const DYNSYM: u32 = 11;
+const GNU_STACK: u32 = 0x6474_e551;
+const EXECUTE: u32 = 1;
+/// `e_machine` of AMD's GPUs.
+const AMD_GPU: u16 = 224;
+/// Bytes of an entry of a 64-bit symbol table, and of the number of its name, which it begins with.
+const SYMBOL: usize = 24;
+const SYMBOL_NAME: usize = 4;
+/// The section with the device code.
+const FAT_BINARY: &str = ".hip_fatbin";
+/// Sections that the headers lead to, whose content is compared by what it says.
+const SAID: [&str; 9] = [
+    ".dynamic",
+    ".dynstr",
+    ".gnu.hash",
+    ".hash",
+    ".gnu.version",
+    ".gnu.version_r",
+    ".gnu.version_d",
+    ".interp",
+    ".shstrtab",
+];
+/// Sections that nobody needs to run the code: what it was made of, and for debuggers.
+const ABOUT: [&str; 8] = [
+    ".note.gnu.build-id",
+    ".note.gnu.build.attributes",
+    ".gnu.build.attributes",
+    ".gnu_debuglink",
+    ".gnu_debugaltlink",
+    ".comment",
+    ".symtab",
+    ".strtab",
+];
+/// Most changed sections and symbols that are named in one change.
+const NAMED: usize = 6;
+
+pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Error> {
+    let (old_reader, new_reader) = (opened.old.open()?, opened.new.open()?);
+    let read = |reader: &dyn ReadAt| -> Result<Elf, Error> {
+        Elf::read(reader)?.ok_or_else(|| Error::Elf(elf::Error::NotElf))
+    };
+    let sides =
+        Sides { old: read(&old_reader)?, new: read(&new_reader)?, old_reader: &old_reader, new_reader: &new_reader };
+    if sides.old.machine == AMD_GPU && sides.new.machine == AMD_GPU {
+        return gpu::compare(opened, context);
+    }
+    let mut findings = Findings { changes: headers(&sides.old, &sides.new), ..Findings::default() };
+    let names = [sides.names(Side::Old)?, sides.names(Side::New)?];
+    let [old, new] = &names;
+    let offered = |symbols: &[Named]| -> BTreeSet<String> {
+        symbols.iter().filter(|symbol| symbol.exported).map(|symbol| symbol.name.clone()).collect()
+    };
+    findings.changes.extend(symbols(&offered(old), &offered(new)));
+    let is_same_names = old == new;
+    let sections = sections(&sides, is_same_names, context)?;
+    if sections.has_other_gpu_code {
+        let gpu = gpu::compare(opened, context)?;
+        findings.changes.extend(gpu.changes);
+        findings.notes.extend(gpu.notes);
+        findings.targets = gpu.targets;
+    }
+    if !sections.content.is_empty() {
+        findings.changes.push(code(&sections.content).values(bytes(opened.old.size()), bytes(opened.new.size())));
+    }
+    if findings.changes.is_empty() && findings.notes.is_empty() {
+        findings.notes.push(if sections.about.is_empty() {
+            "the same code, data and symbols at other places of the file".to_owned()
+        } else {
+            format!("the same code, data and symbols; other {}", list(&sections.about))
+        });
+    }
+    findings.changes.sort();
+    Ok(findings)
+}
+
+struct Sides<'a> {
+    old: Elf,
+    new: Elf,
+    old_reader: &'a dyn ReadAt,
+    new_reader: &'a dyn ReadAt,
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    Old,
+    New,
+}
+
+/// A dynamic symbol with its version.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Named {
+    index: u32,
+    name: String,
+    exported: bool,
+}
+
+impl Sides<'_> {
+    /// The dynamic symbols in the order of their table.
+    fn names(&self, side: Side) -> Result<Vec<Named>, Error> {
+        let reader = match side {
+            Side::Old => self.old_reader,
+            Side::New => self.new_reader,
+        };
+        let mut names = Vec::new();
+        elf::visit_symbols(reader, &mut |symbol| {
+            let name = match symbol.version {
+                Some(version) => format!("{}@{version}", symbol.name),
+                None => symbol.name.to_string(),
+            };
+            names.push(Named { index: symbol.index, name, exported: symbol.exported });
+            Ok(())
+        })?;
+        names.sort();
+        Ok(names)
+    }
+}
+
+/// What the loader is told.
+fn headers(old: &Elf, new: &Elf) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let machine =
+        |elf: &Elf| format!("{:?} for machine {}, {} bits", elf.kind, elf.machine, if elf.is_64 { 64 } else { 32 });
+    changes.extend(Change::of_value(ChangeKind::Machine, Some(&machine(old)), Some(&machine(new))));
+    changes.extend(Change::of_value(ChangeKind::Soname, old.soname.as_deref(), new.soname.as_deref()));
+    changes.extend(Change::of_value(ChangeKind::Interpreter, old.interpreter.as_deref(), new.interpreter.as_deref()));
+    let needed = Change::of_sets((ChangeKind::LostNeeded, ChangeKind::NewNeeded), &old.needed, &new.needed);
+    if needed.is_empty() && old.needed != new.needed {
+        let text = |elf: &Elf| elf.needed.join(", ");
+        changes.push(Change::new(ChangeKind::NeededOrder).values(text(old), text(new)));
+    }
+    changes.extend(needed);
+    let search_path = |elf: &Elf| {
+        let tagged = |tag: &str, path: &Option<String>| path.as_ref().map(|path| format!("{tag} {path}"));
+        let paths: Vec<String> =
+            [tagged("RPATH", &elf.rpath), tagged("RUNPATH", &elf.runpath)].into_iter().flatten().collect();
+        (!paths.is_empty()).then(|| paths.join(", "))
+    };
+    changes.extend(Change::of_value(ChangeKind::SearchPath, search_path(old).as_deref(), search_path(new).as_deref()));
+    let versions = |elf: &Elf| -> Vec<String> {
+        let needs = elf.version_needs.iter();
+        needs.flat_map(|need| need.versions.iter().map(|version| format!("{version} of {}", need.library))).collect()
+    };
+    let kinds = (ChangeKind::LostVersionNeed, ChangeKind::NewVersionNeed);
+    changes.extend(Change::of_sets(kinds, &versions(old), &versions(new)));
+    let stack = |elf: &Elf| {
+        let stack = elf.segments.iter().find(|segment| segment.kind == GNU_STACK);
+        if stack.is_none_or(|stack| stack.flags & EXECUTE != 0) { "executable" } else { "not executable" }
+    };
+    changes.extend(Change::of_value(ChangeKind::ExecutableStack, Some(stack(old)), Some(stack(new))));
+    let level = |elf: &Elf| elf.isa_needed.map(|bits| format!("{bits:#x}"));
+    changes.extend(Change::of_value(ChangeKind::CpuLevel, level(old).as_deref(), level(new).as_deref()));
+    changes
+}
+
+/// Symbols that others can use. Thousands of them are one change, with the first by name.
+fn symbols(old: &BTreeSet<String>, new: &BTreeSet<String>) -> Vec<Change> {
+    let change = |kind, names: Vec<&String>| {
+        (!names.is_empty()).then(|| {
+            let names: Vec<String> = names.into_iter().cloned().collect();
+            Change::of(kind, list(&names))
+        })
+    };
+    let lost = change(ChangeKind::LostSymbol, old.difference(new).collect());
+    let gained = change(ChangeKind::NewSymbol, new.difference(old).collect());
+    lost.into_iter().chain(gained).collect()
+}
+
+/// `a, b, c and 12 more`.
+fn list(names: &[String]) -> String {
+    let shown = names[..names.len().min(NAMED)].join(", ");
+    match names.len().saturating_sub(NAMED) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+fn code(sections: &[String]) -> Change {
+    Change::of(ChangeKind::Code, list(sections))
+}
+
+/// Sections that are not the same.
+#[derive(Default)]
+struct Differing {
+    /// Those with code, data, relocations and symbols.
+    content: Vec<String>,
+    /// Those that say how the file was made, and those for debuggers.
+    about: Vec<String>,
+    has_other_gpu_code: bool,
+}
+
+fn sections(sides: &Sides<'_>, is_same_names: bool, context: &Context<'_>) -> Result<Differing, Error> {
+    let mut differing = Differing::default();
+    if sides.old.sections.is_empty() || sides.new.sections.is_empty() {
+        // Without headers of sections nothing says what may differ.
+        differing.content.push("no section headers".to_owned());
+        return Ok(differing);
+    }
+    let (old, new) = (numbered(&sides.old), numbered(&sides.new));
+    let names: BTreeSet<&(&str, usize)> = old.keys().chain(new.keys()).collect();
+    for key in names {
+        let name = key.0;
+        if SAID.contains(&name) {
+            continue;
+        }
+        let same = match (old.get(key), new.get(key)) {
+            (Some(old), Some(new)) => is_same(sides, (old, new), is_same_names, context)?,
+            _ => false,
+        };
+        if same {
+            continue;
+        }
+        if name == FAT_BINARY {
+            differing.has_other_gpu_code = true;
+        } else if ABOUT.contains(&name) || name.starts_with(".debug") || name.starts_with(".zdebug") {
+            differing.about.push(name.to_owned());
+        } else {
+            differing.content.push(name.to_owned());
+        }
+    }
+    if sides.old.flags_1 != sides.new.flags_1 {
+        differing.content.push("DT_FLAGS_1".to_owned());
+    }
+    Ok(differing)
+}
+
+/// Sections by name and by how many of that name came before.
+fn numbered(elf: &Elf) -> BTreeMap<(&str, usize), &Section> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut sections = BTreeMap::new();
+    for section in &elf.sections {
+        let count = counts.entry(&section.name).or_default();
+        sections.insert((section.name.as_str(), *count), section);
+        *count += 1;
+    }
+    sections
+}
+
+fn is_same(
+    sides: &Sides<'_>,
+    (old, new): (&Section, &Section),
+    is_same_names: bool,
+    context: &Context<'_>,
+) -> Result<bool, Error> {
+    if (old.size, old.kind == NOBITS) != (new.size, new.kind == NOBITS) {
+        return Ok(false);
+    }
+    if old.kind == DYNSYM && new.kind == DYNSYM {
+        // The loader finds it by the dynamic section, wherever it is; names are numbers of another table.
+        return Ok(is_same_names && symbol_values(sides.old_reader, old)? == symbol_values(sides.new_reader, new)?);
+    }
+    if old.address != new.address {
+        return Ok(false);
+    }
+    if old.kind == NOBITS {
+        return Ok(true);
+    }
+    let (one, other) = (At(sides.old_reader, old.offset), At(sides.new_reader, new.offset));
+    same_bytes(&one, &other, old.size, context.reporter).map_err(|error| error::read(error, context.reporter))
+}
+
+/// The entries of a symbol table without the numbers of their names.
+fn symbol_values(reader: &dyn ReadAt, section: &Section) -> Result<Vec<u8>, Error> {
+    let mut bytes = vec![0; usize::try_from(section.size).unwrap_or(usize::MAX)];
+    reader.read_exact_at(section.offset, &mut bytes)?;
+    for entry in bytes.chunks_exact_mut(SYMBOL) {
+        entry[..SYMBOL_NAME].fill(0);
+    }
+    Ok(bytes)
+}
+
+/// A file from some place on.
+struct At<'a>(&'a dyn ReadAt, u64);
+
+impl ReadAt for At<'_> {
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.0.read_at(self.1.saturating_add(position), buffer)
+    }
+}

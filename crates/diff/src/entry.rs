@@ -1,0 +1,111 @@
+//! One path of a package, wherever the package is kept.
+
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use positioned_io::ReadAt;
+use wheel::read::{Spool, Wheel};
+use wheel::{Content, FileContent, Reader};
+
+use crate::Error;
+
+/// What is at a path.
+#[derive(Clone)]
+pub(crate) enum Entry {
+    File(File),
+    Link { target: String },
+}
+
+#[derive(Clone)]
+pub(crate) struct File {
+    pub(crate) size: u64,
+    pub(crate) executable: bool,
+    pub(crate) source: Source,
+}
+
+/// What was unpacked from an archive, one member after the other.
+pub(crate) type Unpacked = Arc<dyn ReadAt + Send + Sync>;
+
+/// Where the bytes of a file are.
+#[derive(Clone)]
+pub(crate) enum Source {
+    /// A file on disk.
+    Disk(PathBuf),
+    /// A member of a wheel.
+    Member { wheel: Arc<Wheel>, name: String },
+    /// A part of what was unpacked.
+    Part { unpacked: Unpacked, start: u64 },
+}
+
+impl File {
+    /// The bytes. What is unpacked for them goes with the content.
+    pub(crate) fn content(&self, spool: &Spool) -> Result<Arc<dyn Content>, Error> {
+        Ok(match &self.source {
+            Source::Disk(path) => Arc::new(FileContent { path: path.clone(), size: self.size }),
+            Source::Member { wheel, name } => Arc::new(spool.member(wheel, name)?),
+            Source::Part { unpacked, start } => {
+                Arc::new(Part { unpacked: Arc::clone(unpacked), range: *start..*start + self.size })
+            }
+        })
+    }
+
+    /// The first bytes.
+    pub(crate) fn start(&self, length: usize) -> Result<Vec<u8>, Error> {
+        let length = length.min(usize::try_from(self.size).unwrap_or(usize::MAX));
+        if let Source::Member { wheel, name } = &self.source {
+            return Ok(wheel.start(name, length)?);
+        }
+        let mut bytes = vec![0; length];
+        match &self.source {
+            Source::Disk(path) => fs_err::File::open(path)?.into_parts().0.read_exact_at(0, &mut bytes)?,
+            Source::Part { unpacked, start } => unpacked.read_exact_at(*start, &mut bytes)?,
+            Source::Member { .. } => {}
+        }
+        Ok(bytes)
+    }
+
+    /// Whether two files surely differ, without reading them.
+    pub(crate) fn surely_differs(&self, other: &File) -> bool {
+        let checksum = |file: &File| match &file.source {
+            Source::Member { wheel, name } => wheel.member(name).map(wheel::read::Listed::crc32),
+            _ => None,
+        };
+        self.size != other.size || matches!((checksum(self), checksum(other)), (Some(one), Some(other)) if one != other)
+    }
+
+    /// Whether two members are packed the same, byte for byte, so that they need not be unpacked.
+    pub(crate) fn is_packed_copy(&self, other: &File) -> Result<bool, Error> {
+        match (&self.source, &other.source) {
+            (Source::Member { wheel, name }, Source::Member { wheel: other, name: other_name }) => {
+                Ok(wheel.is_copy(name, other, other_name)?)
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+/// A part of an unpacked file as a file.
+struct Part {
+    unpacked: Unpacked,
+    range: Range<u64>,
+}
+
+impl Content for Part {
+    fn size(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    fn open(&self) -> io::Result<Reader> {
+        Ok(Box::new(Part { unpacked: Arc::clone(&self.unpacked), range: self.range.clone() }))
+    }
+}
+
+impl ReadAt for Part {
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let start = self.range.start.saturating_add(position).min(self.range.end);
+        let length = (self.range.end - start).min(buffer.len() as u64) as usize;
+        self.unpacked.read_at(start, &mut buffer[..length])
+    }
+}

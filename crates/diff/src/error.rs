@@ -1,0 +1,115 @@
+//! What can go wrong when two sides are compared, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use report::{Exit, Hint, Reporter};
+
+/// Every failure of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Reading a file or a folder failed; the message of the source names the path.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The user asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// An ELF file cannot be read.
+    #[error(transparent)]
+    Elf(#[from] elf::Error),
+    /// GPU code cannot be read.
+    #[error(transparent)]
+    GpuCode(#[from] kpack::Error),
+    /// A wheel cannot be opened.
+    #[error(transparent)]
+    Wheel(#[from] wheel::Error),
+    /// A tar archive cannot be read.
+    #[error("could not read the archive `{archive}`")]
+    Archive {
+        /// Its path; `outer:inner` for one inside of another file.
+        archive: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A path is neither a file nor a folder.
+    #[error("`{}` is neither a file nor a folder", path.display())]
+    NoFile {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Two packages of one side are the same distribution for the same Python and system.
+    #[error("`{}` and `{}` are both `{name}`: which of them is to be compared is not known", first.display(), second.display())]
+    Ambiguous {
+        /// The distribution, with what else was looked at.
+        name: String,
+        /// One of them.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+    /// A list of deviations cannot be read.
+    #[error("could not understand the deviations in `{}`", path.display())]
+    Deviations {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Box<toml::de::Error>,
+    },
+    /// A deviation that means nothing.
+    #[error("deviation {number} in `{}` {reason}", path.display())]
+    Deviation {
+        /// The file.
+        path: PathBuf,
+        /// Which one, from 1 on.
+        number: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// `--fail-on` names something that is no change.
+    #[error("`{rule}` is no change that can be failed on")]
+    Rule {
+        /// The text.
+        rule: String,
+        /// What it may have meant.
+        nearest: Option<&'static str>,
+    },
+    /// A limit of growth is not a percentage or a number of bytes.
+    #[error("`{text}` is no limit of growth")]
+    Growth {
+        /// The text.
+        text: String,
+    },
+}
+
+/// What an error of a reader that was asked to stop means.
+pub(crate) fn read(error: io::Error, reporter: &dyn Reporter) -> Error {
+    if reporter.interrupted() { Error::Interrupted } else { Error::Io(error) }
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Wheel(source) => source.hint(),
+            Self::Ambiguous { .. } => Some("compare the two files, or folders that hold one of them each".to_owned()),
+            Self::Deviations { .. } | Self::Deviation { .. } => {
+                Some("`rocwheel diff OLD NEW --write-deviations FILE` writes a file in the right form".to_owned())
+            }
+            Self::Rule { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
+            Self::Rule { nearest: None, .. } => {
+                Some("`rocwheel diff --explain` lists the changes; `any` stands for all of them".to_owned())
+            }
+            Self::Growth { .. } => Some("it looks like `5%`, `20MB` or `0`".to_owned()),
+            _ => None,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Interrupted => Exit::Interrupted,
+            Self::Wheel(source) => source.exit(),
+            Self::Rule { .. } | Self::Growth { .. } | Self::Deviations { .. } | Self::Deviation { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+}

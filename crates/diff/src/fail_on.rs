@@ -1,0 +1,146 @@
+//! Which changes are failures.
+
+use std::collections::BTreeSet;
+
+use crate::Error;
+use crate::change::{Change, ChangeKind};
+use crate::report::{Described, PackageReport, Report};
+
+/// The changes that are failures unless they are accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FailOn {
+    kinds: BTreeSet<ChangeKind>,
+    growth: Option<Growth>,
+}
+
+/// How much a package may grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Growth {
+    /// Ten-thousandths of what it had.
+    Parts(u64),
+    /// Bytes.
+    Bytes(u64),
+}
+
+impl FailOn {
+    /// Every change, of size too only as far as it shows in one.
+    pub fn any() -> FailOn {
+        FailOn { kinds: ChangeKind::ALL.iter().copied().collect(), growth: None }
+    }
+
+    /// Reads a list with commas: names of changes, `any`, `growth=5%` or `growth=20MB`.
+    ///
+    /// # Errors
+    /// [`Error::Rule`] with the nearest name, [`Error::Growth`].
+    pub fn parse(list: &str) -> Result<FailOn, Error> {
+        let mut parsed = FailOn::default();
+        for rule in list.split(',').map(str::trim).filter(|rule| !rule.is_empty()) {
+            if rule == "any" {
+                parsed.kinds.extend(ChangeKind::ALL);
+            } else if let Some(limit) = rule.strip_prefix("growth=") {
+                parsed.growth = Some(Growth::parse(limit)?);
+                parsed.kinds.insert(ChangeKind::Growth);
+            } else if rule == ChangeKind::Growth.name() {
+                return Err(Error::Growth { text: rule.to_owned() });
+            } else {
+                parsed.kinds.insert(kind(rule)?);
+            }
+        }
+        Ok(parsed)
+    }
+
+    /// Adds a change to every package that grew by more than it may: by what has to be downloaded, or lies in the folder.
+    pub fn measure(&self, report: &mut Report) {
+        let Some(growth) = self.growth else { return };
+        for package in &mut report.packages {
+            package.changes.extend(growth.of(package));
+        }
+    }
+
+    /// How many changes are failures: of these kinds, and not accepted.
+    pub fn failures(&self, report: &Report) -> usize {
+        report.changes().filter(|(_, _, change)| self.is_failure(change)).count()
+    }
+
+    /// Whether a change is a failure.
+    pub fn is_failure(&self, change: &Change) -> bool {
+        change.accepted.is_none() && self.kinds.contains(&change.kind)
+    }
+}
+
+fn kind(rule: &str) -> Result<ChangeKind, Error> {
+    let known = ChangeKind::ALL.iter().copied();
+    known.clone().find(|kind| kind.name() == rule).ok_or_else(|| {
+        let distance = |kind: &ChangeKind| strsim::damerau_levenshtein(kind.name(), rule);
+        let nearest = known.min_by_key(distance).filter(|kind| distance(kind) <= rule.len() / 2);
+        Error::Rule { rule: rule.to_owned(), nearest: nearest.map(ChangeKind::name) }
+    })
+}
+
+impl Growth {
+    fn parse(text: &str) -> Result<Growth, Error> {
+        const UNITS: [(&str, u64); 5] =
+            [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000), ("KB", 1000), ("B", 1)];
+        let wrong = || Error::Growth { text: text.to_owned() };
+        if let Some(percent) = text.strip_suffix('%') {
+            return Ok(Growth::Parts(scaled(percent, 100).ok_or_else(wrong)?));
+        }
+        let unit = UNITS.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
+        let (amount, factor) = unit.unwrap_or((text, 1));
+        Ok(Growth::Bytes(scaled(amount, factor).ok_or_else(wrong)?))
+    }
+
+    fn of(self, package: &PackageReport) -> Option<Change> {
+        let size = |side: &Option<Described>| side.as_ref().map(|side| side.size);
+        let (old, new) = (size(&package.old)?, size(&package.new)?);
+        let allowed = match self {
+            Growth::Parts(parts) => (u128::from(old) * u128::from(parts) / 10_000) as u64,
+            Growth::Bytes(bytes) => bytes,
+        };
+        let is_over = new > old.saturating_add(allowed);
+        is_over.then(|| Change::new(ChangeKind::Growth).values(format!("{old} bytes"), format!("{new} bytes")))
+    }
+}
+
+/// A decimal number times a factor that is a power of ten, cut to a whole one.
+fn scaled(text: &str, factor: u64) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_plain = |digits: &str| digits.chars().all(|digit| digit.is_ascii_digit());
+    if whole.is_empty() || !is_plain(whole) || !is_plain(fraction) {
+        return None;
+    }
+    let mut value = whole.parse::<u64>().ok()?.checked_mul(factor)?;
+    let mut place = factor;
+    for digit in fraction.chars().filter_map(|digit| digit.to_digit(10)) {
+        place /= 10;
+        value = value.checked_add(u64::from(digit) * place)?;
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_names_and_limits() {
+        let parsed = FailOn::parse("growth=5%, new-needed,lost-file").unwrap();
+        assert_eq!(parsed.growth, Some(Growth::Parts(500)));
+        assert!(parsed.is_failure(&Change::new(ChangeKind::NewNeeded)));
+        assert!(!parsed.is_failure(&Change::new(ChangeKind::NewFile)));
+        assert_eq!(FailOn::parse("growth=1.5MB").unwrap().growth, Some(Growth::Bytes(1_500_000)));
+        assert_eq!(FailOn::parse("growth=0").unwrap().growth, Some(Growth::Bytes(0)));
+        assert!(FailOn::parse("any").unwrap().is_failure(&Change::new(ChangeKind::Mode)));
+    }
+
+    #[test]
+    fn wrong_rules_have_a_nearest_name() {
+        let Err(Error::Rule { nearest, .. }) = FailOn::parse("needed-new") else { panic!() };
+        assert!(nearest.is_some());
+        let Err(Error::Rule { nearest, .. }) = FailOn::parse("new-neded") else { panic!() };
+        assert_eq!(nearest, Some("new-needed"));
+        for wrong in ["growth=", "growth=x%", "growth=-1", "growth", "growth=1e9", "growth=5 %5"] {
+            assert!(matches!(FailOn::parse(wrong), Err(Error::Growth { .. })), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! GPU code on both sides, code object by code object.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kpack::survey::{self, Found, Kernels, Location, Surveyed, Weight};
+use wheel::{Content, FileDigest};
+
+use crate::Error;
+use crate::change::{Change, ChangeKind};
+use crate::compare::{Context, Findings, Opened};
+use crate::report::Sizes;
+
+/// Whether a file that begins so, and is no ELF file, is to be asked for GPU code.
+pub(crate) fn may_hold(start: &[u8]) -> bool {
+    [&b"MZ"[..], b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB", b"KPAK"].iter().any(|magic| start.starts_with(magic))
+}
+
+/// What the code objects of two files have in common. Notes only when every code object is the same.
+pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Error> {
+    let (old, new) = (read(&*opened.old, context)?, read(&*opened.new, context)?);
+    let mut findings = Findings::default();
+    let faults = |surveyed: &Surveyed| -> BTreeSet<String> {
+        let faults = surveyed.findings.iter().filter(|finding| finding.weight == Weight::Fault);
+        faults.map(|finding| finding.message.clone()).collect()
+    };
+    let changes = faults(&new).difference(&faults(&old)).cloned().collect::<Vec<_>>();
+    findings.changes.extend(changes.into_iter().map(|fault| Change::of(ChangeKind::Unreadable, fault)));
+    if (old.wrappers, old.bundles.len()) != (new.wrappers, new.bundles.len()) {
+        let text = |surveyed: &Surveyed| format!("{} wrappers, {} bundles", surveyed.wrappers, surveyed.bundles.len());
+        findings.changes.push(Change::of(ChangeKind::GpuCode, "fat binary").values(text(&old), text(&new)));
+    }
+    if old.markers != new.markers {
+        findings.changes.push(Change::of(ChangeKind::GpuCode, "marker of the archives"));
+    }
+    let (old, new) = (by_target(&old), by_target(&new));
+    let targets: BTreeSet<&str> = old.keys().chain(new.keys()).copied().collect();
+    for target in targets {
+        let (old, new) = (old.get(target), new.get(target));
+        let change = match (old, new) {
+            (Some(old), Some(new)) if is_same(old, new) => None,
+            (Some(old), Some(new)) => Some(Change::of(ChangeKind::GpuCode, target).values(text(old), text(new))),
+            (old, new) => {
+                let kind = if old.is_some() { ChangeKind::LostTarget } else { ChangeKind::NewTarget };
+                let text = |code: Option<&Vec<&Found>>| code.map(|code| text(code));
+                Some(Change { old: text(old), new: text(new), ..Change::of(kind, target) })
+            }
+        };
+        let sum = |code: Option<&Vec<&Found>>| code.map(|code| code.iter().map(|found| found.size).sum());
+        findings.targets.push((target.to_owned(), Sizes { old: sum(old), new: sum(new) }));
+        findings.changes.extend(change);
+    }
+    if findings.changes.is_empty() {
+        findings.notes.push("the same code objects, packed in another way".to_owned());
+    }
+    Ok(findings)
+}
+
+fn read(content: &dyn Content, context: &Context<'_>) -> Result<Surveyed, Error> {
+    let options = survey::Options {
+        scratch: context.scratch.to_owned(),
+        targets: None,
+        kernels: Kernels::Counted,
+        digest: FileDigest::Sha256,
+    };
+    let location = Location { path: content.origin().map(ToOwned::to_owned).unwrap_or_default(), member: None };
+    let surveyed = survey::survey_file(location, content.open()?, content.size(), &options)?;
+    if context.reporter.interrupted() { Err(Error::Interrupted) } else { Ok(surveyed) }
+}
+
+fn by_target(surveyed: &Surveyed) -> BTreeMap<&str, Vec<&Found>> {
+    let mut targets: BTreeMap<&str, Vec<&Found>> = BTreeMap::new();
+    for found in &surveyed.code_objects {
+        targets.entry(&found.target).or_default().push(found);
+    }
+    targets
+}
+
+/// Whether the code objects are the same, each in the same bundle or under the same name.
+fn is_same(old: &[&Found], new: &[&Found]) -> bool {
+    let identity = |found: &Found| (found.bundle, found.entry.clone(), found.digest);
+    old.len() == new.len() && old.iter().zip(new).all(|(old, new)| identity(old) == identity(new))
+}
+
+fn text(code: &[&Found]) -> String {
+    let (kernels, bytes) =
+        code.iter().fold((0, 0), |(kernels, bytes), found| (kernels + found.kernel_count, bytes + found.size));
+    format!("{} code objects, {kernels} kernels, {bytes} bytes", code.len())
+}

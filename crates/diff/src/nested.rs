@@ -1,0 +1,101 @@
+//! Archives inside of packages: tar archives member by member, static libraries by their members.
+
+use std::collections::BTreeMap;
+use std::io::{BufReader, Read};
+
+use positioned_io::Cursor;
+use wheel::Content;
+
+use crate::change::{Change, ChangeKind};
+use crate::compare::{Compared, Context, Findings, Opened, size};
+use crate::entry::Entry;
+use crate::report::{FileReport, Sizes};
+use crate::side::Named;
+use crate::{Error, pair, tarball};
+
+const WINDOW: usize = 1 << 18;
+
+/// Two tar archives: what their members are, not how they are packed, in which order, and when they were made.
+pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Error> {
+    let unpack = |content: &dyn Content| -> Result<BTreeMap<String, Named>, Error> {
+        let entries = tarball::unpack(opened.key, content.open()?, context.scratch, context.reporter)?;
+        Ok(entries.into_iter().map(|(path, entry)| (path.clone(), Named { path, entry })).collect())
+    };
+    let (old, new) = (unpack(&*opened.old)?, unpack(&*opened.new)?);
+    let mut findings = Findings::default();
+    for pair in pair::entries(&old, &new) {
+        let (file, targets) = match (pair.old, pair.new) {
+            (Some(old), Some(new)) => {
+                let Compared { file, inside, targets } = context.entries(pair.key, old, new)?;
+                findings.inside.extend(inside);
+                (file, targets)
+            }
+            (Some(old), None) => (Some(alone(old, ChangeKind::LostFile)), Vec::new()),
+            (None, Some(new)) => (Some(alone(new, ChangeKind::NewFile)), Vec::new()),
+            (None, None) => continue,
+        };
+        findings.inside.extend(file);
+        findings.targets.extend(targets);
+    }
+    for file in &mut findings.inside {
+        file.path = format!("{}:{}", opened.key, file.path);
+        file.old_path = file.old_path.take().map(|path| format!("{}:{path}", opened.key));
+    }
+    let note = if findings.inside.is_empty() {
+        "the same members, packed in another way"
+    } else {
+        "compared member by member"
+    };
+    findings.notes.push(note.to_owned());
+    Ok(findings)
+}
+
+/// An entry of one side.
+pub(crate) fn alone(named: &Named, kind: ChangeKind) -> FileReport {
+    let size = size(&named.entry);
+    let sizes =
+        if kind == ChangeKind::LostFile { Sizes { old: size, new: None } } else { Sizes { old: None, new: size } };
+    let mut report = FileReport::alone(&named.path, kind, sizes);
+    if let Entry::Link { target } = &named.entry {
+        report.notes.push(format!("a link to {target}"));
+    }
+    report
+}
+
+/// Two static libraries, whose members have time stamps and owners.
+pub(crate) fn compare_static(opened: &Opened<'_>) -> Result<Findings, Error> {
+    let (old, new) = (members(opened, &*opened.old)?, members(opened, &*opened.new)?);
+    if old == new {
+        return Ok(Findings::note("the same members with other time stamps or owners"));
+    }
+    let count = |one: &BTreeMap<(String, usize), blake3::Hash>, other: &BTreeMap<_, _>| {
+        one.keys().filter(|name| !other.contains_key(*name)).count()
+    };
+    let differing = old.iter().filter(|(name, hash)| new.get(*name).is_some_and(|other| other != *hash)).count();
+    let text = format!("{differing} members differ, {} new, {} lost", count(&new, &old), count(&old, &new));
+    Ok(Findings::change(Change::of(ChangeKind::Content, text)))
+}
+
+/// Members by name and by how many of that name came before: compilers give several objects one name.
+fn members(opened: &Opened<'_>, content: &dyn Content) -> Result<BTreeMap<(String, usize), blake3::Hash>, Error> {
+    let failed = |source| Error::Archive { archive: opened.key.to_owned(), source };
+    let mut archive = ar::Archive::new(BufReader::with_capacity(WINDOW, Cursor::new(content.open()?)));
+    let (mut members, mut counts) = (BTreeMap::new(), BTreeMap::new());
+    let mut buffer = vec![0; WINDOW];
+    while let Some(member) = archive.next_entry() {
+        let mut member = member.map_err(failed)?;
+        let name = String::from_utf8_lossy(member.header().identifier()).into_owned();
+        let mut hasher = blake3::Hasher::new();
+        loop {
+            let read = member.read(&mut buffer).map_err(failed)?;
+            if read == 0 {
+                break;
+            }
+            hasher.update(&buffer[..read]);
+        }
+        let count: &mut usize = counts.entry(name.clone()).or_default();
+        members.insert((name, *count), hasher.finalize());
+        *count += 1;
+    }
+    Ok(members)
+}

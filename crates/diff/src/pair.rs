@@ -1,0 +1,108 @@
+//! Which package, and which file, of one side belongs to which of the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::entry::Entry;
+use crate::side::{Named, Package, Side};
+use crate::{Error, text};
+
+/// A package of both sides, or of one.
+pub(crate) struct PackagePair {
+    pub(crate) name: String,
+    pub(crate) old: Option<Package>,
+    pub(crate) new: Option<Package>,
+}
+
+/// Packages with the same name belong together; where a side has several of one name, those for the same Python and system.
+/// Two that stand alone belong together whatever their names.
+pub(crate) fn packages(mut old: Side, mut new: Side) -> Result<Vec<PackagePair>, Error> {
+    let is_one_each = old.packages.len() == 1 && new.packages.len() == 1;
+    if is_one_each
+        && old.is_folder == new.is_folder
+        && let (Some(old), Some(new)) = (old.packages.pop(), new.packages.pop())
+    {
+        let name = new.name();
+        return Ok(vec![PackagePair { name, old: Some(old), new: Some(new) }]);
+    }
+    let crowded: BTreeSet<String> = [&old, &new].into_iter().flat_map(crowded).collect();
+    let (mut old, new) = (by_key(old, &crowded)?, by_key(new, &crowded)?);
+    let mut pairs: Vec<PackagePair> = new
+        .into_iter()
+        .map(|(name, package)| PackagePair { old: old.remove(&name), new: Some(package), name })
+        .collect();
+    pairs.extend(old.into_iter().map(|(name, package)| PackagePair { name, old: Some(package), new: None }));
+    pairs.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(pairs)
+}
+
+/// Names that several packages of a side have.
+fn crowded(side: &Side) -> BTreeSet<String> {
+    let mut seen = BTreeSet::new();
+    side.packages.iter().map(Package::name).filter(|name| !seen.insert(name.clone())).collect()
+}
+
+fn by_key(side: Side, crowded: &BTreeSet<String>) -> Result<BTreeMap<String, Package>, Error> {
+    let mut packages: BTreeMap<String, Package> = BTreeMap::new();
+    for package in side.packages {
+        let name = package.name();
+        let key = if crowded.contains(&name) { format!("{name} {}", package.place()) } else { name };
+        if let Some(first) = packages.get(&key) {
+            let (first, second) = (first.path.clone(), package.path);
+            return Err(Error::Ambiguous { name: key, first, second });
+        }
+        packages.insert(key, package);
+    }
+    Ok(packages)
+}
+
+/// An entry of both sides, or of one.
+pub(crate) struct EntryPair<'a> {
+    /// The path without version.
+    pub(crate) key: &'a str,
+    pub(crate) old: Option<&'a Named>,
+    pub(crate) new: Option<&'a Named>,
+}
+
+/// Entries with the same path belong together. Of the others those of one folder whose names differ only in a version, when
+/// there is one of them on each side: `liba.so.1.2` and `liba.so.1.3`.
+pub(crate) fn entries<'a>(old: &'a BTreeMap<String, Named>, new: &'a BTreeMap<String, Named>) -> Vec<EntryPair<'a>> {
+    let mut pairs: Vec<EntryPair<'a>> = Vec::new();
+    let mut lost: BTreeMap<String, Vec<(&'a str, &'a Named)>> = BTreeMap::new();
+    let mut gained: BTreeMap<String, Vec<(&'a str, &'a Named)>> = BTreeMap::new();
+    for (key, named) in old {
+        match new.get(key) {
+            Some(other) => pairs.push(EntryPair { key, old: Some(named), new: Some(other) }),
+            None => lost.entry(unversioned(key, named)).or_default().push((key, named)),
+        }
+    }
+    for (key, named) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
+        gained.entry(unversioned(key, named)).or_default().push((key, named));
+    }
+    for (group, lost) in lost {
+        let gained = gained.remove(&group).unwrap_or_default();
+        if let ([(_, old)], [(key, new)]) = (&lost[..], &gained[..]) {
+            pairs.push(EntryPair { key, old: Some(old), new: Some(new) });
+            continue;
+        }
+        pairs.extend(lost.into_iter().map(|(key, old)| EntryPair { key, old: Some(old), new: None }));
+        pairs.extend(gained.into_iter().map(|(key, new)| EntryPair { key, old: None, new: Some(new) }));
+    }
+    let alone = gained.into_values().flatten();
+    pairs.extend(alone.map(|(key, new)| EntryPair { key, old: None, new: Some(new) }));
+    pairs.sort_by_key(|pair| pair.key);
+    pairs
+}
+
+/// A path by which files of two versions can be found to be one. Files and links are kept apart.
+fn unversioned(key: &str, named: &Named) -> String {
+    let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
+    let kind = if matches!(named.entry, Entry::Link { .. }) { "link" } else { "file" };
+    format!("{kind} {folder}/{}", text::without_version(name))
+}
+
+/// Whether the name itself is another one, apart from the folders of METADATA that have the version in their name.
+pub(crate) fn is_renamed(old: &str, new: &str) -> bool {
+    let name = |path: &str| Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
+    name(old) != name(new)
+}

@@ -1,0 +1,134 @@
+//! Input: a tar archive, compressed or not. Output: its entries, with their bytes one after the other in a file without a name.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufReader, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use positioned_io::{Cursor, ReadAt};
+use report::Reporter;
+use tar::EntryType;
+
+use crate::Error;
+use crate::entry::{Entry, File, Source, Unpacked};
+
+/// Bytes read at once.
+const WINDOW: usize = 1 << 18;
+/// What the decoder of xz may use, in bytes; level 9 needs 65 MiB.
+const XZ_MEMORY: u64 = 256 << 20;
+/// Bytes that tell a tar archive: it says so only at 257.
+pub(crate) const START: usize = 512;
+
+/// How a file that may be a tar archive is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Packing {
+    None,
+    Gzip,
+    Xz,
+    Zstd,
+}
+
+impl Packing {
+    fn of(start: &[u8]) -> Option<Packing> {
+        match start {
+            [0x1f, 0x8b, ..] => Some(Packing::Gzip),
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Packing::Xz),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Packing::Zstd),
+            _ if start.get(257..262) == Some(b"ustar") => Some(Packing::None),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a file of this name that begins so is a tar archive.
+pub(crate) fn is_tarball(name: &str, start: &[u8]) -> bool {
+    const ENDINGS: [&str; 6] = [".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.zst", ".crate"];
+    ENDINGS.iter().any(|ending| name.ends_with(ending)) && Packing::of(start).is_some()
+}
+
+/// Unpacks the archive that `reader` holds; `name` is for messages.
+pub(crate) fn unpack(
+    name: &str,
+    reader: impl ReadAt,
+    scratch: &Path,
+    reporter: &dyn Reporter,
+) -> Result<BTreeMap<String, Entry>, Error> {
+    let mut unpacked = tempfile::tempfile_in(scratch)?;
+    let parts = collect(reader, &mut unpacked, reporter).map_err(|source| {
+        if reporter.interrupted() { Error::Interrupted } else { Error::Archive { archive: name.to_owned(), source } }
+    })?;
+    let unpacked: Unpacked = Arc::new(unpacked);
+    let entry = |part| match part {
+        Part::File { size, executable, start } => {
+            Entry::File(File { size, executable, source: Source::Part { unpacked: Arc::clone(&unpacked), start } })
+        }
+        Part::Link(target) => Entry::Link { target },
+    };
+    Ok(parts.into_iter().map(|(path, part)| (path, entry(part))).collect())
+}
+
+/// What a member is before the unpacked file has owners.
+#[derive(Clone)]
+enum Part {
+    File { size: u64, executable: bool, start: u64 },
+    Link(String),
+}
+
+fn collect<'r>(
+    reader: impl ReadAt + 'r,
+    unpacked: &mut impl Write,
+    reporter: &dyn Reporter,
+) -> io::Result<BTreeMap<String, Part>> {
+    let mut start = vec![0; START];
+    let length = reader.read_at(0, &mut start)?;
+    let source = BufReader::with_capacity(WINDOW, Cursor::new(reader));
+    let decoder: Box<dyn Read + 'r> = match Packing::of(&start[..length]) {
+        Some(Packing::Gzip) => Box::new(flate2::bufread::MultiGzDecoder::new(source)),
+        Some(Packing::Xz) => {
+            let stream = liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY, liblzma::stream::CONCATENATED)?;
+            Box::new(liblzma::bufread::XzDecoder::new_stream(source, stream))
+        }
+        Some(Packing::Zstd) => Box::new(zstd::stream::read::Decoder::with_buffer(source)?),
+        Some(Packing::None) | None => Box::new(source),
+    };
+    let malformed = |message: String| io::Error::new(io::ErrorKind::InvalidData, message);
+    let mut archive = tar::Archive::new(decoder);
+    let mut parts: BTreeMap<String, Part> = BTreeMap::new();
+    let mut written = 0;
+    for member in archive.entries()? {
+        if reporter.interrupted() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let mut member = member?;
+        let text =
+            |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_start_matches("./").trim_end_matches('/').to_owned();
+        let path = text(&member.path_bytes());
+        let link = member.link_name_bytes().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let part = match member.header().entry_type() {
+            EntryType::Directory | EntryType::XGlobalHeader => continue,
+            EntryType::Symlink => Part::Link(link.unwrap_or_default()),
+            // Another name of the same bytes.
+            EntryType::Link => {
+                let first = text(link.unwrap_or_default().as_bytes());
+                let part = parts.get(&first).cloned();
+                part.ok_or_else(|| malformed(format!("`{path}` is a hard link to `{first}`, which does not exist")))?
+            }
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+                let executable = member.header().mode()? & 0o111 != 0;
+                let (size, start) = (member.size(), written);
+                written += io::copy(&mut member, unpacked)?;
+                if written != start + size {
+                    return Err(malformed(format!("it ends inside `{path}`")));
+                }
+                Part::File { size, executable, start }
+            }
+            other => return Err(malformed(format!("`{path}` is neither a file nor a folder nor a link ({other:?})"))),
+        };
+        if parts.insert(path.clone(), part).is_some() {
+            return Err(malformed(format!("two members are named `{path}`")));
+        }
+    }
+    // Up to the checksum, which tells an archive that is cut or damaged.
+    io::copy(&mut archive.into_inner(), &mut io::sink())?;
+    Ok(parts)
+}

@@ -1,0 +1,305 @@
+//! `rocwheel diff`: what changed between two wheels, sets or folders, and whether it was expected.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use ::diff::{
+    Accepted, Change, ChangeKind, Described, Deviations, FailOn, FileReport, Kept, PackageReport, Report, Request,
+};
+use clap::Args;
+use comfy_table::CellAlignment::{Left, Right};
+use report::Exit;
+use serde::Serialize;
+
+use crate::environment;
+use crate::printer::{self, Column, Format, Printer};
+
+const CHANGES: [Column; 3] = [("Change", Left), ("File", Left), ("What", Left)];
+const TARGETS: [Column; 4] = [("GPU code", Left), ("Before", Right), ("Now", Right), ("Change", Right)];
+/// So many files of a folder that are new, lost or moved are shown one by one.
+const SHOWN: usize = 8;
+
+/// What changed between two wheels, source distributions, archives or folders of them
+///
+/// Files with the same bytes are counted, files that mean the same are told apart from them: METADATA in another order, an
+/// archive with other time stamps, a library whose code, data and symbols are the same. Of all others it is said what differs:
+/// needed libraries, names, search paths, symbols, versions of glibc, code, GPU code by target, requirements, tags, sizes.
+///
+/// The exit code is 1 when something changed that `--fail-on` names and `--accept` does not.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// What there was: a wheel, a source distribution, an archive, any file, or a folder
+    #[arg(value_name = "OLD", required_unless_present = "explain")]
+    old: Option<PathBuf>,
+    /// What there is now
+    #[arg(value_name = "NEW", required_unless_present = "explain")]
+    new: Option<PathBuf>,
+    /// A file of deviations that are accepted, each with its reason; every other change is a failure unless `--fail-on` says
+    /// which ones are
+    #[arg(long, value_name = "FILE")]
+    accept: Option<PathBuf>,
+    /// Changes that are failures, separated by commas: names as `--explain` lists them, `any`, `growth=5%`, `growth=20MB`
+    #[arg(long, value_name = "LIST")]
+    fail_on: Option<String>,
+    /// Write a file of deviations that accepts what is not accepted yet, to be gone through
+    #[arg(long, value_name = "FILE")]
+    write_deviations: Option<PathBuf>,
+    /// Show every file that is new, lost or moved, and what means the same
+    #[arg(long)]
+    all: bool,
+    /// List the changes there are, with what they mean
+    #[arg(long, conflicts_with_all = ["old", "new", "accept", "fail_on", "write_deviations", "all"])]
+    explain: bool,
+    /// Directory for large temporary files; cleaned up afterwards [default: the system's directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) enum Settings {
+    Explain,
+    Compare(Box<Comparison>),
+}
+
+/// One comparison.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    request: Request,
+    accept: Option<Deviations>,
+    fail_on: FailOn,
+    write_deviations: Option<PathBuf>,
+    detail: Detail,
+}
+
+/// How much is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    Grouped,
+    All,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = anyhow::Error;
+
+    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+        let (Some(old), Some(new)) = (arguments.old, arguments.new) else { return Ok(Self::Explain) };
+        let fail_on = match &arguments.fail_on {
+            Some(list) => FailOn::parse(list)?,
+            None if arguments.accept.is_some() => FailOn::any(),
+            None => FailOn::default(),
+        };
+        let accept = arguments.accept.map(|path| Deviations::read(&path)).transpose()?;
+        let scratch = arguments.scratch.unwrap_or_else(environment::scratch);
+        Ok(Self::Compare(Box::new(Comparison {
+            request: Request { old, new, scratch },
+            accept,
+            fail_on,
+            write_deviations: arguments.write_deviations,
+            detail: if arguments.all { Detail::All } else { Detail::Grouped },
+        })))
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    /// What each accepted deviation came to.
+    deviations: &'a [Accepted],
+    /// How many changes are failures.
+    failures: usize,
+}
+
+/// Compares and prints what changed.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    let Settings::Compare(comparison) = settings else { return explain(printer) };
+    let scratch = environment::scratch_below(&comparison.request.scratch)?;
+    let request = Request { scratch: scratch.path().to_owned(), ..comparison.request.clone() };
+    let mut report = ::diff::compare(&request, printer.reporter())?;
+    comparison.fail_on.measure(&mut report);
+    let deviations = comparison.accept.as_ref().map(|accept| accept.accept(&mut report)).unwrap_or_default();
+    let failures = comparison.fail_on.failures(&report);
+    if let Some(path) = &comparison.write_deviations {
+        fs_err::write(path, report.as_deviations())?;
+        printer.note(format!("`{}` accepts what is not accepted yet: write the reasons", path.display()));
+    }
+    if printer.format() == Format::Json {
+        printer.json(&Document { report: &report, deviations: &deviations, failures })?;
+    } else {
+        print(&report, comparison, printer)?;
+    }
+    for unused in deviations.iter().filter(|accepted| accepted.count == 0) {
+        let Accepted { deviation, .. } = unused;
+        printer.warn(format!(
+            "nothing is `{}` in `{}` of `{}` any more: the deviation can go ({})",
+            deviation.change, deviation.path, deviation.package, deviation.reason
+        ));
+    }
+    if failures > 0 {
+        printer.warn(format!("{} that may not be", printer::count(failures as u64, "change", "changes")));
+        return Ok(Exit::Failed);
+    }
+    Ok(Exit::Done)
+}
+
+fn explain(printer: &Printer) -> anyhow::Result<Exit> {
+    if printer.format() == Format::Json {
+        let kinds = ChangeKind::ALL.iter().map(|kind| serde_json::json!({"change": kind, "meaning": kind.meaning()}));
+        printer.json(&serde_json::json!({ "changes": kinds.collect::<Vec<_>>() }))?;
+        return Ok(Exit::Done);
+    }
+    let rows = ChangeKind::ALL.iter().map(|kind| vec![kind.name().to_owned(), kind.meaning().to_owned()]);
+    printer.table(&[("Change", Left), ("Meaning", Left)], rows)?;
+    Ok(Exit::Done)
+}
+
+fn print(report: &Report, comparison: &Comparison, printer: &Printer) -> anyhow::Result<()> {
+    for package in &report.packages {
+        printer.line(heading(package))?;
+        if let (Some(old), Some(new)) = (&package.old, &package.new) {
+            printer.line(format!("  {}", sizes(old, new)))?;
+            printer.line(format!("  {}", counts(package)))?;
+        }
+        let rows = rows(package, comparison.detail);
+        if !rows.is_empty() {
+            printer.table(&CHANGES, rows)?;
+        }
+        targets(package, printer)?;
+        printer.line("")?;
+    }
+    let all = report.changes().count();
+    let accepted = all - report.unaccepted();
+    let mut summary = match (all, report.packages.iter().any(|package| !package.files.is_empty())) {
+        (0, false) => "the same bytes".to_owned(),
+        (0, true) => "no change: what has other bytes means the same".to_owned(),
+        (all, _) => printer::count(all as u64, "change", "changes"),
+    };
+    if accepted > 0 {
+        summary = format!("{summary}, {accepted} of them accepted");
+    }
+    printer.line(summary)
+}
+
+/// `rocm-sdk-core  OLD FILE → NEW FILE`.
+fn heading(package: &PackageReport) -> String {
+    let file = |side: &Option<Described>| match side {
+        Some(side) if package.name.is_empty() => side.path.display().to_string(),
+        Some(side) => side.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        None => "nothing".to_owned(),
+    };
+    let (old, new) = (file(&package.old), file(&package.new));
+    let change = if old == new { old } else { format!("{old} → {new}") };
+    if package.name.is_empty() { change } else { format!("{}  {change}", package.name) }
+}
+
+/// `120.3 MB → 125.1 MB (+4.0 %), unpacked 300.0 MB → 310.0 MB (+3.3 %)`.
+fn sizes(old: &Described, new: &Described) -> String {
+    let of = |old: u64, new: u64| match growth(old, new) {
+        Some(growth) => format!("{} → {} ({growth})", printer::bytes(old), printer::bytes(new)),
+        None => printer::bytes(new),
+    };
+    if (old.size, new.size) == (old.unpacked, new.unpacked) {
+        return of(old.size, new.size);
+    }
+    format!("{}, unpacked {}", of(old.size, new.size), of(old.unpacked, new.unpacked))
+}
+
+/// `+4.0 %`; `None` when nothing changed.
+fn growth(old: u64, new: u64) -> Option<String> {
+    if old == new {
+        return None;
+    }
+    if old == 0 {
+        return Some("new".to_owned());
+    }
+    let thousandths = (i128::from(new) - i128::from(old)) * 1000 / i128::from(old);
+    let sign = if new > old { '+' } else { '-' };
+    Some(format!("{sign}{}.{} %", thousandths.abs() / 10, thousandths.abs() % 10))
+}
+
+fn counts(package: &PackageReport) -> String {
+    let has = |file: &&FileReport, kind| file.changes.iter().any(|change: &Change| change.kind == kind);
+    let count = |wanted: &dyn Fn(&&FileReport) -> bool| package.files.iter().filter(wanted).count();
+    let parts = [
+        (package.same as usize, "the same"),
+        (count(&|file| file.kept == Kept::Meaning), "the same in meaning"),
+        (count(&|file| file.kept == Kept::Some), "different"),
+        (count(&|file| has(file, ChangeKind::NewFile)), "new"),
+        (count(&|file| has(file, ChangeKind::LostFile)), "lost"),
+        (count(&|file| file.kept == Kept::Moved), "moved"),
+    ];
+    let parts: Vec<String> =
+        parts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    if parts.is_empty() { "no files".to_owned() } else { format!("files: {}", parts.join(", ")) }
+}
+
+fn rows(package: &PackageReport, detail: Detail) -> Vec<Vec<String>> {
+    let is_shown = |change: &&Change| detail == Detail::All || change.accepted.is_none();
+    let what = |change: &Change| match &change.accepted {
+        Some(reason) => format!("{change} (accepted: {reason})"),
+        None => change.to_string(),
+    };
+    let whole = package.changes.iter().filter(is_shown);
+    let mut rows: Vec<Vec<String>> =
+        whole.map(|change| vec![change.kind.name().to_owned(), "-".to_owned(), what(change)]).collect();
+    // Folders with many files that are new, lost or moved.
+    let mut groups: BTreeMap<(ChangeKind, &str), Vec<&FileReport>> = BTreeMap::new();
+    for file in &package.files {
+        for change in file.changes.iter().filter(is_shown) {
+            let is_grouped = [ChangeKind::NewFile, ChangeKind::LostFile, ChangeKind::MovedFile].contains(&change.kind);
+            if is_grouped && detail == Detail::Grouped {
+                groups.entry((change.kind, folder(&file.path))).or_default().push(file);
+            } else {
+                let what = if is_grouped && change.old.is_none() { whole_size(file) } else { what(change) };
+                rows.push(vec![change.kind.name().to_owned(), file.path.clone(), what]);
+            }
+        }
+        if detail == Detail::All && file.kept == Kept::Meaning {
+            rows.push(vec!["(same meaning)".to_owned(), file.path.clone(), file.notes.join("; ")]);
+        }
+    }
+    for ((kind, folder), files) in groups {
+        if files.len() > SHOWN {
+            let bytes = files.iter().filter_map(|file| file.sizes.new.or(file.sizes.old)).sum();
+            let what = format!("{}, {}", printer::count(files.len() as u64, "file", "files"), printer::bytes(bytes));
+            rows.push(vec![kind.name().to_owned(), format!("{folder}/…"), what]);
+            continue;
+        }
+        rows.extend(files.into_iter().map(|file| {
+            let what = match &file.old_path {
+                Some(old) => format!("from {old}"),
+                None => whole_size(file),
+            };
+            vec![kind.name().to_owned(), file.path.clone(), what]
+        }));
+    }
+    rows
+}
+
+/// Two levels of folders are enough to see what it is.
+fn folder(path: &str) -> &str {
+    let end = path.match_indices('/').map(|(index, _)| index).take(2).last();
+    end.map_or("", |end| &path[..end])
+}
+
+fn whole_size(file: &FileReport) -> String {
+    match file.sizes.new.or(file.sizes.old) {
+        Some(size) => printer::bytes(size),
+        None => file.notes.join("; "),
+    }
+}
+
+fn targets(package: &PackageReport, printer: &Printer) -> anyhow::Result<()> {
+    let rows: Vec<Vec<String>> = package
+        .targets
+        .iter()
+        .filter(|(_, sizes)| sizes.old != sizes.new)
+        .map(|(target, sizes)| {
+            let text = |size: Option<u64>| size.map_or_else(|| "-".to_owned(), printer::bytes);
+            let change = growth(sizes.old.unwrap_or(0), sizes.new.unwrap_or(0)).unwrap_or_default();
+            vec![target.clone(), text(sizes.old), text(sizes.new), change]
+        })
+        .collect();
+    if rows.is_empty() { Ok(()) } else { printer.table(&TARGETS, rows) }
+}
