@@ -19,22 +19,26 @@ Member = tuple[tarfile.TarInfo, bytes]
 
 @dataclass(frozen=True)
 class Compiled:
-    """Shared libraries that the compiler made once: the runtime and one that needs it."""
+    """Shared libraries that the compiler made once: the runtime, what it loads by name, and one that needs it."""
 
     runtime: bytes
+    comgr: bytes
     rocblas: bytes
 
     @staticmethod
     def make(directory: Path) -> Compiled:
         runtime, rocblas = directory / "libamdhip64.so", directory / "librocblas.so"
+        comgr = directory / "libamd_comgr.so"
+        (directory / "comgr.c").write_text("int amd_comgr_get_version(void) { return 3; }\n")
         (directory / "hip.c").write_text("int hipGetDeviceCount(int *n) { *n = 0; return 100; }\n")
         (directory / "blas.c").write_text(
             "int hipGetDeviceCount(int *);\nint rocblas_count(int *n) { return hipGetDeviceCount(n); }\n"
         )
         flags = ["-shared", "-fPIC", "-O1"]
         run("gcc", *flags, "-Wl,-soname,libamdhip64.so.7", "-o", runtime, directory / "hip.c")
+        run("gcc", *flags, "-Wl,-soname,libamd_comgr.so.3", "-o", comgr, directory / "comgr.c")
         run("gcc", *flags, "-Wl,-soname,librocblas.so.5", "-o", rocblas, directory / "blas.c", runtime)
-        return Compiled(runtime.read_bytes(), rocblas.read_bytes())
+        return Compiled(runtime.read_bytes(), comgr.read_bytes(), rocblas.read_bytes())
 
 
 def write_artifact(
@@ -87,7 +91,7 @@ def write_artifacts(root: Path, compiled: Compiled) -> Path:
         root,
         "core-hip_lib_generic",
         "core/clr/stage",
-        {f"lib/libamdhip64.so.{VERSION}": compiled.runtime},
+        {f"lib/libamdhip64.so.{VERSION}": compiled.runtime, "lib/libamd_comgr.so.3": compiled.comgr},
         {"lib/libamdhip64.so.7": f"libamdhip64.so.{VERSION}", "lib/libamdhip64.so": "libamdhip64.so.7"},
     )
     write_artifact(

@@ -349,7 +349,8 @@ def test_a_fat_wheel_has_rocm_inside(rocwheel: Rocwheel, rocm: Path, hip: Path, 
 def pe_file() -> bytes:
     """The smallest thing that is a PE file for x86-64."""
     head = b"MZ" + bytes(58) + (64).to_bytes(4, "little") + b"PE\0\0" + (0x8664).to_bytes(2, "little")
-    return head + bytes(14) + (240).to_bytes(2, "little") + (0x2022).to_bytes(2, "little") + b"\x0b\x02" + bytes(600)
+    head += bytes(14) + (240).to_bytes(2, "little") + (0x2022).to_bytes(2, "little") + b"\x0b\x02" + bytes(30)
+    return head + (4096).to_bytes(4, "little") + (512).to_bytes(4, "little") + bytes(560)
 
 
 def test_a_fat_wheel_for_windows(rocwheel: Rocwheel, tmp_path: Path) -> None:
@@ -423,10 +424,11 @@ def test_programs_move_to_where_their_libraries_are(rocwheel: Rocwheel, librarie
 
 
 def test_the_interpreter_has_its_library_in_itself(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    source = "int Py_IsInitialized(void) { return 0; }"
     interpreter = library(
-        tmp_path, "python3.11", "python", "int python(void) { return 0; }", version="1.0", soname="libpython3.11.so.1.0"
+        tmp_path, "python3.11", "Py_IsInitialized", source, version="1.0", soname="libpython3.11.so.1.0"
     )
-    module = extension(tmp_path, "python", interpreter)
+    module = extension(tmp_path, "Py_IsInitialized", interpreter)
     wheel = write_wheel(tmp_path, {"demo/__init__.py": b"", "demo/_ext.so": module.read_bytes()})
     result = repaired(rocwheel, wheel, tmp_path / "out")
     needed = Dynamic.of(unpack(result, tmp_path / "tree") / "demo/_ext.so").needed

@@ -4,7 +4,7 @@
 use crate::site::InstalledWheel;
 
 /// A word as a shell reads it: in quotes where it must be (POSIX shell, 2.2).
-pub(crate) fn word(text: &str) -> String {
+pub fn word(text: &str) -> String {
     let plain = |character: char| character.is_ascii_alphanumeric() || "-._/+=:,@%~".contains(character);
     if !text.is_empty() && text.chars().all(plain) && !text.starts_with('~') {
         text.to_owned()

@@ -21,6 +21,8 @@ pub mod requirements;
 pub mod site;
 pub mod why;
 pub mod with;
+pub mod written;
 
-pub use checks::{Extra, Options, audit};
+pub use checks::{Extra, Options, Scope, audit};
 pub use error::Error;
+pub use fix::word;

@@ -40,7 +40,7 @@ pub struct Site {
 
 /// A wheel of the environment.
 pub struct InstalledWheel {
-    /// The file.
+    /// The file, as it is called in findings: where it is, or where it will be.
     pub path: PathBuf,
     /// Its members.
     pub wheel: Arc<Wheel>,

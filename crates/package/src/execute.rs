@@ -21,6 +21,9 @@ use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request}
 use crate::state::{Finished, OutputFolder, stamp};
 use crate::{Error, selector, stub};
 
+/// The folder of the packages, below the output folder.
+const DIST: &str = "dist";
+
 /// A package of the finished set.
 #[derive(Debug, Clone, Serialize)]
 pub struct Package {
@@ -54,16 +57,105 @@ pub struct Outcome {
 /// Writes everything in `plan` below `folder`.
 ///
 /// Packages appear in `dist/` together, when all of them are complete; on any error the folder is as it was before.
+///
+/// # Errors
+/// What cannot be read or written, and an interruption.
 pub fn execute(
     plan: &Plan,
     request: &Request,
     folder: &mut OutputFolder,
     reporter: &dyn Reporter,
 ) -> Result<Outcome, Error> {
+    prepare(plan, request, folder, reporter)?.publish(request, folder, LastLook::Skipped)
+}
+
+/// Packages that are complete, those that were written now not in their place yet.
+pub struct Prepared {
+    packages: Vec<Package>,
+    moved: Moved,
+}
+
+/// Wheels that are installed together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Set {
+    /// Where each wheel is now, and where it will be.
+    pub wheels: Vec<(PathBuf, PathBuf)>,
+    /// Wheels of all families, for those of one.
+    pub beside: Vec<PathBuf>,
+}
+
+/// Whether somebody has looked at the packages before they are published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastLook {
+    /// And found nothing.
+    Passed,
+    /// No.
+    Skipped,
+}
+
+/// As [`execute`], but for the last step, so that the packages can be looked at before.
+///
+/// # Errors
+/// As [`execute`].
+pub fn prepare(
+    plan: &Plan,
+    request: &Request,
+    folder: &mut OutputFolder,
+    reporter: &dyn Reporter,
+) -> Result<Prepared, Error> {
     write(plan, request, folder, reporter).map_err(|error| error.or_full_disk(&request.output))
 }
 
-fn write(plan: &Plan, request: &Request, folder: &mut OutputFolder, reporter: &dyn Reporter) -> Result<Outcome, Error> {
+impl Prepared {
+    /// The sets that have a wheel which nobody has looked at yet. Packages of a GPU family lie in a folder of their own and are
+    /// installed with those that are for all.
+    pub fn sets(&self, folder: &OutputFolder) -> Vec<Set> {
+        let staged = |path: &str| {
+            let moved = self.moved.iter().find(|(moved, ..)| moved == path);
+            moved.map_or_else(|| folder.path(path), |(_, staged, _)| staged.clone())
+        };
+        let is_wheel = |path: &&str| Path::new(path).extension().is_some_and(|extension| extension == "whl");
+        let wheels = self.packages.iter().map(|package| package.path.as_str()).filter(is_wheel);
+        let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for path in wheels {
+            groups.entry(path.rsplit_once('/').map_or("", |(group, _)| group)).or_default().push(path);
+        }
+        let common: Vec<PathBuf> = groups.get(DIST).into_iter().flatten().map(|path| staged(path)).collect();
+        let is_new = |path: &&str| self.moved.iter().any(|(moved, ..)| moved == path) || !folder.was_looked_at(path);
+        let of_group = |(group, paths): (&str, Vec<&str>)| Set {
+            wheels: paths.into_iter().map(|path| (staged(path), folder.path(path))).collect(),
+            beside: if group == DIST { Vec::new() } else { common.clone() },
+        };
+        groups.into_iter().filter(|(_, paths)| paths.iter().any(is_new)).map(of_group).collect()
+    }
+
+    /// Moves the packages to their places, all together.
+    ///
+    /// # Errors
+    /// What cannot be moved or removed.
+    pub fn publish(self, request: &Request, folder: &mut OutputFolder, look: LastLook) -> Result<Outcome, Error> {
+        let Prepared { packages, moved } = self;
+        let paths: Vec<String> = packages.iter().map(|package| package.path.clone()).collect();
+        let looked = if look == LastLook::Passed { &paths[..] } else { &[] };
+        let publish = || {
+            // With --only, the packages that were not asked for stay as they are.
+            if request.only.is_empty() {
+                return folder.publish(&paths, moved, looked);
+            }
+            folder.publish_some(moved, looked)?;
+            Ok(Vec::new())
+        };
+        let removed = publish().map_err(|error| error.or_full_disk(&request.output))?;
+        Ok(Outcome { packages, removed, strangers: folder.strangers() })
+    }
+}
+
+fn write(
+    plan: &Plan,
+    request: &Request,
+    folder: &mut OutputFolder,
+    reporter: &dyn Reporter,
+) -> Result<Prepared, Error> {
     let run = Run {
         plan,
         options: WriteOptions { level: request.level, epoch: request.epoch, ..WriteOptions::default() },
@@ -86,19 +178,11 @@ fn write(plan: &Plan, request: &Request, folder: &mut OutputFolder, reporter: &d
     if reporter.interrupted() {
         return Err(Error::Interrupted);
     }
-    // With --only, the packages that were not asked for stay as they are.
-    let removed = if request.only.is_empty() {
-        let keep: Vec<String> = packages.iter().map(|package| package.path.clone()).collect();
-        folder.publish(&keep, moved)?
-    } else {
-        folder.publish_some(moved)?;
-        Vec::new()
-    };
-    Ok(Outcome { packages, removed, strangers: folder.strangers() })
+    Ok(Prepared { packages, moved })
 }
 
 fn place(folder: Option<&str>, file_name: &str) -> String {
-    folder.map_or_else(|| format!("dist/{file_name}"), |folder| format!("dist/{folder}/{file_name}"))
+    folder.map_or_else(|| format!("{DIST}/{file_name}"), |folder| format!("{DIST}/{folder}/{file_name}"))
 }
 
 type Moved = Vec<(String, PathBuf, Finished)>;
@@ -138,6 +222,7 @@ impl Run<'_> {
             compressed: written.compressed,
             sha256: written.sha256.unwrap_or_default(),
             stamp: String::new(),
+            looked_at: false,
         };
         packages.push(package(path.clone(), &finished, begin.elapsed(), true));
         moved.push((path, written.path, finished));

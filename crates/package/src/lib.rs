@@ -25,7 +25,7 @@ pub mod version;
 pub use devel::DevelEntry;
 pub use dist_info::Promise;
 pub use error::Error;
-pub use execute::{Outcome, Package, execute};
+pub use execute::{LastLook, Outcome, Package, Prepared, Set, execute, prepare};
 pub use planner::plan;
 pub use populate::{Note, PlannedFile, Source};
 pub use request::{LeftOut, Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request, Shape, Unclaimed, Unsupported};

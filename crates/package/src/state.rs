@@ -32,6 +32,9 @@ pub struct Finished {
     pub sha256: String,
     /// Size, inode and times of the file when it was finished.
     pub stamp: String,
+    /// Whether somebody has looked at it together with its set, and found nothing.
+    #[serde(default)]
+    pub looked_at: bool,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -103,6 +106,16 @@ impl OutputFolder {
         Ok(())
     }
 
+    /// Where a package is, or will be.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    /// Whether somebody has looked at the finished package at `path`.
+    pub fn was_looked_at(&self, path: &str) -> bool {
+        self.file.finished.get(path).is_some_and(|finished| finished.looked_at)
+    }
+
     /// An empty folder on the same file system, for packages of a run that is not over yet.
     pub fn staging(&self) -> PathBuf {
         self.root.join(FOLDER).join("staging")
@@ -118,10 +131,16 @@ impl OutputFolder {
     /// Moves finished packages from staging to their places, removes packages of earlier runs that are not among
     /// `keep`, and remembers what is there now.
     ///
-    /// `moved` holds (path below the output folder, staged file, what is known about it).
-    pub fn publish(&mut self, keep: &[String], moved: Vec<(String, PathBuf, Finished)>) -> Result<Vec<String>, Error> {
+    /// `moved` holds (path below the output folder, staged file, what is known about it), `looked` the paths of packages that
+    /// somebody has looked at.
+    pub fn publish(
+        &mut self,
+        keep: &[String],
+        moved: Vec<(String, PathBuf, Finished)>,
+        looked: &[String],
+    ) -> Result<Vec<String>, Error> {
         let removed: Vec<String> = self.file.finished.keys().filter(|path| !keep.contains(path)).cloned().collect();
-        self.publish_some(moved)?;
+        self.publish_some(moved, looked)?;
         for path in &removed {
             match fs::remove_file(self.root.join(path)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -138,7 +157,7 @@ impl OutputFolder {
     }
 
     /// Moves finished packages from staging to their places and leaves all others alone.
-    pub fn publish_some(&mut self, moved: Vec<(String, PathBuf, Finished)>) -> Result<(), Error> {
+    pub fn publish_some(&mut self, moved: Vec<(String, PathBuf, Finished)>, looked: &[String]) -> Result<(), Error> {
         for (path, staged, mut finished) in moved {
             let place = self.root.join(&path);
             if let Some(parent) = place.parent() {
@@ -147,6 +166,11 @@ impl OutputFolder {
             fs::rename(&staged, &place).map_err(Error::io("move a finished package into place"))?;
             finished.stamp = stamp(&place).map_err(Error::io("look at a finished package"))?;
             self.file.finished.insert(path, finished);
+        }
+        for path in looked {
+            if let Some(finished) = self.file.finished.get_mut(path) {
+                finished.looked_at = true;
+            }
         }
         self.save()?;
         self.clear_staging()
@@ -235,7 +259,15 @@ mod tests {
     use super::*;
 
     fn finished(digest: &str) -> Finished {
-        Finished { digest: digest.into(), files: 1, raw: 1, compressed: 1, sha256: String::new(), stamp: String::new() }
+        Finished {
+            digest: digest.into(),
+            files: 1,
+            raw: 1,
+            compressed: 1,
+            sha256: String::new(),
+            stamp: String::new(),
+            looked_at: false,
+        }
     }
 
     #[test]
@@ -261,7 +293,7 @@ mod tests {
             fs::create_dir_all(output.staging()).unwrap();
             let staged = output.staging().join("a.whl");
             fs::write(&staged, digest).unwrap();
-            output.publish(keep, vec![("dist/a.whl".into(), staged, finished(digest))]).unwrap()
+            output.publish(keep, vec![("dist/a.whl".into(), staged, finished(digest))], &[]).unwrap()
         };
         assert!(publish("one", &["dist/a.whl".into()]).is_empty());
         let output = OutputFolder::open(folder.path()).unwrap();
@@ -271,7 +303,7 @@ mod tests {
         fs::write(folder.path().join("dist/a.whl"), "spoilt").unwrap();
         let mut output = OutputFolder::open(folder.path()).unwrap();
         assert!(output.up_to_date("dist/a.whl", "one").is_none());
-        assert_eq!(output.publish(&[], Vec::new()).unwrap(), ["dist/a.whl"], "what is no longer made is removed");
+        assert_eq!(output.publish(&[], Vec::new(), &[]).unwrap(), ["dist/a.whl"], "what is no longer made is removed");
         assert!(!folder.path().join("dist").exists());
     }
 
@@ -286,7 +318,7 @@ mod tests {
         let finished = paths.iter().map(|path| ((*path).to_owned(), finished("x"))).collect();
         let state = serde_json::to_string(&File { schema: 1, finished }).unwrap();
         fs::write(root.join(FOLDER).join(STATE), state).unwrap();
-        assert_eq!(OutputFolder::open(&root).unwrap().publish(&[], Vec::new()).unwrap(), Vec::<String>::new());
+        assert_eq!(OutputFolder::open(&root).unwrap().publish(&[], Vec::new(), &[]).unwrap(), Vec::<String>::new());
         assert!(victim.exists());
     }
 

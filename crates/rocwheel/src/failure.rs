@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 use std::panic::{self, AssertUnwindSafe};
 
+use audit::written::Verdict;
 use clap::builder::styling::{AnsiColor, Style};
 use report::{Exit, Hint};
 use serde::Serialize;
 
+use crate::commands::last_look::Refused;
 use crate::{environment, printer};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -54,7 +56,7 @@ fn as_hint<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a dyn H
     known!(Usage, artifact::Error, artifact::import::Error, kpack::Error, elf::Error, wheel::Error);
     known!(artifact::staging::Error, split::Error, split::wheels::Error);
     known!(package::Error, package::stub::Error, package::version::Error);
-    known!(split::prune::Error, audit::Error, audit::repair::Error, diff::Error);
+    known!(split::prune::Error, audit::Error, audit::repair::Error, diff::Error, Refused);
     None
 }
 
@@ -69,6 +71,9 @@ pub(crate) fn print(error: &anyhow::Error) -> Exit {
 #[derive(Debug, Serialize)]
 pub(crate) struct Document {
     error: Failure,
+    /// What the audit at the end of a command found, when that is the error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audit: Option<Verdict>,
 }
 
 #[derive(Debug, Serialize)]
@@ -86,7 +91,8 @@ pub(crate) fn document(error: &anyhow::Error) -> Document {
     let message = chain.next().unwrap_or_default();
     let exit = error.chain().find_map(as_hint).map_or(Exit::Failed, Hint::exit);
     let hint = error.chain().filter_map(as_hint).find_map(Hint::hint);
-    Document { error: Failure { message, causes: chain.collect(), hint, exit_code: exit as u8 } }
+    let audit = error.downcast_ref::<Refused>().map(|refused| refused.verdict.clone());
+    Document { error: Failure { message, causes: chain.collect(), hint, exit_code: exit as u8 }, audit }
 }
 
 fn text(error: &anyhow::Error, exit: Exit) -> String {

@@ -77,6 +77,43 @@ fn machines_get_the_same() {
 }
 
 #[test]
+fn an_edit_that_breaks_a_wheel_is_refused() {
+    let context = context();
+    context.write("program", fs_err::read("/bin/true").unwrap());
+    let script = "import sys, zipfile\n\
+        wheel = zipfile.ZipFile(sys.argv[2], 'w')\n\
+        old = zipfile.ZipFile(sys.argv[1])\n\
+        for name in old.namelist():\n  \
+          data = old.read(name)\n  \
+          if name.endswith('WHEEL'): data = data.replace(b'py3-none-any', b'py3-none-linux_x86_64')\n  \
+          if not name.endswith('RECORD'): wheel.writestr(name, data)\n\
+        wheel.write(sys.argv[3], 'pkg/program')\n\
+        wheel.writestr('pkg-1.0.dist-info/RECORD', ''.join('%s,,\\n' % name for name in wheel.namelist()))\n\
+        wheel.close()\n";
+    let linux = "pkg-1.0-py3-none-linux_x86_64.whl";
+    let paths = [context.path(NAME), context.path(linux), context.path("program")];
+    assert!(Command::new("python3").args(["-c", script]).args(paths).status().unwrap().success());
+    let lie = ["edit", linux, "--platform-tag", "any", "--output", "out"];
+    let ran = context.run(lie);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.starts_with("error RW009 tags: pkg/program\n"), "{ran:?}");
+    assert!(ran.stderr.contains("error: nothing was written: the audit finds 1 error in `pkg-1.0-py3-none-any.whl`"));
+    assert_eq!(fs_err::read_dir(context.path("out")).unwrap().count(), 0, "nothing is left");
+    let forced = context.run(lie.iter().chain(&["--no-audit"]));
+    assert_eq!(forced.code, Some(0), "{forced:?}");
+
+    // What is wrong already is no reason to refuse a change of something else.
+    let wrong = "out/pkg-1.0-py3-none-any.whl";
+    let ran = context.run(["edit", wrong, "--requires", "rocm", "--in-place", "--json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(document["files"][0]["audit"]["old_errors"][0]["code"], "RW009", "{ran:?}");
+    let ran = context.run(["edit", wrong, "--requires", "numpy", "--in-place"]);
+    assert!(ran.stderr.contains("warning: audited: 1 error that was there before (RW009)"), "{ran:?}");
+    assert!(ran.stderr.contains("/out/pkg-1.0-py3-none-any.whl` shows them"), "{ran:?}");
+}
+
+#[test]
 fn wrong_usage_is_named() {
     let context = context();
     context.write("pkg-1.0.zip", b"");

@@ -6,6 +6,7 @@
 use std::process::Command;
 
 use insta::assert_snapshot;
+use serde_json::Value;
 use testing::TestContext;
 
 const MANIFEST: &str = r#"{"the_rock_commit": null, "rocm_package_version": "7.1.0", "rocm_version": "7.1.0", "submodules": [],
@@ -27,6 +28,14 @@ fn library(context: &TestContext, soname: &str) -> Vec<u8> {
 }
 
 fn filled() -> TestContext {
+    let context = without_compiler();
+    let compiler = library(&context, "libamd_comgr.so.3");
+    context.artifact("in", "amd-llvm_lib_generic", &[("compiler/amd-llvm/stage/lib/libamd_comgr.so.3", &compiler)]);
+    context
+}
+
+/// The HIP runtime loads `libamd_comgr` by name, which nothing in its headers says.
+fn without_compiler() -> TestContext {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     let directory = "base/aux-overlay/stage/share/therock";
     context.artifact(
@@ -78,8 +87,11 @@ fn the_result_is_a_table_and_a_second_run_writes_nothing() {
     assert!(ran.stdout.lines().last().unwrap().starts_with("5 packages "), "{}", ran.stdout);
     assert_eq!(fs_err::read_dir(context.path("out/dist")).unwrap().count(), 5);
 
+    assert!(ran.stderr.contains("audited: no errors"), "{}", ran.stderr);
+
     let again = context.run(PACKAGE);
     assert_eq!(again.stdout.matches("up to date").count(), 5, "{}", again.stdout);
+    assert!(!again.stderr.contains("audited"), "what was audited is not audited again: {}", again.stderr);
     let json = context.run(PACKAGE.iter().chain(&["--json"]));
     assert!(
         json.stdout.starts_with("{\n  \"schema\": 1,\n  \"version\": \"7.1.0\",\n  \"shape\": \"split\""),
@@ -105,4 +117,27 @@ fn what_cannot_be_done_is_refused_with_a_hint() {
     assert_eq!(fs_err::read_dir(context.path("foreign")).unwrap().count(), 1);
     let nothing = context.run(["package", "--artifacts", "foreign", "--output", "out"]);
     assert_eq!(nothing.code, Some(1), "{nothing:?}");
+}
+
+#[test]
+fn a_set_that_does_not_load_is_not_published() {
+    let context = without_compiler();
+    let ran = context.run(PACKAGE);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.starts_with("error RW022 dlopen-missing: _rocm_sdk_core/lib/libamdhip64.so.7\n"), "{ran:?}");
+    assert!(ran.stderr.contains("error: nothing was written: the audit finds 1 error in the set\n"), "{ran:?}");
+    assert!(ran.stderr.contains("hint: ") && ran.stderr.contains("`--no-audit` writes it all the same"), "{ran:?}");
+    assert!(!context.path("out").exists(), "nothing is left");
+
+    let json = context.run(PACKAGE.iter().chain(&["--json"]));
+    let document: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((json.code, &document["error"]["exit_code"]), (Some(1), &Value::from(1)), "{json:?}");
+    assert_eq!(document["audit"]["new_errors"][0]["code"], "RW022", "{json:?}");
+
+    let forced = context.run(PACKAGE.iter().chain(&["--no-audit"]));
+    assert_eq!(forced.code, Some(0), "{forced:?}");
+    assert!(!forced.stderr.contains("audit"), "{forced:?}");
+    let again = context.run(PACKAGE);
+    assert_eq!(again.code, Some(1), "what was never audited is audited by the next run: {again:?}");
+    assert_eq!(fs_err::read_dir(context.path("out/dist")).unwrap().count(), 5, "and what is there stays");
 }

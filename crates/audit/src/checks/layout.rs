@@ -175,7 +175,7 @@ fn paths(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
 
 /// Bytes of the wheel.
 pub(super) fn size(installed: &InstalledWheel) -> u64 {
-    fs_err::metadata(&installed.path).map_or(0, |metadata| metadata.len())
+    fs_err::metadata(installed.wheel.path()).map_or(0, |metadata| metadata.len())
 }
 
 /// Who does not take a file of so many bytes, and how bad that is.

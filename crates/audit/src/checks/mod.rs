@@ -40,6 +40,19 @@ pub struct Options {
     pub extras: BTreeSet<Extra>,
     /// Findings that nobody wants to see.
     pub ignore: BTreeSet<Code>,
+    /// How much is looked at.
+    pub scope: Scope,
+}
+
+/// How much of the wheels is looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// Everything.
+    #[default]
+    Files,
+    /// Names, requirements on each other and RECORD, for wheels whose files and requirements are known to be as before:
+    /// [`Facts`] may be empty.
+    Names,
 }
 
 /// What is looked at only when asked for.
@@ -62,15 +75,11 @@ pub enum Extra {
 pub fn audit(site: &Site, facts: &Facts, options: &Options, reporter: &dyn Reporter) -> Result<Report, Error> {
     let context = Context::new(site, facts, options, reporter)?;
     let mut findings = Vec::new();
-    libraries::check(&context, &mut findings);
-    search_path::check(&context, &mut findings);
-    symbols::check(&context, &mut findings)?;
-    platform::check(&context, &mut findings);
-    python::check(&context, &mut findings);
-    rocm::check(&context, &mut findings)?;
-    preloads::check(&context, &mut findings);
+    if options.scope == Scope::Files {
+        files(&context, &mut findings)?;
+    }
     layout::check(&context, &mut findings);
-    requirements::check(&context, &mut findings)?;
+    requirements::unmet(&context, &mut findings);
     record::check(&context, &mut findings)?;
     let mut ignored: BTreeMap<String, u64> = BTreeMap::new();
     findings.retain(|finding| {
@@ -94,6 +103,18 @@ pub fn audit(site: &Site, facts: &Facts, options: &Options, reporter: &dyn Repor
         scenarios: traces::summaries(&context),
         notes: platform::limits(&context),
     })
+}
+
+/// What is asked of the files.
+fn files(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    libraries::check(context, findings);
+    search_path::check(context, findings);
+    symbols::check(context, findings)?;
+    platform::check(context, findings);
+    python::check(context, findings);
+    rocm::check(context, findings)?;
+    preloads::check(context, findings);
+    requirements::unneeded(context, findings)
 }
 
 /// What the checks share.
@@ -140,11 +161,16 @@ impl<'a> Context<'a> {
             reporter,
             declared,
             requirements,
-            preloads: Preloads::read(site),
+            preloads: match options.scope {
+                Scope::Files => Preloads::read(site),
+                Scope::Names => Preloads::default(),
+            },
             rooted: Vec::new(),
             paths,
         };
-        context.rooted = traces::trace(&context)?;
+        if options.scope == Scope::Files {
+            context.rooted = traces::trace(&context)?;
+        }
         Ok(context)
     }
 

@@ -3,7 +3,7 @@
 
 use wheel::read::{Kind, Problem};
 
-use super::{Context, Extra, file_name};
+use super::{Context, Extra, Scope, file_name};
 use crate::Error;
 use crate::finding::{Code, Finding};
 use crate::site::InstalledWheel;
@@ -17,7 +17,9 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) -> Resul
             return Err(Error::Interrupted);
         }
         record(context, installed, findings)?;
-        unreadable(context, wheel, findings);
+        if context.options.scope == Scope::Files {
+            unreadable(context, wheel, findings);
+        }
     }
     Ok(())
 }
@@ -75,8 +77,8 @@ fn record(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<
 fn unreadable(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     for path in context.paths(wheel) {
         if let Some(unreadable) = context.facts.unreadable.get(*path) {
-            let message =
-                format!("begins as an {} file and cannot be read as one: {}", unreadable.format, unreadable.reason);
+            let (format, reason) = (unreadable.format, &unreadable.reason);
+            let message = format!("begins as a file of the format {format} and cannot be read as one: {reason}");
             findings.push(context.finding((Code::Unreadable, wheel), unreadable.format, message, [*path]));
         } else if is_library_name(path) && !context.facts.objects.contains_key(*path) {
             let Some(why) = wrong_start(context, path) else { continue };

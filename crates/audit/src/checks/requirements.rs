@@ -8,7 +8,7 @@ use crate::finding::{Code, Finding};
 use crate::fix;
 use crate::loader::Where;
 use crate::owners::{Owner, Owners};
-use crate::requirements::{Declared, Extras, Target, unneeded};
+use crate::requirements::{self, Declared, Extras, Target};
 
 /// What one wheel requires, as canonical names.
 #[derive(Debug, Default)]
@@ -95,8 +95,8 @@ impl Requirements {
     }
 }
 
-/// Requirements that the set does not meet (RW012), and those that nothing needs (RW013).
-pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+/// Requirements that the set does not meet (RW012).
+pub(super) fn unmet(context: &Context<'_>, findings: &mut Vec<Finding>) {
     for unmet in context.declared.unmet() {
         // What was not given at all is said where a file needs it.
         let (true, Some(other)) = (context.is_audited(unmet.wheel), unmet.other) else { continue };
@@ -105,12 +105,16 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) -> Resul
         let wheel = context.site.wheels[unmet.wheel].file_name();
         findings.push(Finding::new(Code::MissingRequirement, unmet.requirement.name.clone(), message).of(wheel));
     }
+}
+
+/// Requirements that nothing needs (RW013).
+pub(super) fn unneeded(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, installed) in context.audited() {
         if context.reporter.interrupted() {
             return Err(Error::Interrupted);
         }
         let loads = loads(context, wheel);
-        for requirement in unneeded(context.site, &context.declared, wheel, &loads)? {
+        for requirement in requirements::unneeded(context.site, &context.declared, wheel, &loads)? {
             let name = &requirement.name;
             let message = format!("requires `{name}`, and no file loads a library of it or names a module of it");
             let finding = Finding::new(Code::UnneededRequirement, name.clone(), message).of(installed.file_name());

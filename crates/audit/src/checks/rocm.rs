@@ -193,7 +193,7 @@ fn gpu_code(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Ve
         kernels: Kernels::Counted,
         digest: FileDigest::Skip,
     };
-    let paths = [installed.path.clone()];
+    let paths = [installed.wheel.path().to_owned()];
     survey::survey(&paths, &options, context.reporter, |file| -> Result<(), kpack::Error> {
         for fault in file.findings.iter().filter(|finding| finding.weight == Weight::Fault) {
             let finding = Finding::new(Code::GpuCode, fault.subject.name(), fault.message.clone());

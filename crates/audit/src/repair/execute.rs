@@ -9,6 +9,7 @@ use elf::{NeededEdit, Patch, Patched, SearchPath, SearchPathTag};
 use rayon::prelude::*;
 use report::Reporter;
 use serde::Serialize;
+use tempfile::TempDir;
 use wheel::read::Wheel;
 use wheel::{Content, FileContent, Member, Reader, Rewrite, WheelName};
 
@@ -24,6 +25,35 @@ pub struct Outcome {
     pub size: u64,
     /// Whether it is a copy of the input, as there was nothing to repair.
     pub unchanged: bool,
+}
+
+/// A repaired wheel that is complete and not yet in its place. It goes when this goes.
+pub struct Staged {
+    _staging: TempDir,
+    path: PathBuf,
+    outcome: Outcome,
+}
+
+impl Staged {
+    /// Where it is now, under its own name.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What will have come of the plan.
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    /// Moves it to its place, which takes no space; a wheel of that name is replaced.
+    ///
+    /// # Errors
+    /// When somebody else changes the folder meanwhile.
+    pub fn commit(self) -> Result<Outcome, Error> {
+        let target = &self.outcome.path;
+        fs_err::rename(&self.path, target).map_err(Error::file("write", target))?;
+        Ok(self.outcome)
+    }
 }
 
 /// A member and its new bytes.
@@ -52,7 +82,18 @@ impl Content for Edited {
 impl Prepared {
     /// Carries the plan out: the wheel appears in `output`, a folder that exists, when it is complete and not larger than
     /// allowed. The input is not changed.
+    ///
+    /// # Errors
+    /// What cannot be read or written, a wheel that is too large, an interruption.
     pub fn execute(&self, output: &Path, request: &Request, reporter: &dyn Reporter) -> Result<Outcome, Error> {
+        self.write(output, request, reporter)?.commit()
+    }
+
+    /// As [`Prepared::execute`], but for the last step, so that the wheel can be looked at before.
+    ///
+    /// # Errors
+    /// As [`Prepared::execute`].
+    pub fn write(&self, output: &Path, request: &Request, reporter: &dyn Reporter) -> Result<Staged, Error> {
         let target = output.join(&self.plan.output);
         if is_same(&self.plan.input, &target) {
             return Err(wheel::Error::SameFile { path: target }.into());
@@ -73,8 +114,8 @@ impl Prepared {
             let largest = budget::largest(&Wheel::open(&staged)?, &self.plan);
             return Err(Error::Budget { name: self.plan.output.clone(), size, budget, largest });
         }
-        fs_err::rename(&staged, &target).map_err(Error::file("write", &target))?;
-        Ok(Outcome { path: target, size, unchanged: self.plan.is_empty() })
+        let outcome = Outcome { path: target, size, unchanged: self.plan.is_empty() };
+        Ok(Staged { _staging: staging, path: staged, outcome })
     }
 
     fn rewrite(&self, request: &Request) -> Result<Rewrite, Error> {

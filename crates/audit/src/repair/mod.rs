@@ -34,7 +34,7 @@ use wheel::read::Wheel;
 
 pub use directories::system_directories;
 pub use error::{Error, Missing};
-pub use execute::Outcome;
+pub use execute::{Outcome, Staged};
 use inventory::Inventory;
 pub use plan::{
     Change, Edit, FileEdit, Graft, KeptOut, Mode, Package, Plan, Reason, Requirement, Tags, Text, Tree, TreeFile,

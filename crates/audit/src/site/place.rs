@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
+
+use wheel::WheelName;
 
 use super::InstalledWheel;
 use crate::Error;
@@ -32,6 +35,26 @@ pub struct PythonVersion {
     pub minor: u16,
     /// Whether it is the build without the global lock (PEP 703), which has folders and extension modules of its own.
     pub free_threaded: bool,
+}
+
+impl PythonVersion {
+    /// The newest that the tags of all wheels allow, by their file names. A tag for any Python allows every one.
+    pub fn newest_of<P: AsRef<Path>>(wheels: &[P]) -> PythonVersion {
+        let default = PythonVersion { major: 3, minor: 12, free_threaded: false };
+        let names = wheels.iter().filter_map(|path| path.as_ref().file_name()?.to_str()?.parse::<WheelName>().ok());
+        let of_wheel = |name: WheelName| {
+            let is_stable = name.abis.iter().any(|abi| abi == "abi3");
+            let is_threaded = name.abis.iter().any(|abi| abi.ends_with('t'));
+            let versions = name.pythons.iter().filter_map(|tag| {
+                let minor = tag.strip_prefix("cp3")?.parse().ok()?;
+                Some(PythonVersion { major: 3, minor, free_threaded: is_threaded })
+            });
+            let newest = versions.max()?;
+            // The stable ABI is for this one and all that follow.
+            Some(if is_stable && newest < default { default } else { newest })
+        };
+        names.filter_map(of_wheel).min().unwrap_or(default)
+    }
 }
 
 impl FromStr for PythonVersion {
@@ -149,6 +172,18 @@ mod tests {
             let error = text.parse::<PythonVersion>().unwrap_err();
             assert_eq!(error.to_string(), format!("`{text}` is not a version of Python"));
         }
+    }
+
+    #[test]
+    fn the_newest_python_of_all_tags_is_taken() {
+        let python = |names: &[&str]| PythonVersion::newest_of(names).to_string();
+        assert_eq!(python(&["a-1-cp310-cp310-linux_x86_64.whl"]), "3.10");
+        assert_eq!(python(&["a-1-cp39-abi3-linux_x86_64.whl"]), "3.12");
+        assert_eq!(python(&["a-1-cp313-abi3-linux_x86_64.whl"]), "3.13");
+        assert_eq!(python(&["a-1-cp313-cp313t-linux_x86_64.whl"]), "3.13t");
+        assert_eq!(python(&["a-1-py3-none-any.whl", "x/b-1-cp311-cp311-linux_x86_64.whl"]), "3.11");
+        assert_eq!(python(&["a-1-cp310.cp311-none-any.whl"]), "3.11");
+        assert_eq!(python(&["nonsense"]), "3.12");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `rocwheel audit`: will these wheels load, wherever their tags say so?
 
-mod text;
+pub(super) mod text;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -147,7 +147,7 @@ impl TryFrom<Arguments> for Settings {
             with: arguments.with,
             offline: arguments.offline,
             python: arguments.python,
-            options: Options { glibc: arguments.glibc, extras, ignore },
+            options: Options { glibc: arguments.glibc, extras, ignore, ..Options::default() },
             why: arguments.why,
             fail_on: match arguments.fail_on {
                 FailOn::Error => Severity::Error,
@@ -195,7 +195,7 @@ fn look(look: &Look, printer: &Printer) -> anyhow::Result<Exit> {
     let scratch = environment::scratch_below(&look.scratch)?;
     let python = match look.python {
         Some(python) => python,
-        None => newest_python(&look.wheels),
+        None => PythonVersion::newest_of(&look.wheels),
     };
     let site = open(look, python, scratch.path(), printer)?;
     let facts = Facts::read(&site, printer.reporter())?;
@@ -223,24 +223,6 @@ fn look(look: &Look, printer: &Printer) -> anyhow::Result<Exit> {
 
 fn exit(report: &Report, fail_on: Severity) -> Exit {
     if report.has(fail_on) { Exit::Failed } else { Exit::Done }
-}
-
-/// The newest CPython that the tags of all wheels are for. A tag for any Python allows every one.
-fn newest_python(wheels: &[PathBuf]) -> PythonVersion {
-    let default = PythonVersion { major: 3, minor: 12, free_threaded: false };
-    let names = wheels.iter().filter_map(|path| path.file_name()?.to_str()?.parse::<WheelName>().ok());
-    let of_wheel = |name: WheelName| {
-        let is_stable = name.abis.iter().any(|abi| abi == "abi3");
-        let is_threaded = name.abis.iter().any(|abi| abi.ends_with('t'));
-        let versions = name.pythons.iter().filter_map(|tag| {
-            let minor = tag.strip_prefix("cp3")?.parse().ok()?;
-            Some(PythonVersion { major: 3, minor, free_threaded: is_threaded })
-        });
-        let newest = versions.max()?;
-        // The stable ABI is for this one and all that follow.
-        Some(if is_stable && newest < default { default } else { newest })
-    };
-    names.filter_map(of_wheel).min().unwrap_or(default)
 }
 
 fn open(look: &Look, python: PythonVersion, scratch: &Path, printer: &Printer) -> anyhow::Result<Site> {
@@ -332,21 +314,4 @@ fn write(path: &Path, log: &str) -> anyhow::Result<()> {
     file.write_all(log.as_bytes()).and_then(|()| file.write_all(b"\n")).with_context(failed)?;
     file.persist(path).map_err(|error| error.error).with_context(failed)?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_newest_python_of_all_tags_is_taken() {
-        let python = |names: &[&str]| newest_python(&names.iter().map(PathBuf::from).collect::<Vec<_>>()).to_string();
-        assert_eq!(python(&["a-1-cp310-cp310-linux_x86_64.whl"]), "3.10");
-        assert_eq!(python(&["a-1-cp39-abi3-linux_x86_64.whl"]), "3.12");
-        assert_eq!(python(&["a-1-cp313-abi3-linux_x86_64.whl"]), "3.13");
-        assert_eq!(python(&["a-1-cp313-cp313t-linux_x86_64.whl"]), "3.13t");
-        assert_eq!(python(&["a-1-py3-none-any.whl", "x/b-1-cp311-cp311-linux_x86_64.whl"]), "3.11");
-        assert_eq!(python(&["a-1-cp310.cp311-none-any.whl"]), "3.11");
-        assert_eq!(python(&["nonsense"]), "3.12");
-    }
 }

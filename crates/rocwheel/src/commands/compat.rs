@@ -8,6 +8,7 @@ use split::verify::Verification;
 use split::wheels::Request;
 use split::{Packing, TargetNames};
 
+use crate::commands::last_look::LastLook;
 use crate::commands::split_wheel::{self, WheelType};
 use crate::commands::{Mode, compat_artifacts};
 use crate::environment;
@@ -146,7 +147,13 @@ impl SplitPythonWheels {
         };
         let unused = self.clang_offload_bundler.is_some().then_some("--clang-offload-bundler").into_iter().collect();
         let (wheels, output) = (vec![self.input], self.output_dir);
-        let settings = Box::new(split_wheel::Settings { wheels, output, request, mode: Mode::Execute });
+        let settings = Box::new(split_wheel::Settings {
+            wheels,
+            output,
+            request,
+            mode: Mode::Execute,
+            last_look: LastLook::Audit,
+        });
         Ok(Settings::Wheel { settings, unused })
     }
 }

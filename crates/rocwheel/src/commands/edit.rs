@@ -5,14 +5,17 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use ::wheel::edit::{
-    self, BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, Requirement,
-    RequirementEdit, SearchPathEdit, TagEdit, VersionEdit,
+    self, BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, Prepared,
+    Requirement, RequirementEdit, SearchPathEdit, TagEdit, VersionEdit,
 };
 use ::wheel::{Existing, FileDigest, WriteOptions};
+use audit::Scope;
+use audit::written::{Set, Verdict, Written};
 use clap::Args;
 use report::Exit;
 use serde::Serialize;
 
+use crate::commands::last_look::{self, LastLook, LastLookArguments};
 use crate::commands::{Mode, split_wheel};
 use crate::environment;
 use crate::failure::Usage;
@@ -39,6 +42,8 @@ pub(crate) struct Arguments {
     /// Replace files that have the name of a result
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    last_look: LastLookArguments,
     /// Say what would be changed, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -140,6 +145,7 @@ pub(crate) struct Settings {
     destination: Destination,
     existing: Existing,
     mode: Mode,
+    last_look: LastLook,
     scratch: PathBuf,
     write: WriteOptions,
 }
@@ -172,6 +178,7 @@ impl TryFrom<Arguments> for Settings {
             destination,
             existing: if arguments.force { Existing::Replace } else { Existing::Refuse },
             mode,
+            last_look: arguments.last_look.choice(),
             scratch,
             // The hash of the whole file would take longer than everything else together.
             write: WriteOptions { epoch: environment::epoch()?, digest: FileDigest::Skip, ..WriteOptions::default() },
@@ -254,6 +261,8 @@ struct Row<'a> {
     written: Option<&'a PathBuf>,
     /// Bytes of it.
     written_size: Option<u64>,
+    /// What the audit says of it; null when it was not audited.
+    audit: Option<&'a Verdict>,
 }
 
 /// Plans all files before the first is written, so that what is wrong with the last is known then.
@@ -265,7 +274,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let scratch = scratch.as_ref().map_or(settings.scratch.as_path(), tempfile::TempDir::path);
     let plans = edit::plan(&settings.files, &settings.edit, scratch, printer.reporter())?;
     check_names(&plans)?;
-    let mut written: Vec<Option<Edited>> = Vec::with_capacity(plans.len());
+    let mut written: Vec<Option<(Edited, Option<Verdict>)>> = Vec::with_capacity(plans.len());
     for plan in &plans {
         let place = Place {
             destination: settings.destination.clone(),
@@ -274,20 +283,28 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         };
         written.push(match settings.mode {
             Mode::DryRun => None,
-            Mode::Execute => Some(edit::execute(plan, &place, &settings.write, printer.reporter())?),
+            Mode::Execute => {
+                let prepared = edit::prepare(plan, &place, &settings.write, printer.reporter())?;
+                let verdict = audit(settings, plan, &prepared, printer)?;
+                Some((prepared.commit()?, verdict))
+            }
         });
     }
     if printer.format() == Format::Json {
         let rows = plans.iter().zip(&written).map(|(plan, written)| Row {
             plan,
-            written: written.as_ref().map(|written| &written.path),
-            written_size: written.as_ref().map(|written| written.size),
+            written: written.as_ref().map(|(edited, _)| &edited.path),
+            written_size: written.as_ref().map(|(edited, _)| edited.size),
+            audit: written.as_ref().and_then(|(_, verdict)| verdict.as_ref()),
         });
         printer.json(&Document { files: rows.collect(), seconds: begin.elapsed().as_secs_f64() })?;
         return Ok(Exit::Done);
     }
     for (plan, written) in plans.iter().zip(&written) {
-        show(plan, written.as_ref(), printer)?;
+        show(plan, written.as_ref().map(|(edited, _)| edited), printer)?;
+        if let Some((edited, Some(verdict))) = written {
+            last_look::show(verdict, &[&edited.path], printer);
+        }
     }
     if settings.mode == Mode::DryRun {
         let changed: Vec<&Plan> = plans.iter().filter(|plan| plan.changes_anything()).collect();
@@ -296,6 +313,33 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         printer.note(format!("would write {files}, about {}", printer::bytes(bytes)));
     }
     Ok(Exit::Done)
+}
+
+/// Looks at a wheel that was changed, by itself: several files of a command line may be one distribution for several Pythons.
+fn audit(settings: &Settings, plan: &Plan, prepared: &Prepared, printer: &Printer) -> anyhow::Result<Option<Verdict>> {
+    if !plan.changes_anything() || !split_wheel::is_wheel(&plan.input) {
+        return Ok(None);
+    }
+    let set = Set {
+        wheels: vec![Written { staged: prepared.staged().to_owned(), place: prepared.place().to_owned() }],
+        before: vec![plan.input.clone()],
+        scope: scope(&settings.edit, plan),
+        ..Set::default()
+    };
+    settings.last_look.at(&set, &format!("`{}`", plan.output), &settings.scratch, printer)
+}
+
+/// What an edit may have changed for the audit. Reading the headers of packed libraries takes far longer than to change a version.
+fn scope(edit: &Edit, plan: &Plan) -> Scope {
+    let Edit { name, version: _, python_tags, abi_tags, platform_tags, build: _, .. } = edit;
+    let Edit { requirements, extras, pins: _, fields, search_paths, drop, also_in, .. } = edit;
+    let says_rocm = |version: &str| version.to_ascii_lowercase().contains("rocm");
+    let is_of_names = name.is_none()
+        && [python_tags, abi_tags, platform_tags].iter().all(|tags| tags.is_none())
+        && (requirements.is_empty() && extras.is_empty() && fields.is_empty())
+        && (search_paths.is_empty() && drop.is_empty() && also_in.is_empty())
+        && (says_rocm(&plan.old_version) || !says_rocm(&plan.version));
+    if is_of_names { Scope::Names } else { Scope::Files }
 }
 
 /// Two inputs may ask for one file name: the same wheel twice, or two versions that become one.

@@ -14,6 +14,7 @@ pub(crate) mod diff;
 pub(crate) mod edit;
 pub(crate) mod fuse;
 pub(crate) mod kernels;
+pub(crate) mod last_look;
 mod man;
 pub(crate) mod package;
 pub(crate) mod prune;

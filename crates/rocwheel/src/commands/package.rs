@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use artifact::Catalog;
+use audit::written::{self, Verdict};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use package::{LeftOut, Logical, Outcome, OutputFolder, Plan, Request, Shape, Unclaimed, Unsupported};
+use package::{LeftOut, Logical, Outcome, OutputFolder, Plan, Prepared, Request, Shape, Unclaimed, Unsupported};
 use report::Exit;
 use serde::Serialize;
 
 use crate::commands::Mode;
+use crate::commands::last_look::{self, LastLook, LastLookArguments};
 use crate::environment;
 use crate::failure::Usage;
 use crate::printer::{self, Column, Format, Printer};
@@ -61,6 +63,8 @@ pub(crate) struct Arguments {
     /// Package device code that the HIP runtime of the set cannot load
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    last_look: LastLookArguments,
     /// Print the plan and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -96,6 +100,7 @@ enum CompressionArgument {
 pub(crate) struct Settings {
     request: Request,
     mode: Mode,
+    last_look: LastLook,
     scratch: PathBuf,
 }
 
@@ -130,7 +135,8 @@ impl TryFrom<Arguments> for Settings {
             unsupported: if arguments.force { Unsupported::Allow } else { Unsupported::Refuse },
         };
         let scratch = arguments.scratch.unwrap_or_else(environment::scratch);
-        Ok(Self { request, mode: Mode::new(arguments.dry_run), scratch })
+        let last_look = arguments.last_look.choice();
+        Ok(Self { request, mode: Mode::new(arguments.dry_run), last_look, scratch })
     }
 }
 
@@ -150,6 +156,8 @@ struct Document<'a> {
     outcome: &'a Outcome,
     unclaimed: &'a [LeftOut],
     left_out: &'a [LeftOut],
+    /// One verdict for each set of packages that are installed together, where something was written.
+    audit: &'a [Verdict],
     seconds: f64,
 }
 
@@ -167,13 +175,20 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let mut folder = OutputFolder::open(&request.output)?;
     let catalog = Catalog::open(&request.artifacts, &folder.scratch(), printer.reporter())?;
     let plan = package::plan(request, &catalog, printer.reporter())?;
-    let outcome = package::execute(&plan, request, &mut folder, printer.reporter())?;
+    let prepared = package::prepare(&plan, request, &mut folder, printer.reporter())?;
+    let verdicts = audit(&prepared, settings, &folder, printer)?;
+    let look = match settings.last_look {
+        LastLook::Audit => package::LastLook::Passed,
+        LastLook::Skip => package::LastLook::Skipped,
+    };
+    let outcome = prepared.publish(request, &mut folder, look)?;
     folder.prune_scratch(&catalog)?;
     let seconds = begin.elapsed().as_secs_f64();
     if printer.format() == Format::Json {
         let (version, shape, targets) = (&*plan.version, plan.shape, &*plan.targets);
         let (unclaimed, left_out) = (&*plan.unclaimed, &*plan.left_out);
-        printer.json(&Document { version, shape, targets, outcome: &outcome, unclaimed, left_out, seconds })?;
+        let (outcome, audit) = (&outcome, &*verdicts);
+        printer.json(&Document { version, shape, targets, outcome, unclaimed, left_out, audit, seconds })?;
         return Ok(Exit::Done);
     }
     show_outcome(&outcome, seconds, printer)?;
@@ -184,7 +199,27 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     for path in &outcome.strangers {
         printer.warn(format!("`{path}` was not made by rocwheel and is left alone"));
     }
+    let wheels: Vec<PathBuf> = outcome.packages.iter().map(|package| request.output.join(&package.path)).collect();
+    for verdict in &verdicts {
+        last_look::show(verdict, &wheels, printer);
+    }
     Ok(Exit::Done)
+}
+
+/// Looks at every set that has something new in it.
+fn audit(
+    prepared: &Prepared,
+    settings: &Settings,
+    folder: &OutputFolder,
+    printer: &Printer,
+) -> anyhow::Result<Vec<Verdict>> {
+    let look = |set: package::Set| {
+        let wheels = set.wheels.into_iter().map(|(staged, place)| written::Written { staged, place }).collect();
+        let set = written::Set { wheels, beside: set.beside, ..written::Set::default() };
+        settings.last_look.at(&set, "the set", &folder.staging(), printer)
+    };
+    let verdicts: Vec<Option<Verdict>> = prepared.sets(folder).into_iter().map(look).collect::<Result<_, _>>()?;
+    Ok(verdicts.into_iter().flatten().collect())
 }
 
 fn show_outcome(outcome: &Outcome, seconds: f64, printer: &Printer) -> anyhow::Result<()> {

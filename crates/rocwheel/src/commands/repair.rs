@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use audit::repair::{self, Change, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve};
+use audit::repair::{self, Change, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve, Staged};
+use audit::written::{Set, Verdict, Written};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use report::Exit;
@@ -12,6 +13,7 @@ use serde::Serialize;
 use wheel::{FileDigest, Level, WriteOptions};
 
 use crate::commands::Mode;
+use crate::commands::last_look::{self, LastLook, LastLookArguments};
 use crate::environment;
 use crate::failure::Usage;
 use crate::printer::{self, Format, Printer};
@@ -67,6 +69,8 @@ pub(crate) struct Arguments {
     /// Fail, with a tree of what is large, when a result has more bytes than this: 500MB, 1.5GiB
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size_budget: Option<u64>,
+    #[command(flatten)]
+    last_look: LastLookArguments,
     /// Say what would be done, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -105,6 +109,7 @@ pub(crate) struct Settings {
     request: Request,
     scratch: PathBuf,
     mode: Mode,
+    last_look: LastLook,
 }
 
 impl TryFrom<Arguments> for Settings {
@@ -145,7 +150,8 @@ impl TryFrom<Arguments> for Settings {
             scratch: PathBuf::new(),
             write: WriteOptions { level: Level::Small, epoch: environment::epoch()?, digest: FileDigest::Skip },
         };
-        Ok(Self { wheels: arguments.wheels, output: arguments.output, request, scratch, mode })
+        let last_look = arguments.last_look.choice();
+        Ok(Self { wheels: arguments.wheels, output: arguments.output, request, scratch, mode, last_look })
     }
 }
 
@@ -159,6 +165,8 @@ struct Document<'a> {
 struct Repaired {
     plan: Plan,
     outcome: Option<Outcome>,
+    /// What the audit says of it; null when it was not audited.
+    audit: Option<Verdict>,
 }
 
 /// Repairs one wheel after the other.
@@ -178,13 +186,20 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
             let message = format!("`{first}` and `{second}` would both be written to `{}`", prepared.plan.output);
             return Err(Usage::new(message).hint("repair them one by one into different directories").into());
         }
-        let outcome = match settings.mode {
-            Mode::Execute => Some(prepared.execute(&settings.output, &request, printer.reporter())?),
-            Mode::DryRun => None,
+        let (outcome, audit) = match settings.mode {
+            Mode::Execute => {
+                let staged = prepared.write(&settings.output, &request, printer.reporter())?;
+                let verdict = audit(settings, &prepared.plan, &staged, printer)?;
+                (Some(staged.commit()?), verdict)
+            }
+            Mode::DryRun => (None, None),
         };
-        let done = Repaired { plan: prepared.plan, outcome };
+        let done = Repaired { plan: prepared.plan, outcome, audit };
         if printer.format() == Format::Text {
             show(&done, printer)?;
+            if let (Some(outcome), Some(verdict)) = (&done.outcome, &done.audit) {
+                last_look::show(verdict, &[&outcome.path], printer);
+            }
         }
         repaired.push(done);
     }
@@ -194,8 +209,24 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     Ok(Exit::Done)
 }
 
+/// Looks at a wheel that was repaired, with those that will be beside it. What was to be left out may be missing.
+fn audit(settings: &Settings, plan: &Plan, staged: &Staged, printer: &Printer) -> anyhow::Result<Option<Verdict>> {
+    if plan.is_empty() {
+        return Ok(None);
+    }
+    let excluded = plan.kept_out.iter().filter(|left| matches!(left.reason, Reason::Excluded));
+    let set = Set {
+        wheels: vec![Written { staged: staged.path().to_owned(), place: staged.outcome().path.clone() }],
+        beside: settings.request.beside.clone(),
+        before: vec![plan.input.clone()],
+        left_out: excluded.map(|left| left.library.clone()).collect(),
+        ..Set::default()
+    };
+    settings.last_look.at(&set, &format!("`{}`", plan.output), &settings.scratch, printer)
+}
+
 fn show(repaired: &Repaired, printer: &Printer) -> anyhow::Result<()> {
-    let Repaired { plan, outcome } = repaired;
+    let Repaired { plan, outcome, .. } = repaired;
     if !plan.grafted.is_empty() {
         let rows = plan.grafted.iter().map(|graft| {
             let package = graft.package.as_ref().map_or("-".to_owned(), |package| package.name.clone());

@@ -7,11 +7,13 @@ use std::time::Instant;
 use ::split::TargetNames;
 use ::split::verify::Verification;
 use ::split::wheels::{self, Growth, Kind, Outcome, Output, Plan, Ready, Request};
+use audit::written::{Set, Verdict, Written};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use report::Exit;
 use serde::Serialize;
 
+use crate::commands::last_look::{self, LastLook, LastLookArguments};
 use crate::commands::{Mode, split};
 use crate::environment;
 use crate::failure::Usage;
@@ -42,6 +44,8 @@ pub(crate) struct WheelArguments {
     /// Write the host also as a wheel variant with this label; experimental: PEP 825 and 850 are drafts
     #[arg(long, value_name = "LABEL")]
     pub(crate) variant: Option<String>,
+    #[command(flatten)]
+    pub(crate) last_look: LastLookArguments,
 }
 
 impl WheelArguments {
@@ -54,6 +58,7 @@ impl WheelArguments {
             ("--overlay-root", self.overlay_root.is_some()),
             ("--wheel-type", self.wheel_type.is_some()),
             ("--variant", self.variant.is_some()),
+            ("--no-audit", self.last_look.choice() == LastLook::Skip),
         ];
         match given.iter().find(|(_, given)| *given) {
             Some((flag, _)) => Err(Usage::new(format!("`{flag}` is for wheels")).hint("leave it out for artifacts")),
@@ -84,6 +89,7 @@ pub(crate) struct Settings {
     pub(crate) output: PathBuf,
     pub(crate) request: Request,
     pub(crate) mode: Mode,
+    pub(crate) last_look: LastLook,
 }
 
 impl TryFrom<split::Arguments> for Settings {
@@ -105,6 +111,7 @@ impl TryFrom<split::Arguments> for Settings {
             environment::scratch_near(arguments.scratch.as_deref(), (mode == Mode::Execute).then_some(&*output));
         let named = arguments.split_databases.map(|names| names.into_iter().filter(|name| name != "none").collect());
         let wheel = arguments.wheel;
+        let last_look = wheel.last_look.choice();
         let request = Request {
             scratch,
             prefix: wheel.device_prefix,
@@ -120,7 +127,7 @@ impl TryFrom<split::Arguments> for Settings {
             epoch: environment::epoch()?,
             verification: if arguments.no_verify { Verification::Skip } else { Verification::Full },
         };
-        Ok(Self { wheels: arguments.inputs, output, request, mode })
+        Ok(Self { wheels: arguments.inputs, output, request, mode, last_look })
     }
 }
 
@@ -140,6 +147,7 @@ struct Document<'a> {
 struct Split {
     plan: Plan,
     outcome: Option<Outcome>,
+    audit: Option<Verdict>,
     seconds: f64,
 }
 
@@ -151,7 +159,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     for path in &settings.wheels {
         let begin = Instant::now();
         let plan = wheels::plan(path, &settings.request, printer.reporter())?;
-        splits.push(Split { plan, outcome: None, seconds: begin.elapsed().as_secs_f64() });
+        splits.push(Split { plan, outcome: None, audit: None, seconds: begin.elapsed().as_secs_f64() });
     }
     check_names(&splits)?;
     if settings.mode == Mode::DryRun {
@@ -160,7 +168,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let mut ready: Vec<Ready> = Vec::with_capacity(splits.len());
     for split in &mut splits {
         let begin = Instant::now();
-        ready.push(wheels::prepare(&split.plan, &settings.request, &settings.output, printer.reporter())?);
+        let prepared = wheels::prepare(&split.plan, &settings.request, &settings.output, printer.reporter())?;
+        split.audit = audit(settings, &split.plan, &prepared, printer)?;
+        ready.push(prepared);
         split.seconds += begin.elapsed().as_secs_f64();
     }
     for (split, ready) in splits.iter_mut().zip(ready) {
@@ -177,8 +187,22 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         if let Some(outcome) = &split.outcome {
             result(split, outcome, printer);
         }
+        if let Some(verdict) = &split.audit {
+            let parts = split.outcome.iter().flat_map(|outcome| &outcome.wheels);
+            let parts: Vec<&Path> = parts.map(|wheel| wheel.path.as_path()).collect();
+            last_look::show(verdict, &parts, printer);
+        }
     }
     Ok(Exit::Done)
+}
+
+/// Looks at the host wheel together with all device wheels.
+fn audit(settings: &Settings, plan: &Plan, ready: &Ready, printer: &Printer) -> anyhow::Result<Option<Verdict>> {
+    // A variant is the same wheel again, for another installer.
+    let parts = ready.wheels().filter(|(kind, ..)| *kind != Kind::Variant);
+    let wheels = parts.map(|(_, staged, place)| Written { staged: staged.to_owned(), place }).collect();
+    let set = Set { wheels, before: vec![plan.input.clone()], ..Set::default() };
+    settings.last_look.at(&set, &format!("the parts of `{}`", plan.host), &settings.request.scratch, printer)
 }
 
 /// Two inputs may ask for one file name: the same wheel twice, or one distribution under two names.

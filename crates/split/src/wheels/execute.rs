@@ -128,6 +128,12 @@ pub fn prepare(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Rep
 }
 
 impl Ready {
+    /// The wheels that are installed together: what each is, where it is now, and where it will be. A variant is the host
+    /// again.
+    pub fn wheels(&self) -> impl Iterator<Item = (Kind, &Path, PathBuf)> {
+        self.wheels.iter().map(|wheel| (wheel.kind, wheel.written.path.as_path(), self.output.join(&wheel.name)))
+    }
+
     /// Moves the wheels to their place. That takes no space, so it fails only when somebody else changes the folder
     /// meanwhile.
     ///

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use elf::{Patch, Patched};
 use report::{Reporter, Unit};
+use tempfile::TempDir;
 
 use super::plan::{Plan, Steps, WheelSteps};
 use super::sdist;
@@ -50,7 +51,57 @@ pub struct Edited {
 
 /// Does what a plan says. The result appears under its name when it is complete; on any error or interruption nothing is left
 /// behind. The input is not changed, except that with [`Destination::InPlace`] the result takes its place.
+///
+/// # Errors
+/// What cannot be read or written, [`Error::SameFile`], [`Error::Exists`] when that is to be refused, and an interruption.
 pub fn execute(plan: &Plan, place: &Place, options: &WriteOptions, reporter: &dyn Reporter) -> Result<Edited, Error> {
+    prepare(plan, place, options, reporter)?.commit()
+}
+
+/// A result that is complete and not yet in its place. It goes when this goes.
+pub struct Prepared {
+    /// In the folder of the result; nothing where the file stays where it is.
+    staging: Option<TempDir>,
+    place: PathBuf,
+    /// Where it is now.
+    edited: Edited,
+    /// The input, when the result replaces it under another name.
+    replaced: Option<PathBuf>,
+}
+
+impl Prepared {
+    /// The result under its own name, in a folder of its own.
+    pub fn staged(&self) -> &Path {
+        &self.edited.path
+    }
+
+    /// Where it will be.
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// Moves it to its place, which takes no space.
+    ///
+    /// # Errors
+    /// When somebody else changes the folder meanwhile.
+    pub fn commit(self) -> Result<Edited, Error> {
+        let Prepared { staging, place, mut edited, replaced } = self;
+        if staging.is_some() {
+            fs_err::rename(&edited.path, &place).map_err(|source| Error::Persist { path: place.clone(), source })?;
+        }
+        if let Some(input) = replaced {
+            fs_err::remove_file(&input).map_err(|source| Error::Remove { path: input.clone(), source })?;
+        }
+        edited.path = place;
+        Ok(edited)
+    }
+}
+
+/// As [`execute`], but for the last step, so that the result can be looked at before.
+///
+/// # Errors
+/// As [`execute`].
+pub fn prepare(plan: &Plan, place: &Place, options: &WriteOptions, reporter: &dyn Reporter) -> Result<Prepared, Error> {
     let open = |source| Error::Open { path: plan.input.clone(), source };
     // A link to a file stays a link to it.
     let input = fs_err::canonicalize(&plan.input).map_err(open)?;
@@ -70,20 +121,37 @@ pub fn execute(plan: &Plan, place: &Place, options: &WriteOptions, reporter: &dy
     if !is_input && place.existing == Existing::Refuse && fs_err::symlink_metadata(&path).is_ok() {
         return Err(Error::Exists { path });
     }
-    if !plan.changes_anything() {
-        if in_place {
-            return Ok(Edited { path: plan.input.clone(), size: plan.size, sha256: None });
+    if !plan.changes_anything() && in_place {
+        let edited = Edited { path: plan.input.clone(), size: plan.size, sha256: None };
+        return Ok(Prepared { staging: None, place: plan.input.clone(), edited, replaced: None });
+    }
+    let staging = tempfile::Builder::new().prefix(".rocwheel-").tempdir_in(&folder);
+    let staging = staging.map_err(|source| Error::Create { directory: folder.clone(), source })?;
+    let staged = staging.path().join(&plan.output);
+    let write = || -> Result<Edited, Error> {
+        if !plan.changes_anything() {
+            return copy(&input, &staged, options, reporter);
         }
-        return copy(&input, &path, options, reporter);
-    }
-    let written = match &plan.steps {
-        Steps::Wheel(steps) => write_wheel(steps, &folder, &place.scratch, options, reporter)?,
-        Steps::Sdist(steps) => sdist::write(steps, &path, options, reporter)?,
+        let written = match &plan.steps {
+            Steps::Wheel(steps) => write_wheel(steps, staging.path(), &place.scratch, options, reporter)?,
+            Steps::Sdist(steps) => sdist::write(steps, &staged, options, reporter)?,
+        };
+        Ok(Edited { path: written.path, size: written.compressed, sha256: written.sha256 })
     };
-    if in_place && !is_input {
-        fs_err::remove_file(&input).map_err(|source| Error::Remove { path: input.clone(), source })?;
+    let edited = write().map_err(|error| called(error, &staged, &path))?;
+    let replaced = (plan.changes_anything() && in_place && !is_input).then_some(input);
+    Ok(Prepared { staging: Some(staging), place: path, edited, replaced })
+}
+
+/// An error about a file that is being written, with the name that the user gave it.
+fn called(error: Error, staged: &Path, place: &Path) -> Error {
+    match error {
+        Error::Write { path, member, source } if path == staged => {
+            Error::Write { path: place.to_owned(), member, source }
+        }
+        Error::Interrupted { path } if path == staged => Error::Interrupted { path: place.to_owned() },
+        other => other,
     }
-    Ok(Edited { path: written.path, size: written.compressed, sha256: written.sha256 })
 }
 
 fn write_wheel(

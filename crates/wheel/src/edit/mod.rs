@@ -28,7 +28,7 @@ use report::Reporter;
 use crate::names::canonical_name;
 use crate::read::Wheel;
 use crate::{Error, Headers, names};
-pub use execute::{Destination, Edited, Place, execute};
+pub use execute::{Destination, Edited, Place, Prepared, execute, prepare};
 pub use metadata::FieldEdit;
 pub use pattern::Pattern;
 use plan::Identity;

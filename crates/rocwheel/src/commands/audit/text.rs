@@ -78,7 +78,8 @@ fn row(wheel: &WheelSummary, report: &Report) -> Vec<String> {
     ]
 }
 
-fn print(finding: &Finding, printer: &Printer) -> anyhow::Result<()> {
+/// Prints one finding.
+pub(in crate::commands) fn print(finding: &Finding, printer: &Printer) -> anyhow::Result<()> {
     let style = match finding.severity {
         Severity::Error => ERROR,
         Severity::Warning => WARNING,

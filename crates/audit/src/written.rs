@@ -1,0 +1,202 @@
+//! Input: wheels that were just written, and the wheels they were made of. Output: a [`Verdict`], what is the matter with them, and
+//! which errors are new.
+//!
+//! Somebody else's wheel may have errors that nobody asked to mend: what a command answers for is that it brings in no new ones. An
+//! error is an old one when the same was an error of the same files before; the wheels before are looked at only
+//! when there are errors to compare.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use report::Reporter;
+use serde::Serialize;
+
+use crate::Error;
+use crate::checks::{Options, Scope, audit};
+use crate::facts::Facts;
+use crate::finding::{Code, Finding, Severity};
+use crate::report::{Counts, Report};
+use crate::requirements::{Platform, Target};
+use crate::site::{Place, PythonVersion, Role, Site};
+use crate::with::{self, Source};
+
+/// Wheels that are installed together.
+#[derive(Debug, Clone, Default)]
+pub struct Set {
+    /// What was written.
+    pub wheels: Vec<Written>,
+    /// Wheels that stand beside, and folders of which those are taken that are required.
+    pub beside: Vec<PathBuf>,
+    /// What it was made of; empty for what is all new.
+    pub before: Vec<PathBuf>,
+    /// Libraries that were left out on purpose, by their names.
+    pub left_out: BTreeSet<String>,
+    /// What may be different from before.
+    pub scope: Scope,
+}
+
+/// A wheel that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Where it is now, under its own name.
+    pub staged: PathBuf,
+    /// Where it will be.
+    pub place: PathBuf,
+}
+
+/// What is the matter with wheels that were written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// How many wheels.
+    pub wheels: u64,
+    /// How many findings of each severity there are, old ones among them.
+    pub counts: Counts,
+    /// Errors that were not there before: the wheels are not to be used.
+    pub new_errors: Vec<Finding>,
+    /// Errors that were there before.
+    pub old_errors: Vec<Finding>,
+    /// Warnings and notes.
+    pub remarks: Vec<Finding>,
+    /// Why nothing can be said: no installer would take the wheels, neither before nor now.
+    pub unjudged: Option<String>,
+}
+
+impl Verdict {
+    fn of(wheels: usize, counts: Counts) -> Verdict {
+        let (new_errors, old_errors, remarks) = Default::default();
+        Verdict { wheels: wheels as u64, counts, new_errors, old_errors, remarks, unjudged: None }
+    }
+
+    fn unjudged(wheels: usize, error: &Error) -> Verdict {
+        Verdict { unjudged: Some(error.to_string()), ..Verdict::of(wheels, Counts::default()) }
+    }
+
+    /// Whether there is no new error.
+    pub fn is_good(&self) -> bool {
+        self.new_errors.is_empty()
+    }
+}
+
+/// Looks at wheels that were written. Hashes are not computed again; `scratch` is a folder for members that are too large for memory.
+///
+/// # Errors
+/// As [`Site::open`] and [`audit`].
+pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdict, Error> {
+    let wheels: Vec<PathBuf> = set.wheels.iter().map(|wheel| wheel.staged.clone()).collect();
+    let before = || look(&set.before, &Set { wheels: Vec::new(), ..set.clone() }, scratch, reporter);
+    let mut report = match look(&wheels, set, scratch, reporter) {
+        Ok(report) => report,
+        Err(Error::Interrupted) => return Err(Error::Interrupted),
+        // Somebody else's wheel that is refused now was refused before: that is not this command's doing.
+        Err(error) if !set.before.is_empty() && before().is_err() => {
+            return Ok(Verdict::unjudged(wheels.len(), &error));
+        }
+        Err(error) => return Err(error),
+    };
+    let (errors, remarks): (Vec<Finding>, Vec<Finding>) =
+        std::mem::take(&mut report.findings).into_iter().partition(|finding| finding.severity == Severity::Error);
+    let mut old = BTreeSet::new();
+    if !errors.is_empty() && !set.before.is_empty() {
+        old.extend(before()?.findings.iter().filter(|finding| finding.severity == Severity::Error).flat_map(atoms));
+    }
+    let is_meant = |finding: &Finding| {
+        [Code::LibraryNotFound, Code::LibraryOutside, Code::MissingRequirement].contains(&finding.code)
+            && subjects(finding).all(|library| set.left_out.contains(library))
+    };
+    let is_old = |finding: &Finding| is_meant(finding) || atoms(finding).all(|atom| old.contains(&atom));
+    let (old_errors, new_errors) = errors.into_iter().partition(is_old);
+    Ok(Verdict { new_errors, old_errors, remarks, ..Verdict::of(wheels.len(), report.counts) })
+}
+
+fn look(wheels: &[PathBuf], set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Report, Error> {
+    let python = PythonVersion::newest_of(wheels);
+    let mut all: Vec<(PathBuf, Role)> = wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
+    all.extend(beside(wheels, &set.beside, python, reporter)?.into_iter().map(|path| (path, Role::Beside)));
+    let place = Place { python, prefix: "/environment".to_owned() };
+    let mut site = Site::open(&all, &place, scratch, reporter)?;
+    for installed in &mut site.wheels {
+        if let Some(written) = set.wheels.iter().find(|written| written.staged == installed.path) {
+            installed.path.clone_from(&written.place);
+        }
+    }
+    let facts = match set.scope {
+        Scope::Files => Facts::read(&site, reporter)?,
+        Scope::Names => Facts::default(),
+    };
+    audit(&site, &facts, &Options { scope: set.scope, ..Options::default() }, reporter)
+}
+
+/// The wheels that stand beside: those that were named, and what is required of folders.
+fn beside(
+    wheels: &[PathBuf],
+    given: &[PathBuf],
+    python: PythonVersion,
+    reporter: &dyn Reporter,
+) -> Result<Vec<PathBuf>, Error> {
+    let (folders, mut named): (Vec<PathBuf>, Vec<PathBuf>) = given.iter().cloned().partition(|path| path.is_dir());
+    if !folders.is_empty() {
+        let sources: Vec<Source> = folders.into_iter().map(Source::Folder).collect();
+        let target = Target { python, platform: Platform::Linux { glibc: None } };
+        // Nothing is downloaded without something to fetch with.
+        let request =
+            with::Request { audited: wheels, sources: &sources, target: &target, cache: Path::new("."), fetch: None };
+        named.extend(with::gather(&request, reporter)?.wheels);
+    }
+    Ok(named)
+}
+
+/// What a finding says of one file.
+type Atom = (Code, String, String);
+
+/// A finding about several files and libraries is as many facts, each of which may be old. Files of `.dist-info` and `.data` folders
+/// have the version in their path.
+fn atoms(finding: &Finding) -> impl Iterator<Item = Atom> {
+    let files: Vec<String> = match &finding.file {
+        None => vec![String::new()],
+        // What is related to an undefined symbol are more symbols.
+        Some(file) if finding.code == Code::UndefinedSymbol => vec![without_version(file)],
+        Some(file) => std::iter::once(file).chain(&finding.related).map(|file| without_version(file)).collect(),
+    };
+    files
+        .into_iter()
+        .flat_map(move |file| subjects(finding).map(move |subject| (finding.code, file.clone(), subject.to_owned())))
+}
+
+fn subjects(finding: &Finding) -> impl Iterator<Item = &str> {
+    // What says that it is ROCm may be the version.
+    if finding.code == Code::NotRocm { "" } else { &finding.subject }.split(", ")
+}
+
+fn without_version(path: &str) -> String {
+    let (folder, rest) = path.split_once('/').unwrap_or((path, ""));
+    let kind = [".dist-info", ".data"].into_iter().find(|kind| folder.ends_with(kind));
+    kind.map_or_else(|| path.to_owned(), |kind| format!("{kind}/{rest}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(files: &[&str], subject: &str) -> Finding {
+        Finding::new(Code::LibraryNotFound, subject, "missing").in_files(files.iter().copied())
+    }
+
+    #[test]
+    fn what_is_said_of_fewer_files_or_libraries_is_not_new() {
+        let old: BTreeSet<Atom> = atoms(&finding(&["a.so", "b.so"], "libx.so.1, liby.so.1")).collect();
+        assert_eq!(old.len(), 4);
+        let is_old = |finding: &Finding| atoms(finding).all(|atom| old.contains(&atom));
+        assert!(is_old(&finding(&["b.so"], "liby.so.1")));
+        assert!(!is_old(&finding(&["b.so"], "libz.so.1")));
+        assert!(!is_old(&finding(&["a.so", "c.so"], "libx.so.1")));
+        let heavier = Finding { code: Code::SearchPath, ..finding(&["a.so"], "libx.so.1") };
+        assert!(!is_old(&heavier));
+    }
+
+    #[test]
+    fn another_version_does_not_make_a_finding_new() {
+        assert_eq!(without_version("a-1.0.dist-info/RECORD"), without_version("a-1.0+rocm7.dist-info/RECORD"));
+        assert_eq!(without_version("a-1.0.data/scripts/x"), ".data/scripts/x");
+        assert_eq!(without_version("a/b.dist-info/x"), "a/b.dist-info/x");
+    }
+}

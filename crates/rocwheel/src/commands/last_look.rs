@@ -1,0 +1,130 @@
+//! The audit at the end of commands that write wheels. Input: wheels that are complete and not in their place yet. Output: what
+//! is the matter with them; an error, and nothing in its place, when there are errors that were not there before.
+
+use std::path::Path;
+
+use audit::finding::Finding;
+use audit::written::{self, Set, Verdict};
+use clap::Args;
+use report::{Exit, Hint};
+
+use crate::commands::audit::text;
+use crate::printer::{self, Format, Printer};
+
+/// What every command that writes wheels has.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct LastLookArguments {
+    /// Do not audit what was written before it is moved into place
+    #[arg(long)]
+    no_audit: bool,
+}
+
+impl LastLookArguments {
+    pub(crate) fn choice(self) -> LastLook {
+        if self.no_audit { LastLook::Skip } else { LastLook::Audit }
+    }
+}
+
+/// Whether what was written is audited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LastLook {
+    /// It is.
+    Audit,
+    /// It is not.
+    Skip,
+}
+
+/// Wheels that are not to be used.
+#[derive(Debug, thiserror::Error)]
+#[error("nothing was written: the audit finds {} in {what}", printer::count(verdict.new_errors.len() as u64, "error", "errors"))]
+pub(crate) struct Refused {
+    what: String,
+    /// What was found.
+    pub(crate) verdict: Verdict,
+}
+
+impl Hint for Refused {
+    fn hint(&self) -> Option<String> {
+        let more = match self.verdict.remarks.len() {
+            0 => "",
+            _ => "`-v` shows warnings and notes too, ",
+        };
+        let code = self.verdict.new_errors.first().map_or("RW001", |finding| finding.code.text());
+        Some(format!(
+            "`rocwheel audit --explain {code}` says what it means, {more}and `--no-audit` writes it all the same"
+        ))
+    }
+
+    fn exit(&self) -> Exit {
+        Exit::Failed
+    }
+}
+
+impl LastLook {
+    /// Looks at wheels that are installed together. `what` names them, as in "the audit finds 1 error in …".
+    ///
+    /// New errors are shown, and then everything is one error; what else there is, is counted.
+    pub(crate) fn at(
+        self,
+        set: &Set,
+        what: &str,
+        scratch: &Path,
+        printer: &Printer,
+    ) -> anyhow::Result<Option<Verdict>> {
+        if self == LastLook::Skip || set.wheels.is_empty() {
+            return Ok(None);
+        }
+        let verdict = written::judge(set, scratch, printer.reporter())?;
+        if verdict.is_good() {
+            return Ok(Some(verdict));
+        }
+        if printer.format() == Format::Text {
+            let shown: &[Finding] = if printer.has_details() { &verdict.remarks } else { &[] };
+            for finding in verdict.new_errors.iter().chain(shown) {
+                text::print(finding, printer)?;
+                printer.line("")?;
+            }
+        }
+        Err(Refused { what: what.to_owned(), verdict }.into())
+    }
+}
+
+/// Says what the audit of wheels came to, and how to see all of it.
+pub(crate) fn show<P: AsRef<Path>>(verdict: &Verdict, wheels: &[P], printer: &Printer) {
+    if let Some(why) = &verdict.unjudged {
+        printer.warn(format!("not audited, as before: {why}"));
+        return;
+    }
+    let counts = verdict.counts;
+    let parts: Vec<String> = [(counts.warnings, "warning", "warnings"), (counts.notes, "note", "notes")]
+        .into_iter()
+        .filter(|(amount, ..)| *amount > 0)
+        .map(|(amount, one, many)| printer::count(amount, one, many))
+        .collect();
+    let rest = if parts.is_empty() { String::new() } else { format!(", {}", parts.join(", ")) };
+    let see = format!("`rocwheel audit {}` shows them", words(wheels));
+    if !verdict.old_errors.is_empty() {
+        let mut codes: Vec<&str> = verdict.old_errors.iter().map(|finding| finding.code.text()).collect();
+        codes.dedup();
+        let errors = printer::count(verdict.old_errors.len() as u64, "error", "errors");
+        let were = if verdict.old_errors.len() == 1 { "was" } else { "were" };
+        printer.warn(format!("audited: {errors} that {were} there before ({}){rest}; {see}", codes.join(", ")));
+    } else if rest.is_empty() {
+        printer.note("audited: no errors");
+    } else {
+        printer.note(format!("audited: no errors{rest}; {see}"));
+    }
+}
+
+/// What one types to name the wheels: a pattern for those of one folder where they are many.
+fn words<P: AsRef<Path>>(wheels: &[P]) -> String {
+    const TYPED: usize = 2;
+    let folder = wheels.first().and_then(|wheel| wheel.as_ref().parent());
+    match folder {
+        Some(folder) if wheels.len() > TYPED => format!("{}/*.whl", audit::word(&folder.to_string_lossy())),
+        _ => {
+            let words = wheels.iter().map(|wheel| audit::word(&wheel.as_ref().to_string_lossy()));
+            words.collect::<Vec<_>>().join(" ")
+        }
+    }
+}
