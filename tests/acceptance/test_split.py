@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import struct
+import subprocess
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -88,15 +90,24 @@ class Host:
 
 
 def code_object(path: Path, key: str, target: str) -> bytes | None:
-    """A code object of an uncompressed archive."""
+    """A code object of an archive."""
     archive = path.read_bytes()
     magic, version, offset = struct.unpack_from("<4sIQ", archive)
     assert (magic, version) == (b"KPAK", 1)
     table = msgpack.unpackb(archive[offset:])
-    assert table["compression_scheme"] == "none"
     if target not in table["gfx_arches"]:
         return None
     entry = table["toc"][key][target]
+    if table["compression_scheme"] == "zstd-per-kernel":
+        place = table["zstd_offset"] + 4
+        for _ in range(entry["ordinal"]):
+            place += 4 + struct.unpack_from("<I", archive, place)[0]
+        (length,) = struct.unpack_from("<I", archive, place)
+        frame = archive[place + 4 : place + 4 + length]
+        code = subprocess.run(["zstd", "--decompress", "--stdout"], input=frame, capture_output=True, check=True).stdout
+        assert len(code) == entry["original_size"]
+        return code
+    assert table["compression_scheme"] == "none"
     blob = table["blobs"][entry["ordinal"]]
     assert blob["size"] == entry["original_size"]
     return archive[blob["offset"] : blob["offset"] + blob["size"]]
@@ -208,6 +219,82 @@ def test_a_target_is_removed_without_touching_the_others(split_set: PackageSet, 
     assert left and not any(name.endswith(f"_{target}.kpack") for name in left), left
     environment.uninstall(*environment.installed())
     assert environment.left_over() == set()
+
+
+def overlaid(parts: list[Path], folder: Path) -> Path:
+    """The prefixes of several artifacts laid over each other, as an installation does it."""
+    for part in parts:
+        shutil.copytree(part, folder, symlinks=True, dirs_exist_ok=True)
+    return folder
+
+
+def check_all_found(before: Path, after: Path, targets: set[str]) -> None:
+    """Every code object for these targets is found for the library; code for others is not there."""
+    old_host, new_host = Host(before), Host(after)
+    checked = 0
+    for old, new in zip(old_host.wrappers, new_host.wrappers, strict=True):
+        for target, code in old_host.bundle(old.pointer).items():
+            found = find(new_host, new, target)
+            if target.split(":")[0] in targets:
+                assert found == code, target
+                checked += 1
+            else:
+                assert found is None, target
+    assert checked >= len(targets)
+
+
+def test_todays_flags_split_artifacts(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) -> None:
+    """`compat split_artifacts`: one artifact, some of its targets, and a folder of artifacts."""
+    library = min(libraries(package_set), key=lambda path: path.stat().st_size)
+    name, *inside = library.relative_to(package_set.artifacts).parts
+    artifact, prefix, path = package_set.artifacts / name, name.removesuffix("_generic"), Path(*inside)
+    before = Host(library)
+    wrappers = [before.bundle(wrapper.pointer) for wrapper in before.wrappers]
+    targets = {target.split(":")[0] for bundle in wrappers for target in bundle}
+
+    one = tmp_path / "one"
+    said = rocwheel.run(
+        *["compat", "split_artifacts", "--artifact-dir", artifact, "--artifact-prefix", prefix, "--output-dir", one],
+        *["--tmp-dir", tmp_path / "unused", "--clang-offload-bundler", "/usr/bin/clang-offload-bundler"],
+        *["--split-databases", "rocblas", "miopen", "--verbose"],
+    )
+    assert "`--clang-offload-bundler` has no effect" in said.stderr and not (tmp_path / "unused").exists()
+    # A folder of artifacts that other runs wrote to may hold a manifest for `rocwheel package` besides.
+    parts = {part.name for part in one.iterdir() if part.name.startswith(f"{prefix}_")}
+    assert parts == {f"{prefix}_generic", *(f"{prefix}_{target}" for target in targets)}
+    for part in parts:
+        assert (one / part / "artifact_manifest.txt").read_text().split(), part
+    check_all_found(library, overlaid([one / part for part in sorted(parts)], tmp_path / "laid") / path, targets)
+
+    # Another artifact is written beside the first, which stays; only these targets are kept.
+    some = {sorted(targets)[0]}
+    rocwheel.run(
+        *["compat", "split_artifacts", "--artifact-dir", artifact, "--artifact-prefix", "some_lib"],
+        *["--output-dir", one, "--gpu-targets", *some],
+    )
+    fresh = {part.name for part in one.iterdir() if part.name.startswith("some_lib_")}
+    assert fresh == {"some_lib_generic", *(f"some_lib_{target}" for target in some)}
+    assert parts <= {part.name for part in one.iterdir()}
+    check_all_found(library, overlaid([one / part for part in sorted(fresh)], tmp_path / "some") / path, some)
+
+    # In a folder the family is the last part of the name, and what is generic is passed over.
+    folder, batch = tmp_path / "folder", tmp_path / "batch"
+    shutil.copytree(artifact, folder / f"{prefix}_gfx90X-all", symlinks=True)
+    shutil.copytree(artifact, folder / "other_lib_generic", symlinks=True)
+    rocwheel.run("compat", "split_artifacts", "--batch-artifact-parent-dir", folder, "--output-dir", batch)
+    assert {part.name for part in batch.iterdir() if part.name.startswith(f"{prefix}_")} == parts
+    assert not list(batch.glob("other_lib_*"))
+    for archive in sorted(one.glob(f"{prefix}_*/**/*.kpack")):
+        assert (batch / archive.relative_to(one)).read_bytes() == archive.read_bytes()
+
+    failed = rocwheel.run("compat", "split_artifacts", "--artifact-dir", artifact, "--output-dir", one, expect=2)
+    assert "--artifact-prefix" in failed.stderr
+    failed = rocwheel.run(
+        *["compat", "split_artifacts", "--artifact-dir", artifact, "--artifact-prefix", "x_lib"],
+        *["--output-dir", tmp_path / "none", "--gpu-targets", "gfx1250"],
+        expect=1,
+    )
+    assert "gfx1250" in failed.stderr and not list((tmp_path / "none").glob("x_lib*"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "terminate"])

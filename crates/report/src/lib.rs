@@ -40,6 +40,18 @@ impl Reporter for Silent {
     }
 }
 
+/// An error and all its causes in one line, for reports that hold many of them.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
 /// What the user can do about an error. The binary prints it as `hint: …` below the error and its causes.
 pub trait Hint: std::error::Error {
     /// One sentence, imperative, naming the command or flag that helps; `None` when there is nothing to say.

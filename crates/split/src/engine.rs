@@ -69,33 +69,6 @@ pub struct WrittenArchive {
     pub size: u64,
 }
 
-/// A patched file as content of a wheel or a tree: nothing is copied until somebody reads it.
-pub struct HostContent {
-    original: Arc<dyn Content>,
-    patch: elf::Patch,
-}
-
-impl HostContent {
-    /// Lays `patch` over `original`, the content it was planned for.
-    pub fn new(original: Arc<dyn Content>, patch: elf::Patch) -> Self {
-        Self { original, patch }
-    }
-}
-
-impl Content for HostContent {
-    fn size(&self) -> u64 {
-        self.patch.size
-    }
-
-    fn open(&self) -> io::Result<wheel::Reader> {
-        Ok(Box::new(elf::Patched::new(self.original.open()?, self.patch.clone())))
-    }
-
-    fn origin(&self) -> Option<&Path> {
-        self.original.origin()
-    }
-}
-
 /// A part of a bundle that one thread compresses.
 struct Work<'a> {
     binary: &'a PlannedBinary,

@@ -160,6 +160,66 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// Bytes could not be kept in a temporary file.
+    #[error("could not keep what becomes of `{key}` on the disk")]
+    Scratch {
+        /// The file.
+        key: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// No target is to be kept.
+    #[error("no GPU target is named that is to be kept")]
+    NothingWanted,
+    /// A target with a feature that nobody knows.
+    #[error(transparent)]
+    Target(kpack::Error),
+    /// A file, or a bundle of it, would have no code for any GPU left.
+    #[error("`{key}` would have no GPU code left{}: it has code for {found}", of(*bundle))]
+    Empty {
+        /// The file.
+        key: String,
+        /// The bundle, when others would keep some.
+        bundle: Option<usize>,
+        /// What it has.
+        found: String,
+    },
+    /// A path that is no file with GPU code, no wheel and no directory.
+    #[error("`{}` has no GPU code that could be removed: {reason}", path.display())]
+    Unsuitable {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        reason: String,
+    },
+    /// Something is in the way of the output.
+    #[error("the output `{}` exists", path.display())]
+    Exists {
+        /// What is there.
+        path: PathBuf,
+    },
+    /// Two inputs would become one output.
+    #[error("two inputs are called `{name}`")]
+    SameName {
+        /// The last part of both paths.
+        name: String,
+    },
+    /// The output lies in an input.
+    #[error("the output `{}` lies in the input `{}`", output.display(), input.display())]
+    Inside {
+        /// The output.
+        output: PathBuf,
+        /// The input.
+        input: PathBuf,
+    },
+    /// What was written without the code for some targets is not what should have been written.
+    #[error("the result for `{}` is wrong, and was not kept: {}", path.display(), differences.join("; "))]
+    NotPruned {
+        /// The input.
+        path: PathBuf,
+        /// What differs.
+        differences: Vec<String>,
+    },
     /// None of the wanted targets is in the input.
     #[error("there is no GPU code for {wanted}: the input has code for {found}")]
     NothingSelected {
@@ -172,6 +232,10 @@ pub enum Error {
 
 fn because(reason: Option<Reason>) -> String {
     reason.map_or_else(String::new, |reason| format!(": {reason}"))
+}
+
+fn of(bundle: Option<usize>) -> String {
+    bundle.map(|bundle| format!(" in bundle {bundle}")).unwrap_or_default()
 }
 
 impl Hint for Error {
@@ -191,9 +255,16 @@ impl Hint for Error {
             Self::SamePath { .. } => {
                 Some("split builds for different GPU families one by one, then put them together".to_owned())
             }
-            Self::NothingSelected { .. } | Self::NothingToSplit { .. } => {
+            Self::NothingSelected { .. } | Self::NothingToSplit { .. } | Self::Unsuitable { .. } => {
                 Some("`rocwheel kernels` shows what is in a file".to_owned())
             }
+            Self::NothingWanted => Some("name targets or families with `--keep`: `--keep gfx942,gfx90a`".to_owned()),
+            Self::Empty { .. } => {
+                Some("keep one of its targets as well, or allow files without GPU code with `--allow-empty`".to_owned())
+            }
+            Self::Exists { .. } => Some("remove it, or choose another output".to_owned()),
+            Self::SameName { .. } => Some("prune them one at a time, with an output for each".to_owned()),
+            Self::Inside { .. } => Some("choose an output outside of the inputs".to_owned()),
             _ => None,
         }
     }
@@ -203,9 +274,10 @@ impl Hint for Error {
             Self::Interrupted => Exit::Interrupted,
             Self::Artifact(error) => error.exit(),
             Self::Wheel(error) => error.exit(),
-            Self::NotFused { .. } => Exit::Bug,
+            // The writer contradicts itself: that is not the user's fault.
+            Self::NotFused { .. } | Self::NotPruned { .. } => Exit::Bug,
             Self::Output(error) => error.exit(),
-            Self::UnknownDatabase { .. } => Exit::Usage,
+            Self::UnknownDatabase { .. } | Self::NothingWanted | Self::Target(_) => Exit::Usage,
             _ => Exit::Failed,
         }
     }

@@ -12,13 +12,14 @@ use artifact::staging::Staging;
 use kpack::bundle::Checksum;
 use report::{Reporter, Unit as Counted};
 use serde::Serialize;
-use wheel::{Content as _, FileContent};
+use wheel::{Content as _, FileContent, PatchedContent};
 
-use crate::engine::{self, HostContent, Packing, WrittenArchive};
+use crate::copy::copy;
+use crate::engine::{self, Packing, WrittenArchive};
 use crate::error::Error;
 use crate::group::{Selection, TargetNames};
 use crate::plan::{self, Options, Plan, Unit};
-use crate::tree::{ARCHIVES, MAKER, copy, view_of_directory};
+use crate::tree::{ARCHIVES, MAKER, view_of_directory};
 use crate::verify::{self, Checks, Item, Report, Verification, View};
 
 /// How to split files.
@@ -146,10 +147,11 @@ pub fn execute(
         let original = Arc::clone(&file.units[0].content);
         let before = original.size();
         for host in done.hosts {
-            let content = HostContent::new(Arc::clone(&original), host.patch);
+            let content = PatchedContent::new(Arc::clone(&original), host.patch);
             let path = staging.root().join(&file.name);
+            let to = fs_err::File::create(&path)?;
             reporter.begin("Writing files", Some(content.size()), Counted::Bytes);
-            let copied = copy(&content, &path, reporter);
+            let copied = copy(&content, to, reporter);
             reporter.end();
             copied?;
             let mode = fs_err::metadata(&file.input)?.permissions().mode() & 0o7777;

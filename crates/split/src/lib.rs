@@ -5,6 +5,7 @@
 //! [`prune`] takes out the code for some targets only and needs no archives.
 
 mod code;
+mod copy;
 mod engine;
 mod error;
 pub mod files;
@@ -17,7 +18,7 @@ pub mod tree;
 pub mod verify;
 pub mod wheels;
 
-pub use engine::{Done, Host, HostContent, Packing, WrittenArchive, execute};
+pub use engine::{Done, Host, Packing, WrittenArchive, execute};
 pub use error::Error;
 pub use group::{Selection, TargetNames, TargetSet};
 pub use plan::{LeftAlone, Options, Plan, PlannedArchive, PlannedBinary, PlannedBundle, Reason, Unit, plan};

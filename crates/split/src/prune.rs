@@ -8,11 +8,14 @@
 
 mod check;
 mod code;
-mod error;
+mod extras;
+mod forecast;
 mod keep;
 mod outcome;
 mod place;
+mod record;
 mod tree;
+mod wheel_file;
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +23,7 @@ use artifact::TargetTable;
 use report::Reporter;
 use wheel::WriteOptions;
 
-pub use error::Error;
+use crate::error::Error;
 pub use keep::Keep;
 pub use outcome::{Action, Outcome, Pruned, PrunedFile};
 
@@ -89,7 +92,8 @@ pub enum Destination {
 pub enum Run {
     /// Yes.
     Execute,
-    /// No: new contents are made in the scratch folder to see their sizes, and go.
+    /// No: what would stay and go is read from tables, and sizes follow from them; those of code that would be compressed
+    /// are estimated from samples.
     DryRun,
 }
 
@@ -106,6 +110,9 @@ pub fn prune(paths: &[PathBuf], options: &Options<'_>, reporter: &dyn Reporter) 
         let pruner = code::Pruner { options, table: &table, reporter };
         let place = place::Place::new(path, options)?;
         let pruned = tree::prune(&pruner, path, &place)?;
+        if options.destination == Destination::InPlace {
+            record::warn_outside(place.output(), &pruned, reporter);
+        }
         place.commit(&pruned)?;
         outcome.add(pruned);
     }

@@ -10,7 +10,8 @@ use artifact::TargetTable;
 use kpack::bundle::{self, Form, Method, Part};
 use kpack::{Archive, ArchiveWriter, Blob, FatBinary, Scheme};
 use report::Silent;
-use split::prune::{Action, Compress, Destination, Empty, Error, Keep, Options, Outcome, Run, prune};
+use split::Error;
+use split::prune::{Action, Compress, Destination, Empty, Keep, Options, Outcome, Run, prune};
 use testing::gpu::{Gpu, Link, Unit};
 use wheel::read::Wheel;
 use wheel::{Distribution, EntryPoints, FileContent, Member, Metadata, Tag, WriteOptions, write_wheel};
@@ -368,7 +369,7 @@ fn trees_lose_what_is_for_other_targets() {
     let mode = |path: PathBuf| fs_err::metadata(path).expect("file").permissions().mode();
     assert_eq!(mode(result.join("lib/libfat.so")), mode(root.join("lib/libfat.so")));
     assert_eq!((outcome.before, outcome.after), (size(&root), size(&result)));
-    assert_eq!((dry.before, dry.after), (outcome.before, outcome.after));
+    assert_eq!((dry.before, dry.after, dry.estimated), (outcome.before, outcome.after, false));
     assert_eq!(outcome.inputs[0].verified, 3);
 
     // In its place it becomes the same tree.
@@ -430,6 +431,171 @@ fn wheels_stay_wheels() {
     Call { in_place: true, ..Call::keep("gfx942") }.run(&file, Path::new("")).expect("in place");
     let after = fs_err::read(&file).expect("read");
     assert!(after != before && results.contains(&after));
+}
+
+/// A dry run knows sizes of plain code exactly and those of compressed code nearly, and makes nothing.
+#[test]
+fn dry_runs_tell_sizes_without_the_work() {
+    let gpu = Gpu::new();
+    let dry = |path: &Path, call: Call| {
+        let before = fs_err::read(path).expect("read");
+        let outcome = Call { run: Run::DryRun, ..call }.run(path, &gpu.path("dry")).expect("dry run");
+        assert!(!gpu.path("dry").exists() && fs_err::read(path).expect("read") == before);
+        outcome
+    };
+    let real = |path: &Path, call: Call, output: &str| call.run(path, &gpu.path(output)).expect("prune");
+    let near = |expected: u64, actual: u64| {
+        assert!(expected.abs_diff(actual) * 4 <= actual, "{expected} was expected, {actual} it is");
+    };
+    let plain = build(&gpu, &[], &["-shared"]);
+    let (expected, actual) = (dry(&plain, Call::keep("gfx942")), real(&plain, Call::keep("gfx942"), "plain"));
+    assert_eq!((expected.after, expected.estimated), (actual.after, false));
+    let shown = |outcome: &Outcome| -> Vec<(Action, Vec<String>, Vec<String>)> {
+        let files = outcome.inputs.iter().flat_map(|input| &input.files);
+        files.map(|file| (file.action, file.kept.clone(), file.dropped.clone())).collect()
+    };
+    assert_eq!(shown(&expected), shown(&actual));
+    let compress = || Call { compress: Some(Compress::V3), ..Call::keep("gfx942") };
+    let (expected, actual) = (dry(&plain, compress()), real(&plain, compress(), "compressed"));
+    assert!(expected.estimated && !actual.estimated);
+    near(expected.after, actual.after);
+    let dll = gpu.build_windows("dry.dll", &["gfx942", "gfx1100"], &[]);
+    let (expected, actual) = (dry(&dll, Call::keep("gfx942")), real(&dll, Call::keep("gfx942"), "dll"));
+    assert_eq!((expected.after, expected.estimated), (actual.after, false));
+    let variants = gpu.path("variants.kpack");
+    archive(&variants, &["gfx90a:xnack+", "gfx90a:xnack-"]);
+    let (expected, actual) =
+        (dry(&variants, Call::keep("gfx90a:xnack+")), real(&variants, Call::keep("gfx90a:xnack+"), "archive"));
+    assert_eq!((expected.after, expected.estimated), (actual.after, false));
+    let wheel = make_wheel(&gpu, &gpu.path(""));
+    let (expected, actual) = (dry(&wheel, Call::keep("gfx942")), real(&wheel, Call::keep("gfx942"), "wheel"));
+    assert!(expected.estimated && shown(&expected) == shown(&actual));
+    near(expected.after, actual.after);
+    let error =
+        Call { run: Run::DryRun, ..Call::keep("gfx906") }.run(&wheel, &gpu.path("dry")).expect_err("nothing is left");
+    assert!(matches!(error, Error::Empty { .. }), "{error}");
+}
+
+/// What `pip install` made of a wheel, with a script and a file that was compiled later.
+#[test]
+fn records_of_what_is_installed_stay_true() {
+    let gpu = Gpu::new();
+    let environment = gpu.path("environment");
+    let site = environment.join("lib/python3.12/site-packages");
+    let wheel = Wheel::open(&make_wheel(&gpu, &gpu.path(""))).expect("open");
+    for member in wheel.members() {
+        let path = site.join(&member.name);
+        fs_err::create_dir_all(path.parent().expect("parent")).expect("folder");
+        fs_err::write(path, wheel.bytes(&member.name).expect("bytes")).expect("write");
+    }
+    let record = site.join("fat-1.0.dist-info/RECORD");
+    let mut text = fs_err::read_to_string(&record).expect("RECORD");
+    text.push_str(
+        "../../../bin/fat,sha256=x,1\r\n../../../share/rocblas/library/K_gfx1100.co,,\nfat/__pycache__/a.pyc,,\n",
+    );
+    fs_err::write(&record, &text).expect("write");
+    let other = site.join("other-1.0.dist-info/RECORD");
+    fs_err::create_dir_all(other.parent().expect("parent")).expect("folder");
+    fs_err::write(&other, "other-1.0.dist-info/RECORD,,\n").expect("write");
+    let outside = environment.join("share/rocblas/library/K_gfx1100.co");
+    fs_err::create_dir_all(outside.parent().expect("parent")).expect("folder");
+    fs_err::write(&outside, "1100").expect("write");
+
+    let dry = Call { run: Run::DryRun, ..Call::keep("gfx942") }.run(&environment, Path::new("")).expect("dry run");
+    assert_eq!(fs_err::read_to_string(&record).expect("RECORD"), text);
+    let outcome = Call::keep("gfx942").run(&environment, &gpu.path("out")).expect("prune");
+    assert_eq!(fs_err::read_to_string(&record).expect("RECORD"), text, "the input is untouched");
+    Call { in_place: true, ..Call::keep("gfx942") }.run(&environment, Path::new("")).expect("prune");
+    for root in [gpu.path("out/environment"), environment] {
+        let site = root.join("lib/python3.12/site-packages");
+        let pruned = fs_err::read_to_string(site.join("fat-1.0.dist-info/RECORD")).expect("RECORD");
+        let kept: Vec<&str> = text.lines().filter(|line| !line.contains("gfx1100") && !line.contains(".so,")).collect();
+        let same: Vec<&str> = pruned.lines().filter(|line| !line.contains(".so,")).collect();
+        assert_eq!(same, kept);
+        assert!(pruned.contains("bin/fat,sha256=x,1\r\n"));
+        let row =
+            wheel::parse_rows(&pruned).expect("rows").into_iter().find(|row| row.path.ends_with(".so")).expect("row");
+        let library = fs_err::read(site.join(&row.path)).expect("library");
+        assert_eq!(row.size, Some(library.len() as u64));
+        assert_eq!(row.hash, wheel::hash_column(&wheel::digest(&library[..]).expect("digest")));
+        assert_eq!(outcome.after, size(&root));
+    }
+    let mended: Vec<&str> = outcome.inputs[0].files.iter().filter_map(|file| file.note.as_deref()).collect();
+    assert_eq!(mended, ["3 rows are different"]);
+    let sizes = |outcome: &Outcome| {
+        outcome.inputs[0].files.iter().find(|file| file.note.is_some()).map(|file| file.path.clone())
+    };
+    assert_eq!(sizes(&dry), sizes(&outcome));
+}
+
+/// A host wheel and its device wheels, as `rocwheel split` makes them, in one folder.
+#[test]
+fn extras_of_host_wheels_follow() {
+    let folder = tempfile::tempdir().expect("folder");
+    let root = folder.path().join("dist");
+    fs_err::create_dir_all(&root).expect("folder");
+    let write = |name: &str, metadata: Metadata, members: Vec<Member>| {
+        let distribution = Distribution {
+            name: name.to_owned(),
+            version: "1.0".to_owned(),
+            tags: vec![Tag::platform("manylinux_2_28_x86_64")],
+            metadata,
+            entry_points: EntryPoints::default(),
+            licenses: Vec::new(),
+            members,
+        };
+        write_wheel(&distribution, &root, &WriteOptions::default(), &Silent).expect("wheel").path
+    };
+    let extra = |name: &str, needs: &[&str]| {
+        let needs = needs.iter().map(|need| format!("fat-device-{need}==1.0; extra == 'device-{name}'"));
+        (format!("device-{name}"), needs.collect::<Vec<_>>())
+    };
+    let extras = [
+        extra("gfx942", &["gfx942"]),
+        extra("gfx1100", &["gfx1100", "gfx11"]),
+        extra("all", &["gfx942", "gfx1100", "gfx11"]),
+    ];
+    let metadata = Metadata {
+        provides_extra: extras.iter().map(|(name, _)| name.clone()).collect(),
+        requires_dist: extras.iter().flat_map(|(_, needs)| needs.clone()).collect(),
+        ..Metadata::default()
+    };
+    let host = write("fat", metadata, vec![Member::new("fat/__init__.py", Vec::new())]);
+    for target in ["gfx942", "gfx1100"] {
+        let path = folder.path().join(format!("fat_{target}.kpack"));
+        archive(&path, &[target]);
+        let content = FileContent::new(path).expect("archive");
+        let member = Member::new(format!("fat/.kpack/fat_{target}.kpack"), content);
+        write(&format!("fat-device-{target}"), Metadata::default(), vec![member]);
+    }
+    let output = folder.path().join("out");
+    let outcome = Call::keep("gfx942").run(&root, &output).expect("prune");
+    let names = paths(&output.join("dist"));
+    let wanted =
+        ["fat-1.0-py3-none-manylinux_2_28_x86_64.whl", "fat_device_gfx942-1.0-py3-none-manylinux_2_28_x86_64.whl"];
+    assert_eq!(names, wanted);
+    let gone = outcome.inputs[0].files.iter().find(|file| file.action == Action::Dropped).expect("dropped");
+    assert_eq!(gone.note.as_deref(), Some("a wheel for other targets"));
+    let pruned = Wheel::open(&output.join("dist").join(wanted[0])).expect("open");
+    assert_eq!(pruned.verify().expect("verify"), []);
+    let headers = wheel::Headers::parse(&pruned.metadata().expect("METADATA"));
+    assert_eq!(headers.all("Provides-Extra"), ["device-gfx942", "device-all"]);
+    let needs = headers.all("Requires-Dist");
+    assert_eq!(needs.len(), 2);
+    assert!(needs.iter().all(|need| need.starts_with("fat-device-gfx942")), "{needs:?}");
+    // Alone: the same, and a target that it has no extra for is an error.
+    let alone = folder.path().join("alone");
+    let outcome = Call::keep("gfx942").run(&host, &alone).expect("prune");
+    assert!(outcome.missing.is_empty());
+    assert!(
+        fs_err::read(alone.join(wanted[0])).expect("read")
+            == fs_err::read(output.join("dist").join(wanted[0])).expect("read")
+    );
+    let error = Call::keep("gfx906").run(&host, &folder.path().join("none")).expect_err("nothing is left");
+    assert!(matches!(error, Error::Empty { .. }), "{error}");
+    // A device wheel alone is not made empty.
+    let device = root.join("fat_device_gfx1100-1.0-py3-none-manylinux_2_28_x86_64.whl");
+    assert!(matches!(Call::keep("gfx942").run(&device, &folder.path().join("none")), Err(Error::Empty { .. })));
 }
 
 #[test]

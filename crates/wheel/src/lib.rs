@@ -23,7 +23,7 @@ mod rewrite;
 mod sdist;
 pub mod tar;
 
-pub use content::{Concat, Content, FileContent, Reader};
+pub use content::{Concat, Content, FileContent, PatchedContent, Reader};
 pub use distribution::{
     DEFAULT_EPOCH, Distribution, EntryPoints, FileDigest, Level, Member, WriteOptions, Written, top_level, write_wheel,
 };
@@ -35,6 +35,6 @@ pub use names::{
     check_version, file_name_part,
 };
 pub use read::same_version;
-pub use record::{Digest, Row, hash_column, parse_rows};
+pub use record::{Digest, Row, RowEdit, digest, edit_rows, hash_column, parse_rows};
 pub use rewrite::{Existing, Rewrite, rewrite};
 pub use sdist::{Sdist, write_sdist};

@@ -116,6 +116,59 @@ pub fn parse_rows(text: &str) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
+/// What becomes of a row of RECORD.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RowEdit {
+    /// It stays as it is.
+    Keep,
+    /// It goes.
+    Drop,
+    /// Its file has this SHA-256 now, and this many bytes.
+    Replace(Digest, u64),
+}
+
+/// The text of a RECORD with some rows changed; the others keep their bytes. Errors say which line is wrong.
+pub fn edit_rows(text: &str, mut edit: impl FnMut(&Row) -> RowEdit) -> Result<String, String> {
+    let mut edited = String::with_capacity(text.len());
+    let (mut start, mut end, mut line) = (0, 0, 1);
+    for part in text.split_inclusive('\n') {
+        end += part.len();
+        let row = &text[start..end];
+        // A name in quotes may hold line breaks.
+        if row.matches('"').count() % 2 == 1 && end < text.len() {
+            continue;
+        }
+        let parsed = parse_rows(row).map_err(|error| error.replacen("line 1", &format!("line {line}"), 1))?;
+        match parsed.first().map(&mut edit) {
+            None | Some(RowEdit::Keep) => edited.push_str(row),
+            Some(RowEdit::Drop) => {}
+            Some(RowEdit::Replace(digest, size)) => {
+                let line_end = &row[row.trim_end_matches(['\r', '\n']).len()..];
+                let path = parsed.first().map(|row| quoted(&row.path)).unwrap_or_default();
+                edited.push_str(&format!("{path},{},{size}{line_end}", hash_column(&digest)));
+            }
+        }
+        line += row.matches('\n').count();
+        start = end;
+    }
+    Ok(edited)
+}
+
+/// The SHA-256 of all that a reader gives.
+pub fn digest(mut reader: impl std::io::Read) -> std::io::Result<Digest> {
+    let mut context = ring::digest::Context::new(Hash::SHA256);
+    let mut window = vec![0; 1 << 20];
+    loop {
+        match reader.read(&mut window)? {
+            0 => break,
+            length => context.update(&window[..length]),
+        }
+    }
+    let mut digest = Digest::default();
+    digest.copy_from_slice(context.finish().as_ref());
+    Ok(digest)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -137,6 +190,25 @@ mod tests {
                 prop_assert_eq!(&row.hash, "sha256=BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc");
             }
         }
+    }
+
+    #[test]
+    fn rows_that_do_not_change_keep_their_bytes() {
+        let text = "a.so,sha256=x,1\r\n\"b,\nc\",,\r\n\n\"kept\",sha256=y,3\nlast,,";
+        let edited = edit_rows(text, |row| match row.path.as_str() {
+            "a.so" => RowEdit::Replace([7; 32], 5),
+            "b,\nc" => RowEdit::Replace([7; 32], 6),
+            "last" => RowEdit::Drop,
+            _ => RowEdit::Keep,
+        });
+        let hash = "sha256=BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc";
+        let expected = format!("a.so,{hash},5\r\n\"b,\nc\",{hash},6\r\n\n\"kept\",sha256=y,3\n");
+        assert_eq!(edited.as_deref(), Ok(expected.as_str()));
+        assert_eq!(edit_rows(text, |_| RowEdit::Keep).as_deref(), Ok(text));
+        assert_eq!(edit_rows("a,,\nb\n", |_| RowEdit::Keep).unwrap_err(), "line 2 does not have three columns");
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        let hex: String = digest(&b""[..]).unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, empty);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     /// Allow files and bundles that have no GPU code left
     #[arg(long)]
     allow_empty: bool,
-    /// Say what would be saved, and write nothing
+    /// Say what would stay and go and how much that saves, and write nothing; sizes of compressed code are estimated
     #[arg(long)]
     dry_run: bool,
     /// Directory for large temporary files; cleaned up afterwards [default: the system's directory for temporary files]
@@ -153,10 +153,10 @@ fn print(outcome: &Outcome, settings: &Settings, printer: &Printer) -> anyhow::R
             Some(output) => output.display().to_string(),
             None => format!("{} (not written)", input.path.display()),
         };
-        printer.line(format!("{place}: {}", saved(input.before, input.after)))?;
+        printer.line(format!("{place}: {}", saved(input.before, input.after, input.estimated)))?;
     }
     if outcome.inputs.len() > 1 {
-        printer.line(format!("together: {}", saved(outcome.before, outcome.after)))?;
+        printer.line(format!("together: {}", saved(outcome.before, outcome.after, outcome.estimated)))?;
     }
     let verified = outcome.inputs.iter().map(|input| input.verified).sum();
     if settings.mode == Mode::Execute {
@@ -178,19 +178,24 @@ fn row(file: &PrunedFile, path: &str) -> Vec<String> {
     vec![
         action.to_owned(),
         printer::bytes(file.before),
-        printer::bytes(file.after),
+        about(file.after, file.estimated),
         targets(&file.kept),
         targets(&file.dropped),
         path.to_owned(),
     ]
 }
 
+/// `190.0 MB`, or `about 190.0 MB`.
+fn about(bytes: u64, estimated: bool) -> String {
+    format!("{}{}", if estimated { "about " } else { "" }, printer::bytes(bytes))
+}
+
 /// `1.3 GB became 190.0 MB, 85 % less`.
-fn saved(before: u64, after: u64) -> String {
+fn saved(before: u64, after: u64, estimated: bool) -> String {
     let change = before.abs_diff(after);
     let percent = (u128::from(change) * 100 + u128::from(before) / 2).checked_div(u128::from(before)).unwrap_or(0);
     let more = if after > before { "more" } else { "less" };
-    format!("{} became {}, {percent} % {more}", printer::bytes(before), printer::bytes(after))
+    format!("{} became {}, {percent} % {more}", printer::bytes(before), about(after, estimated))
 }
 
 #[cfg(test)]
@@ -199,8 +204,8 @@ mod tests {
 
     #[test]
     fn savings_are_said_in_percent() {
-        assert_eq!(saved(1000, 250), "1.0 kB became 250 B, 75 % less");
-        assert_eq!(saved(100, 102), "100 B became 102 B, 2 % more");
-        assert_eq!(saved(0, 0), "0 B became 0 B, 0 % less");
+        assert_eq!(saved(1000, 250, false), "1.0 kB became 250 B, 75 % less");
+        assert_eq!(saved(100, 102, true), "100 B became about 102 B, 2 % more");
+        assert_eq!(saved(0, 0, false), "0 B became 0 B, 0 % less");
     }
 }

@@ -10,7 +10,7 @@ use kpack::bundle::Checksum;
 use kpack::fatbin::{FatBinary, Magic, Points};
 use positioned_io::ReadAt;
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use report::{Reporter, Unit, with_causes};
 use wheel::Content;
 
 use super::Plan;
@@ -18,7 +18,7 @@ use super::combine::Binary;
 use super::gather::Part;
 use crate::code::{self, Piece, Source};
 use crate::error::Error;
-use crate::verify::{View, host_differences, with_causes};
+use crate::verify::{View, host_differences};
 
 /// Checks all binaries of a plan in the fused tree.
 ///

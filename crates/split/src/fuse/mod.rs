@@ -21,9 +21,8 @@ use kpack::fatbin::{Magic, NewWrapper, Replacement};
 use rayon::prelude::*;
 use report::{Reporter, Unit};
 use serde::Serialize;
-use wheel::Content;
+use wheel::{Content, PatchedContent};
 
-use crate::engine::HostContent;
 use crate::error::Error;
 use crate::group::is_archive;
 use crate::verify::{self, Archives, Difference, Item, View};
@@ -248,7 +247,7 @@ fn fuse_binary(
     form: Form,
     scratch: &Path,
     reporter: &dyn Reporter,
-) -> Result<(HostContent, u64), Error> {
+) -> Result<(PatchedContent<Arc<dyn Content>>, u64), Error> {
     let section = section::write(binary, form, scratch, reporter)?;
     let wrappers = binary.wrappers.iter().map(|bundle| NewWrapper {
         magic: Magic::Fat,
@@ -260,5 +259,5 @@ fn fuse_binary(
     let reader = part.content.open().map_err(|source| Error::Read { key: binary.path.clone(), source })?;
     let patch = part.fat.replace(&reader, replacement);
     let patch = patch.map_err(|source| Error::GpuCode { key: binary.path.clone(), source })?;
-    Ok((HostContent::new(Arc::clone(&part.content), patch), section.size))
+    Ok((PatchedContent::new(Arc::clone(&part.content), patch), section.size))
 }

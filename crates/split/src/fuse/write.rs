@@ -1,22 +1,19 @@
 //! Input: a fused tree. Output: a directory or a file that appears complete or not at all.
 
-use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use artifact::staging::{Maker, Staging};
-use positioned_io::ReadAt as _;
 use rayon::prelude::*;
 use report::{Reporter, Unit};
 use serde::Serialize;
 use wheel::Content;
 
+use crate::copy::copy;
 use crate::error::Error;
 use crate::verify::{Item, View};
 
 const MAKER: Maker = Maker { marker: ".rocwheel-fuse", command: "rocwheel fuse" };
-/// Bytes that are copied at a time.
-const WINDOW: usize = 1 << 20;
 
 /// What was written.
 #[derive(Debug, Clone, Serialize)]
@@ -104,22 +101,4 @@ pub fn write_file(
         _ => Error::Io(error.error),
     })?;
     Ok(Written { path: output.to_owned(), files: 1, bytes: content.size() })
-}
-
-fn copy(content: &dyn Content, to: impl std::io::Write, reporter: &dyn Reporter) -> Result<(), Error> {
-    let reader = content.open()?;
-    let mut to = BufWriter::with_capacity(WINDOW, to);
-    let mut window = vec![0; WINDOW.min(content.size() as usize)];
-    let mut done = 0;
-    while done < content.size() {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
-        let length = (content.size() - done).min(WINDOW as u64) as usize;
-        reader.read_exact_at(done, &mut window[..length])?;
-        to.write_all(&window[..length])?;
-        done += length as u64;
-        reporter.advance(length as u64);
-    }
-    Ok(to.flush()?)
 }

@@ -8,11 +8,12 @@ use kpack::bundle::{self, Bundle};
 use kpack::{Archive, FatBinary, Points};
 use positioned_io::ReadAt;
 use rayon::prelude::*;
+use report::with_causes;
 use wheel::read::{Kind as MemberKind, Problem, Wheel};
 use wheel::{Content, Reader, Rewrite};
 
 use super::code::{Kind, looks_like};
-use super::tree::member_content;
+use super::wheel_file::member_content;
 use super::{Error, Keep};
 
 /// Bytes that are compared at a time.
@@ -23,7 +24,7 @@ type Found = (u64, Vec<String>);
 
 /// Compares two contents byte by byte.
 pub(super) fn same(before: &dyn Content, after: &dyn Content) -> Result<Vec<String>, Error> {
-    let failed = |source| Error::Content { key: "a copy".to_owned(), source };
+    let failed = |source| Error::Read { key: "a copy".to_owned(), source };
     if before.size() != after.size() {
         return Ok(vec![format!("{} bytes became {}", before.size(), after.size())]);
     }
@@ -44,7 +45,7 @@ pub(super) fn same(before: &dyn Content, after: &dyn Content) -> Result<Vec<Stri
 
 /// Compares a file with GPU code with the one that some of it was taken out of.
 pub(super) fn code(keep: &Keep, before: &Arc<dyn Content>, after: &Arc<dyn Content>) -> Result<Found, Error> {
-    let failed = |source| Error::Content { key: "a result".to_owned(), source };
+    let failed = |source| Error::Read { key: "a result".to_owned(), source };
     let (old, new) = (before.open().map_err(failed)?, after.open().map_err(failed)?);
     let mut start = [0; 64];
     let length = start.len().min(before.size() as usize);
@@ -57,20 +58,10 @@ pub(super) fn code(keep: &Keep, before: &Arc<dyn Content>, after: &Arc<dyn Conte
     Ok(compared.unwrap_or_else(|error| (0, vec![error])))
 }
 
-fn sentence(error: &kpack::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(error) = source {
-        text.push_str(&format!(": {error}"));
-        source = error.source();
-    }
-    text
-}
-
 type Side<'a> = (&'a Reader, u64);
 
 fn bundle_file(keep: &Keep, before: Side<'_>, after: Side<'_>) -> Result<Found, String> {
-    let read = |(reader, size): Side<'_>| bundle::read(reader, 0..size).map_err(|error| sentence(&error));
+    let read = |(reader, size): Side<'_>| bundle::read(reader, 0..size).map_err(|error| with_causes(&error));
     let (old, new) = (read(before)?, read(after)?);
     bundles(keep, &(before.0, 0..before.1, &old), &(after.0, 0..after.1, &new))
 }
@@ -122,12 +113,12 @@ fn hashes(
         }
         Ok::<(), kpack::Error>(())
     });
-    visited.map_err(|error| sentence(&error))?;
+    visited.map_err(|error| with_causes(&error))?;
     Ok(hashes)
 }
 
 fn archive(keep: &Keep, before: Side<'_>, after: Side<'_>) -> Result<Found, String> {
-    let open = |(reader, size): Side<'_>| Archive::open(reader, size).map_err(|error| sentence(&error));
+    let open = |(reader, size): Side<'_>| Archive::open(reader, size).map_err(|error| with_causes(&error));
     let (old, new) = (open(before)?, open(after)?);
     let mut differences = Vec::new();
     let targets: Vec<&String> = old.targets.iter().filter(|target| keep.takes(target)).collect();
@@ -144,8 +135,8 @@ fn archive(keep: &Keep, before: Side<'_>, after: Side<'_>) -> Result<Found, Stri
             differences.push(format!("{name} is missing"));
             continue;
         };
-        let was = old.read(before.0, entry).map_err(|error| sentence(&error))?;
-        let is = new.read(after.0, &found).map_err(|error| sentence(&error))?;
+        let was = old.read(before.0, entry).map_err(|error| with_causes(&error))?;
+        let is = new.read(after.0, &found).map_err(|error| with_causes(&error))?;
         if was != is {
             differences.push(format!("{name} differs"));
         }
@@ -156,7 +147,7 @@ fn archive(keep: &Keep, before: Side<'_>, after: Side<'_>) -> Result<Found, Stri
 fn fat_binary(keep: &Keep, before: &Arc<dyn Content>, after: &Arc<dyn Content>) -> Result<Found, String> {
     let read = |content: &Arc<dyn Content>| -> Result<(Reader, FatBinary), String> {
         let reader = content.open().map_err(|error| error.to_string())?;
-        let fat = FatBinary::read(&reader, content.size()).map_err(|error| sentence(&error))?;
+        let fat = FatBinary::read(&reader, content.size()).map_err(|error| with_causes(&error))?;
         Ok((reader, fat.ok_or("it has no section of GPU code")?))
     };
     let ((old, was), (new, is)) = (read(before)?, read(after)?);
@@ -175,15 +166,17 @@ fn fat_binary(keep: &Keep, before: &Arc<dyn Content>, after: &Arc<dyn Content>) 
     Ok((count, differences))
 }
 
+/// A wheel, and what was to become of it.
+pub(super) struct WheelBefore<'a> {
+    pub(super) wheel: &'a Wheel,
+    pub(super) change: &'a Rewrite,
+    /// The members with GPU code that get other bytes, as they were.
+    pub(super) originals: &'a BTreeMap<String, Arc<dyn Content>>,
+}
+
 /// Compares a wheel with the one it was made of.
-pub(super) fn wheel(
-    keep: &Keep,
-    before: &Wheel,
-    change: &Rewrite,
-    originals: &BTreeMap<String, Arc<dyn Content>>,
-    written: &Path,
-    scratch: &Path,
-) -> Result<Found, Error> {
+pub(super) fn wheel(keep: &Keep, was: &WheelBefore<'_>, written: &Path, scratch: &Path) -> Result<Found, Error> {
+    let WheelBefore { wheel: before, change, originals } = was;
     let after = Arc::new(Wheel::open(written)?);
     let mut differences: Vec<String> = after
         .verify()?
@@ -213,6 +206,15 @@ pub(super) fn wheel(
             let (compared, found) = code(keep, original, &new)?;
             count += compared;
             differences.extend(found.into_iter().map(|what| format!("`{name}`: {what}")));
+        } else if *name == format!("{}/METADATA", before.info())
+            && let Some(text) = &change.metadata
+        {
+            if after.metadata()? != *text {
+                differences.push(format!("`{name}` is not what was to be written"));
+            }
+        } else if let Some(text) = change.replace.get(name) {
+            let new = member_content(&after, name, found.size, scratch)?;
+            differences.extend(same(&**text, &*new)?.into_iter().map(|what| format!("`{name}`: {what}")));
         } else if !after.is_copy(name, before, name)? {
             differences.push(format!("`{name}` was not to change and did"));
         }

@@ -11,14 +11,15 @@ use std::sync::Arc;
 
 use artifact::TargetTable;
 use artifact::targets::sort;
-use elf::{Patch, Patched};
 use kpack::bundle::{self, ALIGNMENT, Bundle, Form, Method, Part};
 use kpack::{Archive, ArchiveWriter, Databases, Entry, FatBinary, Magic, NewWrapper, Replacement};
 use positioned_io::{ReadAt, Slice};
 use report::Reporter;
-use wheel::{Content, Reader};
+use wheel::{Content, PatchedContent, Reader};
 
-use super::{Empty, Error, Options};
+use super::forecast::{self, Amount, Forecast};
+use super::outcome::sorted;
+use super::{Action, Empty, Error, Options, PrunedFile, Run};
 use crate::plan;
 
 /// What a file has to do with GPU code.
@@ -56,8 +57,32 @@ pub(super) enum Fate {
     Stays,
     /// It gets other bytes.
     Changes(Arc<dyn Content>),
+    /// It would get other bytes, of which a dry run knows how many.
+    WouldChange(Forecast),
     /// It goes.
     Goes,
+}
+
+impl Verdict {
+    /// The file at `path`, which has `before` bytes, as the outcome lists it.
+    pub(super) fn listed(&self, path: &str, before: u64) -> PrunedFile {
+        let (action, after, estimated) = match &self.fate {
+            Fate::Stays => (Action::Kept, before, false),
+            Fate::Changes(content) => (Action::Changed, content.size(), false),
+            Fate::WouldChange(forecast) => (Action::Changed, forecast.size, forecast.is_estimate),
+            Fate::Goes => (Action::Dropped, 0, false),
+        };
+        PrunedFile {
+            path: path.to_owned(),
+            action,
+            before,
+            after,
+            estimated,
+            kept: sorted(self.kept.iter().cloned()),
+            dropped: sorted(self.dropped.iter().cloned()),
+            note: self.note.clone(),
+        }
+    }
 }
 
 /// Bytes in a file without a name.
@@ -92,22 +117,6 @@ impl Content for Spooled {
     }
 }
 
-/// A host file without the code that went.
-struct Edited {
-    original: Arc<dyn Content>,
-    patch: Patch,
-}
-
-impl Content for Edited {
-    fn size(&self) -> u64 {
-        self.patch.size
-    }
-
-    fn open(&self) -> io::Result<Reader> {
-        Ok(Box::new(Patched::new(self.original.open()?, self.patch.clone())))
-    }
-}
-
 /// What a file starts with.
 pub(super) fn looks_like(start: &[u8]) -> Kind {
     const AMDGPU: [u8; 2] = 224_u16.to_le_bytes();
@@ -132,7 +141,12 @@ impl Pruner<'_> {
         self.options.scratch
     }
 
-    fn takes(&self, target: &str) -> bool {
+    /// Whether nothing is made.
+    pub(super) fn is_dry(&self) -> bool {
+        self.options.run == Run::DryRun
+    }
+
+    pub(super) fn takes(&self, target: &str) -> bool {
         self.options.keep.takes(target)
     }
 
@@ -164,7 +178,7 @@ impl Pruner<'_> {
             }
             verdict.kept.insert(target);
         }
-        let failed = |source| Error::Content { key: key.to_owned(), source };
+        let failed = |source| Error::Read { key: key.to_owned(), source };
         let reader = content.open().map_err(failed)?;
         let mut start = [0; 64];
         let length = start.len().min(usize::try_from(content.size()).unwrap_or(usize::MAX));
@@ -213,7 +227,10 @@ impl Pruner<'_> {
         });
         let with = Replacement { content: made.file, size: made.size, wrappers: wrappers.collect() };
         let patch = fat.replace(reader, with).map_err(failed)?;
-        verdict.fate = Fate::Changes(Arc::new(Edited { original: Arc::clone(content), patch }));
+        verdict.fate = match made.forecast {
+            Some(forecast) => Fate::WouldChange(Forecast { size: patch.size, ..forecast }),
+            None => Fate::Changes(Arc::new(PatchedContent::new(Arc::clone(content), patch))),
+        };
         Ok(())
     }
 
@@ -221,7 +238,10 @@ impl Pruner<'_> {
         let failed = |source| Error::GpuCode { key: key.to_owned(), source };
         let bundles = bundle::read(reader, 0..size).map_err(failed)?;
         if let Some(made) = self.section(key, reader, 0..size, &bundles, verdict)? {
-            verdict.fate = Fate::Changes(Arc::new(Spooled { file: made.file, size: made.size }));
+            verdict.fate = match made.forecast {
+                Some(forecast) => Fate::WouldChange(forecast),
+                None => Fate::Changes(Arc::new(Spooled { file: made.file, size: made.size })),
+            };
         }
         Ok(())
     }
@@ -230,7 +250,7 @@ impl Pruner<'_> {
     /// not find.
     fn archive(&self, key: &str, size: u64, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
         let failed = |source| Error::GpuCode { key: key.to_owned(), source };
-        let spooled = |source| Error::Content { key: key.to_owned(), source };
+        let spooled = |source| Error::Scratch { key: key.to_owned(), source };
         let archive = Archive::open(reader, size).map_err(failed)?;
         let (kept, dropped): (Vec<String>, Vec<String>) =
             archive.targets.iter().cloned().partition(|target| self.takes(target));
@@ -241,6 +261,12 @@ impl Pruner<'_> {
         }
         if kept.is_empty() {
             verdict.fate = Fate::Goes;
+            return Ok(());
+        }
+        if self.is_dry() {
+            let after = forecast::archive(&archive, &kept).map_err(failed)?;
+            let [before, after] = [size, after].map(|bytes| Amount { bytes, is_packed: true });
+            verdict.fate = Fate::WouldChange(Forecast { size: after.bytes, is_estimate: false, before, after });
             return Ok(());
         }
         let mut file = tempfile::tempfile_in(self.scratch()).map_err(spooled)?;
@@ -291,8 +317,12 @@ impl Pruner<'_> {
         if !changes {
             return Ok(None);
         }
-        let made = self.write_section(key, reader, section.clone(), bundles)?;
         let old = section.end - section.start;
+        if self.is_dry() {
+            let made = self.expect_section(reader, section.clone(), bundles);
+            return made.map(Some).map_err(|source| Error::GpuCode { key: key.to_owned(), source });
+        }
+        let made = self.write_section(key, reader, section, bundles)?;
         if made.size > old {
             verdict.note = Some(format!("its GPU code grew from {old} to {} bytes", made.size));
         }
@@ -306,7 +336,7 @@ impl Pruner<'_> {
         section: Range<u64>,
         bundles: &[Bundle],
     ) -> Result<Section, Error> {
-        let failed = |source| Error::Content { key: key.to_owned(), source };
+        let failed = |source| Error::Scratch { key: key.to_owned(), source };
         let mut file = tempfile::tempfile_in(self.scratch()).map_err(failed)?;
         let mut out = BufWriter::with_capacity(1 << 20, &mut file);
         let (mut position, mut offsets) = (0_u64, Vec::with_capacity(bundles.len()));
@@ -344,15 +374,20 @@ impl Pruner<'_> {
         )?;
         out.flush().map_err(failed)?;
         drop(out);
-        Ok(Section { file: Arc::new(file), size: position, offsets })
+        Ok(Section { file: Arc::new(file), size: position, offsets, forecast: None })
     }
 
-    fn stays(&self, entry: &Entry) -> bool {
+    /// Whether all code of a bundle stays.
+    pub(super) fn is_whole(&self, bundle: &Bundle) -> bool {
+        bundle.entries.iter().all(|entry| entry.size == 0 || self.stays(entry))
+    }
+
+    pub(super) fn stays(&self, entry: &Entry) -> bool {
         entry.target().is_none_or(|target| self.takes(target))
     }
 
     fn bundle(&self, reader: &Reader, section: Range<u64>, bundle: &Bundle) -> Result<Made, kpack::Error> {
-        let is_whole = bundle.entries.iter().all(|entry| entry.size == 0 || self.stays(entry));
+        let is_whole = self.is_whole(bundle);
         let Some(compression) = bundle.compression else {
             if let Some(compress) = self.options.compress {
                 let form =
@@ -392,7 +427,7 @@ impl Pruner<'_> {
     }
 
     /// The entries that stay, in the order of the table. Those without bytes stay unless they are of another target.
-    fn parts<'a>(
+    pub(super) fn parts<'a>(
         &self,
         reader: &'a (dyn ReadAt + 'a),
         base: u64,
@@ -410,14 +445,14 @@ impl Pruner<'_> {
 }
 
 /// An entry that stays, and where its bytes are.
-struct Kept<'a> {
+pub(super) struct Kept<'a> {
     id: &'a str,
     size: u64,
     content: Slice<&'a (dyn ReadAt + 'a)>,
 }
 
 impl<'a> Kept<'a> {
-    fn borrow(&'a self) -> Part<'a> {
+    pub(super) fn borrow(&'a self) -> Part<'a> {
         Part { id: self.id, size: self.size, content: &self.content }
     }
 }
@@ -428,11 +463,13 @@ fn write_parts(kept: &[Kept<'_>], form: Form, out: &mut dyn io::Write) -> Result
 }
 
 /// A new section.
-struct Section {
-    file: Arc<dyn ReadAt + Send + Sync>,
-    size: u64,
+pub(super) struct Section {
+    pub(super) file: Arc<dyn ReadAt + Send + Sync>,
+    pub(super) size: u64,
     /// Where each bundle begins.
-    offsets: Vec<u64>,
+    pub(super) offsets: Vec<u64>,
+    /// Of a dry run, whose section has no content.
+    pub(super) forecast: Option<Forecast>,
 }
 
 /// What became of a bundle.

@@ -49,9 +49,9 @@ impl Keep {
     }
 
     /// As [`Keep::takes`], for the names that kernel databases and artifacts give their files, among which are families
-    /// (`gfx11`, `gfx12_0`, `gfx110x`, `gfx94X-dcgpu`).
+    /// (`gfx11`, `gfx12_0`, `gfx110x`, `gfx94X-dcgpu`). A name without features is for all variants of its target, so it stays for each.
     pub fn takes_family(&self, name: &str, table: &TargetTable) -> bool {
-        if self.takes(name) {
+        if self.takes(name) || self.targets().any(|wanted| wanted.processor == name) {
             return true;
         }
         let members = table.members(name);
@@ -154,6 +154,8 @@ mod tests {
             assert!(!kept.takes_family(family, &table), "{family}");
         }
         assert!(keep("gfx1201").takes_family("gfx12_0", &table));
+        let variant = keep("gfx90a:xnack+");
+        assert!(variant.takes_family("gfx90a", &table) && !variant.takes_family("gfx90a:xnack-", &table));
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub struct Outcome {
     pub before: u64,
     /// Bytes of all results.
     pub after: u64,
+    /// Whether those are estimated.
+    pub estimated: bool,
     /// Names that were to be kept and that no code was found for.
     pub missing: Vec<String>,
 }
@@ -30,6 +32,8 @@ pub struct Pruned {
     pub before: u64,
     /// Bytes after.
     pub after: u64,
+    /// Whether those are estimated, in a dry run: how well code compresses shows when it is done.
+    pub estimated: bool,
     /// The files that have to do with GPU code, sorted by path.
     pub files: Vec<PrunedFile>,
     /// How many other files and links there are.
@@ -49,6 +53,8 @@ pub struct PrunedFile {
     pub before: u64,
     /// Bytes after.
     pub after: u64,
+    /// Whether those are estimated.
+    pub estimated: bool,
     /// Targets with code in it that stays, in numeric order.
     pub kept: Vec<String>,
     /// Targets whose code went, in numeric order.
@@ -70,10 +76,31 @@ pub enum Action {
     Dropped,
 }
 
+impl Pruned {
+    /// A wheel as a file of a directory.
+    pub(super) fn as_file(&self, path: &str) -> PrunedFile {
+        let all = |targets: fn(&PrunedFile) -> &Vec<String>| {
+            sorted(self.files.iter().flat_map(|file| targets(file).clone()).collect::<BTreeSet<String>>())
+        };
+        let changed = self.files.iter().any(|file| file.action != Action::Kept);
+        PrunedFile {
+            path: path.to_owned(),
+            action: if changed { Action::Changed } else { Action::Kept },
+            before: self.before,
+            after: self.after,
+            estimated: self.estimated,
+            kept: all(|file| &file.kept),
+            dropped: all(|file| &file.dropped),
+            note: None,
+        }
+    }
+}
+
 impl Outcome {
     pub(super) fn add(&mut self, pruned: Pruned) {
         self.before += pruned.before;
         self.after += pruned.after;
+        self.estimated |= pruned.estimated;
         self.inputs.push(pruned);
     }
 

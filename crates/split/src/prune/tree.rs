@@ -10,16 +10,15 @@ use std::sync::Arc;
 use artifact::ArtifactName;
 use report::Unit;
 use walkdir::WalkDir;
-use wheel::read::{Kind as MemberKind, MemberContent, Wheel};
-use wheel::{Content, FileContent, Rewrite};
+use wheel::{Content, FileContent};
 
-use super::code::{Fate, Kind, Pruner, Spooled, Verdict, looks_like};
+use super::code::{Fate, Kind, Pruner, Verdict};
 use super::outcome::sorted;
 use super::place::Place;
-use super::{Action, Empty, Error, Pruned, PrunedFile, check};
+use super::record::{self, Records};
+use super::wheel_file::WheelFile;
+use super::{Action, Error, Pruned, PrunedFile, check};
 
-/// Members of wheels up to this size are unpacked when they are read, larger ones once.
-const UNPACKED_ONCE: u64 = 64 << 20;
 /// A directory with this file is an artifact.
 const ARTIFACT: &str = "artifact_manifest.txt";
 
@@ -30,7 +29,9 @@ pub(super) fn prune(pruner: &Pruner<'_>, path: &Path, place: &Place) -> Result<P
     let mut pruned = if is_directory {
         Tree::new(pruner, path, place).prune()?
     } else if is_wheel(path) {
-        wheel(pruner, path, result.as_deref(), place.is_in_place())?
+        let wheel = WheelFile::read(pruner, path)?;
+        wheel.check_empty()?;
+        wheel.write(result.as_deref(), place.is_in_place())?
     } else {
         file(pruner, path, result.as_deref(), place.is_in_place())?
     };
@@ -41,23 +42,6 @@ pub(super) fn prune(pruner: &Pruner<'_>, path: &Path, place: &Place) -> Result<P
 
 fn is_wheel(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "whl")
-}
-
-fn entry(path: &str, before: u64, verdict: &Verdict) -> PrunedFile {
-    let (action, after) = match &verdict.fate {
-        Fate::Stays => (Action::Kept, before),
-        Fate::Changes(content) => (Action::Changed, content.size()),
-        Fate::Goes => (Action::Dropped, 0),
-    };
-    PrunedFile {
-        path: path.to_owned(),
-        action,
-        before,
-        after,
-        kept: sorted(verdict.kept.iter().cloned()),
-        dropped: sorted(verdict.dropped.iter().cloned()),
-        note: verdict.note.clone(),
-    }
 }
 
 /// A file alone. `result` is where it is written.
@@ -77,8 +61,9 @@ fn file(pruner: &Pruner<'_>, path: &Path, result: Option<&Path>, in_place: bool)
         return Err(Error::Empty { key: key.into_owned(), bundle: None, found });
     }
     let before = content.size();
-    let listed = entry("", before, &verdict);
-    let mut pruned = Pruned { before, after: listed.after, ..Pruned::default() };
+    let listed = verdict.listed("", before);
+    let (after, estimated) = (listed.after, listed.estimated);
+    let mut pruned = Pruned { before, after, estimated, ..Pruned::default() };
     if let Some(result) = result {
         pruned.verified = write(pruner, path, &content, &mut verdict, result, in_place)?;
     }
@@ -96,7 +81,7 @@ fn write(
     in_place: bool,
 ) -> Result<u64, Error> {
     let new = match &verdict.fate {
-        Fate::Goes => return Ok(0),
+        Fate::Goes | Fate::WouldChange(_) => return Ok(0),
         Fate::Stays if in_place => return Ok(0),
         Fate::Stays => {
             make_parent(result)?;
@@ -105,7 +90,7 @@ fn write(
         }
         Fate::Changes(new) => {
             make_parent(result)?;
-            let failed = |source| Error::Content { key: path.to_string_lossy().into_owned(), source };
+            let failed = |source| Error::Read { key: path.to_string_lossy().into_owned(), source };
             let mut file = fs_err::File::create(result)?;
             let copied = io::copy(&mut positioned_io::Cursor::new(new.open().map_err(failed)?), &mut file)?;
             debug_assert_eq!(copied, new.size());
@@ -120,89 +105,11 @@ fn write(
         None => (0, check::same(&**content, &written)?),
         Some(()) => check::code(&pruner.options.keep, content, &(Arc::new(written) as Arc<dyn Content>))?,
     };
-    if differences.is_empty() { Ok(verified) } else { Err(Error::Verification { path: path.to_owned(), differences }) }
+    if differences.is_empty() { Ok(verified) } else { Err(Error::NotPruned { path: path.to_owned(), differences }) }
 }
 
 fn make_parent(path: &Path) -> Result<(), Error> {
     Ok(fs_err::create_dir_all(path.parent().unwrap_or(path))?)
-}
-
-/// A wheel. `result` is where it is written.
-fn wheel(pruner: &Pruner<'_>, path: &Path, result: Option<&Path>, in_place: bool) -> Result<Pruned, Error> {
-    let wheel = Arc::new(Wheel::open(path)?);
-    let scratch = pruner.options.scratch;
-    let before = fs_err::metadata(path)?.len();
-    let mut pruned = Pruned { before, after: before, ..Pruned::default() };
-    let mut change = Rewrite::default();
-    let mut originals = BTreeMap::new();
-    for member in wheel.members().iter().filter(|member| member.kind != MemberKind::Directory) {
-        let is_database = pruner.database_target(&member.name).is_some();
-        if member.kind != MemberKind::File || !is_database && looks_like(&wheel.start(&member.name, 64)?) == Kind::Other
-        {
-            pruned.others += 1;
-            continue;
-        }
-        let content = member_content(&wheel, &member.name, member.size, scratch)?;
-        let verdict = pruner.judge(&member.name, &content)?;
-        if verdict.kind == Kind::Other {
-            pruned.others += 1;
-            continue;
-        }
-        pruned.files.push(entry(&member.name, member.size, &verdict));
-        match verdict.fate {
-            Fate::Stays => {}
-            Fate::Goes => drop(change.drop.insert(member.name.clone())),
-            Fate::Changes(new) => {
-                originals.insert(member.name.clone(), content);
-                change.replace.insert(member.name.clone(), Box::new(new));
-            }
-        }
-    }
-    let dropped = pruned.files.iter().flat_map(|file| file.dropped.iter().cloned());
-    if pruner.options.empty == Empty::Refuse
-        && pruned.files.iter().all(|file| file.kept.is_empty())
-        && pruned.files.iter().any(|file| !file.dropped.is_empty())
-    {
-        let found = sorted(dropped).join(", ");
-        return Err(Error::Empty { key: path.to_string_lossy().into_owned(), bundle: None, found });
-    }
-    let folder = tempfile::tempdir_in(result.and_then(Path::parent).unwrap_or(scratch))?;
-    if change.drop.is_empty() && change.replace.is_empty() {
-        if let (Some(result), false) = (result, in_place) {
-            fs_err::copy(path, result)?;
-            let differences = check::same(&FileContent::new(path)?, &FileContent::new(result)?)?;
-            if !differences.is_empty() {
-                return Err(Error::Verification { path: path.to_owned(), differences });
-            }
-        }
-        return Ok(pruned);
-    }
-    let written = wheel::rewrite(&wheel, &change, folder.path(), &pruner.options.write, pruner.reporter)?;
-    pruned.after = written.compressed;
-    if let Some(result) = result {
-        let (verified, differences) =
-            check::wheel(&pruner.options.keep, &wheel, &change, &originals, &written.path, scratch)?;
-        if !differences.is_empty() {
-            return Err(Error::Verification { path: path.to_owned(), differences });
-        }
-        pruned.verified = verified;
-        fs_err::set_permissions(&written.path, fs_err::metadata(path)?.permissions())?;
-        fs_err::rename(&written.path, result)?;
-    }
-    Ok(pruned)
-}
-
-/// A member as a content. A large one is unpacked once and kept on the disk.
-pub(super) fn member_content(
-    wheel: &Arc<Wheel>,
-    name: &str,
-    size: u64,
-    scratch: &Path,
-) -> Result<Arc<dyn Content>, Error> {
-    if size <= UNPACKED_ONCE {
-        return Ok(Arc::new(MemberContent::new(wheel, name, scratch)?));
-    }
-    Ok(Arc::new(Spooled::new(wheel.reader(name, scratch)?, size)))
 }
 
 /// A directory and everything below.
@@ -217,17 +124,21 @@ struct Tree<'a> {
     dropped: BTreeSet<String>,
     links: BTreeMap<String, PathBuf>,
     directories: Vec<String>,
+    /// RECORD files of what is installed in it.
+    records: Vec<String>,
 }
 
 impl<'a> Tree<'a> {
     fn new(pruner: &'a Pruner<'a>, root: &'a Path, place: &'a Place) -> Self {
         let (pruned, expected, dropped) = (Pruned::default(), BTreeSet::new(), BTreeSet::new());
-        Self { pruner, root, place, pruned, expected, dropped, links: BTreeMap::new(), directories: Vec::new() }
+        let (links, directories, records) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { pruner, root, place, pruned, expected, dropped, links, directories, records }
     }
 
     fn prune(mut self) -> Result<Pruned, Error> {
         self.pruner.reporter.begin(&format!("pruning {}", self.root.display()), None, Unit::Items);
-        let result = self.walk().and_then(|()| self.links()).and_then(|()| self.directories());
+        let result = self.walk().and_then(|()| self.links()).and_then(|()| self.records());
+        let result = result.and_then(|()| self.directories());
         self.pruner.reporter.end();
         result?;
         if !self.place.is_in_place() {
@@ -303,6 +214,7 @@ impl<'a> Tree<'a> {
             after: 0,
             kept: Vec::new(),
             dropped: vec![family.to_owned()],
+            estimated: false,
             note: Some("an artifact for other targets".to_owned()),
         });
         Ok(())
@@ -323,9 +235,15 @@ impl<'a> Tree<'a> {
         self.pruned.before += before;
         if is_wheel(path) {
             staged.as_deref().map_or(Ok(()), make_parent)?;
-            let inner = wheel(self.pruner, path, staged.as_deref(), in_place)?;
+            let wheel = WheelFile::read(self.pruner, path)?;
+            if wheel.is_for_others() {
+                self.add(wheel.dropped(relative));
+                return Ok(());
+            }
+            wheel.check_empty()?;
+            let inner = wheel.write(staged.as_deref(), in_place)?;
             self.pruned.verified += inner.verified;
-            self.add(wheel_entry(relative, &inner));
+            self.add(inner.as_file(relative));
             return Ok(());
         }
         if let Some(verdict) = self.archived_artifact(path) {
@@ -333,7 +251,7 @@ impl<'a> Tree<'a> {
                 make_parent(staged)?;
                 fs_err::copy(path, staged)?;
             }
-            self.add(entry(relative, before, &verdict));
+            self.add(verdict.listed(relative, before));
             return Ok(());
         }
         let mut verdict = self.pruner.judge(relative, &content)?;
@@ -341,7 +259,7 @@ impl<'a> Tree<'a> {
             verdict.note =
                 Some("left as it is: no rule says that it is one of several for different targets".to_owned());
         }
-        let listed = entry(relative, before, &verdict);
+        let listed = verdict.listed(relative, before);
         if let Some(staged) = &staged {
             self.pruned.verified += write(self.pruner, path, &content, &mut verdict, staged, in_place)?;
         }
@@ -349,6 +267,9 @@ impl<'a> Tree<'a> {
             self.pruned.others += 1;
             self.pruned.after += before;
             self.expected.insert(relative.to_owned());
+            if record::is_record(relative) {
+                self.records.push(relative.to_owned());
+            }
         } else {
             self.add(listed);
         }
@@ -357,6 +278,7 @@ impl<'a> Tree<'a> {
 
     fn add(&mut self, file: PrunedFile) {
         self.pruned.after += file.after;
+        self.pruned.estimated |= file.estimated;
         let paths = if file.action == Action::Dropped { &mut self.dropped } else { &mut self.expected };
         paths.insert(file.path.clone());
         self.pruned.files.push(file);
@@ -406,6 +328,7 @@ impl<'a> Tree<'a> {
                     after: 0,
                     kept: Vec::new(),
                     dropped: Vec::new(),
+                    estimated: false,
                     note: Some("a link to what was dropped".to_owned()),
                 });
                 continue;
@@ -416,6 +339,21 @@ impl<'a> Tree<'a> {
                 symlink(&target, staged)?;
             }
             self.expected.insert(link);
+        }
+        Ok(())
+    }
+
+    /// Makes the RECORD files true again that name what changed or went.
+    fn records(&mut self) -> Result<(), Error> {
+        let records = Records { root: self.root, place: self.place, files: &self.pruned.files };
+        let mut changed = Vec::new();
+        for path in std::mem::take(&mut self.records) {
+            changed.extend(records.mend(&path, self.pruner.reporter)?);
+        }
+        for file in changed {
+            self.pruned.others -= 1;
+            self.pruned.after -= file.before;
+            self.add(file);
         }
         Ok(())
     }
@@ -449,27 +387,12 @@ impl<'a> Tree<'a> {
         if differences.is_empty() {
             return Ok(());
         }
-        Err(Error::Verification { path: self.root.to_owned(), differences })
-    }
-}
-
-fn wheel_entry(relative: &str, inner: &Pruned) -> PrunedFile {
-    let all =
-        |targets: fn(&PrunedFile) -> &Vec<String>| sorted(inner.files.iter().flat_map(|file| targets(file).clone()));
-    let changed = inner.files.iter().any(|file| file.action != Action::Kept);
-    PrunedFile {
-        path: relative.to_owned(),
-        action: if changed { Action::Changed } else { Action::Kept },
-        before: inner.before,
-        after: inner.after,
-        kept: all(|file| &file.kept),
-        dropped: all(|file| &file.dropped),
-        note: None,
+        Err(Error::NotPruned { path: self.root.to_owned(), differences })
     }
 }
 
 /// Where a link leads, as a path in the tree; `None` when it leaves the tree.
-fn resolve(link: &str, target: &Path) -> Option<String> {
+pub(super) fn resolve(link: &str, target: &Path) -> Option<String> {
     let target = target.to_str()?;
     let mut parts: Vec<&str> = link.split('/').collect();
     parts.pop();

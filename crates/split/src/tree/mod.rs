@@ -27,8 +27,8 @@ use crate::verify::Verification;
 pub(crate) use check::without_flag;
 pub use check::{verify_catalogs, view_of_directory, views_of_files};
 pub use place::{Destination, PlannedArtifact};
+pub(crate) use write::MAKER;
 pub use write::{Grown, Outcome, WrittenArtifact, execute};
-pub(crate) use write::{MAKER, copy};
 
 /// The directory of archives in the flattened tree.
 pub const ARCHIVES: &str = ".kpack";

@@ -1,28 +1,25 @@
 //! Input: a [`TreePlan`]. Output: the artifacts it describes, in a directory that appears complete or not at all.
 
 use std::collections::HashMap;
-use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use artifact::staging::{Maker, Staging};
 use artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind, Form};
 use kpack::bundle::Checksum;
-use positioned_io::ReadAt as _;
 use rayon::prelude::*;
 use report::{Reporter, Unit};
 use serde::Serialize;
-use wheel::{Content, FileContent};
+use wheel::{Content as _, FileContent, PatchedContent};
 
 use super::place::{PlannedArtifact, archive_artifact};
 use super::{Request, TreePlan, check, is_manifest};
-use crate::engine::{self, Host, HostContent};
+use crate::copy::copy;
+use crate::engine::{self, Host};
 use crate::error::Error;
 use crate::verify::{Checks, Report, Verification};
 
 pub(crate) const MAKER: Maker = Maker { marker: ".rocwheel-split", command: "rocwheel split" };
-/// Bytes that are copied at a time.
-const WINDOW: usize = 1 << 20;
 
 /// What a split came to.
 #[derive(Debug, Serialize)]
@@ -212,36 +209,20 @@ impl Writer<'_> {
             return Err(Error::Interrupted);
         }
         if let Some(host) = transfer.host {
-            let original = std::sync::Arc::new(FileContent::new(&transfer.from)?);
-            copy(&HostContent::new(original, host.patch.clone()), &transfer.to, self.reporter)?;
+            let content = PatchedContent::new(FileContent::new(&transfer.from)?, host.patch.clone());
+            copy(&content, fs_err::File::create(&transfer.to)?, self.reporter)?;
+            // What was taken out is done as well.
+            self.reporter.advance(transfer.size.saturating_sub(content.size()));
         } else if is_manifest(transfer.artifact, transfer.entry) {
             fs_err::write(&transfer.to, check::with_flag(&transfer.from)?)?;
+            self.reporter.advance(transfer.size);
         } else {
             fs_err::copy(&transfer.from, &transfer.to)?;
+            self.reporter.advance(transfer.size);
         }
         fs_err::set_permissions(&transfer.to, std::fs::Permissions::from_mode(transfer.mode))?;
-        self.reporter.advance(transfer.size);
         Ok(())
     }
-}
-
-/// Writes a content to the file `to`.
-pub(crate) fn copy(content: &dyn Content, to: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
-    let reader = content.open()?;
-    let mut output = BufWriter::new(fs_err::File::create(to)?);
-    let mut window = vec![0; WINDOW.min(content.size() as usize)];
-    let mut done = 0;
-    while done < content.size() {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
-        let length = (content.size() - done).min(WINDOW as u64) as usize;
-        reader.read_exact_at(done, &mut window[..length])?;
-        output.write_all(&window[..length])?;
-        done += length as u64;
-    }
-    output.flush()?;
-    Ok(())
 }
 
 /// A file on its way.

@@ -7,10 +7,10 @@ use kpack::Entry;
 use kpack::code_object;
 use kpack::marker::Marker;
 use kpack::target::{Feature, TargetId};
-use report::{Reporter, Unit};
+use report::{Reporter, Unit, with_causes};
 
 use super::lookup::{Archives, Found};
-use super::{Checks, Difference, Pair, Report, Used, with_causes};
+use super::{Checks, Difference, Pair, Report, Used};
 use crate::code::{self, Piece, Source};
 use crate::error::Error;
 use crate::group::Selection;

@@ -9,9 +9,8 @@ use std::ops::Range;
 use elf::{Elf, Section, Segment};
 use kpack::fatbin::{FatBinary, WRAPPER_POINTER, WRAPPER_SIZE};
 use positioned_io::ReadAt as _;
+use report::with_causes;
 use wheel::{Content, Reader};
-
-use super::with_causes;
 
 const LOAD: u32 = 1;
 const DYNAMIC: u32 = 6;

@@ -23,7 +23,7 @@ use kpack::bundle::Checksum;
 use kpack::fatbin::{FatBinary, Format, Magic, Points};
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use report::{Reporter, Unit, with_causes};
 use wheel::{Content, Reader};
 
 use crate::error::Error;
@@ -400,16 +400,4 @@ fn strangers(path: &str, archives: &Archives<'_>, used: &Used, holdings: Holding
         }
     }
     found
-}
-
-/// An error with all its causes in one line.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

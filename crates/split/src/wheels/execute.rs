@@ -7,13 +7,13 @@ use report::{Reporter, Unit as Counted};
 use serde::Serialize;
 use tempfile::TempDir;
 use wheel::read::Wheel;
-use wheel::{Content, FileContent, Member, Rewrite, WriteOptions, Written};
+use wheel::{Content, FileContent, Member, PatchedContent, Rewrite, WriteOptions, Written};
 
 use super::metadata::{self, Markers};
 use super::survey::code_error;
 use super::{Device, Error, Plan, Request, check, variant};
+use crate::Done;
 use crate::verify::{Report, Verification};
-use crate::{Done, HostContent};
 
 /// The module of a device wheel.
 const MODULE: &str = include_str!("../../../../python/device-code/_device.py");
@@ -235,7 +235,7 @@ impl Job<'_> {
             for host in &done.hosts {
                 let unit = zone.units.iter().find(|unit| unit.key == host.key);
                 let original = &unit.expect("the engine names files as they were given").content;
-                replace.insert(host.key.clone(), Box::new(HostContent::new(original.clone(), host.patch.clone())));
+                replace.insert(host.key.clone(), Box::new(PatchedContent::new(original.clone(), host.patch.clone())));
             }
         }
         let drop = parts.databases.iter().map(|(_, file)| file.member.clone()).collect();

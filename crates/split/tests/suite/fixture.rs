@@ -8,9 +8,9 @@ use kpack::bundle::Checksum;
 use positioned_io::ReadAt as _;
 use report::Silent;
 use split::verify::{Checks, Item, Report, View};
-use split::{Done, HostContent, Options, Packing, Plan, Selection, TargetNames, Unit};
+use split::{Done, Options, Packing, Plan, Selection, TargetNames, Unit};
 use testing::gpu::{Gpu, Link};
-use wheel::Content;
+use wheel::{Content, PatchedContent};
 
 pub const ALL: &[&str] = &["gfx90a:xnack+", "gfx90a:xnack-", "gfx942", "gfx1100"];
 
@@ -91,7 +91,7 @@ pub fn split(files: &[(&str, Vec<u8>)], settings: &Settings) -> Split {
     for host in hosts {
         let path = host.key.strip_prefix("stage/").unwrap();
         let original: Arc<dyn Content> = Arc::new(after[path].clone());
-        after.insert(path.to_owned(), bytes(&HostContent::new(original, host.patch)));
+        after.insert(path.to_owned(), bytes(&PatchedContent::new(original, host.patch)));
     }
     for archive in archives {
         after.insert(format!(".kpack/{}", archive.name), fs_err::read(archive.path).unwrap());

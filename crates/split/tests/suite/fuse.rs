@@ -146,6 +146,71 @@ fn compressed_code_comes_back_plain_or_compressed() {
     }
 }
 
+/// Symbols that say where the section is, for debuggers and for the loader: GNU ld before 2.35 writes the first for every
+/// section.
+#[test]
+fn symbols_of_a_section_that_gets_a_new_place() {
+    let path = fixture::gpu().path("fuse-symbols.so");
+    fs_err::write(&path, two("fuse-symbols-ccob.so", &["--offload-compress"], &["-shared"])).unwrap();
+    let add = ["--add-symbol", "at_start=.hip_fatbin:0,local", "--add-symbol", "inside=.hip_fatbin:64,local"];
+    fixture::gpu().run("objcopy", &[&add[..], &["fuse-symbols.so"]].concat());
+    let library = fs_err::read(&path).unwrap();
+    let before = codes(&library);
+    let split = split(&[("x.so", library.clone())]);
+    assert_eq!(split.differences(), Vec::<String>::new());
+    let (_, files) = fused(&[build("it", split.after.clone())], Form::Plain).unwrap();
+    let fat = |bytes: &Vec<u8>| FatBinary::read(bytes, bytes.len() as u64).unwrap().unwrap();
+    let (was, is) = (fat(&library).address, fat(&files["x.so"]).address);
+    assert_ne!(was, is, "the section should have got a new place");
+    assert_eq!(codes(&files["x.so"]), before);
+    fs_err::write(&path, &files["x.so"]).unwrap();
+    let symbols = fixture::gpu().run("readelf", &["--symbols", "--wide", "fuse-symbols.so"]);
+    for (name, address) in [("at_start", is), ("inside", is + 64)] {
+        let line = symbols.lines().find(|line| line.ends_with(&format!(" {name}"))).expect(name);
+        assert!(line.contains(&format!("{address:016x}")), "{line}");
+    }
+    load(&files["x.so"], "fuse-symbols-after.so", true);
+}
+
+/// What packagers do to a library between its split and its fuse. Where a tool breaks the whole library as well, it need not load.
+#[test]
+fn after_other_tools_had_the_host_part() {
+    let library = two("fuse-tools.so", &[], &["-shared"]);
+    let before = codes(&library);
+    let split = split(&[("x.so", library.clone())]);
+    let edit = |bytes: &[u8], name: &str, tools: &[&[&str]]| {
+        let path = fixture::gpu().path(name);
+        fs_err::write(&path, bytes).unwrap();
+        for tool in tools {
+            fixture::gpu().run(tool[0], &[&tool[1..], &[name]].concat());
+        }
+        fs_err::read(path).unwrap()
+    };
+    let loads = |bytes: &[u8], name: &str| {
+        let path = fixture::gpu().path(name);
+        fs_err::write(&path, bytes).unwrap();
+        fixture::gpu().load(&path, true)
+    };
+    let strip: &[&str] = &["strip"];
+    let path: &[&str] =
+        &["patchelf", "--set-rpath", "$ORIGIN/a/rather/long/path:$ORIGIN/another/one/that/does/not/fit"];
+    let name: &[&str] = &["patchelf", "--set-soname", "libanother-name-of-some-length.so.1"];
+    let mut loaded = 0;
+    for tools in [&[strip][..], &[path], &[strip, path], &[path, name], &[path, strip], &[&["llvm-strip-19"], path]] {
+        let whole = edit(&library, "fuse-tools-whole.so", tools);
+        let mut after = split.after.clone();
+        after.insert("x.so".to_owned(), edit(&split.after["x.so"], "fuse-tools-host.so", tools));
+        let (_, files) =
+            fused(&[build("it", after)], Form::Plain).unwrap_or_else(|error| panic!("{tools:?}: {}", text(&error)));
+        assert_eq!(codes(&files["x.so"]), before, "{tools:?}");
+        if let Ok(said) = loads(&whole, "fuse-tools-whole.so") {
+            loaded += 1;
+            assert_eq!(loads(&files["x.so"], "fuse-tools-fused.so").as_ref(), Ok(&said), "{tools:?}");
+        }
+    }
+    assert!(loaded >= 4, "{loaded} of the libraries still loaded");
+}
+
 #[test]
 fn a_windows_library() {
     let path = fixture::gpu().build_windows("fuse.dll", &["gfx942", "gfx1100"], &[]);

@@ -52,9 +52,17 @@ fn archive(target: &str, change: impl Fn(&str, u32, Vec<u8>) -> Option<(u32, Vec
     differences
 }
 
-fn section(bytes: &[u8], name: &str) -> usize {
+fn find(bytes: &[u8], name: &str) -> elf::Section {
     let elf = elf::Elf::read(&bytes.to_vec()).unwrap().unwrap();
-    elf.sections.iter().find(|section| section.name == name).unwrap().offset as usize
+    elf.sections.into_iter().find(|section| section.name == name).unwrap()
+}
+
+fn section(bytes: &[u8], name: &str) -> usize {
+    find(bytes, name).offset as usize
+}
+
+fn size(bytes: &[u8], name: &str) -> usize {
+    find(bytes, name).size as usize
 }
 
 #[test]
@@ -73,6 +81,19 @@ fn two_indices_swapped() {
         about(wrapper, "gfx1100");
     }
     assert_eq!(differences.len(), 4, "{differences:#?}");
+}
+
+#[test]
+fn a_symbol_elsewhere() {
+    for table in [".symtab", ".dynsym"] {
+        let differences = host(|bytes, _| {
+            // The value of the last symbol.
+            let end = section(bytes, table) + size(bytes, table);
+            bytes[end - 16] ^= 1;
+        });
+        let said = |text: &String| text.contains(&format!(" of `{table}` differs"));
+        assert!(differences.iter().any(said), "{differences:#?}");
+    }
 }
 
 #[test]

@@ -1,11 +1,8 @@
 //! Input: a [`Plan`] and where its result goes. Output: the file.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use elf::{Patch, Patched};
 use report::{Reporter, Unit};
 use tempfile::TempDir;
 
@@ -13,7 +10,7 @@ use super::plan::{Plan, Steps, WheelSteps};
 use super::sdist;
 use crate::output::Output;
 use crate::read::MemberContent;
-use crate::{Content, Error, Existing, Reader, Rewrite, WriteOptions, rewrite};
+use crate::{Content, Error, Existing, PatchedContent, Rewrite, WriteOptions, rewrite};
 
 /// Bytes that are copied between two looks at whether the user wants to stop.
 const WINDOW: u64 = 16 << 20;
@@ -167,7 +164,7 @@ fn write_wheel(
     }
     for (member, patch) in &steps.libraries {
         let original = MemberContent::new(&steps.wheel, member, scratch)?;
-        replace.insert(member.clone(), Box::new(Library { original, patch: Arc::new(patch.clone()) }));
+        replace.insert(member.clone(), Box::new(PatchedContent::new(original, patch.clone())));
     }
     let change = Rewrite {
         drop: steps.drop.clone(),
@@ -180,26 +177,6 @@ fn write_wheel(
         existing: Existing::Replace,
     };
     rewrite(&steps.wheel, &change, folder, options, reporter)
-}
-
-/// A library with its patch; unpacked only while it is packed again.
-struct Library {
-    original: MemberContent,
-    patch: Arc<Patch>,
-}
-
-impl Content for Library {
-    fn size(&self) -> u64 {
-        self.patch.size
-    }
-
-    fn open(&self) -> io::Result<Reader> {
-        Ok(Box::new(Patched::new(self.original.open()?, Patch::clone(&self.patch))))
-    }
-
-    fn origin(&self) -> Option<&Path> {
-        self.original.origin()
-    }
 }
 
 /// Copies a file that stays as it is.

@@ -33,7 +33,7 @@ pub use metadata::FieldEdit;
 pub use pattern::Pattern;
 use plan::Identity;
 pub use plan::{Change, Form, Leftover, Plan};
-pub use requirement::{ExtraEdit, Requirement, RequirementEdit};
+pub use requirement::{Belongs, ExtraEdit, Requirement, RequirementEdit, belongs};
 use sdist_file::SdistFile;
 pub use tags::TagEdit;
 pub use version::VersionEdit;

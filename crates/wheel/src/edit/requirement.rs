@@ -180,7 +180,7 @@ pub(super) fn followed(text: &str, follow: impl Fn(&str, &str) -> Option<String>
 
 /// How a requirement belongs to an extra.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Belongs {
+pub enum Belongs {
     /// Not.
     No,
     /// Only those who ask for the extra need it.
@@ -189,8 +189,8 @@ pub(super) enum Belongs {
     Mixed,
 }
 
-/// How a requirement belongs to an extra, by its marker.
-pub(super) fn belongs(text: &str, extra: &str) -> Belongs {
+/// How a requirement (PEP 508) belongs to an extra, given in its canonical form, by its marker.
+pub fn belongs(text: &str, extra: &str) -> Belongs {
     let Some(marker) = split_marker(text).1 else { return Belongs::No };
     let names = marker.split("extra").skip(1).filter_map(|rest| {
         let rest = rest.trim_start().strip_prefix("==")?.trim_start();

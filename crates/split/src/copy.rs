@@ -1,0 +1,34 @@
+//! Input: a content. Output: its bytes, where they are wanted.
+
+use std::io::{BufWriter, Write};
+
+use positioned_io::ReadAt as _;
+use report::Reporter;
+use wheel::Content;
+
+use crate::error::Error;
+
+/// Bytes that are copied at a time.
+const WINDOW: usize = 1 << 20;
+
+/// Writes a content to `to` and reports its bytes as progress.
+///
+/// # Errors
+/// What cannot be read or written; an interruption.
+pub(crate) fn copy(content: &dyn Content, to: impl Write, reporter: &dyn Reporter) -> Result<(), Error> {
+    let reader = content.open()?;
+    let mut to = BufWriter::with_capacity(WINDOW, to);
+    let mut window = vec![0; WINDOW.min(content.size() as usize)];
+    let mut done = 0;
+    while done < content.size() {
+        if reporter.interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let length = (content.size() - done).min(WINDOW as u64) as usize;
+        reader.read_exact_at(done, &mut window[..length])?;
+        to.write_all(&window[..length])?;
+        done += length as u64;
+        reporter.advance(length as u64);
+    }
+    Ok(to.flush()?)
+}

@@ -1,0 +1,213 @@
+//! Input: a file with GPU code, and what is kept of it. Output: the bytes that it would have, without making it.
+//!
+//! Sizes of plain bundles and of archives follow from their tables. Those of compressed bundles are estimated: a window of each
+//! code object that stays is compressed.
+
+use std::io::{self, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::sync::Arc;
+
+use kpack::bundle::{self, ALIGNMENT, Bundle, Checksum, Form, Limits, Method, Part};
+use kpack::{Archive, ArchiveWriter, Blob, Entry};
+use positioned_io::ReadAt;
+use rayon::prelude::*;
+use wheel::Reader;
+
+use super::code::{Kept, Pruner, Section};
+
+/// Bytes of each code object that are compressed, from its middle: its beginning and its end are tables.
+const SAMPLE: usize = 256 << 10;
+
+/// What a dry run knows of a file that would change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Forecast {
+    /// Bytes of the file.
+    pub(super) size: u64,
+    /// Whether they are estimated.
+    pub(super) is_estimate: bool,
+    /// Its GPU code now.
+    pub(super) before: Amount,
+    /// Its GPU code then.
+    pub(super) after: Amount,
+}
+
+/// Bytes of GPU code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Amount {
+    pub(super) bytes: u64,
+    /// Whether they are compressed, so that a wheel cannot pack them again.
+    pub(super) is_packed: bool,
+}
+
+impl Forecast {
+    /// The bytes that a member of a wheel would take, of which it takes `compressed` for `size` now. What is not compressed by itself
+    /// is taken to go on packing as it does.
+    pub(super) fn packed(&self, size: u64, compressed: u64) -> u64 {
+        let already = if self.before.is_packed { self.before.bytes.min(compressed) } else { 0 };
+        let plain = |file: u64, code: Amount| if code.is_packed { file.saturating_sub(code.bytes) } else { file };
+        let (was, is) = (plain(size, self.before), plain(self.size, self.after));
+        let ratio = u128::from(compressed - already);
+        let packed = (u128::from(is) * ratio).checked_div(u128::from(was)).unwrap_or(0);
+        let code = if self.after.is_packed { self.after.bytes } else { 0 };
+        u64::try_from(packed).unwrap_or(u64::MAX).saturating_add(code)
+    }
+}
+
+/// The content of a section that is never read.
+pub(super) struct Nothing;
+
+impl ReadAt for Nothing {
+    fn read_at(&self, _position: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        buffer.fill(0);
+        Ok(buffer.len())
+    }
+}
+
+impl Pruner<'_> {
+    /// What [`Pruner::write_section`] would make, without a content.
+    pub(super) fn expect_section(
+        &self,
+        reader: &Reader,
+        section: Range<u64>,
+        bundles: &[Bundle],
+    ) -> Result<Section, kpack::Error> {
+        let expected = bundles.par_iter().map(|bundle| self.expect_bundle(reader, section.clone(), bundle));
+        let expected: Vec<(Amount, bool)> = expected.collect::<Result<_, _>>()?;
+        let (mut position, mut offsets) = (0_u64, Vec::with_capacity(bundles.len()));
+        for (amount, _) in &expected {
+            let start = position.next_multiple_of(ALIGNMENT);
+            offsets.push(start);
+            position = start + amount.bytes;
+        }
+        let was_packed = bundles.iter().any(|bundle| bundle.compression.is_some());
+        let forecast = Forecast {
+            size: position,
+            is_estimate: expected.iter().any(|(_, is_estimate)| *is_estimate),
+            before: Amount { bytes: section.end - section.start, is_packed: was_packed },
+            after: Amount { bytes: position, is_packed: expected.iter().any(|(amount, _)| amount.is_packed) },
+        };
+        Ok(Section { file: Arc::new(Nothing), size: position, offsets, forecast: Some(forecast) })
+    }
+
+    /// The bytes that [`Pruner::bundle`] would make, and whether they are estimated.
+    fn expect_bundle(
+        &self,
+        reader: &Reader,
+        section: Range<u64>,
+        bundle: &Bundle,
+    ) -> Result<(Amount, bool), kpack::Error> {
+        let level = self.options.level;
+        let is_whole = self.is_whole(bundle);
+        let form = match (bundle.compression, self.options.compress) {
+            (None, None) if !is_whole => {
+                let parts = self.parts(reader, section.start + bundle.offset, bundle, |entry| entry.offset);
+                let parts: Vec<Part<'_>> = parts.iter().map(Kept::borrow).collect();
+                return Ok((Amount { bytes: bundle::plain_size(&parts), is_packed: false }, false));
+            }
+            (Some(old), _) if !is_whole => Form::Compressed { version: old.version, method: old.method, level },
+            (None, Some(new)) => Form::Compressed { version: new.version(), method: Method::Zstd, level },
+            (compression, _) => {
+                return Ok((Amount { bytes: bundle.length, is_packed: compression.is_some() }, false));
+            }
+        };
+        let bytes = compressed(reader, section, bundle, form, &|entry| self.stays(entry))?;
+        Ok((Amount { bytes, is_packed: true }, true))
+    }
+}
+
+/// Bytes that the entries that stay would have in a compressed bundle, from samples.
+fn compressed(
+    reader: &Reader,
+    section: Range<u64>,
+    bundle: &Bundle,
+    form: Form,
+    stays: &dyn Fn(&Entry) -> bool,
+) -> Result<u64, kpack::Error> {
+    let (mut size, mut samples) = (0, Vec::new());
+    // A bundle that is damaged is found when it is pruned.
+    let limits = Limits { checksum: Checksum::Skip, ..Limits::default() };
+    bundle.visit_within(reader, section, limits, |entry, code| {
+        if stays(entry) {
+            let start = code.len().saturating_sub(SAMPLE) / 2;
+            size += code.len() as u64;
+            samples.push((entry.id.clone(), code[start..code.len().min(start + SAMPLE)].to_vec()));
+        }
+        Ok::<(), kpack::Error>(())
+    })?;
+    let sampled: u64 = samples.iter().map(|(_, sample)| sample.len() as u64).sum();
+    let nothing: &[u8] = &[];
+    let without_code = bundle.entries.iter().filter(|entry| entry.size == 0 && stays(entry));
+    let mut parts: Vec<Part<'_>> =
+        without_code.map(|entry| Part { id: &entry.id, size: 0, content: &nothing }).collect();
+    parts.extend(samples.iter().map(|(id, sample)| Part { id, size: sample.len() as u64, content: sample }));
+    let packed = bundle::write(&parts, form, &mut io::sink())?;
+    let whole = (u128::from(packed) * u128::from(size)).checked_div(u128::from(sampled));
+    Ok(whole.map_or(packed, |whole| u64::try_from(whole).unwrap_or(u64::MAX)))
+}
+
+/// Bytes of the archive with these targets only.
+pub(super) fn archive(archive: &Archive, kept: &[String]) -> Result<u64, kpack::Error> {
+    let mut writer = ArchiveWriter::new(Counter::default(), &archive.group, &archive.family, kept, archive.scheme)?;
+    for located in archive.entries().filter(|located| kept.iter().any(|target| target == located.target)) {
+        let bytes = vec![0; usize::try_from(located.size).unwrap_or(usize::MAX)];
+        writer.add(
+            located.name,
+            located.index,
+            located.target,
+            &Blob { original_size: located.original_size, bytes },
+        )?;
+    }
+    Ok(writer.finish()?.size)
+}
+
+/// Counts what is written.
+#[derive(Debug, Default)]
+struct Counter {
+    position: u64,
+    size: u64,
+}
+
+impl Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.position += bytes.len() as u64;
+        self.size = self.size.max(self.position);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for Counter {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.position = match to {
+            SeekFrom::Start(position) => position,
+            SeekFrom::End(by) => self.size.saturating_add_signed(by),
+            SeekFrom::Current(by) => self.position.saturating_add_signed(by),
+        };
+        Ok(self.position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packed_sizes_follow_from_how_the_member_packs_now() {
+        let forecast = |size, before: (u64, bool), after: (u64, bool)| {
+            let [before, after] = [before, after].map(|(bytes, is_packed)| Amount { bytes, is_packed });
+            Forecast { size, is_estimate: false, before, after }
+        };
+        // 1000 bytes pack to 400; 600 of them are plain code, of which 100 stay.
+        assert_eq!(forecast(500, (600, false), (100, false)).packed(1000, 400), 200);
+        // Compressed code takes what it takes: of 1000 bytes 200 are such, the other 800 take 300.
+        assert_eq!(forecast(850, (200, true), (50, true)).packed(1000, 500), 350);
+        // Plain code becomes compressed.
+        assert_eq!(forecast(450, (600, false), (50, true)).packed(1000, 400), 210);
+        // An archive alone, stored.
+        assert_eq!(forecast(60, (100, true), (60, true)).packed(100, 100), 60);
+        assert_eq!(forecast(0, (0, false), (0, false)).packed(0, 0), 0);
+    }
+}

@@ -1,0 +1,182 @@
+//! Input: a wheel. Output: the same in the staging folder without the code for other targets, checked against the original.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use wheel::read::{Kind as MemberKind, MemberContent, Wheel};
+use wheel::{Content, FileContent, Rewrite};
+
+use super::code::{Fate, Kind, Pruner, Spooled, looks_like};
+use super::outcome::sorted;
+use super::{Action, Empty, Error, Pruned, PrunedFile, check, extras};
+
+/// Members of wheels up to this size are unpacked when they are read, larger ones once.
+const UNPACKED_ONCE: u64 = 64 << 20;
+/// What a member costs besides its bytes: its two headers without its name, which both have.
+const HEADERS: u64 = 30 + 46;
+
+/// A wheel and what becomes of it.
+pub(super) struct WheelFile<'a> {
+    pruner: &'a Pruner<'a>,
+    path: &'a Path,
+    wheel: Arc<Wheel>,
+    change: Rewrite,
+    /// The members that get other bytes, as they were.
+    originals: BTreeMap<String, Arc<dyn Content>>,
+    pruned: Pruned,
+}
+
+impl<'a> WheelFile<'a> {
+    /// Reads the wheel and decides. Nothing is written but temporary files.
+    pub(super) fn read(pruner: &'a Pruner<'a>, path: &'a Path) -> Result<Self, Error> {
+        let wheel = Arc::new(Wheel::open(path)?);
+        let scratch = pruner.options.scratch;
+        let before = fs_err::metadata(path)?.len();
+        let pruned = Pruned { before, after: before, ..Pruned::default() };
+        let (change, originals) = (Rewrite::default(), BTreeMap::new());
+        let mut file = Self { pruner, path, wheel: Arc::clone(&wheel), change, originals, pruned };
+        for member in wheel.members().iter().filter(|member| member.kind != MemberKind::Directory) {
+            let is_database = pruner.database_target(&member.name).is_some();
+            if member.kind != MemberKind::File
+                || !is_database && looks_like(&wheel.start(&member.name, 64)?) == Kind::Other
+            {
+                file.pruned.others += 1;
+                continue;
+            }
+            let content = member_content(&wheel, &member.name, member.size, scratch)?;
+            let verdict = pruner.judge(&member.name, &content)?;
+            if verdict.kind == Kind::Other {
+                file.pruned.others += 1;
+                continue;
+            }
+            file.pruned.files.push(verdict.listed(&member.name, member.size));
+            match verdict.fate {
+                Fate::Stays => {}
+                Fate::Goes => {
+                    file.pruned.after -= member.compressed + HEADERS + 2 * member.name.len() as u64;
+                    file.change.drop.insert(member.name.clone());
+                }
+                Fate::WouldChange(forecast) => {
+                    let packed = if member.is_stored() {
+                        forecast.size
+                    } else {
+                        forecast.packed(member.size, member.compressed)
+                    };
+                    file.pruned.after = (file.pruned.after - member.compressed).saturating_add(packed);
+                    file.pruned.estimated |= forecast.is_estimate || !member.is_stored();
+                }
+                Fate::Changes(new) => {
+                    file.originals.insert(member.name.clone(), content);
+                    file.change.replace.insert(member.name.clone(), Box::new(new));
+                }
+            }
+        }
+        file.extras()?;
+        // RECORD loses rows and packs otherwise.
+        file.pruned.estimated |= pruner.is_dry() && file.changes();
+        Ok(file)
+    }
+
+    /// Takes the extras away that ask for device wheels of other targets.
+    fn extras(&mut self) -> Result<(), Error> {
+        let extras = extras::prune(&self.wheel.metadata()?, &self.pruner.options.keep, self.pruner.table);
+        if extras.kept.is_empty() && extras.dropped.is_empty() {
+            return Ok(());
+        }
+        let name = format!("{}/METADATA", self.wheel.info());
+        let before = self.wheel.member(&name).map_or(0, |member| member.size);
+        let after = extras.metadata.as_ref().map_or(before, |text| text.len() as u64);
+        self.pruned.others -= 1;
+        self.pruned.files.push(PrunedFile {
+            path: name,
+            action: if extras.metadata.is_some() { Action::Changed } else { Action::Kept },
+            before,
+            after,
+            estimated: false,
+            kept: sorted(extras.kept),
+            dropped: sorted(extras.dropped.clone()),
+            note: None,
+        });
+        self.change.metadata = extras.metadata;
+        let name = format!("{}/variant.json", self.wheel.info());
+        if self.wheel.member(&name).is_some() {
+            let before = self.wheel.bytes(&name)?;
+            let text = extras::variant(&String::from_utf8_lossy(&before), &extras.dropped);
+            if let Some(text) = text {
+                self.change.replace.insert(name, Box::new(text.into_bytes()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the result is another wheel. That of a dry run has no new members.
+    fn changes(&self) -> bool {
+        self.pruned.files.iter().any(|file| file.action != Action::Kept)
+    }
+
+    /// Whether everything in it that has to do with GPU code is for other targets, as in a device wheel.
+    pub(super) fn is_for_others(&self) -> bool {
+        !self.pruned.files.is_empty() && self.pruned.files.iter().all(|file| file.action == Action::Dropped)
+    }
+
+    /// The wheel as a file of a directory that it goes from.
+    pub(super) fn dropped(&self, path: &str) -> PrunedFile {
+        let note = Some("a wheel for other targets".to_owned());
+        PrunedFile { action: Action::Dropped, after: 0, estimated: false, note, ..self.pruned.as_file(path) }
+    }
+
+    /// Errors when no code would be left that was there, unless that is allowed.
+    pub(super) fn check_empty(&self) -> Result<(), Error> {
+        let files = &self.pruned.files;
+        let is_empty =
+            files.iter().all(|file| file.kept.is_empty()) && files.iter().any(|file| !file.dropped.is_empty());
+        if self.pruner.options.empty == Empty::Allow || !is_empty {
+            return Ok(());
+        }
+        let found = sorted(files.iter().flat_map(|file| file.dropped.iter().cloned())).join(", ");
+        Err(Error::Empty { key: self.path.to_string_lossy().into_owned(), bundle: None, found })
+    }
+
+    /// Writes the wheel to `result`, which is `None` in a dry run, and checks it. Nothing is written in its place when nothing changes.
+    pub(super) fn write(self, result: Option<&Path>, in_place: bool) -> Result<Pruned, Error> {
+        let Self { pruner, path, wheel, change, originals, mut pruned } = self;
+        let Some(result) = result else { return Ok(pruned) };
+        let wrong = |differences| Err(Error::NotPruned { path: path.to_owned(), differences });
+        if change.drop.is_empty() && change.replace.is_empty() && change.metadata.is_none() {
+            if !in_place {
+                fs_err::copy(path, result)?;
+                let differences = check::same(&FileContent::new(path)?, &FileContent::new(result)?)?;
+                if !differences.is_empty() {
+                    return wrong(differences);
+                }
+            }
+            return Ok(pruned);
+        }
+        let folder = tempfile::tempdir_in(result.parent().unwrap_or(result))?;
+        let written = wheel::rewrite(&wheel, &change, folder.path(), &pruner.options.write, pruner.reporter)?;
+        pruned.after = written.compressed;
+        let was = check::WheelBefore { wheel: &wheel, change: &change, originals: &originals };
+        let (verified, differences) = check::wheel(&pruner.options.keep, &was, &written.path, pruner.options.scratch)?;
+        if !differences.is_empty() {
+            return wrong(differences);
+        }
+        pruned.verified = verified;
+        fs_err::set_permissions(&written.path, fs_err::metadata(path)?.permissions())?;
+        fs_err::rename(&written.path, result)?;
+        Ok(pruned)
+    }
+}
+
+/// A member as a content. A large one is unpacked once and kept on the disk.
+pub(super) fn member_content(
+    wheel: &Arc<Wheel>,
+    name: &str,
+    size: u64,
+    scratch: &Path,
+) -> Result<Arc<dyn Content>, Error> {
+    if size <= UNPACKED_ONCE {
+        return Ok(Arc::new(MemberContent::new(wheel, name, scratch)?));
+    }
+    Ok(Arc::new(Spooled::new(wheel.reader(name, scratch)?, size)))
+}
