@@ -6,6 +6,10 @@ use std::path::PathBuf;
 use report::{Exit, Hint};
 
 use crate::plan::Reason;
+use crate::verify::Difference;
+
+/// How many differences are listed; the report has all.
+const LISTED: usize = 20;
 
 /// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -109,7 +113,7 @@ pub enum Error {
     #[error(transparent)]
     Output(#[from] artifact::staging::Error),
     /// A kernel database without rules.
-    #[error("there are no rules for a kernel database `{name}`")]
+    #[error("there is no kernel database `{name}`")]
     UnknownDatabase {
         /// As asked for.
         name: String,
@@ -220,6 +224,92 @@ pub enum Error {
         /// What differs.
         differences: Vec<String>,
     },
+    /// GPU code of a wheel cannot be taken out or packed.
+    #[error("could not split `{}`", path.display())]
+    Code {
+        /// The wheel.
+        path: PathBuf,
+        /// Why.
+        source: Box<Error>,
+    },
+    /// A wheel has nothing to split.
+    #[error("`{}` holds no GPU code that can be split off{}", path.display(), because_all(reasons))]
+    NoGpuCode {
+        /// The wheel.
+        path: PathBuf,
+        /// The files with GPU code that has to stay, and why.
+        reasons: Vec<(String, Reason)>,
+    },
+    /// The host wheel would have the name of its input.
+    #[error("the host wheel of `{}` has the same name, so it cannot be written to `{}`", input.display(), output.display())]
+    SameFolder {
+        /// The wheel.
+        input: PathBuf,
+        /// The output folder.
+        output: PathBuf,
+    },
+    /// Two inputs, or a host and a device wheel, would be written to one file.
+    #[error("`{first}` and `{second}` would both be written to `{name}`")]
+    SameWheel {
+        /// What is written.
+        first: String,
+        /// What else is.
+        second: String,
+        /// The file name.
+        name: String,
+    },
+    /// The folder for archives does not fit the wheel.
+    #[error("`{root}` cannot be the folder for the archives of `{}`: {reason}", path.display())]
+    OverlayRoot {
+        /// The wheel.
+        path: PathBuf,
+        /// The folder as given.
+        root: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The wheel has an extra of the name that is needed.
+    #[error("`{}` has an extra `{extra}` already", path.display())]
+    ExtraExists {
+        /// The wheel.
+        path: PathBuf,
+        /// The extra.
+        extra: String,
+    },
+    /// A requirement that no installer would understand.
+    #[error("`{requirement}` is not a requirement: {reason}")]
+    Requirement {
+        /// As it would be written.
+        requirement: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A variant label that the draft does not allow.
+    #[error("`{label}` cannot be the label of a wheel variant: {reason}")]
+    Label {
+        /// As given.
+        label: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A wheel of the output cannot be made, moved or read.
+    #[error("could not {attempt} `{}`", path.display())]
+    Place {
+        /// What was attempted, `write` or `move to`.
+        attempt: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The wheels that were written do not hold what was there before. Nothing of them is kept.
+    #[error("the parts of `{}` are not what it was: {}", path.display(), listed(differences))]
+    NotSplit {
+        /// The wheel.
+        path: PathBuf,
+        /// What is different.
+        differences: Vec<Difference>,
+    },
     /// None of the wanted targets is in the input.
     #[error("there is no GPU code for {wanted}: the input has code for {found}")]
     NothingSelected {
@@ -232,6 +322,19 @@ pub enum Error {
 
 fn because(reason: Option<Reason>) -> String {
     reason.map_or_else(String::new, |reason| format!(": {reason}"))
+}
+
+fn because_all(reasons: &[(String, Reason)]) -> String {
+    let reasons: Vec<String> = reasons.iter().map(|(key, reason)| format!("; `{key}`: {reason}")).collect();
+    reasons.concat()
+}
+
+fn listed(differences: &[Difference]) -> String {
+    let mut lines: Vec<String> = differences.iter().take(LISTED).map(|found| format!("\n  {found}")).collect();
+    if differences.len() > LISTED {
+        lines.push(format!("\n  and {} more", differences.len() - LISTED));
+    }
+    lines.concat()
 }
 
 fn of(bundle: Option<usize>) -> String {
@@ -263,6 +366,22 @@ impl Hint for Error {
                 Some("keep one of its targets as well, or allow files without GPU code with `--allow-empty`".to_owned())
             }
             Self::Exists { .. } => Some("remove it, or choose another output".to_owned()),
+            Self::Code { source, .. } => source.hint(),
+            Self::NoGpuCode { reasons, .. } if reasons.is_empty() => {
+                Some("`rocwheel kernels` shows what GPU code a wheel holds".to_owned())
+            }
+            Self::SameFolder { .. } => Some("choose another folder with `--output`, or move the wheel".to_owned()),
+            Self::SameWheel { .. } => Some(
+                "split the wheels one by one into different folders, or give each its own `--device-prefix`".to_owned(),
+            ),
+            Self::OverlayRoot { .. } => {
+                Some("give a package of the wheel, for example `torch/`, or leave `--overlay-root` out".to_owned())
+            }
+            Self::ExtraExists { .. } => Some("the wheel looks like one that was split before".to_owned()),
+            Self::Label { .. } => Some("use lower case letters, digits, `_` and `.`, for example `amd`".to_owned()),
+            Self::NotSplit { .. } => Some(
+                "this should not happen: please report it with the name of the wheel; nothing was written".to_owned(),
+            ),
             Self::SameName { .. } => Some("prune them one at a time, with an output for each".to_owned()),
             Self::Inside { .. } => Some("choose an output outside of the inputs".to_owned()),
             _ => None,
@@ -277,7 +396,13 @@ impl Hint for Error {
             // The writer contradicts itself: that is not the user's fault.
             Self::NotFused { .. } | Self::NotPruned { .. } => Exit::Bug,
             Self::Output(error) => error.exit(),
-            Self::UnknownDatabase { .. } | Self::NothingWanted | Self::Target(_) => Exit::Usage,
+            Self::Code { source, .. } => source.exit(),
+            Self::UnknownDatabase { .. }
+            | Self::NothingWanted
+            | Self::Target(_)
+            | Self::Requirement { .. }
+            | Self::Label { .. }
+            | Self::SameFolder { .. } => Exit::Usage,
             _ => Exit::Failed,
         }
     }

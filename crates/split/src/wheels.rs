@@ -10,7 +10,6 @@
 //! own only, which is what makes any order of installing and uninstalling right.
 
 mod check;
-mod error;
 mod execute;
 mod metadata;
 mod place;
@@ -20,11 +19,11 @@ mod variant;
 
 use std::path::PathBuf;
 
+use crate::error::Error;
 use crate::verify::Verification;
 use crate::{Packing, TargetNames};
 
 pub use check::verify_parts;
-pub use error::Error;
 pub use execute::{Growth, Kind, Outcome, Output, Ready, execute, prepare};
 pub use metadata::{Extra, TARGET_PLACEHOLDER};
 pub use planner::{Device, DeviceFile, Dropped, Kept, Plan, plan};

@@ -514,7 +514,7 @@ fn records_of_what_is_installed_stay_true() {
         assert_eq!(same, kept);
         assert!(pruned.contains("bin/fat,sha256=x,1\r\n"));
         let row =
-            wheel::parse_rows(&pruned).expect("rows").into_iter().find(|row| row.path.ends_with(".so")).expect("row");
+            wheel::parse_rows(&pruned).expect("rows").into_iter().find(|row| row.path.contains("libfat")).expect("row");
         let library = fs_err::read(site.join(&row.path)).expect("library");
         assert_eq!(row.size, Some(library.len() as u64));
         assert_eq!(row.hash, wheel::hash_column(&wheel::digest(&library[..]).expect("digest")));

@@ -1,5 +1,7 @@
 //! Archives of more than 4 GiB, in files with holes.
 
+#![allow(clippy::disallowed_types, reason = "a file without a name has none that errors could say")]
+
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 

@@ -86,7 +86,7 @@ pub fn verify_parts(
     let (name, version) = super::planner::identity(&host.wheel, &headers)?;
     let pin = format!("{name} == {version}");
     let listed = fs_err::read_dir(after);
-    let listed = listed.map_err(|source| Error::Io { attempt: "list", path: after.to_owned(), source })?;
+    let listed = listed.map_err(|source| Error::Place { attempt: "list", path: after.to_owned(), source })?;
     let mut paths: Vec<_> = listed.flatten().map(|entry| entry.path()).collect();
     paths.sort();
     let mut devices = Vec::new();
@@ -265,7 +265,7 @@ impl Set<'_> {
         let all = [Some(self.host), self.variant].into_iter().flatten().chain(self.devices);
         for side in all {
             if reporter.interrupted() {
-                return Err(code_error(&self.input.wheel, crate::Error::Interrupted));
+                return Err(code_error(&self.input.wheel, Error::Interrupted));
             }
             let is_host = std::ptr::eq(side, self.host);
             let known = |member: &Listed, row: &Row| {

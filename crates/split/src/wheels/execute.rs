@@ -98,7 +98,7 @@ pub struct Ready {
 /// # Errors
 /// As [`execute`].
 pub fn prepare(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Reporter) -> Result<Ready, Error> {
-    let failed = |source| Error::Io { attempt: "make the folder", path: output.to_owned(), source };
+    let failed = |source| Error::Place { attempt: "make the folder", path: output.to_owned(), source };
     fs_err::create_dir_all(output).map_err(failed)?;
     let input = &plan.input;
     if fs_err::canonicalize(output).ok()
@@ -114,7 +114,7 @@ pub fn prepare(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Rep
         Verification::Full => {
             let report = check::check(plan, &job.folder("wheels"), &job.folder("variant"), reporter)?;
             if !report.is_clean() {
-                return Err(Error::Verification { path: input.clone(), differences: report.differences });
+                return Err(Error::NotSplit { path: input.clone(), differences: report.differences });
             }
             Some(report)
         }
@@ -122,7 +122,7 @@ pub fn prepare(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Rep
     let in_the_way = wheels.iter().map(|wheel| output.join(&wheel.name)).find(|place| place.is_dir());
     if let Some(path) = in_the_way {
         let source = std::io::ErrorKind::IsADirectory.into();
-        return Err(Error::Io { attempt: "move a finished wheel to", path, source });
+        return Err(Error::Place { attempt: "move a finished wheel to", path, source });
     }
     Ok(Ready { staging, output: output.to_owned(), wheels, growth, verification })
 }
@@ -143,7 +143,7 @@ impl Ready {
         let Ready { staging, output, wheels, growth, verification } = self;
         let moved = wheels.into_iter().map(|mut wheel| {
             let place = output.join(&wheel.name);
-            fs_err::rename(&wheel.written.path, &place).map_err(|source| Error::Io {
+            fs_err::rename(&wheel.written.path, &place).map_err(|source| Error::Place {
                 attempt: "move a finished wheel to",
                 path: place.clone(),
                 source,
@@ -192,7 +192,7 @@ impl Job<'_> {
 
     fn make_folder(&self, name: &str) -> Result<PathBuf, Error> {
         let path = self.folder(name);
-        fs_err::create_dir_all(&path).map_err(|source| Error::Io {
+        fs_err::create_dir_all(&path).map_err(|source| Error::Place {
             attempt: "make the folder",
             path: path.clone(),
             source,
@@ -266,7 +266,7 @@ impl Job<'_> {
     /// database files are copied as they are packed.
     fn device(&self, device: &Device, done: &[Done], folder: &Path) -> Result<Staged, Error> {
         if self.reporter.interrupted() {
-            return Err(code_error(&self.plan.parts.wheel, crate::Error::Interrupted));
+            return Err(code_error(&self.plan.parts.wheel, Error::Interrupted));
         }
         let parts = &self.plan.parts;
         let info = format!("{}.dist-info", device.name.stem());

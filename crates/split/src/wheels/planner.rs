@@ -7,7 +7,6 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 
 use artifact::{TargetTable, targets};
-use kpack::Databases;
 use kpack::bundle::Checksum;
 use report::Reporter;
 use serde::Serialize;
@@ -19,6 +18,7 @@ use super::place::{self, Folders, Scheme};
 use super::survey::{self, Binary, DatabaseFile, Survey, code_error};
 use super::{Error, Request, check, variant};
 use crate::names::{self, Families, Level};
+use crate::tree::DatabaseChoice;
 use crate::{Options, Reason, Selection, Unit};
 
 /// The name of folders of archives.
@@ -186,7 +186,8 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
     check_extras(&wheel, &headers, &extras)?;
     check_names(path, &devices)?;
     let host = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let size = fs_err::metadata(path).map_err(|source| Error::Io { attempt: "read", path: path.to_owned(), source })?;
+    let size =
+        fs_err::metadata(path).map_err(|source| Error::Place { attempt: "read", path: path.to_owned(), source })?;
     kept.sort_by(|left, right| left.member.cmp(&right.member));
     Ok(Plan {
         input: path.to_owned(),
@@ -245,14 +246,10 @@ fn check_request(request: &Request) -> Result<(), Error> {
     if let Some(label) = &request.variant {
         variant::check_label(label)?;
     }
-    let known = Databases::embedded().names();
-    match request.databases.iter().flatten().find(|name| !known.contains(&name.as_str())) {
-        Some(name) => {
-            let known = known.into_iter().map(str::to_owned).collect();
-            Err(Error::Database { name: name.clone(), known })
-        }
-        None => Ok(()),
+    if let Some(names) = &request.databases {
+        DatabaseChoice::only(names.clone())?;
     }
+    Ok(())
 }
 
 /// Name and canonical version.
@@ -469,7 +466,7 @@ fn check_names(path: &Path, devices: &[Device]) -> Result<(), Error> {
     for device in devices {
         let what = format!("code for {}", device.key);
         if let Some(first) = seen.insert(device.file_name.clone(), what.clone()) {
-            return Err(Error::SameName { first, second: what, name: device.file_name.clone() });
+            return Err(Error::SameWheel { first, second: what, name: device.file_name.clone() });
         }
     }
     Ok(())

@@ -80,7 +80,7 @@ pub(super) fn survey(
     reporter.begin("Looking for GPU code", Some(bytes), Counted::Bytes);
     let look = |(member, place): (&Listed, Place)| -> Result<Result<Binary, String>, Error> {
         if reporter.interrupted() {
-            return Err(code_error(wheel, crate::Error::Interrupted));
+            return Err(code_error(wheel, Error::Interrupted));
         }
         let binary = binary(wheel, member, place, &spool)?;
         reporter.advance(member.size);
@@ -113,8 +113,8 @@ fn binary(wheel: &Arc<Wheel>, member: &Listed, place: Place, spool: &Spool) -> R
     let content = Arc::new(spool.member(wheel, &member.name)?);
     let key = || member.name.clone();
     let looked = content.look(|reader| FatBinary::read(reader, content.size()).transpose());
-    let fat = looked.map_err(|source| code_error(wheel, crate::Error::Read { key: key(), source }))?.transpose();
-    let fat = fat.map_err(|source| code_error(wheel, crate::Error::GpuCode { key: key(), source }))?;
+    let fat = looked.map_err(|source| code_error(wheel, Error::Read { key: key(), source }))?.transpose();
+    let fat = fat.map_err(|source| code_error(wheel, Error::GpuCode { key: key(), source }))?;
     Ok(fat.map(|fat| {
         let entries = fat.bundles.iter().flat_map(|bundle| &bundle.entries).filter(|entry| entry.size > 0);
         let targets = entries.filter_map(kpack::Entry::target).map(str::to_owned).collect();
@@ -124,6 +124,6 @@ fn binary(wheel: &Arc<Wheel>, member: &Listed, place: Place, spool: &Spool) -> R
 }
 
 /// An error of the engine, with the wheel it is about.
-pub(super) fn code_error(wheel: &Wheel, source: crate::Error) -> Error {
+pub(super) fn code_error(wheel: &Wheel, source: Error) -> Error {
     Error::Code { path: wheel.path().to_owned(), source: Box::new(source) }
 }
