@@ -150,7 +150,8 @@ class Read:
         return [" ".join(value.split()) for value in HeaderParser().parsestr(self.text("METADATA")).get_all(name, [])]
 
     def payload(self) -> set[str]:
-        return {name for name in self.archive.namelist() if not name.startswith(f"{self.info}/")}
+        info = self.info
+        return {name for name in self.archive.namelist() if not name.startswith(f"{info}/")}
 
     def packed(self, name: str) -> bytes:
         """The bytes of a member as they lie in the archive."""

@@ -182,7 +182,9 @@ def test_installs_for_windows_and_fuses_back(rocwheel: Rocwheel, wheel: Path, pa
         if b"CCOB" in before.bytes(name):
             continue
         old, new = Pe(before.bytes(name)), Pe(after.bytes(name))
-        assert len(old.code()) == 2 and set(old.code()[0]) == {f"hipv4-amdgcn-amd-amdhsa--{target}" for target in TARGETS}
+        assert len(old.code()) == 2 and set(old.code()[0]) == {
+            f"hipv4-amdgcn-amd-amdhsa--{target}" for target in TARGETS
+        }
         assert new.code() == old.code()
     plain, compressed = (Pe(after.bytes(name)).code() for name in libraries(before)[:1] + libraries(before)[-1:])
     assert [sorted(code) for code in plain] == [sorted(code) for code in compressed]
