@@ -146,6 +146,16 @@ pub enum Error {
         /// Why not.
         why: String,
     },
+    /// A file does not take its GPU code back.
+    #[error("could not put the GPU code back into `{key}`")]
+    PutBack {
+        /// The file.
+        key: String,
+        /// Why not.
+        source: kpack::Error,
+        /// Whether compressed code might fit: a file for Windows has only the room that it had.
+        try_compressed: bool,
+    },
     /// Builds that were to become one are not of the same thing.
     #[error("{count} of the builds' files are not the same, first `{path}`: {why}")]
     Unequal {
@@ -344,7 +354,12 @@ fn of(bundle: Option<usize>) -> String {
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         match self {
-            Self::GpuCode { source, .. } | Self::WriteArchive { source, .. } => source.hint(),
+            Self::PutBack { try_compressed: true, .. } => {
+                Some("its code was compressed, and there is no room for more: add `--compress`".to_owned())
+            }
+            Self::GpuCode { source, .. } | Self::WriteArchive { source, .. } | Self::PutBack { source, .. } => {
+                source.hint()
+            }
             Self::Artifact(error) => error.hint(),
             Self::Output(error) => error.hint(),
             Self::Wheel(error) => error.hint(),

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kpack::bundle::Form;
-use kpack::fatbin::{Magic, NewWrapper, Replacement};
+use kpack::fatbin::{Format, Magic, NewWrapper, Replacement};
 use rayon::prelude::*;
 use report::{Reporter, Unit};
 use serde::Serialize;
@@ -258,6 +258,7 @@ fn fuse_binary(
     let replacement = Replacement { wrappers: wrappers.collect(), size: section.size, content: section.content };
     let reader = part.content.open().map_err(|source| Error::Read { key: binary.path.clone(), source })?;
     let patch = part.fat.replace(&reader, replacement);
-    let patch = patch.map_err(|source| Error::GpuCode { key: binary.path.clone(), source })?;
+    let try_compressed = part.fat.format == Format::Pe && form == Form::Plain;
+    let patch = patch.map_err(|source| Error::PutBack { key: binary.path.clone(), source, try_compressed })?;
     Ok((PatchedContent::new(Arc::clone(&part.content), patch), section.size))
 }
