@@ -70,6 +70,13 @@ pub(crate) fn scratch_beside(given: Option<&Path>, output: Option<&Path>) -> any
     scratch_below(&scratch_near(given, output.as_deref().map(|output| output.parent().unwrap_or(Path::new("/")))))
 }
 
+/// Whether the HIP on this machine names clang as its compiler (`HIP_PATH`, else where ROCm 5 had it): what PyTorch up to 2.10
+/// asks before it converts kernel launches.
+pub(crate) fn hip_compiler_is_clang() -> bool {
+    let folder = std::env::var_os("HIP_PATH").map_or_else(|| PathBuf::from("/opt/rocm/hip"), PathBuf::from);
+    fs_err::read_to_string(folder.join("lib/.hipInfo")).is_ok_and(|text| text.contains("HIP_COMPILER=clang"))
+}
+
 /// Where what was downloaded is kept: `ROCWHEEL_CACHE`, else `rocwheel` in the user's folder for such things (XDG base
 /// directory specification); `None` without a home.
 pub(crate) fn cache() -> Option<PathBuf> {

@@ -28,7 +28,7 @@ mod split_wheel;
 use report::Exit;
 
 use crate::arguments::{Arguments, ArtifactCommand, Command, SourceCommand};
-use crate::commands::source::hipify;
+use crate::commands::source::hipify as source_hipify;
 use crate::failure::Usage;
 use crate::printer::{Format, Printer};
 
@@ -75,7 +75,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
         Command::Kernels(arguments) => run!(kernels, arguments),
         Command::Prune(arguments) => run!(prune, arguments),
         Command::Repair(arguments) => run!(repair, *arguments),
-        Command::Source(SourceCommand::Hipify(arguments)) => run!(hipify, *arguments),
+        Command::Source(SourceCommand::Hipify(arguments)) => run!(source_hipify, *arguments),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),
         Command::Completions { shell } => {
             without_json("completions", printer)?;

@@ -1,29 +1,112 @@
 //! `rocwheel source hipify`: CUDA sources become HIP sources.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use hipify::tree::{self, Place, Plan, Request, Selection, Status, Survey};
+use hipify::{Defects, Launches, Setting, Tables, build_amd, tables};
 use report::Exit;
+use serde::Serialize;
 
 use crate::commands::Mode;
+use crate::environment;
 use crate::failure::Usage;
-use crate::printer::Printer;
+use crate::printer::{self, Format, Printer};
 
 /// Convert CUDA sources to HIP, byte for byte as torch.utils.hipify does
+///
+/// The names come from the tables of the tree itself, and so does the algorithm: 1.x up to torch 2.10, 2.x from 2.11. PyTorch is
+/// converted with the settings of its own tools/amd_build/build_amd.py, any other tree as torch.utils.cpp_extension converts an
+/// extension. No Python is run, and nothing is written before everything is converted. Where the original hangs, crashes
+/// or loses a kernel launch the place is named.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The source tree
     #[arg(value_name = "TREE")]
     tree: PathBuf,
+    /// Write the whole tree, converted, into this new folder and leave TREE as it is
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Whom to follow [default: pytorch where TREE has tools/amd_build/build_amd.py]
+    #[arg(long, value_name = "MODE")]
+    mode: Option<Follow>,
+    /// Tables to use instead of the tree's: cuda_to_hip_mappings.py, its folder, or the folder of an installed torch
+    #[arg(long, value_name = "PATH")]
+    tables: Option<PathBuf>,
+    /// What becomes of `kernel<<<…>>>(…)`; `auto` is what the original does
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    launches: LaunchesArgument,
+    /// Convert only this file and what it includes, as an extension's setup.py does; can be repeated (extension)
+    #[arg(long, value_name = "FILE")]
+    source: Vec<PathBuf>,
+    /// Folder in which includes are looked for and headers converted; can be repeated (extension)
+    #[arg(long, value_name = "DIR")]
+    include_dir: Vec<PathBuf>,
+    /// Convert only what matches, relative to TREE; `*` matches slashes too; can be repeated (extension) [default: *]
+    #[arg(long, value_name = "PATTERN")]
+    include: Vec<String>,
+    /// Leave out what matches; can be repeated
+    #[arg(long, value_name = "PATTERN")]
+    ignore: Vec<String>,
+    /// Another folder to convert; can be repeated (pytorch)
+    #[arg(long, value_name = "DIR")]
+    extra_include_dir: Vec<String>,
+    /// Leave out what is converted in place; version 2 of the original takes no notice (pytorch)
+    #[arg(long)]
+    out_of_place_only: bool,
+    /// Do what was probably meant where the original hangs, crashes, loses launches or converts twice
+    #[arg(long)]
+    fix_defects: bool,
+    /// Write nothing; the exit code is 1 when something would change
+    #[arg(long)]
+    check: bool,
+    /// Write nothing; print what would change
+    #[arg(long)]
+    diff: bool,
+    /// Look for names of CUDA that are left, and print them (always done for `--json`)
+    #[arg(long)]
+    unmapped: bool,
     /// Say what would be written, and write nothing
     #[arg(long)]
     dry_run: bool,
+}
+
+/// Whom to follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Follow {
+    /// build_amd.py of PyTorch
+    Pytorch,
+    /// torch.utils.cpp_extension
+    Extension,
+}
+
+/// What becomes of kernel launches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LaunchesArgument {
+    /// As the original decides
+    Auto,
+    /// `hipLaunchKernelGGL(…)`
+    Convert,
+    /// They stay: clang understands them
+    Keep,
 }
 
 /// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     tree: PathBuf,
+    place: Place,
+    follow: Option<Follow>,
+    tables: Option<PathBuf>,
+    launches: LaunchesArgument,
+    /// What the ROCm on this machine says about its compiler.
+    compiler: Launches,
+    selection: Selection,
+    extra_include_dirs: Vec<String>,
+    defects: Defects,
+    check: bool,
+    diff: bool,
+    unmapped: bool,
     mode: Mode,
 }
 
@@ -31,12 +114,202 @@ impl TryFrom<Arguments> for Settings {
     type Error = anyhow::Error;
 
     fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
-        Ok(Self { tree: arguments.tree, mode: Mode::new(arguments.dry_run) })
+        let within = |path: &Path| within(&arguments.tree, path);
+        let extra_files: Vec<String> = arguments.source.iter().map(|path| within(path)).collect::<Result<_, _>>()?;
+        let header_folders = arguments.include_dir.iter().map(|path| within(path)).collect::<Result<_, _>>()?;
+        let selection = Selection {
+            includes: arguments.include,
+            ignores: arguments.ignore,
+            extra_files_only: !extra_files.is_empty(),
+            extra_files,
+            header_folders,
+            out_of_place_only: arguments.out_of_place_only,
+        };
+        let compiler = if environment::hip_compiler_is_clang() { Launches::Keep } else { Launches::Convert };
+        let defects = if arguments.fix_defects { Defects::Fix } else { Defects::Refuse };
+        Ok(Self {
+            tree: arguments.tree,
+            place: arguments.output.map_or(Place::InPlace, Place::Folder),
+            follow: arguments.mode,
+            tables: arguments.tables,
+            launches: arguments.launches,
+            compiler,
+            selection,
+            extra_include_dirs: arguments.extra_include_dir,
+            defects,
+            check: arguments.check,
+            diff: arguments.diff,
+            unmapped: arguments.unmapped,
+            mode: Mode::new(arguments.dry_run || arguments.check || arguments.diff),
+        })
     }
 }
 
+/// The path as seen from the tree: as it is where the tree has it, else from the working directory.
+fn within(tree: &Path, path: &Path) -> anyhow::Result<String> {
+    let relative = match (tree.join(path).exists() && path.is_relative(), tree.canonicalize(), path.canonicalize()) {
+        (true, ..) => path.to_owned(),
+        (false, Ok(tree), Ok(path)) => {
+            let up = tree.ancestors().position(|ancestor| path.starts_with(ancestor)).unwrap_or_default();
+            let common = tree.ancestors().nth(up).unwrap_or(&tree);
+            let rest = path.strip_prefix(common).unwrap_or(&path);
+            std::iter::repeat_n(Path::new(".."), up).collect::<PathBuf>().join(rest)
+        }
+        _ => {
+            return Err(Usage::new(format!("`{}` is not there", path.display()))
+                .hint("paths are relative to TREE")
+                .into());
+        }
+    };
+    let shown = relative.display().to_string();
+    relative.into_os_string().into_string().map_err(|_| Usage::new(format!("the name `{shown}` is not UTF-8")).into())
+}
+
 /// Converts the tree.
-pub(crate) fn command(settings: &Settings, _printer: &Printer) -> anyhow::Result<Exit> {
-    let Settings { tree, mode } = settings;
-    Err(Usage::new(format!("`{}` cannot be converted yet ({mode:?}): this part comes next", tree.display())).into())
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    if !settings.tree.is_dir() {
+        return Err(hipify::Error::NoTree(settings.tree.display().to_string()).into());
+    }
+    let names = Tables::read(&tables::find(settings.tables.as_deref().unwrap_or(&settings.tree))?)?;
+    let plan = tree::plan(&request(settings, printer.format())?, &names, printer.reporter())?;
+    if printer.format() == Format::Text && settings.diff {
+        let mut failed = None;
+        plan.diff(&mut |text| {
+            if failed.is_none() {
+                failed = printer.raw(text.as_bytes()).err();
+            }
+            Ok(())
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+    }
+    let written = match settings.mode {
+        Mode::Execute => Some(plan.execute(&settings.place, printer.reporter())?),
+        Mode::DryRun => None,
+    };
+    if printer.format() == Format::Json {
+        printer.json_stream(&Document { plan: &plan, written: written.is_some() })?;
+    } else {
+        print(&plan, settings, printer)?;
+    }
+    Ok(if settings.check && !plan.is_empty() { Exit::Failed } else { Exit::Done })
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Document<'a> {
+    /// Whether the plan was carried out.
+    written: bool,
+    #[serde(flatten)]
+    plan: &'a Plan,
+}
+
+/// The tree's own settings where it has some, with what the user adds.
+fn request(settings: &Settings, format: Format) -> anyhow::Result<Request> {
+    let build_amd = match settings.follow {
+        Some(Follow::Extension) => None,
+        Some(Follow::Pytorch) => Some(build_amd::read(&settings.tree)?.ok_or_else(|| {
+            let path = settings.tree.join(build_amd::FILE);
+            Usage::new(format!("there is no `{}`", path.display())).hint("`--mode extension` converts any other tree")
+        })?),
+        None => build_amd::read(&settings.tree)?,
+    };
+    let mut selection = settings.selection.clone();
+    let wrong = |option: &str, mode: &str| {
+        Err(Usage::new(format!("`{option}` is not for {mode}")).hint("`--mode` chooses the other one").into())
+    };
+    let survey = if settings.unmapped || format == Format::Json { Survey::Unmapped } else { Survey::Nothing };
+    let request = Request {
+        tree: settings.tree.clone(),
+        setting: Setting::Extension,
+        launches: Launches::Convert,
+        defects: settings.defects,
+        selection: Selection::default(),
+        edits: Vec::new(),
+        copy: None,
+        survey,
+    };
+    let mut request = if let Some(build_amd) = build_amd {
+        for (option, given) in [
+            ("--source", selection.extra_files_only),
+            ("--include-dir", !selection.header_folders.is_empty()),
+            ("--include", !selection.includes.is_empty()),
+        ] {
+            if given {
+                return wrong(option, "PyTorch's own tree");
+            }
+        }
+        selection.includes = build_amd.includes;
+        let folders = settings.extra_include_dirs.iter().filter(|folder| settings.tree.join(folder).exists());
+        selection.includes.extend(folders.map(|folder| format!("{}/**/*", folder.trim_end_matches('/'))));
+        selection.ignores.extend(build_amd.ignores);
+        selection.extra_files = build_amd.extra_files;
+        let launches = build_amd.launches.unwrap_or(settings.compiler);
+        let (edits, copy) = (build_amd.edits, build_amd.copy);
+        Request { setting: Setting::Pytorch, launches, selection, edits, copy, ..request }
+    } else {
+        for (option, given) in [
+            ("--extra-include-dir", !settings.extra_include_dirs.is_empty()),
+            ("--out-of-place-only", selection.out_of_place_only),
+        ] {
+            if given {
+                return wrong(option, "extensions");
+            }
+        }
+        if selection.includes.is_empty() {
+            selection.includes.push("*".to_owned());
+        }
+        Request { selection, ..request }
+    };
+    match settings.launches {
+        LaunchesArgument::Auto => {}
+        LaunchesArgument::Convert => request.launches = Launches::Convert,
+        LaunchesArgument::Keep => request.launches = Launches::Keep,
+    }
+    Ok(request)
+}
+
+fn print(plan: &Plan, settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
+    for file in &plan.files {
+        for trouble in &file.left {
+            let (path, line) = (&file.source, trouble.line);
+            printer.warn(format!("`{path}`, line {line}: {}; it is left as it is", trouble.problem));
+        }
+        let output = file.output.as_deref().unwrap_or(&file.source);
+        match file.status {
+            Status::New => printer.detail(format!("new       {output}")),
+            Status::Changed => printer.detail(format!("changed   {output}")),
+            Status::Current | Status::Untouched | Status::Linked => printer.detail(format!("unchanged {output}")),
+            Status::Generated => printer.detail(format!("generated {output}")),
+        }
+    }
+    if settings.unmapped && !settings.diff {
+        for (file, name) in plan.files.iter().flat_map(|file| file.unmapped.iter().map(move |name| (file, name))) {
+            printer.line(format!("{}:{}: {}", file.source, name.line, name.name))?;
+        }
+    }
+    if settings.diff {
+        return Ok(());
+    }
+    let counts = plan.counts;
+    let version = plan.version.as_deref().unwrap_or("without a version");
+    printer.line(format!(
+        "{}: {}, {} new, {} changed, {} as they were; {}, {} (hipify {version})",
+        plan.tree,
+        printer::count(counts.files, "file", "files"),
+        counts.new,
+        counts.changed,
+        counts.unchanged + counts.generated,
+        printer::count(counts.replacements, "name replaced", "names replaced"),
+        printer::count(counts.launches, "launch converted", "launches converted"),
+    ))?;
+    match (&settings.place, settings.mode) {
+        (_, Mode::DryRun) => {
+            let files = printer::count(counts.new + counts.changed, "file", "files");
+            printer.line(format!("would write {files}, {}; nothing was written", printer::bytes(counts.written_bytes)))
+        }
+        (Place::Folder(folder), Mode::Execute) => printer.line(format!("the converted tree is `{}`", folder.display())),
+        (Place::InPlace, Mode::Execute) => Ok(()),
+    }
 }

@@ -1,0 +1,290 @@
+//! Kernel launches: `kernel<<<grid, block>>>(…)` becomes `hipLaunchKernelGGL(( kernel), dim3(grid), dim3(block), 0, 0, …)`, with the
+//! spaces, and the mistakes, of the original. Where that gives no result the place is named, or [`mended`](super::mended) converts.
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use memchr::memmem;
+use regex::Regex;
+
+use super::{code_only, mended, trouble};
+use crate::word::is_word;
+use crate::{Defects, Problem, Trouble};
+
+/// A text after the conversion.
+#[derive(Debug, Default)]
+pub(super) struct Converted {
+    /// The text, if it is another one.
+    pub(super) text: Option<String>,
+    /// Launches that were converted.
+    pub(super) count: u64,
+    /// Launches that were left, with [`Defects::Fix`].
+    pub(super) left: Vec<Trouble>,
+}
+
+/// Converts all launches of a text.
+pub(super) fn convert(text: &str, defects: Defects) -> Result<Converted, Trouble> {
+    let joined = join_namespaces(text);
+    if memmem::find(joined.as_bytes(), b"<<<").is_none() {
+        return Ok(Converted { text: changed(joined), ..Converted::default() });
+    }
+    if defects == Defects::Fix {
+        return Ok(mended::convert(&joined));
+    }
+    let (converted, count) = replace_all(&joined)?;
+    let code = code_only(&converted);
+    if let Some(at) = memmem::find(&code, b"<<<") {
+        return Err(trouble(&converted, at, Problem::LostLaunch));
+    }
+    Ok(Converted { text: (converted != text).then_some(converted), count, left: Vec::new() })
+}
+
+fn changed(text: Cow<'_, str>) -> Option<String> {
+    match text {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(text) => Some(text),
+    }
+}
+
+/// A kernel's namespace on a line of its own, in a macro, comes to the kernel.
+fn join_namespaces(text: &str) -> Cow<'_, str> {
+    static PATTERN: OnceLock<Option<Regex>> = OnceLock::new();
+    // The last letter is optional in the original too.
+    let pattern = PATTERN.get_or_init(|| Regex::new(r"( +)(detail?)::[ ]+\\\n +").ok());
+    match pattern {
+        Some(pattern) if memmem::find(text.as_bytes(), b"detai").is_some() => pattern.replace_all(text, "${1}${2}::"),
+        _ => Cow::Borrowed(text),
+    }
+}
+
+/// What the original makes of a text, and how many launches it found.
+pub(super) fn replace_all(text: &str) -> Result<(String, u64), Trouble> {
+    let launches = find(text)?;
+    let mut output = text.to_owned();
+    for launch in &launches {
+        let at = |problem| trouble(text, launch.begin, problem);
+        let kernel = kernel(text, launch.begin).ok_or_else(|| at(Problem::NoKernel))?;
+        let call = text[launch.end..].find('(').ok_or_else(|| at(Problem::NoCall))?;
+        let cuda = &text[kernel.begin..launch.end + call + 1];
+        let group = &text[launch.begin..launch.end];
+        let with_dim3 = add_dim3(group, cuda).ok_or_else(|| at(Problem::FewArguments))?;
+        let arguments = extract_arguments(&group.replace("<<<", "(").replace(">>>", ")")).len();
+        let padding = ", 0".repeat(4_usize.saturating_sub(arguments));
+        let name = &text[kernel.begin..kernel.end];
+        let hip = with_dim3[..with_dim3.len() - 1]
+            .replace(">>>", &format!("{padding}>>>"))
+            .replace("<<<", ", ")
+            .replace(">>>", ", ")
+            .replace(name, &format!("({name})"));
+        output = output.replace(cuda, &format!("hipLaunchKernelGGL({hip}"));
+    }
+    Ok((output, launches.len() as u64))
+}
+
+/// Bytes from `<<<` to behind `>>>`.
+#[derive(Debug, Clone, Copy)]
+struct Launch {
+    begin: usize,
+    end: usize,
+}
+
+/// All launches outside of what the original takes for comments and strings.
+fn find(text: &str) -> Result<Vec<Launch>, Trouble> {
+    let masked = mask(text);
+    let mut launches = Vec::new();
+    let mut at = 0;
+    while let Some(found) = memmem::find(&masked[at..], b"<<<") {
+        let begin = at + found;
+        let close = memmem::find(&masked[begin..], b">>>");
+        let close = close.ok_or_else(|| trouble(text, begin, Problem::OpenLaunch))?;
+        at = begin + close + 3;
+        launches.push(Launch { begin, end: at });
+    }
+    Ok(launches)
+}
+
+/// Comments and strings as `x`, by the original's rules: `\\"` does not end a string.
+fn mask(text: &str) -> Vec<u8> {
+    #[derive(PartialEq)]
+    enum Inside {
+        Code,
+        Line,
+        Block,
+        Text,
+    }
+    let mut inside = Inside::Code;
+    let mut previous = 0;
+    text.bytes()
+        .map(|byte| {
+            inside = match (&inside, byte) {
+                (Inside::Code, b'/') if previous == b'/' => Inside::Line,
+                (Inside::Code, b'*') if previous == b'/' => Inside::Block,
+                (Inside::Code, b'"') if previous != b'\\' && previous != b'\'' => Inside::Text,
+                (Inside::Line, b'\n' | b'\r') => Inside::Code,
+                (Inside::Block, b'/') if previous == b'*' => Inside::Code,
+                (Inside::Text, b'"') if previous != b'\\' => Inside::Code,
+                _ => return masked(byte, &mut previous, inside == Inside::Code),
+            };
+            masked(byte, &mut previous, inside == Inside::Code)
+        })
+        .collect()
+}
+
+fn masked(byte: u8, previous: &mut u8, code: bool) -> u8 {
+    *previous = byte;
+    if code { byte } else { b'x' }
+}
+
+/// The kernel of a launch: the character before its name (if there is one), the name and its template arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kernel {
+    pub(super) begin: usize,
+    pub(super) end: usize,
+}
+
+/// The kernel that is launched at `launch`, going backwards; `None` when no name is there.
+pub(super) fn kernel(text: &str, launch: usize) -> Option<Kernel> {
+    enum Status {
+        Start,
+        Template,
+        AfterTemplate,
+        Name { end: usize },
+    }
+    let mut status = Status::Start;
+    let mut template_end = None;
+    let mut open = 0_i64;
+    for (at, character) in text[..launch].char_indices().rev() {
+        if matches!(status, Status::Start | Status::Template) {
+            if character == '>' {
+                if matches!(status, Status::Start) {
+                    status = Status::Template;
+                    template_end = Some(at + 1);
+                }
+                open += 1;
+            }
+            if character == '<' {
+                open -= 1;
+                if open == 0 && matches!(status, Status::Template) {
+                    status = Status::AfterTemplate;
+                }
+            }
+        }
+        if matches!(status, Status::Template) {
+            continue;
+        }
+        let kernel = |end: usize| Kernel { begin: at, end: template_end.unwrap_or(end) };
+        if is_word(character) || ['(', ')', ':', '#'].contains(&character) {
+            let end = match status {
+                Status::Name { end } => end,
+                _ => at + character.len_utf8(),
+            };
+            status = Status::Name { end };
+            if at == 0 {
+                return Some(kernel(end));
+            }
+        } else if let Status::Name { end } = status {
+            return Some(kernel(end));
+        }
+    }
+    None
+}
+
+/// Puts `dim3(…)` around the first two arguments of `group` (`<<<…>>>`) within `cuda`. `None` where the original ends with an
+/// exception.
+pub fn add_dim3(group: &str, cuda: &str) -> Option<String> {
+    let arguments = group.replace("<<<", "").replace(">>>", "");
+    let mut ends = Vec::new();
+    let mut open = 0_i64;
+    let last = arguments.char_indices().next_back().map(|(at, _)| at);
+    for (at, character) in arguments.char_indices() {
+        if ends.len() > 1 {
+            break;
+        }
+        match character {
+            '(' => open += 1,
+            ')' => open -= 1,
+            _ => {}
+        }
+        if (character == ',' || Some(at) == last) && open == 0 {
+            ends.push(if character == ',' { at } else { at + character.len_utf8() });
+        }
+    }
+    let &[first_end, second_end] = ends.as_slice() else { return None };
+    // The first one ends with its comma, or there would be no second one.
+    let first = &arguments[..=first_end];
+    let second = &arguments[first_end + 1..second_end];
+    let wrap = |raw: &str, clean: &str| {
+        let clean = clean.replace('\n', "");
+        let clean = clean.trim_matches(' ');
+        raw.replace(clean, &format!("dim3({clean})"))
+    };
+    let wrapped = wrap(first, &arguments[..first_end]) + &wrap(second, second);
+    Some(cuda.replace(&format!("{first}{second}"), &wrapped))
+}
+
+/// Byte ranges of the arguments in parentheses that a text begins with; empty when they do not close, as in `(a < b, c)`.
+pub fn extract_arguments(text: &str) -> Vec<(usize, usize)> {
+    let bytes = text.as_bytes();
+    let mut arguments = Vec::new();
+    let (mut parentheses, mut angles, mut begin) = (0_i64, 0_i64, 1);
+    for (at, &byte) in bytes.iter().enumerate() {
+        // Before the first character the original looks at the last one.
+        let before = bytes[at.checked_sub(1).unwrap_or(bytes.len() - 1)];
+        match byte {
+            b'(' => parentheses += 1,
+            b')' => parentheses -= 1,
+            b'<' => angles += 1,
+            b'>' if before != b'-' && angles > 0 => angles -= 1,
+            _ => {}
+        }
+        if parentheses == 0 && angles == 0 {
+            arguments.push((begin, at));
+            return arguments;
+        }
+        if parentheses == 1 && angles == 0 && byte == b',' {
+            arguments.push((begin, at));
+            begin = at + 1;
+        }
+    }
+    // What does not close: the original returns what it has found so far.
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> Trouble {
+        convert(text, Defects::Refuse).unwrap_err()
+    }
+
+    #[test]
+    fn what_has_no_result_is_named_with_its_line() {
+        for (text, line, problem) in [
+            ("\nvoid f() { k<<<g, b; }\n", 2, Problem::OpenLaunch),
+            ("void f() {\n\n k<<<g>>>(x); }\n", 3, Problem::FewArguments),
+            ("k<<<>>>(x);", 1, Problem::FewArguments),
+            ("k<<<(a, b>>>(x);", 1, Problem::FewArguments),
+            ("<<<g, b>>>(x);", 1, Problem::NoKernel),
+            ("> <<<g, b>>>(x);", 1, Problem::NoKernel),
+            (" ;<<<g, b>>>(x);", 1, Problem::NoKernel),
+            ("\n k<<<g, b>>>;", 2, Problem::NoCall),
+            ("auto s = \"a\\\\\";\n foo<<<g, b>>>(x);\n", 2, Problem::LostLaunch),
+        ] {
+            assert_eq!(refused(text), Trouble { line, problem }, "{text}");
+        }
+    }
+
+    #[test]
+    fn launches_in_comments_and_strings_stay() {
+        for text in ["// k<<<g, b>>>(x)\n", "/* k<<<g */", "f(\"k<<<\");", "'\"' // <<<"] {
+            assert!(convert(text, Defects::Refuse).unwrap().text.is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_of_other_scripts_are_names() {
+        let converted = convert(" 核é<<<g, b>>>(x);", Defects::Refuse).unwrap();
+        assert_eq!(converted.text.unwrap(), "hipLaunchKernelGGL(( 核é), dim3(g), dim3(b), 0, 0, x);");
+    }
+}
