@@ -25,6 +25,9 @@ pub enum Algorithm {
     V2,
 }
 
+/// Texts and what they become, in order.
+type Pairs = Vec<(String, String)>;
+
 /// What names become.
 #[derive(Debug, Clone)]
 pub struct Tables {
@@ -39,9 +42,9 @@ pub struct Tables {
     /// Version 1, files that are not PyTorch's: replaced anywhere.
     pub(crate) caffe2: Keys,
     /// Functions of `std` that lose it in device code.
-    pub(crate) mathematics: Vec<(String, String)>,
+    pub(crate) mathematics: Pairs,
     /// Version 2: paths, one after the other.
-    pub(crate) paths: Vec<(String, String)>,
+    pub(crate) paths: Pairs,
     /// Names that HIP has no equivalent for, by the tables themselves.
     pub(crate) unsupported: BTreeSet<String>,
 }
@@ -111,7 +114,7 @@ impl Tables {
         algorithm: Algorithm,
         version: Option<String>,
         entries: &[Entry],
-        (mathematics, paths): (Vec<(String, String)>, Vec<(String, String)>),
+        (mathematics, paths): (Pairs, Pairs),
     ) -> Self {
         let (mut pytorch, mut caffe2, mut special) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let mut unsupported = BTreeSet::new();
@@ -162,8 +165,8 @@ fn entry(pair: &Value) -> Option<Entry> {
 }
 
 /// Pairs of texts in the order of an `OrderedDict`: where a key is repeated, its first place and its last value.
-fn text_pairs(value: &Value) -> Option<Vec<(String, String)>> {
-    let mut pairs: Vec<(String, String)> = Vec::new();
+fn text_pairs(value: &Value) -> Option<Pairs> {
+    let mut pairs: Pairs = Vec::new();
     for pair in value.sequence()? {
         let [key, value] = pair.sequence()? else { return None };
         let (key, value) = (key.text()?.to_owned(), value.text()?.to_owned());
@@ -184,13 +187,9 @@ mod tests {
                          CUDA_TO_HIP_MAPPINGS = [M, S]\n";
     const SECOND: &str = "M = dict([('cuA', 'hipA')])\nCUDA_TO_HIP_MAPPINGS = [M]\nMATH_TRANSPILATIONS = dict([('a', 'b'), ('c', 'd'), ('a', 'e')])\n";
 
-    fn version(text: &str) -> Option<String> {
-        Some(text.to_owned())
-    }
-
     #[test]
     fn tags_say_where_a_word_goes() {
-        let tables = Tables::parse(FIRST, version("1.0.0"), "t").unwrap();
+        let tables = Tables::parse(FIRST, Some("1.0.0".to_owned()), "t").unwrap();
         assert_eq!(tables.algorithm, Algorithm::V1);
         assert_eq!(tables.special, BTreeMap::from([("cuS".to_owned(), "hipS".to_owned())]));
         assert_eq!(tables.unsupported, BTreeSet::from(["cuP".to_owned()]));
@@ -207,7 +206,8 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let error = |text: &str, number: &str| Tables::parse(text, version(number), "t").unwrap_err().to_string();
+        let error =
+            |text: &str, number: &str| Tables::parse(text, Some(number.to_owned()), "t").unwrap_err().to_string();
         assert_eq!(
             error(SECOND, "1.0.0"),
             "`t` says version `1.0.0`, but its tables have the form of the other algorithm"

@@ -18,7 +18,7 @@ pub fn is_word(character: char) -> bool {
 /// The letters and numbers of Unicode, sorted.
 fn ranges() -> &'static [(char, char)] {
     static RANGES: OnceLock<Vec<(char, char)>> = OnceLock::new();
-    RANGES.get_or_init(|| match regex_syntax::parse(r"[\p{L}\p{N}]").map(|hir| hir.into_kind()) {
+    RANGES.get_or_init(|| match regex_syntax::parse(r"[\p{L}\p{N}]").map(regex_syntax::hir::Hir::into_kind) {
         Ok(HirKind::Class(Class::Unicode(class))) => {
             class.ranges().iter().map(|range| (range.start(), range.end())).collect()
         }

@@ -201,7 +201,7 @@ mod tests {
         let text = |text: &str| vec![TokenKind::Text(text.to_owned())];
         assert_eq!(kinds(r#""a\"b\n""#), text("a\"b\n"));
         assert_eq!(kinds(r#"'a"\x41\u00e9\d'"#), text("a\"Aé\\d"));
-        assert_eq!(kinds(r#"r'\n'"#), text("\\n"));
+        assert_eq!(kinds(r"r'\n'"), text("\\n"));
         assert_eq!(kinds("'''a\n'b'''"), text("a\n'b"));
         assert_eq!(kinds("b'x'"), [TokenKind::Opaque]);
         assert_eq!(kinds("f'{x}'"), [TokenKind::Opaque]);

@@ -65,7 +65,7 @@ pub(super) fn replace_all(text: &str) -> Result<(String, u64), Trouble> {
         let at = |problem| trouble(text, launch.begin, problem);
         let kernel = kernel(text, launch.begin).ok_or_else(|| at(Problem::NoKernel))?;
         let call = text[launch.end..].find('(').ok_or_else(|| at(Problem::NoCall))?;
-        let cuda = &text[kernel.begin..launch.end + call + 1];
+        let cuda = &text[kernel.begin..=launch.end + call];
         let group = &text[launch.begin..launch.end];
         let with_dim3 = add_dim3(group, cuda).ok_or_else(|| at(Problem::FewArguments))?;
         let arguments = extract_arguments(&group.replace("<<<", "(").replace(">>>", ")")).len();

@@ -120,10 +120,9 @@ impl Conversion<'_> {
             (finished.launches, finished.left) = (converted.count, converted.left);
         }
         // The path within the tree: what the tree is called does not decide (it does in the original).
-        if path.ends_with(".cu") || path.ends_with(".cuh") {
-            if !path.contains("PowKernel") && memmem::find(finished.text.as_bytes(), b"std::").is_some() {
-                finished.text = Cow::Owned(self.without_std(&finished.text));
-            }
+        let device = [".cu", ".cuh"].iter().any(|ending| path.ends_with(ending)) && !path.contains("PowKernel");
+        if device && memmem::find(finished.text.as_bytes(), b"std::").is_some() {
+            finished.text = Cow::Owned(self.without_std(&finished.text));
         }
         finished.header = header::is_needed(&finished.text);
         if finished.header {

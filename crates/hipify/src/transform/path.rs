@@ -10,9 +10,11 @@ pub fn is_out_of_place(path: &str) -> bool {
     !IN_PLACE.iter().any(|folder| path.starts_with(folder))
 }
 
-/// Version 1: whether words are replaced by PyTorch's rules.
+/// Version 1: whether words are replaced by PyTorch's rules. (fbgemm only became one of its files in 2.9; earlier versions never see
+/// it, since nothing of `third_party` but nvfuser is looked into.)
 pub fn is_pytorch_file(path: &str) -> bool {
-    if path.starts_with("aten/") { !path.starts_with("aten/src/ATen/core/") } else { !is_out_of_place(path) }
+    path.starts_with("third_party/fbgemm/")
+        || if path.starts_with("aten/") { !path.starts_with("aten/src/ATen/core/") } else { !is_out_of_place(path) }
 }
 
 /// Version 1: whether words are replaced by Caffe2's rules.
