@@ -1,5 +1,5 @@
 # Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs the rest.
-.PHONY: demo setup lint test test-real bench bench-split bench-audit clean
+.PHONY: demo setup lint test test-real bench bench-split bench-audit bench-hipify clean
 
 demo:
 	scripts/demo
@@ -27,6 +27,9 @@ bench-split: setup
 
 bench-audit: setup
 	scripts/run-benchmark-audit
+
+bench-hipify: setup
+	scripts/run-benchmark-hipify
 
 clean:
 	rm -rf .demo .venv target

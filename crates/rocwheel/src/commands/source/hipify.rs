@@ -19,6 +19,7 @@ use crate::printer::{self, Format, Printer};
 /// converted with the settings of its own tools/amd_build/build_amd.py, any other tree as torch.utils.cpp_extension converts an
 /// extension. No Python is run, and nothing is written before everything is converted. Where the original hangs, crashes
 /// or loses a kernel launch the place is named.
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The source tree
@@ -92,6 +93,7 @@ enum LaunchesArgument {
 }
 
 /// What the command works with.
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug)]
 pub(crate) struct Settings {
     tree: PathBuf,
