@@ -7,7 +7,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::commands::source::hipify;
+use crate::commands::source::{checkout, hipify, manifest, patches};
 use crate::commands::{artifact_archive, artifact_flatten, artifact_import, artifact_list, artifact_verify};
 use crate::commands::{audit, compat, diff, edit, fuse, kernels, package, prune, repair, rocm_version, split};
 
@@ -91,7 +91,7 @@ pub(crate) enum Command {
     Audit(Box<audit::Arguments>),
     Repair(Box<repair::Arguments>),
     Edit(Box<edit::Arguments>),
-    /// Work with the sources of GPU frameworks: hipify
+    /// Work with the sources of GPU frameworks: check out, convert, patch, write down
     #[command(subcommand)]
     Source(SourceCommand),
     Diff(diff::Arguments),
@@ -122,7 +122,10 @@ pub(crate) enum ArtifactCommand {
 /// The documentation of the commands is at their arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SourceCommand {
+    Checkout(Box<checkout::Arguments>),
     Hipify(Box<hipify::Arguments>),
+    Manifest(Box<manifest::Arguments>),
+    Patches(patches::Arguments),
 }
 
 /// The value of `--color` before clap has read the arguments: its own errors are to obey it as well.

@@ -1,5 +1,6 @@
 //! Everything that is read from the environment, the working directory and the clock; nothing else reads them.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -90,6 +91,11 @@ pub(crate) fn proxy() -> Option<String> {
     ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"]
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+}
+
+/// The variables that programs which this one starts may have.
+pub(crate) fn variables() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os()
 }
 
 /// A new directory below `parent` that is removed when it goes out of scope.

@@ -56,7 +56,7 @@ fn as_hint<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a dyn H
     known!(Usage, artifact::Error, artifact::import::Error, kpack::Error, elf::Error, wheel::Error);
     known!(artifact::staging::Error, split::Error);
     known!(package::Error, package::stub::Error, package::version::Error);
-    known!(audit::Error, audit::repair::Error, diff::Error, hipify::Error, Refused);
+    known!(audit::Error, audit::repair::Error, diff::Error, hipify::Error, source::Error, Refused);
     None
 }
 

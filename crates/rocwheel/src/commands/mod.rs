@@ -28,7 +28,7 @@ mod split_wheel;
 use report::Exit;
 
 use crate::arguments::{Arguments, ArtifactCommand, Command, SourceCommand};
-use crate::commands::source::hipify as source_hipify;
+use crate::commands::source::{checkout, hipify as source_hipify, manifest, patches};
 use crate::failure::Usage;
 use crate::printer::{Format, Printer};
 
@@ -57,6 +57,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
             $command::command(&settings, printer)
         }};
     }
+    let jobs = arguments.global.jobs;
     match arguments.command {
         Command::Artifact(ArtifactCommand::Import(arguments)) => run!(artifact_import, arguments),
         Command::Artifact(ArtifactCommand::List(arguments)) => run!(artifact_list, arguments),
@@ -75,7 +76,13 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
         Command::Kernels(arguments) => run!(kernels, arguments),
         Command::Prune(arguments) => run!(prune, arguments),
         Command::Repair(arguments) => run!(repair, *arguments),
+        Command::Source(SourceCommand::Checkout(mut arguments)) => {
+            arguments.connections = jobs;
+            run!(checkout, *arguments)
+        }
         Command::Source(SourceCommand::Hipify(arguments)) => run!(source_hipify, *arguments),
+        Command::Source(SourceCommand::Manifest(arguments)) => run!(manifest, *arguments),
+        Command::Source(SourceCommand::Patches(arguments)) => run!(patches, arguments),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),
         Command::Completions { shell } => {
             without_json("completions", printer)?;

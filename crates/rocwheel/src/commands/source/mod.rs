@@ -1,3 +1,9 @@
 //! `rocwheel source`: the sources of GPU frameworks.
 
+pub(crate) mod checkout;
+mod conversion;
+mod download;
 pub(crate) mod hipify;
+pub(crate) mod manifest;
+pub(crate) mod patches;
+mod projects;

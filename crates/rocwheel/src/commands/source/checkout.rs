@@ -1,0 +1,379 @@
+//! `rocwheel source checkout`: sources of frameworks, at the commits that belong together.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use comfy_table::CellAlignment::{Left, Right};
+use report::{Exit, Reporter};
+use serde::Serialize;
+use source::manifest::Manifest;
+use source::{
+    Archive, Checkout, Conversion, Convert, Movement, Outcome, Plan, Project, Related, Request, Status, Submodules,
+    Table, TritonPin, Wanted,
+};
+
+use super::projects::{self, ByProject};
+use super::{conversion, download};
+use crate::commands::Mode;
+use crate::environment;
+use crate::failure::Usage;
+use crate::printer::{self, Column, Format, Printer};
+
+const COLUMNS: [Column; 7] = [
+    ("Project", Left),
+    ("Commit", Left),
+    ("Submodules", Right),
+    ("Converted", Right),
+    ("Patches", Right),
+    ("Status", Left),
+    ("Directory", Left),
+];
+
+/// Check out the sources of frameworks, at the commits that belong together
+///
+/// Each tree gets the tag THEROCK_UPSTREAM_DIFFBASE; converted sources are committed under THEROCK_HIPIFY_DIFFBASE. Where torch's tree
+/// pins another project, that commit is taken. What anybody has changed in a tree is never overwritten, and a run that was interrupted
+/// is completed by the next one. git gets none of the machine's settings but those for reaching repositories, and never asks anything.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// torch, torchaudio, torchvision, triton, apex, flash-attention, magma [default with --manifest: all that it has]
+    #[arg(value_name = "PROJECT", required_unless_present = "manifest")]
+    projects: Vec<String>,
+    /// Version line: nightly or 2.7 to 2.14; decides torch's origin and branch, and what belongs to it
+    #[arg(long, value_name = "LINE")]
+    line: Option<String>,
+    /// Folder below which the trees lie
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    root: PathBuf,
+    /// Another folder for a project
+    #[arg(long, value_name = "[PROJECT=]DIR")]
+    directory: Vec<String>,
+    /// Another branch, tag or commit (all 40 digits)
+    #[arg(long = "ref", value_name = "[PROJECT=]REF", conflicts_with = "manifest")]
+    reference: Vec<String>,
+    /// Another repository: upstream, rocm, an address or a path
+    #[arg(long, value_name = "[PROJECT=]ORIGIN", conflicts_with = "manifest")]
+    origin: Vec<String>,
+    /// Sources from an sdist or tarball: a file, an address (with --sha256), or the version of a release that is known
+    #[arg(long, value_name = "[PROJECT=]ARCHIVE", conflicts_with = "manifest")]
+    archive: Vec<String>,
+    /// SHA-256 that the archive has to have
+    #[arg(long, value_name = "[PROJECT=]HEX", requires = "archive")]
+    sha256: Vec<String>,
+    /// Take origins and commits from a manifest (schema 1)
+    #[arg(long, value_name = "FILE", conflicts_with = "line")]
+    manifest: Option<PathBuf>,
+    /// The branch that the manifest has to name for torch
+    #[arg(long, value_name = "REF", requires = "manifest")]
+    expected_ref: Option<String>,
+    /// Nothing moves: only commits are taken, and a tree that is there has to be at its commit already
+    #[arg(long)]
+    locked: bool,
+    /// Only so many commits of history
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    depth: Option<u32>,
+    /// Leave submodules out
+    #[arg(long)]
+    no_submodules: bool,
+    /// Convert no CUDA sources, and write no build_env.json
+    #[arg(long)]
+    no_hipify: bool,
+    /// Leave what was converted uncommitted, so that versions name the upstream commit
+    #[arg(long, conflicts_with = "no_hipify")]
+    no_commit_hipify: bool,
+    /// torch's tree, for pins [default: its folder below the root]
+    #[arg(long, value_name = "DIR")]
+    torch_directory: Option<PathBuf>,
+    /// Refuse projects that torch's related_commits does not name
+    #[arg(long)]
+    require_related_commit: bool,
+    /// triton: the release branch of the version that torch's tree names, not the commit
+    #[arg(long)]
+    triton_release: bool,
+    /// triton: what build_env.json says [default: that of the line, else new]
+    #[arg(long, value_name = "RULES")]
+    triton_rules: Option<TritonRules>,
+    /// Apply patches of this folder (PROJECT/SET/…)
+    #[arg(long, value_name = "DIR")]
+    patches: Option<PathBuf>,
+    /// Name of the patch set [default: the branch or tag, and rocm-custom for commits]
+    #[arg(long, value_name = "SET", requires = "patches")]
+    patchset: Option<String>,
+    /// Another table of projects, origins and lines, in the form of data/sources.toml
+    #[arg(long, value_name = "FILE")]
+    table: Option<PathBuf>,
+    /// Print the steps in order and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Connections at a time, from the global option.
+    #[arg(skip)]
+    pub(crate) connections: Option<u16>,
+}
+
+/// The wheel is called triton, or pytorch-triton-rocm as it was until the end of 2025.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum TritonRules {
+    /// triton
+    New,
+    /// pytorch-triton-rocm
+    Old,
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    request: Request,
+    table: Table,
+    /// Archives that are to be fetched: place in the request, address.
+    downloads: Vec<(usize, String)>,
+    /// Keys of the manifest that the table does not know.
+    unknown: Vec<String>,
+    mode: Mode,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = anyhow::Error;
+
+    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+        let table = projects::table(arguments.table.as_deref())?;
+        let manifest = arguments.manifest.as_deref().map(Manifest::read).transpose()?;
+        let (chosen, unknown) = chosen(&arguments, manifest.as_ref(), &table)?;
+        let mut downloads = Vec::new();
+        let wanted = wanted(&arguments, manifest.as_ref(), &table, &chosen, &mut downloads)?;
+        let conversion = match (arguments.no_hipify, arguments.no_commit_hipify) {
+            (true, _) => Conversion::Skip,
+            (false, true) => Conversion::Keep,
+            (false, false) => Conversion::Commit,
+        };
+        let rules = arguments.triton_rules.map(|rules| match rules {
+            TritonRules::New => "new".to_owned(),
+            TritonRules::Old => "old".to_owned(),
+        });
+        let absolute = |path: &Option<PathBuf>| path.as_deref().map(projects::absolute).transpose();
+        let request = Request {
+            root: projects::absolute(&arguments.root)?,
+            projects: wanted,
+            torch: absolute(&arguments.torch_directory)?,
+            depth: arguments.depth,
+            jobs: arguments.connections,
+            submodules: if arguments.no_submodules { Submodules::Leave } else { Submodules::Take },
+            conversion,
+            related: if arguments.require_related_commit { Related::Required } else { Related::WhereNamed },
+            triton: if arguments.triton_release { TritonPin::Release } else { TritonPin::Commit },
+            triton_rules: rules,
+            patches: absolute(&arguments.patches)?,
+            patchset: arguments.patchset,
+            movement: if arguments.locked { Movement::Locked } else { Movement::Allowed },
+            line: arguments.line,
+        };
+        Ok(Self { request, table, downloads, unknown, mode: Mode::new(arguments.dry_run) })
+    }
+}
+
+/// The projects that are asked for, and what of the manifest nobody knows.
+fn chosen<'a>(
+    arguments: &Arguments,
+    manifest: Option<&Manifest>,
+    table: &'a Table,
+) -> anyhow::Result<(Vec<&'a Project>, Vec<String>)> {
+    let mut chosen = Vec::new();
+    for name in &arguments.projects {
+        chosen.push(table.project(name)?);
+    }
+    let Some(manifest) = manifest else { return Ok((chosen, Vec::new())) };
+    let path = arguments.manifest.as_deref().unwrap_or(Path::new("")).display();
+    let of_table = |key: &str| table.projects.iter().find(|project| project.manifest.as_deref() == Some(key));
+    if chosen.is_empty() {
+        chosen = manifest.entries.iter().filter_map(|entry| of_table(&entry.key)).collect();
+    }
+    if chosen.is_empty() {
+        return Err(Usage::new(format!("the manifest `{path}` has no project that is known here")).into());
+    }
+    if let Some(missing) = chosen.iter().find(|project| manifest.entry(project).is_none()) {
+        let known: Vec<&str> = manifest.entries.iter().map(|entry| entry.key.as_str()).collect();
+        let usage = Usage::new(format!("the manifest `{path}` does not have {}", missing.name));
+        return Err(usage.hint(format!("it has {}", known.join(", "))).into());
+    }
+    if let Some(expected) = &arguments.expected_ref {
+        let torch = manifest.entry(table.project("torch")?);
+        let found = torch.and_then(|entry| entry.branch.as_deref());
+        if found != Some(expected) {
+            let found = found.map_or("no branch".to_owned(), |found| format!("`{found}`"));
+            return Err(anyhow::anyhow!("the manifest `{path}` names {found} for torch, not `{expected}`"));
+        }
+    }
+    let unknown =
+        manifest.entries.iter().map(|entry| &entry.key).filter(|key| *key != "therock" && of_table(key).is_none());
+    Ok((chosen, unknown.cloned().collect()))
+}
+
+/// What each project is to come from.
+fn wanted(
+    arguments: &Arguments,
+    manifest: Option<&Manifest>,
+    table: &Table,
+    chosen: &[&Project],
+    downloads: &mut Vec<(usize, String)>,
+) -> anyhow::Result<Vec<Wanted>> {
+    let directories = ByProject::new("--directory", &arguments.directory, table);
+    let references = ByProject::new("--ref", &arguments.reference, table);
+    let origins = ByProject::new("--origin", &arguments.origin, table);
+    let archives = ByProject::new("--archive", &arguments.archive, table);
+    let digests = ByProject::new("--sha256", &arguments.sha256, table);
+    for values in [&directories, &references, &origins, &archives, &digests] {
+        values.check(chosen)?;
+    }
+    let mut wanted = Vec::new();
+    for project in chosen {
+        let entry = manifest.and_then(|manifest| manifest.entry(project));
+        let directory = directories.of(project).map(|path| projects::absolute(Path::new(path))).transpose()?;
+        let origin = origins.of(project).map(|origin| local(project, origin)).transpose()?;
+        let archive =
+            archives.of(project).map(|text| archive(text, digests.of(project), project, table)).transpose()?;
+        if archive.is_none() && digests.of(project).is_some() {
+            return Err(Usage::new(format!("`--sha256` is there for {}, and no `--archive`", project.name)).into());
+        }
+        if let Some((_, Some(address))) = &archive {
+            downloads.push((wanted.len(), address.clone()));
+        }
+        wanted.push(Wanted {
+            project: project.name.clone(),
+            directory,
+            origin: entry.map(|entry| entry.repo.clone()).or(origin),
+            reference: entry.map(|entry| entry.commit.clone()).or(references.of(project).map(str::to_owned)),
+            archive: archive.map(|(archive, _)| archive),
+        });
+    }
+    Ok(wanted)
+}
+
+/// An origin that is a path here is one wherever git runs.
+fn local(project: &Project, origin: &str) -> anyhow::Result<String> {
+    if project.origins.contains_key(origin) || origin.contains("://") || !Path::new(origin).exists() {
+        return Ok(origin.to_owned());
+    }
+    Ok(projects::absolute(Path::new(origin))?.display().to_string())
+}
+
+/// A file, or an address that is to be fetched, or a known release.
+fn archive(
+    text: &str,
+    digest: Option<&str>,
+    project: &Project,
+    table: &Table,
+) -> anyhow::Result<(Archive, Option<String>)> {
+    let digest = digest.map(str::to_ascii_lowercase);
+    if let Some(digest) = &digest
+        && (digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    {
+        return Err(Usage::new(format!("`{digest}` is no SHA-256 of 64 hexadecimal digits")).into());
+    }
+    if let Some(known) = table.archive(&project.name, text) {
+        let archive = Archive { path: PathBuf::from(&known.url), sha256: Some(digest.unwrap_or(known.sha256.clone())) };
+        return Ok((archive, Some(known.url.clone())));
+    }
+    if text.starts_with("https://") || text.starts_with("http://") {
+        let Some(digest) = digest else {
+            let usage = Usage::new(format!("`{text}` is to be fetched, and nobody says what its SHA-256 has to be"));
+            return Err(usage.hint("give it with `--sha256`; an index page has it behind `#sha256=`").into());
+        };
+        return Ok((Archive { path: PathBuf::from(text), sha256: Some(digest) }, Some(text.to_owned())));
+    }
+    let path = projects::absolute(Path::new(text))?;
+    if !path.is_file() {
+        let known: Vec<&str> = table
+            .archives
+            .iter()
+            .filter(|known| known.project == project.name)
+            .map(|known| known.version.as_str())
+            .collect();
+        let usage = Usage::new(format!("there is no archive `{text}`"));
+        let hint = format!("of {} these releases are known: {}", project.name, known.join(", "));
+        return Err(if known.is_empty() { usage } else { usage.hint(hint) }.into());
+    }
+    Ok((Archive { path, sha256: digest }, None))
+}
+
+#[derive(Serialize)]
+struct Planned<'a> {
+    checkouts: Vec<PlannedCheckout<'a>>,
+}
+
+#[derive(Serialize)]
+struct PlannedCheckout<'a> {
+    #[serde(flatten)]
+    checkout: &'a Checkout,
+    commands: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Done<'a> {
+    checkouts: &'a [Outcome],
+}
+
+/// Makes the checkouts, or says how.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    for key in &settings.unknown {
+        printer.warn(format!("the manifest's `{key}` is not known here and left out"));
+    }
+    if settings.mode == Mode::DryRun {
+        return show(&Plan::new(&settings.request, &settings.table)?, printer);
+    }
+    let mut request = settings.request.clone();
+    for (at, address) in &settings.downloads {
+        if let Some(archive) = &mut request.projects[*at].archive {
+            let digest = archive.sha256.clone().unwrap_or_default();
+            let cache = environment::cache();
+            let cache =
+                cache.ok_or_else(|| Usage::new("there is no place for downloads").hint("set `ROCWHEEL_CACHE`"))?;
+            archive.path = download::archive(address, &digest, &cache, printer.reporter())?;
+        }
+    }
+    let plan = Plan::new(&request, &settings.table)?;
+    let git = projects::git()?;
+    let convert: &dyn Convert = &conversion::Sources;
+    let mut finished = |outcome: &Outcome| {
+        printer.detail(format!("{}: {} of {}", outcome.project, outcome.commit, outcome.origin));
+    };
+    let reporter: &dyn Reporter = printer.reporter();
+    let outcomes = plan.execute(&git, convert, reporter, &mut finished)?;
+    if printer.format() == Format::Json {
+        printer.json(&Done { checkouts: &outcomes })?;
+        return Ok(Exit::Done);
+    }
+    let rows = outcomes.iter().map(|outcome| {
+        let status = match outcome.status {
+            Status::New => "new",
+            Status::Changed => "changed",
+            Status::Unchanged => "unchanged",
+        };
+        vec![
+            outcome.project.clone(),
+            outcome.commit.chars().take(12).collect(),
+            outcome.submodules.to_string(),
+            outcome.converted.to_string(),
+            outcome.patches.to_string(),
+            status.to_owned(),
+            outcome.directory.display().to_string(),
+        ]
+    });
+    printer.table(&COLUMNS, rows)?;
+    Ok(Exit::Done)
+}
+
+fn show(plan: &Plan, printer: &Printer) -> anyhow::Result<Exit> {
+    if printer.format() == Format::Json {
+        let planned = |checkout| PlannedCheckout { checkout, commands: Checkout::commands(checkout) };
+        printer.json(&Planned { checkouts: plan.checkouts.iter().map(planned).collect() })?;
+        return Ok(Exit::Done);
+    }
+    for checkout in &plan.checkouts {
+        let (project, directory) = (&checkout.project, checkout.directory.display());
+        printer.line(format!("{project}: {} in {directory}", checkout.reference.describe()))?;
+        for command in checkout.commands() {
+            printer.line(format!("    {command}"))?;
+        }
+    }
+    printer.note(format!("would check out {}", printer::count(plan.checkouts.len() as u64, "project", "projects")));
+    Ok(Exit::Done)
+}

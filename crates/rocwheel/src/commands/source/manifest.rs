@@ -1,0 +1,166 @@
+//! `rocwheel source manifest`: which commits are checked out, in the form that checks them out again.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use report::Exit;
+use serde::Serialize;
+use serde_json::Value;
+use source::Table;
+use source::manifest::{self, Entry, Manifest, Sources};
+
+use super::projects::{self, ByProject};
+use crate::failure::Usage;
+use crate::printer::{Format, Printer};
+
+/// Write down which commits are checked out (schema 1)
+///
+/// The manifest names repository, upstream commit, branch and version of each project, as TheRock's scripts write and read it.
+/// `rocwheel source checkout --manifest` makes the same trees of it.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The projects [default: those that are checked out]
+    #[arg(value_name = "PROJECT")]
+    projects: Vec<String>,
+    /// Folder below which the trees lie
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    root: PathBuf,
+    /// Another folder for a project
+    #[arg(long, value_name = "[PROJECT=]DIR")]
+    directory: Vec<String>,
+    /// Version of ROCm; decides what follows the versions of the projects (`+rocm7.14.0`)
+    #[arg(long, value_name = "VERSION")]
+    rocm_version: Option<String>,
+    /// What follows the versions of the projects
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    version_suffix: Option<String>,
+    /// Commit of TheRock, for an entry of its own
+    #[arg(long, value_name = "COMMIT", requires = "rocm_version")]
+    therock_commit: Option<String>,
+    /// Repository of TheRock
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "https://github.com/ROCm/TheRock",
+        requires = "therock_commit"
+    )]
+    therock_repo: String,
+    /// Branch of TheRock
+    #[arg(long, value_name = "BRANCH", requires = "therock_commit")]
+    therock_branch: Option<String>,
+    /// File to write [default: stdout]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Folder to write to, under the name that TheRock's scripts give: therock-manifest_torch_linux_REF.json
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    manifest_directory: Option<PathBuf>,
+    /// Another table of projects, in the form of data/sources.toml
+    #[arg(long, value_name = "FILE")]
+    table: Option<PathBuf>,
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    sources: Sources,
+    table: Table,
+    output: Option<PathBuf>,
+    folder: Option<PathBuf>,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = anyhow::Error;
+
+    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+        let table = projects::table(arguments.table.as_deref())?;
+        let root = projects::absolute(&arguments.root)?;
+        let directories = ByProject::new("--directory", &arguments.directory, &table);
+        let place = |project: &source::Project| match directories.of(project) {
+            Some(path) => projects::absolute(Path::new(path)),
+            None => Ok(root.join(&project.directory)),
+        };
+        let mut chosen = Vec::new();
+        for name in &arguments.projects {
+            chosen.push(table.project(name)?);
+        }
+        if chosen.is_empty() {
+            for project in table.projects.iter().filter(|project| project.manifest.is_some()) {
+                if place(project)?.join(".git").exists() {
+                    chosen.push(project);
+                }
+            }
+        }
+        if chosen.is_empty() {
+            let usage = Usage::new(format!("nothing is checked out in `{}`", root.display()));
+            return Err(usage.hint("say where the trees are with `--root` or `--directory`").into());
+        }
+        directories.check(&chosen)?;
+        let checkouts = chosen.iter().map(|project| Ok((project.name.clone(), place(project)?)));
+        let checkouts = checkouts.collect::<anyhow::Result<Vec<_>>>()?;
+        let derived = arguments.rocm_version.as_deref().map(manifest::suffix).transpose()?;
+        let therock = arguments.therock_commit.map(|commit| Entry {
+            key: "therock".to_owned(),
+            repo: arguments.therock_repo,
+            commit,
+            branch: arguments.therock_branch,
+            version: arguments.rocm_version,
+        });
+        let suffix = arguments.version_suffix.or(derived).unwrap_or_default();
+        let sources = Sources { checkouts, suffix, therock };
+        Ok(Self { sources, table, output: arguments.output, folder: arguments.manifest_directory })
+    }
+}
+
+#[derive(Serialize)]
+struct Written {
+    path: Option<PathBuf>,
+    manifest: Value,
+}
+
+/// Writes the manifest.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    let Settings { sources, table, output, folder } = settings;
+    let manifest = manifest::describe(sources, table, &projects::git()?, printer.reporter())?;
+    let path = match folder {
+        Some(folder) => Some(folder.join(file_name(&manifest, table)?)),
+        None => output.clone(),
+    };
+    let text = manifest.text();
+    if let Some(path) = &path {
+        write(path, &text)?;
+        printer.note(format!("wrote {}", path.display()));
+    }
+    if printer.format() == Format::Json {
+        let manifest = serde_json::from_str(&text).context("cannot write JSON")?;
+        printer.json(&Written { path, manifest })?;
+    } else if path.is_none() {
+        printer.raw(text.as_bytes())?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The name that TheRock's scripts look for.
+fn file_name(manifest: &Manifest, table: &Table) -> anyhow::Result<String> {
+    let torch = manifest.entry(table.project("torch")?);
+    let Some(torch) = torch else {
+        let usage = Usage::new("the name of the file is made of torch's branch, and torch is not among the projects");
+        return Err(usage.hint("name the file with `--output`").into());
+    };
+    let reference = torch.branch.as_deref().unwrap_or(&torch.commit).replace('/', "-");
+    Ok(format!("therock-manifest_torch_linux_{reference}.json"))
+}
+
+/// Writes a file as a whole or not at all.
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs_err::create_dir_all(folder)?;
+    let mut file =
+        tempfile::NamedTempFile::new_in(folder).with_context(|| format!("cannot write `{}`", path.display()))?;
+    file.write_all(text.as_bytes())?;
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    fs_err::set_permissions(file.path(), mode)?;
+    file.persist(path).map_err(|error| error.error).with_context(|| format!("cannot write `{}`", path.display()))?;
+    Ok(())
+}

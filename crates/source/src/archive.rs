@@ -1,0 +1,315 @@
+//! Input: a source archive (sdist or tarball). Output: its files in a folder, and their commit.
+
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::symlink;
+use std::path::{Component, Path, PathBuf};
+
+use fs_err::os::unix::fs::OpenOptionsExt as _;
+use report::{Reporter, Unit};
+use sha2::{Digest as _, Sha256};
+use tar::EntryType;
+
+use crate::error::Error;
+
+/// The decoder of xz may use as much; level 9 needs 65 MiB.
+const XZ_MEMORY: u64 = 256 << 20;
+
+/// What was unpacked.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unpacked {
+    /// The newest time in the archive, in seconds since 1970.
+    pub(crate) newest: u64,
+    pub(crate) files: u64,
+}
+
+/// SHA-256 of a file, in lower-case hexadecimal.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
+    let file = fs_err::File::open(path)?;
+    let size = file.metadata()?.len();
+    reporter.begin("Checking the archive", Some(size), Unit::Bytes);
+    let mut file = Watched { file, reporter };
+    let mut digest = Sha256::new();
+    let mut page = vec![0; 1 << 17];
+    let read = loop {
+        match file.read(&mut page) {
+            Ok(0) => break Ok(()),
+            Ok(read) => digest.update(&page[..read]),
+            Err(error) => break Err(error),
+        }
+    };
+    reporter.end();
+    read.map_err(|error| if reporter.interrupted() { Error::Interrupted } else { error.into() })?;
+    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Unpacks a tar archive into an empty folder, without the one folder that everything in it is in, if there is one. Of modes only
+/// whether a file can be executed is kept, as in git.
+///
+/// # Errors
+/// What is no tar archive, is damaged or has no files; members that would lie elsewhere, links that lead elsewhere, devices.
+pub(crate) fn unpack(archive: &Path, folder: &Path, reporter: &dyn Reporter) -> Result<Unpacked, Error> {
+    let file = fs_err::File::open(archive)?;
+    reporter.begin("Unpacking the archive", Some(file.metadata()?.len()), Unit::Bytes);
+    let unpacked = unpack_into(archive, file, folder, reporter);
+    reporter.end();
+    let unpacked = unpacked?;
+    if unpacked.files == 0 {
+        return Err(Error::Archive { path: archive.to_owned(), reason: "it has no files".into() });
+    }
+    lift(folder)?;
+    Ok(unpacked)
+}
+
+fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Reporter) -> Result<Unpacked, Error> {
+    let wrong = |reason: String| Error::Archive { path: path.to_owned(), reason };
+    let failed = |error: io::Error| if reporter.interrupted() { Error::Interrupted } else { wrong(error.to_string()) };
+    let mut tarball = tar::Archive::new(decoder(BufReader::new(Watched { file, reporter })).map_err(failed)?);
+    let mut unpacked = Unpacked { newest: 0, files: 0 };
+    // Links come last: then nothing can be written through one.
+    let mut links: Vec<(PathBuf, PathBuf)> = Vec::new();
+    for entry in tarball.entries().map_err(failed)? {
+        let mut entry = entry.map_err(failed)?;
+        let kind = entry.header().entry_type();
+        if matches!(kind, EntryType::XGlobalHeader) {
+            continue;
+        }
+        let name = entry.path().map_err(failed)?.into_owned();
+        let Some(name) = plain(&name) else {
+            return Err(wrong(format!("`{}` would lie outside of it", name.display())));
+        };
+        if name.as_os_str().is_empty() {
+            continue;
+        }
+        if name.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
+            return Err(wrong(format!("it brings a repository of its own: `{}`", name.display())));
+        }
+        unpacked.newest = unpacked.newest.max(entry.header().mtime().unwrap_or(0));
+        let place = folder.join(&name);
+        let parent = if kind == EntryType::Directory { Some(place.as_path()) } else { place.parent() };
+        fs_err::create_dir_all(parent.unwrap_or(folder))?;
+        match kind {
+            EntryType::Directory => {}
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+                let executable = entry.header().mode().unwrap_or(0) & 0o100 != 0;
+                let size = entry.size();
+                if write(&place, &mut entry, executable).map_err(failed)? != size {
+                    return Err(wrong(format!("it ends inside `{}`", name.display())));
+                }
+                unpacked.files += 1;
+            }
+            EntryType::Symlink | EntryType::Link => {
+                let target = entry.link_name().map_err(failed)?.map(std::borrow::Cow::into_owned).unwrap_or_default();
+                if kind == EntryType::Link {
+                    let first = plain(&target).filter(|first| folder.join(first).is_file());
+                    let first = first.ok_or_else(|| {
+                        wrong(format!(
+                            "`{}` is a link to `{}`, which is no earlier file",
+                            name.display(),
+                            target.display()
+                        ))
+                    })?;
+                    fs_err::copy(folder.join(first), &place)?;
+                } else {
+                    if !stays_inside(&name, &target) {
+                        let reason =
+                            format!("the link `{}` leads out of it, to `{}`", name.display(), target.display());
+                        return Err(wrong(reason));
+                    }
+                    links.push((place, target));
+                }
+                unpacked.files += 1;
+            }
+            _ => return Err(wrong(format!("`{}` is neither a file, a folder nor a link", name.display()))),
+        }
+    }
+    for (place, target) in links {
+        symlink(&target, &place)
+            .map_err(|error| failed(io::Error::new(error.kind(), format!("`{}`: {error}", place.display()))))?;
+    }
+    Ok(unpacked)
+}
+
+fn write(place: &Path, content: &mut impl Read, executable: bool) -> io::Result<u64> {
+    let mut options = fs_err::OpenOptions::new();
+    options.write(true).create_new(true).mode(if executable { 0o755 } else { 0o644 });
+    let mut file = options.open(place)?;
+    io::copy(content, &mut file)
+}
+
+/// A reader for what the first bytes say it is; names may say anything.
+fn decoder<'a>(mut file: impl io::BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    let start = file.fill_buf()?.iter().copied().take(6).collect::<Vec<u8>>();
+    Ok(match &start[..] {
+        [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
+        [0xfd, b'7', b'z', b'X', b'Z', 0] => {
+            let stream = liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY, liblzma::stream::CONCATENATED)?;
+            Box::new(liblzma::bufread::XzDecoder::new_stream(file, stream))
+        }
+        [b'B', b'Z', b'h', ..] => Box::new(bzip2::bufread::MultiBzDecoder::new(file)),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::stream::read::Decoder::with_buffer(file)?),
+        [b'P', b'K', ..] => return Err(io::Error::other("it is a zip archive")),
+        _ => Box::new(file),
+    })
+}
+
+/// A relative path of names; `.` is left out, `..` and `/` are not accepted.
+fn plain(path: &Path) -> Option<PathBuf> {
+    let mut names = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => names.push(name),
+            Component::CurDir => {}
+            _ => return None,
+        }
+    }
+    Some(names)
+}
+
+/// Whether a link with this text at that place leads to something below the root.
+fn stays_inside(place: &Path, target: &Path) -> bool {
+    let mut depth = place.components().count() as i64 - 1;
+    for part in target.components() {
+        match part {
+            Component::Normal(_) => depth += 1,
+            Component::CurDir => {}
+            Component::ParentDir => depth -= 1,
+            _ => return false,
+        }
+        if depth < 0 {
+            return false;
+        }
+    }
+    !target.as_os_str().is_empty()
+}
+
+/// Moves everything one folder up when it is all in one folder.
+fn lift(folder: &Path) -> Result<(), Error> {
+    let entries = fs_err::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+    let [only] = &entries[..] else { return Ok(()) };
+    if !only.file_type()?.is_dir() {
+        return Ok(());
+    }
+    // The name may be that of something in it.
+    let aside = folder.join(".rocwheel-lifted");
+    fs_err::rename(only.path(), &aside)?;
+    for entry in fs_err::read_dir(&aside)? {
+        let entry = entry?;
+        fs_err::rename(entry.path(), folder.join(entry.file_name()))?;
+    }
+    Ok(fs_err::remove_dir(&aside)?)
+}
+
+/// Reports what is read and stops when asked to.
+struct Watched<'a> {
+    file: fs_err::File,
+    reporter: &'a dyn Reporter,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.reporter.interrupted() {
+            return Err(io::Error::other("interrupted"));
+        }
+        let read = self.file.read(buffer)?;
+        self.reporter.advance(read as u64);
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use report::Silent;
+
+    use super::*;
+
+    /// A tar archive of entries: name, kind, link or content. Names are put in raw, as no honest writer would.
+    fn tarball(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (name, kind, text) in entries {
+            let mut header = tar::Header::new_gnu();
+            header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_entry_type(*kind);
+            header.set_mode(if name.contains("run.") { 0o755 } else { 0o644 });
+            header.set_mtime(1_700_000_000);
+            let content = if *kind == EntryType::Regular { text.as_bytes() } else { b"" };
+            if *kind != EntryType::Regular {
+                header.as_old_mut().linkname[..text.len()].copy_from_slice(text.as_bytes());
+            }
+            header.set_size(content.len() as u64);
+            header.set_cksum();
+            builder.append(&header, content).unwrap();
+        }
+        builder.into_inner().unwrap()
+    }
+
+    fn take(bytes: &[u8]) -> (tempfile::TempDir, Result<Unpacked, Error>) {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = folder.path().join("a.tar");
+        fs_err::write(&archive, bytes).unwrap();
+        let tree = folder.path().join("tree");
+        fs_err::create_dir(&tree).unwrap();
+        let unpacked = unpack(&archive, &tree, &Silent);
+        (folder, unpacked)
+    }
+
+    #[test]
+    fn the_outer_folder_is_left_out_whatever_it_is_called() {
+        let entries = [
+            ("x/", EntryType::Directory, ""),
+            ("x/x", EntryType::Regular, "inner"),
+            ("x/run.sh", EntryType::Regular, "#!"),
+            ("x/d/link", EntryType::Symlink, "../x"),
+            ("x/d/hard", EntryType::Link, "x/x"),
+        ];
+        let plain = tarball(&entries);
+        let gz = {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            io::Write::write_all(&mut encoder, &plain).unwrap();
+            encoder.finish().unwrap()
+        };
+        for bytes in [plain.clone(), gz, zstd::encode_all(&plain[..], 1).unwrap()] {
+            let (folder, unpacked) = take(&bytes);
+            assert_eq!(unpacked.unwrap(), Unpacked { newest: 1_700_000_000, files: 4 });
+            let tree = folder.path().join("tree");
+            for name in ["x", "d/link", "d/hard"] {
+                assert_eq!(fs_err::read_to_string(tree.join(name)).unwrap(), "inner");
+            }
+            let mode = |name: &str| {
+                std::os::unix::fs::PermissionsExt::mode(&fs_err::metadata(tree.join(name)).unwrap().permissions())
+                    & 0o100
+            };
+            assert_eq!((mode("run.sh"), mode("x")), (0o100, 0));
+        }
+    }
+
+    #[test]
+    fn what_would_lie_elsewhere_is_refused() {
+        for (entries, words) in [
+            (vec![("../x", EntryType::Regular, "")], "`../x` would lie outside"),
+            (vec![("/x", EntryType::Regular, "")], "would lie outside"),
+            (vec![("a/l", EntryType::Symlink, "../../x")], "leads out of it"),
+            (vec![("a/l", EntryType::Symlink, "/etc/passwd")], "leads out of it"),
+            (vec![("a/l", EntryType::Link, "/etc/passwd")], "which is no earlier file"),
+            (vec![("a/.git/config", EntryType::Regular, "")], "a repository of its own"),
+            (vec![("a", EntryType::Fifo, "")], "neither a file"),
+            (vec![("a/", EntryType::Directory, "")], "has no files"),
+            (vec![("a/x", EntryType::Regular, "1"), ("a/x", EntryType::Regular, "2")], "exists"),
+        ] {
+            let (folder, unpacked) = take(&tarball(&entries));
+            let error = unpacked.unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+            assert!(!folder.path().join("x").exists());
+        }
+        assert!(take(b"PK\x03\x04").1.unwrap_err().to_string().contains("zip archive"));
+        assert!(take(b"nonsense").1.is_err());
+        let whole = tarball(&[("a/x", EntryType::Regular, &"1".repeat(5000))]);
+        assert!(take(&whole[..2000]).1.is_err());
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        io::Write::write_all(&mut gz, &whole).unwrap();
+        let gz = gz.finish().unwrap();
+        assert!(take(&gz[..gz.len() - 20]).1.is_err());
+    }
+}

@@ -1,0 +1,182 @@
+//! Input: a reference. Output: its commit in the repository; the tree is not touched.
+
+use super::{Run, names};
+use crate::archive;
+use crate::error::Error;
+use crate::git::Broken;
+use crate::pins;
+use crate::plan::{self, Reference};
+use crate::request::Archive;
+
+/// What git says when a server does not have what was asked for.
+const NO_REFERENCE: [&str; 4] =
+    ["couldn't find remote ref", "not our ref", "unadvertised object", "Server does not allow request"];
+/// How many names are suggested.
+const SUGGESTIONS: usize = 3;
+
+impl Run<'_> {
+    pub(super) fn obtain(&mut self, depth: Option<u32>, jobs: Option<u16>) -> Result<(), Error> {
+        let commit = match self.reference.clone() {
+            Reference::Named { origin, name, .. } => {
+                self.set_origin(&origin)?;
+                self.fetch(&origin, &name, depth, jobs)?
+            }
+            Reference::Archive(archive) => {
+                let (commit, digest) = self.commit_archive(&archive)?;
+                self.state.archive = Some(digest);
+                commit
+            }
+            Reference::Related { .. } | Reference::Triton { .. } => unreachable!("pins were followed before"),
+        };
+        self.state.project.clone_from(&self.checkout.project);
+        self.state.schema = 1;
+        (self.state.origin, self.state.reference) = names(&self.reference);
+        self.state.commit = commit;
+        Ok(())
+    }
+
+    fn set_origin(&self, origin: &str) -> Result<(), Error> {
+        let known = self.repository.git.at(&self.repository.path).args(["config", "--local", "remote.origin.url"]);
+        let verb = if known.answer(self.repository.reporter)?.is_some() { "set-url" } else { "add" };
+        self.repository.run(&["remote", verb, "origin", origin], "set the origin").map(drop)
+    }
+
+    fn fetch(&self, origin: &str, name: &str, depth: Option<u32>, jobs: Option<u16>) -> Result<String, Error> {
+        // A commit does not change: when it is there, no server is asked.
+        if pins::is_commit(name)
+            && let Some(commit) = self.repository.commit(name)?
+        {
+            return Ok(commit);
+        }
+        let repository = &self.repository;
+        let call = repository.git.at(&repository.path).args(plan::fetch(depth, jobs, name));
+        let attempt = format!("fetch `{name}` of {}", crate::git::without_secret(origin));
+        match call.run(repository.reporter) {
+            Ok(_) => {}
+            Err(Broken::Failed(failure)) if failure.says(&NO_REFERENCE) => {
+                if pins::is_commit(name) && self.fetch_branches(name)? {
+                    return Ok(name.to_owned());
+                }
+                let nearest = self.nearest(name)?;
+                let origin = crate::git::without_secret(origin);
+                return Err(Error::NoRef { origin, reference: name.to_owned(), nearest });
+            }
+            Err(broken) => return Err(broken.into_error(attempt)),
+        }
+        let commit = repository.commit("FETCH_HEAD")?;
+        commit.ok_or_else(|| Error::NoRef {
+            origin: crate::git::without_secret(origin),
+            reference: name.to_owned(),
+            nearest: Vec::new(),
+        })
+    }
+
+    /// Some servers give commits only with the branch that they are on.
+    fn fetch_branches(&self, commit: &str) -> Result<bool, Error> {
+        let repository = &self.repository;
+        let arguments = ["fetch", "--no-recurse-submodules", "origin", "+refs/heads/*:refs/remotes/origin/*"];
+        let call = repository.git.at(&repository.path).args(arguments);
+        match call.run(repository.reporter) {
+            Ok(_) => Ok(repository.commit(commit)?.is_some()),
+            Err(Broken::Failed(_)) => Ok(false),
+            Err(Broken::Other(error)) => Err(error),
+        }
+    }
+
+    /// The branches and tags whose names are most like one.
+    fn nearest(&self, name: &str) -> Result<Vec<String>, Error> {
+        let call = self.repository.git.at(&self.repository.path).args([
+            "ls-remote",
+            "--quiet",
+            "--refs",
+            "--heads",
+            "--tags",
+            "origin",
+        ]);
+        let Some(text) = call.answer(self.repository.reporter)? else { return Ok(Vec::new()) };
+        let names = text.lines().filter_map(|line| line.split_once("\trefs/")?.1.split_once('/').map(|(_, name)| name));
+        Ok(nearest(name, names))
+    }
+
+    /// Makes a commit of an archive's files, with no history. The same archive makes the same commit.
+    fn commit_archive(&self, archive: &Archive) -> Result<(String, String), Error> {
+        let repository = &self.repository;
+        let found = archive::sha256(&archive.path, repository.reporter)?;
+        if let Some(wanted) = archive.sha256.as_ref().filter(|wanted| **wanted != found) {
+            return Err(Error::Checksum { path: archive.path.clone(), found, wanted: wanted.clone() });
+        }
+        let kept = format!("refs/rocwheel/archives/{found}");
+        if let Some(commit) = repository.commit(&kept)? {
+            return Ok((commit, found));
+        }
+        let scratch = self.folder.scratch()?;
+        let files = scratch.path().join("files");
+        fs_err::create_dir(&files)?;
+        let unpacked = archive::unpack(&archive.path, &files, repository.reporter)?;
+        let attempt = || format!("make a commit of `{}`", archive.path.display());
+        let index = scratch.path().join("index");
+        let git_directory = repository.git.at(&repository.path).args(["rev-parse", "--absolute-git-dir"]);
+        let git_directory = git_directory.expect(attempt(), repository.reporter)?.text();
+        let call = |arguments: &[&str]| {
+            let call = repository.git.at(&files).args(arguments).variable("GIT_DIR", &git_directory);
+            call.variable("GIT_WORK_TREE", &files).variable("GIT_INDEX_FILE", &index)
+        };
+        // Also what the archive's own rules ignore: it is part of the sources.
+        call(&["add", "--all", "--force"]).expect(attempt(), repository.reporter)?;
+        let tree = call(&["write-tree"]).expect(attempt(), repository.reporter)?.text();
+        let name = archive.path.file_name().unwrap_or_default().to_string_lossy();
+        let message = format!("Sources of {name}\n\nSHA-256: {found}\n");
+        let commit = call(&["commit-tree", "-m", &message, &tree]).dated(&format!("{} +0000", unpacked.newest));
+        let commit = commit.expect(attempt(), repository.reporter)?.text();
+        repository.run(&["update-ref", &kept, &commit], "keep the commit of the archive")?;
+        Ok((commit, found))
+    }
+}
+
+/// The names that are most like one: those that hold it or are held by it, and those that few changes make of it.
+fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let wanted = name.to_lowercase();
+    let mut found: Vec<(usize, &str)> = names
+        .filter_map(|other| {
+            let lower = other.to_lowercase();
+            let distance = distance(&wanted, &lower);
+            let holds = wanted.len() > 2 && (lower.contains(&wanted) || wanted.ends_with(&lower));
+            (holds || distance * 3 <= wanted.chars().count().max(3)).then_some((distance, other))
+        })
+        .collect();
+    found.sort_unstable();
+    found.dedup_by_key(|(_, name)| *name);
+    found.into_iter().take(SUGGESTIONS).map(|(_, name)| name.to_owned()).collect()
+}
+
+/// How many characters have to be put in, taken out or replaced (Levenshtein's distance).
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (at, character) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = at + 1;
+        for (column, other) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(character != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_that_were_meant_come_first() {
+        let names = ["main", "release/2.9", "release/2.8", "v2.9.0", "nightly", "feature/x"];
+        assert_eq!(nearest("release/2.90", names.into_iter())[0], "release/2.9");
+        assert_eq!(nearest("nigthly", names.into_iter()), ["nightly"]);
+        assert_eq!(nearest("2.9", names.into_iter()), ["v2.9.0", "release/2.9"]);
+        assert_eq!(nearest("origin/main", names.into_iter()), ["main"]);
+        assert!(nearest("something-else", names.into_iter()).is_empty());
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}

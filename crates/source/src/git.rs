@@ -1,0 +1,424 @@
+//! Input: a folder and arguments. Output: what `git` answered. The only place that starts it.
+//!
+//! Nothing of the surroundings reaches git but what it needs to get at repositories: no `GIT_*` variable, no setting of the user or the
+//! machine except those for transport, credentials and large files. It never asks anything. So a checkout does not depend on who
+//! makes it: neither line ends, hooks, signatures and global ignore rules, nor names and dates in commits.
+
+mod settings;
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io::Read;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use report::{Exit, Hint, Reporter};
+use rustix::process::{Pid, Signal};
+
+use crate::error::Error;
+
+/// Who commits.
+const NAME: &str = "rocwheel";
+const EMAIL: &str = "rocwheel@localhost";
+
+/// Bytes of git's complaints that are kept: the last ones say why it failed.
+const LONGEST_COMPLAINT: usize = 16 << 10;
+
+/// How long git may take to clean up after it was asked to stop.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// git, with an environment of its own.
+#[derive(Debug, Clone)]
+pub struct Git {
+    variables: Vec<(OsString, OsString)>,
+    settings: Vec<(String, String)>,
+}
+
+/// What git answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) output: Vec<u8>,
+}
+
+/// A git command that failed.
+#[derive(Debug)]
+pub struct Failure {
+    command: String,
+    directory: PathBuf,
+    status: Option<ExitStatus>,
+    complaint: String,
+}
+
+/// A git command that is about to run.
+pub(crate) struct Call<'a> {
+    git: &'a Git,
+    directory: &'a Path,
+    arguments: Vec<OsString>,
+    variables: Vec<(&'static str, OsString)>,
+    settings: Vec<(String, String)>,
+}
+
+/// How a call can end that is not an answer.
+pub(crate) enum Broken {
+    Failed(Failure),
+    Other(Error),
+}
+
+impl Git {
+    /// git in an environment, of which everything that begins with `GIT_` is left out.
+    ///
+    /// # Errors
+    /// When there is no git, or a too old one.
+    pub fn new(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Git, Error> {
+        let unwanted = |name: &OsStr| {
+            let name = name.to_string_lossy();
+            name.starts_with("GIT_")
+                || ["SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "LANGUAGE", "LC_ALL"].contains(&name.as_ref())
+        };
+        let variables = environment.into_iter().filter(|(name, _)| !unwanted(name)).collect();
+        let mut git = Git { variables, settings: Vec::new() };
+        settings::check_version(&git)?;
+        git.settings = settings::of_the_user(&git);
+        Ok(git)
+    }
+
+    /// A command in a folder.
+    pub(crate) fn at<'a>(&'a self, directory: &'a Path) -> Call<'a> {
+        Call { git: self, directory, arguments: Vec::new(), variables: Vec::new(), settings: Vec::new() }
+    }
+
+    /// The process without settings, for finding them out.
+    fn bare(&self) -> Command {
+        let mut command = Command::new("git");
+        command.env_clear().envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command.env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0").stdin(Stdio::null());
+        command
+    }
+}
+
+impl Call<'_> {
+    pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    pub(crate) fn args(mut self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+        self
+    }
+
+    pub(crate) fn variable(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Self {
+        self.variables.push((name, value.as_ref().to_owned()));
+        self
+    }
+
+    /// A setting for this command and what it starts.
+    pub(crate) fn setting(mut self, key: &str, value: &str) -> Self {
+        self.settings.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The date of commits, as git writes it (`1700000000 +0000`).
+    pub(crate) fn dated(self, date: &str) -> Self {
+        // Without the sign, git takes a small number for something else.
+        let date = format!("@{date}");
+        self.variable("GIT_AUTHOR_DATE", &date).variable("GIT_COMMITTER_DATE", &date)
+    }
+
+    /// Runs it, and gives its answer; a code other than 0 is a failure.
+    pub(crate) fn run(self, reporter: &dyn Reporter) -> Result<Answer, Broken> {
+        let command = shown(&self.arguments);
+        let directory = self.directory.to_owned();
+        let (status, output, complaint) = self.wait(reporter).map_err(Broken::Other)?;
+        if status.success() {
+            return Ok(Answer { output });
+        }
+        let complaint = if complaint.is_empty() { output } else { complaint };
+        let complaint = String::from_utf8_lossy(&complaint).into_owned();
+        Err(Broken::Failed(Failure { command, directory, status: Some(status), complaint }))
+    }
+
+    /// Runs it; a failure says what was attempted.
+    pub(crate) fn expect(self, attempt: impl Into<String>, reporter: &dyn Reporter) -> Result<Answer, Error> {
+        self.run(reporter).map_err(|broken| broken.into_error(attempt))
+    }
+
+    /// Runs it and says whether it ended with 0.
+    pub(crate) fn succeeds(self, reporter: &dyn Reporter) -> Result<bool, Error> {
+        self.wait(reporter).map(|(status, ..)| status.success())
+    }
+
+    /// What it printed, without the end of the line; `None` when it failed.
+    pub(crate) fn answer(self, reporter: &dyn Reporter) -> Result<Option<String>, Error> {
+        let (status, output, _) = self.wait(reporter)?;
+        Ok(status.success().then(|| String::from_utf8_lossy(&output).trim_end().to_owned()))
+    }
+
+    fn wait(self, reporter: &dyn Reporter) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), Error> {
+        let mut command = self.git.bare();
+        command.current_dir(self.directory).args(&self.arguments);
+        settings::apply(&mut command, self.git.settings.iter().chain(&self.settings));
+        command.env("GIT_AUTHOR_NAME", NAME).env("GIT_AUTHOR_EMAIL", EMAIL);
+        command.env("GIT_COMMITTER_NAME", NAME).env("GIT_COMMITTER_EMAIL", EMAIL);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        // Where there is no repository, none of a folder above is meant.
+        if let Some(above) = self.directory.parent() {
+            command.env("GIT_CEILING_DIRECTORIES", above);
+        }
+        // A group of its own: when the work is to stop, everything that git has started stops with it.
+        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if reporter.interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let child = command.spawn().map_err(|source| match source.kind() {
+            // A folder that is gone looks like a program that is not there.
+            std::io::ErrorKind::NotFound if !self.directory.is_dir() => {
+                std::io::Error::new(source.kind(), format!("there is no folder `{}`", self.directory.display())).into()
+            }
+            _ => Error::NoGit { source },
+        })?;
+        watch(child, reporter)
+    }
+}
+
+/// Reads both outputs to their end, and ends the process when the user does not want it any more.
+fn watch(mut child: Child, reporter: &dyn Reporter) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), Error> {
+    let (done, finished) = mpsc::channel();
+    let output = child.stdout.take().map(|stream| gather(stream, usize::MAX, done.clone()));
+    let complaint = child.stderr.take().map(|stream| gather(stream, LONGEST_COMPLAINT, done));
+    let mut interrupted = false;
+    loop {
+        match finished.recv_timeout(Duration::from_millis(50)) {
+            // Both ends are closed when the channel is.
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) if reporter.interrupted() && !interrupted => {
+                interrupted = true;
+                stop(&mut child)?;
+            }
+            Ok(()) | Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+    let status = child.wait()?;
+    let joined =
+        |thread: Option<thread::JoinHandle<Vec<u8>>>| thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
+    let (output, complaint) = (joined(output), joined(complaint));
+    if interrupted || (reporter.interrupted() && !status.success()) {
+        return Err(Error::Interrupted);
+    }
+    Ok((status, output, complaint))
+}
+
+/// Asks the whole group to end, and makes it end when it does not.
+fn stop(child: &mut Child) -> Result<(), Error> {
+    let Some(group) = Pid::from_raw(child.id().cast_signed()) else { return Ok(()) };
+    // It may have ended by itself, which is as well.
+    let _ = rustix::process::kill_process_group(group, Signal::TERM);
+    let steps = PATIENCE.as_millis() / 50;
+    for _ in 0..steps {
+        if child.try_wait()?.is_some() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    let _ = rustix::process::kill_process_group(group, Signal::KILL);
+    Ok(())
+}
+
+/// Reads a stream to its end and keeps the last `longest` bytes.
+fn gather(
+    mut stream: impl Read + Send + 'static,
+    longest: usize,
+    done: mpsc::Sender<()>,
+) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        let mut page = vec![0; 1 << 14];
+        while let Ok(read @ 1..) = stream.read(&mut page) {
+            kept.extend_from_slice(&page[..read]);
+            if kept.len() > longest.saturating_mul(2) {
+                kept.drain(..kept.len() - longest);
+            }
+        }
+        let _ = done.send(());
+        kept
+    })
+}
+
+impl Answer {
+    /// What it printed, without the end of the line.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.output).trim_end().to_owned()
+    }
+
+    /// What it printed with `-z`.
+    pub(crate) fn records(&self) -> impl Iterator<Item = String> + '_ {
+        self.output
+            .split(|byte| *byte == 0)
+            .filter(|record| !record.is_empty())
+            .map(|record| String::from_utf8_lossy(record).into_owned())
+    }
+}
+
+impl Broken {
+    pub(crate) fn into_error(self, attempt: impl Into<String>) -> Error {
+        match self {
+            Broken::Failed(failure) => Error::git(attempt)(failure),
+            Broken::Other(error) => error,
+        }
+    }
+}
+
+impl Failure {
+    /// Whether git said this.
+    pub(crate) fn says(&self, words: &[&str]) -> bool {
+        words.iter().any(|words| self.complaint.contains(words))
+    }
+
+    /// The names that stand after these words in what git said, without a line's number behind.
+    pub(crate) fn named_after(&self, words: &str) -> Vec<String> {
+        let names = self.complaint.lines().filter_map(|line| line.strip_prefix(words));
+        names.map(|name| name.rsplit_once(':').map_or(name, |(name, _)| name).to_owned()).collect()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "`{}` in `{}` ", self.command, self.directory.display())?;
+        match self.status.and_then(|status| status.code()) {
+            Some(code) => write!(formatter, "ended with {code}")?,
+            None => write!(formatter, "was ended by a signal")?,
+        }
+        // Progress overwrites itself with carriage returns; of each line only what remains is of interest.
+        let lines: Vec<&str> =
+            self.complaint.lines().map(|line| line.rsplit('\r').next().unwrap_or(line).trim_end()).collect();
+        let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+        for line in &lines[lines.len().saturating_sub(12)..] {
+            write!(formatter, "\n    {line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}
+
+const NETWORK: [&str; 8] = [
+    "Could not resolve host",
+    "Connection timed out",
+    "Connection refused",
+    "Connection reset",
+    "Operation timed out",
+    "early EOF",
+    "The requested URL returned error: 5",
+    "Temporary failure in name resolution",
+];
+const CREDENTIALS: [&str; 5] = [
+    "terminal prompts disabled",
+    "could not read Username",
+    "could not read Password",
+    "Authentication failed",
+    "Permission denied (publickey",
+];
+const GONE: [&str; 4] =
+    ["does not appear to be a git repository", "Repository not found", "repository not found", "does not exist"];
+
+impl Hint for Failure {
+    fn hint(&self) -> Option<String> {
+        let text = if self.says(&["No space left on device", "Disk quota exceeded"]) {
+            "free some space and run it again: it goes on where it stopped".to_owned()
+        } else if self.says(&["dubious ownership"]) {
+            format!("if you trust it: `git config --global --add safe.directory {}`", self.directory.display())
+        } else if self.says(&[".lock': File exists"]) {
+            "if no other git works there, a run was killed: remove the lock file that is named and run it again"
+                .to_owned()
+        } else if self.says(&["transport 'file' not allowed"]) {
+            "submodules on this machine are taken only when the project itself is: see `protocol.file.allow` in git's manual".to_owned()
+        } else if self.says(&CREDENTIALS) {
+            "it never asks: set up a credential helper or an SSH agent for that address, or name another with `--origin`".to_owned()
+        } else if self.says(&GONE) {
+            "the origin is gone or never was: name the right one with `--origin`".to_owned()
+        } else if self.says(&NETWORK) {
+            "the network failed: run it again, and it goes on where it stopped".to_owned()
+        } else {
+            return None;
+        };
+        Some(text)
+    }
+
+    fn exit(&self) -> Exit {
+        if self.says(&NETWORK) { Exit::TryAgain } else { Exit::Failed }
+    }
+}
+
+/// A command as one would type it, without the password of an address.
+fn shown(arguments: &[OsString]) -> String {
+    let mut text = "git".to_owned();
+    for argument in arguments {
+        text.push(' ');
+        text.push_str(&quoted(&without_secret(&argument.to_string_lossy())));
+    }
+    text
+}
+
+/// A word as a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "-_./:=@%+,^{}~".contains(character);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// An address without what stands before `@`, unless that is only a name.
+pub(crate) fn without_secret(address: &str) -> String {
+    let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
+    let host = rest.split('/').next().unwrap_or(rest);
+    match host.rsplit_once('@') {
+        Some((user, _)) if scheme.starts_with("http") || user.contains(':') => {
+            format!("{scheme}://{}", &rest[user.len() + 1..])
+        }
+        _ => address.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_shown_as_typed_and_without_secrets() {
+        let shown = |arguments: &[&str]| shown(&arguments.iter().map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(shown(&["fetch", "https://user:secret@host/x y"]), "git fetch 'https://host/x y'");
+        assert_eq!(shown(&["fetch", "https://token@host/x"]), "git fetch https://host/x");
+        assert_eq!(shown(&["fetch", "ssh://git@host/x", "it's"]), r"git fetch ssh://git@host/x 'it'\''s'");
+    }
+
+    #[test]
+    fn the_last_lines_of_a_complaint_are_shown() {
+        let complaint = format!("{}Receiving 1%\rReceiving 2%\nfatal: it broke\n", "noise\n".repeat(50));
+        let failure = Failure { command: "git fetch".into(), directory: "d".into(), status: None, complaint };
+        let text = failure.to_string();
+        assert!(text.contains("was ended by a signal") && text.ends_with("\n    fatal: it broke"), "{text}");
+        assert!(!text.contains("1%") && text.lines().count() == 13, "{text}");
+    }
+
+    #[test]
+    fn complaints_are_told_apart() {
+        let failure = |complaint: &str| Failure {
+            command: "git fetch".into(),
+            directory: "d".into(),
+            status: None,
+            complaint: complaint.into(),
+        };
+        assert_eq!(failure("fatal: Could not resolve host: x").exit(), Exit::TryAgain);
+        assert_eq!(failure("fatal: terminal prompts disabled").exit(), Exit::Failed);
+        assert!(failure("error: file write error: No space left on device").hint().unwrap().contains("space"));
+        assert!(failure("fatal: 'x' does not appear to be a git repository").hint().unwrap().contains("--origin"));
+        assert!(failure("fatal: detected dubious ownership").hint().unwrap().contains("safe.directory d"));
+        assert_eq!(failure("something new").hint(), None);
+    }
+}

@@ -1,0 +1,260 @@
+//! Input: a manifest (schema 1), or checkouts. Output: the other one.
+//!
+//! A manifest is a JSON object: `schema_version` 1, then for each project `repo` and `commit`, and where it makes sense `branch` and
+//! `version`, in the form that TheRock's scripts write and read.
+
+use std::path::{Path, PathBuf};
+
+use report::Reporter;
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+use crate::git::{Git, without_secret};
+use crate::pins;
+use crate::repository::{Repository, UPSTREAM};
+use crate::state;
+use crate::table::{Project, Table};
+
+/// The only version of the schema there is.
+const SCHEMA: u64 = 1;
+/// Bytes that no manifest has.
+const LARGEST: u64 = 1 << 20;
+
+/// What a manifest says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Manifest {
+    /// In the order of the file.
+    pub entries: Vec<Entry>,
+}
+
+/// One project of a manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its key, such as `pytorch_audio`.
+    pub key: String,
+    /// Address of the repository, without `.git`.
+    pub repo: String,
+    /// The commit, in full.
+    pub commit: String,
+    /// The branch that it was the last one of.
+    pub branch: Option<String>,
+    /// Version of the package that is built of it.
+    pub version: Option<String>,
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// No such file; something that is not a manifest, with the project and the field.
+    pub fn read(path: &Path) -> Result<Manifest, Error> {
+        let size = fs_err::metadata(path)?.len();
+        let wrong = |reason: String| Error::Manifest { path: path.to_owned(), reason };
+        if size > LARGEST {
+            return Err(wrong(format!("it has {size} bytes")));
+        }
+        Self::parse(&fs_err::read(path)?).map_err(wrong)
+    }
+
+    /// Reads the text of a manifest; the error is the reason.
+    fn parse(text: &[u8]) -> Result<Manifest, String> {
+        let document: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        let Value::Object(fields) = document else { return Err("it is not a JSON object".into()) };
+        match fields.get("schema_version") {
+            None => {}
+            Some(version) if version.as_u64() == Some(SCHEMA) => {}
+            Some(version) => return Err(format!("its schema_version is {version}, and this program knows {SCHEMA}")),
+        }
+        let mut entries = Vec::new();
+        for (key, value) in fields.iter().filter(|(key, _)| *key != "schema_version") {
+            let Value::Object(fields) = value else { return Err(format!("`{key}` is not an object")) };
+            let text = |field: &str| match fields.get(field) {
+                None | Some(Value::Null) => Ok(None),
+                Some(Value::String(text)) if !text.is_empty() => Ok(Some(text.clone())),
+                Some(other) => Err(format!("`{field}` of `{key}` is {other}, not a text")),
+            };
+            let needed = |field: &str| text(field)?.ok_or_else(|| format!("`{key}` has no `{field}`"));
+            let (repo, commit) = (needed("repo")?, needed("commit")?);
+            if !pins::is_commit(&commit) {
+                return Err(format!("`commit` of `{key}` is `{commit}`, not a commit of 40 hexadecimal digits"));
+            }
+            entries.push(Entry { key: key.clone(), repo, commit, branch: text("branch")?, version: text("version")? });
+        }
+        Ok(Manifest { entries })
+    }
+
+    /// The text of the manifest: two spaces, the order of the entries, a line break at the end.
+    pub fn text(&self) -> String {
+        let mut fields = Map::from_iter([("schema_version".to_owned(), SCHEMA.into())]);
+        for entry in &self.entries {
+            let mut values = Map::new();
+            let known = [
+                ("repo", Some(&entry.repo)),
+                ("commit", Some(&entry.commit)),
+                ("branch", entry.branch.as_ref()),
+                ("version", entry.version.as_ref()),
+            ];
+            for (field, value) in known {
+                values.extend(value.map(|value| (field.to_owned(), Value::from(value.as_str()))));
+            }
+            fields.insert(entry.key.clone(), Value::Object(values));
+        }
+        let text = serde_json::to_string_pretty(&fields).expect("texts and numbers can be written");
+        format!("{text}\n")
+    }
+
+    /// The entry of a project.
+    pub fn entry(&self, project: &Project) -> Option<&Entry> {
+        self.entries.iter().find(|entry| Some(&entry.key) == project.manifest.as_ref())
+    }
+}
+
+/// What a manifest is made of.
+#[derive(Debug, Clone)]
+pub struct Sources {
+    /// Projects and where they are checked out, absolute, in any order.
+    pub checkouts: Vec<(String, PathBuf)>,
+    /// What follows each project's own version (`+rocm7.14.0`); may be empty.
+    pub suffix: String,
+    /// What is said of TheRock, last.
+    pub therock: Option<Entry>,
+}
+
+/// The version suffix for packages that are built on a ROCm: `7.14.0` → `+rocm7.14.0`, `7.14.0.dev0+abc` → `+devrocm7.14.0.dev0-abc`.
+///
+/// # Errors
+/// What is not a version (PEP 440).
+pub fn suffix(rocm_version: &str) -> Result<String, Error> {
+    let version: pep440_rs::Version = rocm_version.parse().map_err(|_| Error::Request {
+        reason: format!("`{rocm_version}` is not a version of ROCm"),
+        hint: Some("it is written as Python packages have it, such as `7.14.0` or `7.14.0a20260501`".into()),
+    })?;
+    let word = if rocm_version.contains("dev") { "devrocm" } else { "rocm" };
+    Ok(format!("+{word}{}", version.to_string().replace('+', "-")))
+}
+
+/// Describes checkouts. The commit is the upstream one, whatever was committed on top of it.
+///
+/// # Errors
+/// A project without a checkout, without the tag, made of an archive, or of which manifests know nothing.
+pub fn describe(sources: &Sources, table: &Table, git: &Git, reporter: &dyn Reporter) -> Result<Manifest, Error> {
+    let mut manifest = Manifest::default();
+    for project in &table.projects {
+        let wanted =
+            sources.checkouts.iter().find(|(name, _)| table.project(name).is_ok_and(|it| it.name == project.name));
+        if let Some((_, directory)) = wanted {
+            manifest.entries.push(entry(
+                project,
+                directory,
+                sources,
+                table,
+                &Repository::new(git, directory, reporter),
+            )?);
+        }
+    }
+    manifest.entries.extend(sources.therock.clone());
+    Ok(manifest)
+}
+
+fn entry(
+    project: &Project,
+    directory: &Path,
+    sources: &Sources,
+    table: &Table,
+    repository: &Repository<'_>,
+) -> Result<Entry, Error> {
+    let Some(key) = project.manifest.clone() else {
+        let reason = format!("manifests of schema {SCHEMA} do not have {}", project.name);
+        return Err(Error::Request { reason, hint: None });
+    };
+    if !directory.join(".git").exists() {
+        return Err(Error::NoCheckout { project: project.name.clone(), path: directory.to_owned() });
+    }
+    let state = state::read(directory);
+    let tagged = repository.commit(&format!("refs/tags/{UPSTREAM}"))?;
+    let commit = tagged.ok_or_else(|| Error::NoTag { path: directory.to_owned(), tag: UPSTREAM })?;
+    let origin =
+        repository.git.at(directory).args(["config", "--local", "remote.origin.url"]).answer(repository.reporter)?;
+    let Some(origin) = origin.filter(|_| state.archive.is_none()) else {
+        let reason = format!("`{}` comes from no repository, so a manifest cannot say where from", directory.display());
+        return Err(Error::Request { reason, hint: Some("leave the project out".into()) });
+    };
+    let origin = without_secret(&origin);
+    let repo = origin.strip_suffix(".git").unwrap_or(&origin).to_owned();
+    let is_branch = state.commit == commit && !state.reference.is_empty() && !pins::is_commit(&state.reference);
+    let base = match (&project.version_file, project.pinned_by_torch) {
+        // As it was upstream: a local change of the file is none of the version.
+        (Some(file), _) => {
+            repository.git.at(directory).args(["show", &format!("{commit}:{file}")]).answer(repository.reporter)?
+        }
+        (None, true) => triton_version(sources, table, repository)?,
+        (None, false) => None,
+    };
+    let version =
+        base.map(|base| format!("{}{}", base.trim(), sources.suffix)).filter(|version| *version != sources.suffix);
+    Ok(Entry { key, repo, commit, branch: is_branch.then_some(state.reference), version })
+}
+
+/// triton's version, which torch's tree says.
+fn triton_version(sources: &Sources, table: &Table, repository: &Repository<'_>) -> Result<Option<String>, Error> {
+    let torch =
+        sources.checkouts.iter().find(|(name, _)| table.project(name).is_ok_and(|project| project.name == "torch"));
+    let Some((_, directory)) = torch else { return Ok(None) };
+    let name = format!("{UPSTREAM}:{}", table.pins.triton_version);
+    repository.git.at(directory).args(["show", &name]).answer(repository.reporter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let entry = |key: &str, branch: Option<&str>| Entry {
+            key: key.into(),
+            repo: "https://github.com/x/y".into(),
+            commit: SHA.into(),
+            branch: branch.map(Into::into),
+            version: Some("1.2+rocm7".into()),
+        };
+        let manifest = Manifest { entries: vec![entry("pytorch", Some("nightly")), entry("triton", None)] };
+        let text = manifest.text();
+        assert!(
+            text.starts_with(
+                "{\n  \"schema_version\": 1,\n  \"pytorch\": {\n    \"repo\": \"https://github.com/x/y\",\n"
+            )
+        );
+        assert!(text.ends_with("  }\n}\n") && !text.contains("null"), "{text}");
+        assert_eq!(Manifest::parse(text.as_bytes()).unwrap(), manifest);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, words) in [
+            ("[]", "not a JSON object"),
+            ("", "EOF"),
+            (r#"{"schema_version": 2}"#, "schema_version is 2"),
+            (r#"{"schema_version": "1"}"#, r#"schema_version is "1""#),
+            (r#"{"pytorch": 1}"#, "`pytorch` is not an object"),
+            (r#"{"pytorch": {"commit": "x"}}"#, "`pytorch` has no `repo`"),
+            (r#"{"pytorch": {"repo": "", "commit": "x"}}"#, "`repo` of `pytorch`"),
+            (r#"{"pytorch": {"repo": "r", "commit": "main"}}"#, "`commit` of `pytorch` is `main`"),
+            (r#"{"pytorch": {"repo": "r", "commit": 7}}"#, "`commit` of `pytorch` is 7"),
+        ] {
+            let reason = Manifest::parse(text.as_bytes()).unwrap_err();
+            assert!(reason.contains(words), "{reason}");
+        }
+        let absent = format!(r#"{{"pytorch": {{"repo": "r", "commit": "{SHA}"}}}}"#);
+        assert_eq!(Manifest::parse(absent.as_bytes()).unwrap().entries.len(), 1);
+    }
+
+    #[test]
+    fn suffixes_follow_the_version_of_rocm() {
+        assert_eq!(suffix("7.14.0").unwrap(), "+rocm7.14.0");
+        assert_eq!(suffix("7.14.0a20260501").unwrap(), "+rocm7.14.0a20260501");
+        assert_eq!(suffix("7.14.0.dev0+abc").unwrap(), "+devrocm7.14.0.dev0-abc");
+        assert!(suffix("newest").is_err());
+    }
+}

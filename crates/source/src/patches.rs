@@ -1,0 +1,407 @@
+//! Input: a checkout with commits of one's own, or a set of patches. Output: the other one.
+//!
+//! A set is `<set>/<folder of the project>/{base,hipified}/NNNN-*.patch` for the checkout itself and
+//! `<set>/<path of the submodule>/{base,hipified}/…` for submodules: what goes on top of the upstream commit, and what on top
+//! of the converted sources.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use report::{Reporter, Silent};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::git::{Broken, Git};
+use crate::pins;
+use crate::plan::PINNED_SET;
+use crate::repository::{HIPIFY, Repository, UPSTREAM};
+use crate::state::{self, Folder, Left};
+use crate::table::Table;
+
+/// Options of `git am`. Three-way merging leaves marks in the files where a patch does not apply, and is otherwise the same.
+pub(crate) const AM_OPTIONS: [&str; 4] =
+    ["--3way", "--whitespace=nowarn", "--committer-date-is-author-date", "--no-gpg-sign"];
+
+/// Patches for one repository.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PatchGroup {
+    /// When they are applied.
+    pub stage: Stage,
+    /// Path of the submodule; empty for the checkout itself.
+    pub repository: String,
+    /// In the order in which they are applied: by name.
+    pub files: Vec<PathBuf>,
+}
+
+/// When patches are applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// On the upstream commit.
+    Base,
+    /// On the converted sources.
+    Hipified,
+}
+
+impl Stage {
+    /// Name of its folder.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Stage::Base => "base",
+            Stage::Hipified => "hipified",
+        }
+    }
+}
+
+/// What was saved or applied for one repository.
+#[derive(Debug, Clone, Serialize)]
+pub struct Group {
+    /// When the patches are applied.
+    pub stage: Stage,
+    /// Path of the submodule; empty for the checkout itself.
+    pub repository: String,
+    /// Where the patches are.
+    pub folder: PathBuf,
+    /// Their names, in order.
+    pub patches: Vec<String>,
+}
+
+/// Names of the patch sets in the folder of a project, those with a `/` in them too.
+///
+/// # Errors
+/// When the folder cannot be read; one that is not there has none.
+pub fn sets(folder: &Path) -> Result<Vec<String>, Error> {
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    // `<set>/<repository>`, where both may have several parts: a set ends where the project's own folder begins. One with patches for
+    // submodules only has none, and then it is the first part.
+    let own = format!("/{}", folder.file_name().unwrap_or_default().to_string_lossy());
+    let parents: Vec<String> = groups(folder, folder)?.into_iter().map(|(parent, ..)| parent).collect();
+    let mut found: Vec<String> =
+        parents.iter().filter_map(|parent| parent.strip_suffix(&own)).map(str::to_owned).collect();
+    for parent in &parents {
+        if !found.iter().any(|set| parent.strip_prefix(set.as_str()).is_some_and(|rest| rest.starts_with('/'))) {
+            found.extend(parent.split('/').next().map(str::to_owned));
+        }
+    }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// The patches of a set: those for the checkout itself first, then by path of the submodule. `own` is the folder of the checkout's.
+///
+/// # Errors
+/// When a folder cannot be read.
+pub fn read(set: &Path, own: &str) -> Result<Vec<PatchGroup>, Error> {
+    let mut found: Vec<PatchGroup> = Vec::new();
+    for (parent, stage, files) in groups(set, set)? {
+        let repository = if parent == own { String::new() } else { parent };
+        found.push(PatchGroup { stage, repository, files });
+    }
+    found.sort_by(|left, right| (left.stage, &left.repository).cmp(&(right.stage, &right.repository)));
+    Ok(found)
+}
+
+/// Every folder with patches below `folder`: the path of what holds it, relative to `root`, its stage and its patches.
+fn groups(root: &Path, folder: &Path) -> Result<Vec<(String, Stage, Vec<PathBuf>)>, Error> {
+    let mut found = Vec::new();
+    for entry in fs_err::read_dir(folder)? {
+        let path = entry?.path();
+        if !path.is_dir() {
+            continue;
+        }
+        let stage =
+            [Stage::Base, Stage::Hipified].into_iter().find(|stage| path.file_name() == Some(stage.folder().as_ref()));
+        let files = patch_files(&path)?;
+        match stage {
+            Some(stage) if !files.is_empty() => {
+                let parent = folder.strip_prefix(root).unwrap_or(folder).to_string_lossy().into_owned();
+                found.push((parent, stage, files));
+            }
+            _ => found.extend(groups(root, &path)?),
+        }
+    }
+    Ok(found)
+}
+
+fn patch_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    for entry in fs_err::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "patch") && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Applies patches to one repository of a checkout, as commits.
+///
+/// # Errors
+/// A patch that does not apply: git waits with it for the user; a submodule that is not there.
+pub(crate) fn apply(checkout: &Repository<'_>, group: &PatchGroup) -> Result<(), Error> {
+    let repository = checkout.submodule(&group.repository);
+    if !repository.path.join(".git").exists() {
+        let path = group.files.first().and_then(|file| file.parent()).unwrap_or(Path::new("")).to_owned();
+        return Err(Error::PatchTarget { path, repository: group.repository.clone() });
+    }
+    let call = repository.git.at(&repository.path).arg("am").args(AM_OPTIONS).arg("--").args(&group.files);
+    match call.run(repository.reporter) {
+        Ok(_) => Ok(()),
+        Err(Broken::Other(Error::Interrupted)) => {
+            // Nobody has looked at it yet, so there is nothing to lose.
+            let _ = repository.git.at(&repository.path).args(["am", "--abort"]).succeeds(&Silent);
+            Err(Error::Interrupted)
+        }
+        Err(Broken::Other(error)) => Err(error),
+        Err(Broken::Failed(source)) => {
+            let waiting = repository.unfinished()?.is_some();
+            let patch = waiting.then(|| current_patch(&repository, &group.files)).transpose()?.flatten();
+            let patch = patch.or_else(|| group.files.first().cloned()).unwrap_or_default();
+            let mut files = repository.git.at(&repository.path).args(["diff", "--name-only", "--diff-filter=U", "-z"]);
+            files = files.args(["--ignore-submodules=all"]);
+            let answer = files.expect("list the files with conflicts", repository.reporter)?;
+            let mut files: Vec<String> = answer.records().collect();
+            if files.is_empty() {
+                files = source.named_after("error: patch failed: ");
+            }
+            Err(Error::Conflict { path: repository.path.clone(), patch, files, waiting, source: Box::new(source) })
+        }
+    }
+}
+
+/// The patch that git stopped at.
+fn current_patch(repository: &Repository<'_>, files: &[PathBuf]) -> Result<Option<PathBuf>, Error> {
+    let place = repository
+        .run(&["rev-parse", "--path-format=absolute", "--git-path", "rebase-apply/next"], "find the patch")?;
+    let number = fs_err::read_to_string(place).ok().and_then(|text| text.trim().parse::<usize>().ok());
+    Ok(number.and_then(|number| files.get(number.checked_sub(1)?).cloned()))
+}
+
+/// What is to be saved or applied, and where.
+#[derive(Debug, Clone)]
+pub struct PatchSet {
+    /// The checkout; absolute.
+    pub checkout: PathBuf,
+    /// The set's folder, `PATCHES/PROJECT/SET`; absolute.
+    pub set: PathBuf,
+    /// Folder of the checkout's own patches in it, usually the project's.
+    pub own: String,
+}
+
+impl PatchSet {
+    /// The set of a checkout in a folder of sets by project. `name`: another set than the one that a checkout takes by itself.
+    ///
+    /// # Errors
+    /// A checkout that does not say what it is of, and no name for the set.
+    pub fn of(checkout: &Path, patches: &Path, name: Option<&str>, table: &Table) -> Result<PatchSet, Error> {
+        let state = state::read(checkout);
+        let known = table.project(&state.project).map(|project| project.directory.clone());
+        let own = known.unwrap_or_else(|_| checkout.file_name().unwrap_or_default().to_string_lossy().into_owned());
+        let name = match (name, state.reference.as_str()) {
+            (Some(name), _) => name.to_owned(),
+            (None, "") if state.archive.is_some() => set_of_archive(&state.origin),
+            (None, "") => {
+                return Err(Error::Request {
+                    reason: format!("`{}` does not say which patch set is its", checkout.display()),
+                    hint: Some("name it with `--set`".into()),
+                });
+            }
+            (None, commit) if pins::is_commit(commit) => PINNED_SET.to_owned(),
+            (None, reference) => reference.to_owned(),
+        };
+        Ok(PatchSet { checkout: checkout.to_owned(), set: patches.join(&own).join(name), own })
+    }
+
+    /// Writes the commits on top of the upstream commit and of the converted sources as patches, in submodules too. What the set had
+    /// for these repositories is replaced; the same commits make the same files, with any git.
+    ///
+    /// # Errors
+    /// No tag to start from; work that is not committed; a set that cannot be written.
+    pub fn save(&self, git: &Git, reporter: &dyn Reporter) -> Result<Vec<Group>, Error> {
+        let (folder, checkout) = self.open(git, reporter)?;
+        if checkout.commit(&format!("refs/tags/{UPSTREAM}"))?.is_none() {
+            return Err(Error::NoTag { path: self.checkout.clone(), tag: UPSTREAM });
+        }
+        let repositories = checkout.all()?;
+        let mut unsaved = Vec::new();
+        for path in &repositories {
+            let repository = checkout.submodule(path);
+            if let Some(command) = repository.unfinished()? {
+                unsaved.push(format!("{}: `{command}` is not finished", shown(path)));
+            }
+        }
+        if !unsaved.is_empty() {
+            return Err(Error::Dirty { path: self.checkout.clone(), found: unsaved });
+        }
+        fs_err::create_dir_all(&self.set)?;
+        let staging = tempfile::Builder::new().prefix(".saving-").tempdir_in(&self.set)?;
+        let mut groups = Vec::new();
+        let mut heads = BTreeMap::new();
+        for path in &repositories {
+            let repository = checkout.submodule(path);
+            for (stage, range) in ranges(&repository)? {
+                let place = if path.is_empty() { self.own.as_str() } else { path };
+                let folder = Path::new(place).join(stage.folder());
+                let patches = write(&repository, &range, &staging.path().join(&folder))?;
+                if !patches.is_empty() {
+                    groups.push(Group { stage, repository: path.clone(), folder: self.set.join(folder), patches });
+                }
+            }
+            heads.insert(path.clone(), repository.head()?.unwrap_or_default());
+        }
+        // Of a tree that is not converted nothing is known of the patches on top of converted sources: they stay.
+        let is_converted = checkout.commit(&format!("refs/tags/{HIPIFY}"))?.is_some();
+        let mut state = folder.state();
+        let is_known = |stage: Stage, path: &String| {
+            (is_converted || stage == Stage::Base) && !state.unreached.contains(&(stage, path.clone()))
+        };
+        for path in &repositories {
+            for stage in [Stage::Base, Stage::Hipified].into_iter().filter(|stage| is_known(*stage, path)) {
+                self.replace(path, stage, staging.path(), &groups)?;
+            }
+        }
+        drop(staging);
+        // A set without patches is none, unless somebody keeps something else there.
+        let _ = fs_err::remove_dir(&self.set);
+        // These commits are in files now, so a checkout may leave them behind.
+        for (path, head) in heads {
+            let left = state.repositories.entry(path).or_insert_with(Left::default);
+            left.head = head;
+        }
+        state.fingerprint.clear();
+        folder.write(&state)?;
+        Ok(groups)
+    }
+
+    /// Moves what was written for a repository to where the set has it, and removes the patches that were there.
+    fn replace(&self, path: &str, stage: Stage, staging: &Path, groups: &[Group]) -> Result<(), Error> {
+        let place = Path::new(if path.is_empty() { self.own.as_str() } else { path }).join(stage.folder());
+        let target = self.set.join(&place);
+        if target.is_dir() {
+            for file in patch_files(&target)? {
+                fs_err::remove_file(file)?;
+            }
+        }
+        if let Some(group) = groups.iter().find(|group| group.folder == target) {
+            fs_err::create_dir_all(&target)?;
+            for name in &group.patches {
+                fs_err::rename(staging.join(&place).join(name), target.join(name))?;
+            }
+        } else {
+            // Only what is empty goes; a set may have notes beside its patches.
+            let _ = fs_err::remove_dir(&target);
+            let _ = target.parent().map(fs_err::remove_dir);
+        }
+        Ok(())
+    }
+
+    /// Applies the patches of one stage, or of both when `stage` is `None`: those for converted sources where the sources are converted.
+    ///
+    /// # Errors
+    /// No such set, a tree with work in it, a patch that does not apply.
+    pub fn apply(&self, stage: Option<Stage>, git: &Git, reporter: &dyn Reporter) -> Result<Vec<Group>, Error> {
+        let (_folder, checkout) = self.open(git, reporter)?;
+        if !self.set.is_dir() {
+            let folder = self.set.parent().unwrap_or(&self.set);
+            return Err(Error::NoPatchSet { path: self.set.clone(), known: sets(folder)? });
+        }
+        let is_converted = checkout.commit(&format!("refs/tags/{HIPIFY}"))?.is_some();
+        let stage = stage.unwrap_or(if is_converted { Stage::Hipified } else { Stage::Base });
+        let groups: Vec<PatchGroup> =
+            read(&self.set, &self.own)?.into_iter().filter(|group| group.stage == stage).collect();
+        let mut found = Vec::new();
+        for group in &groups {
+            let repository = checkout.submodule(&group.repository);
+            if repository.path.join(".git").exists() {
+                if let Some(command) = repository.unfinished()? {
+                    found.push(format!("{}: `{command}` is not finished", shown(&group.repository)));
+                }
+                // New files are not in the way of a patch unless it makes the same, which git refuses itself.
+                let changes = repository.changes()?.into_iter().filter(|line| !line.starts_with("??"));
+                found.extend(changes.map(|line| beside(&group.repository, &line)));
+            }
+        }
+        if !found.is_empty() {
+            return Err(Error::Dirty { path: self.checkout.clone(), found });
+        }
+        let mut applied = Vec::new();
+        for group in groups {
+            apply(&checkout, &group)?;
+            let folder = group.files.first().and_then(|file| file.parent()).unwrap_or(&self.set).to_owned();
+            let name = |file: &PathBuf| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let patches = group.files.iter().map(name).collect();
+            applied.push(Group { stage: group.stage, repository: group.repository, folder, patches });
+        }
+        Ok(applied)
+    }
+
+    fn open<'a>(&self, git: &'a Git, reporter: &'a dyn Reporter) -> Result<(Folder, Repository<'a>), Error> {
+        if !self.checkout.join(".git").exists() {
+            return Err(Error::NotGit { path: self.checkout.clone() });
+        }
+        let folder = Folder::open(&self.checkout, git, reporter)?;
+        Ok((folder, Repository::new(git, &self.checkout, reporter)))
+    }
+}
+
+/// The commits of one's own: those before the conversion and those after it.
+fn ranges(repository: &Repository<'_>) -> Result<Vec<(Stage, String)>, Error> {
+    let commit = |name: &str| repository.commit(&format!("refs/tags/{name}"));
+    let Some(upstream) = commit(UPSTREAM)? else {
+        return Err(Error::NoTag { path: repository.path.clone(), tag: UPSTREAM });
+    };
+    Ok(match commit(HIPIFY)? {
+        Some(hipify) if hipify != upstream => {
+            vec![(Stage::Base, format!("{upstream}..{hipify}^")), (Stage::Hipified, format!("{hipify}..HEAD"))]
+        }
+        // Converted without any difference: what follows belongs on top of it.
+        Some(hipify) => vec![(Stage::Hipified, format!("{hipify}..HEAD"))],
+        None => vec![(Stage::Base, format!("{upstream}..HEAD"))],
+    })
+}
+
+/// Writes the patches of a range. No hash of a commit, no version of git and no length of abbreviation gets into them.
+fn write(repository: &Repository<'_>, range: &str, folder: &Path) -> Result<Vec<String>, Error> {
+    let commits = repository.run(&["rev-list", "--count", range, "--"], "count commits")?;
+    if commits == "0" {
+        return Ok(Vec::new());
+    }
+    fs_err::create_dir_all(folder)?;
+    let options =
+        ["--zero-commit", "--no-signature", "--no-numbered", "--full-index", "--binary", "--no-stat", "--quiet"];
+    let call =
+        repository.git.at(&repository.path).arg("format-patch").args(options).arg("-o").arg(folder).args([range, "--"]);
+    call.expect(format!("write patches of `{}`", repository.path.display()), repository.reporter)?;
+    let mut names = Vec::new();
+    for file in patch_files(folder)? {
+        names.push(file.file_name().unwrap_or_default().to_string_lossy().into_owned());
+    }
+    if names.is_empty() {
+        return Err(
+            io::Error::other(format!("git wrote no patch for `{range}` in `{}`", repository.path.display())).into()
+        );
+    }
+    Ok(names)
+}
+
+/// The set of a source archive: its name without what says how it is packed.
+pub(crate) fn set_of_archive(name: &str) -> String {
+    name.split_once(".tar").map_or(name, |(stem, _)| stem).to_owned()
+}
+
+/// A line of what has changed, with the submodule that it is in.
+pub(crate) fn beside(repository: &str, line: &str) -> String {
+    match (repository, line.split_at_checked(3)) {
+        ("", _) | (_, None) => line.to_owned(),
+        (_, Some((letters, path))) => format!("{letters}{repository}/{path}"),
+    }
+}
+
+pub(crate) fn shown(repository: &str) -> &str {
+    if repository.is_empty() { "the checkout" } else { repository }
+}

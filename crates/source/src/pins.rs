@@ -1,0 +1,197 @@
+//! Input: files of torch's tree. Output: the commits of other projects that belong to it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+/// No pin file has anywhere near this size, in bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// What `related_commits` says of one project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Related {
+    /// Address of the repository.
+    pub origin: String,
+    /// The commit, in full.
+    pub commit: String,
+}
+
+/// Looks a project up in `related_commits`: lines of `system|source|project|branch|commit|origin`. Blank lines and lines
+/// that begin with `#` mean nothing. `None`: the file says nothing of it for that system.
+///
+/// # Errors
+/// A line of another form, with its number, whether it concerns the project or not; lines that contradict each other.
+pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<Option<Related>, Error> {
+    let wrong = |line: usize, reason: String| Error::Pin { path: path.to_owned(), line: Some(line), reason };
+    let mut found: Option<(usize, Related)> = None;
+    for (line, text) in text.lines().enumerate().map(|(at, text)| (at + 1, text.trim())) {
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        let fields: Vec<&str> = text.split('|').map(str::trim).collect();
+        let [at, _, name, _, commit, origin] = fields[..] else {
+            let reason = format!("`{}` has {} fields between `|`, not 6", shortened(text), fields.len());
+            return Err(wrong(line, reason));
+        };
+        if !is_commit(commit) {
+            return Err(wrong(line, format!("`{}` is not a commit of 40 hexadecimal digits", shortened(commit))));
+        }
+        if origin.is_empty() {
+            return Err(wrong(line, "it names no origin".into()));
+        }
+        if (at, name) != (system, project) {
+            continue;
+        }
+        let this = Related { origin: origin.to_owned(), commit: commit.to_ascii_lowercase() };
+        match &found {
+            Some((first, that)) if *that != this => {
+                return Err(wrong(line, format!("it says something else of `{project}` than line {first}")));
+            }
+            Some(_) => {}
+            None => found = Some((line, this)),
+        }
+    }
+    Ok(found.map(|(_, related)| related))
+}
+
+/// Reads a file that holds one commit, such as `ci_commit_pins/triton.txt`.
+///
+/// # Errors
+/// No such file, an empty one, another content.
+pub fn commit(path: &Path) -> Result<String, Error> {
+    let text = read(path)?;
+    let commit = text.trim();
+    if is_commit(commit) {
+        return Ok(commit.to_ascii_lowercase());
+    }
+    Err(Error::Pin { path: path.to_owned(), line: None, reason: unlike(commit, "a commit of 40 hexadecimal digits") })
+}
+
+/// Reads a file that holds one version, such as `3.4.0`.
+///
+/// # Errors
+/// No such file, an empty one, something that is not a version (PEP 440).
+pub fn version(path: &Path) -> Result<String, Error> {
+    let text = read(path)?;
+    let version = text.trim();
+    match version.parse::<pep440_rs::Version>() {
+        Ok(_) => Ok(version.to_owned()),
+        Err(_) => {
+            Err(Error::Pin { path: path.to_owned(), line: None, reason: unlike(version, "a version such as `3.4.0`") })
+        }
+    }
+}
+
+/// The branch of triton's releases for a version: `3.4.0` → `release/3.4.x`.
+///
+/// # Errors
+/// A version without a second number.
+pub(crate) fn release_branch(version: &str, path: &Path) -> Result<String, Error> {
+    let mut numbers = version.split('.');
+    if let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) {
+        return Ok(format!("release/{major}.{minor}.x"));
+    }
+    let reason = format!("`{version}` has no second number, which the name of a release branch needs");
+    Err(Error::Pin { path: path.to_owned(), line: None, reason })
+}
+
+/// The text of a pin file. Bytes that are not UTF-8 become signs that no pin has, so that they are found where they matter.
+pub(crate) fn read(path: &Path) -> Result<String, Error> {
+    let size = match fs_err::metadata(path) {
+        Ok(metadata) if metadata.is_file() => metadata.len(),
+        Ok(_) => return Err(Error::Pin { path: path.to_owned(), line: None, reason: "it is not a file".into() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Error::NoPin { path: path.to_owned() }),
+        Err(error) => return Err(error.into()),
+    };
+    if size > LARGEST {
+        let reason = format!("it has {size} bytes, and no pin is that long");
+        return Err(Error::Pin { path: path.to_owned(), line: None, reason });
+    }
+    Ok(String::from_utf8_lossy(&fs_err::read(path)?).into_owned())
+}
+
+/// Whether a text is a commit in full: 40 hexadecimal digits, or the 64 of a repository with SHA-256.
+pub fn is_commit(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The paths of torch's pin files.
+#[derive(Debug, Clone)]
+pub(crate) struct Torch {
+    pub(crate) directory: PathBuf,
+}
+
+impl Torch {
+    pub(crate) fn file(&self, relative: &str) -> PathBuf {
+        self.directory.join(relative)
+    }
+}
+
+fn unlike(text: &str, wanted: &str) -> String {
+    if text.is_empty() { "it is empty".into() } else { format!("`{}` is not {wanted}", shortened(text)) }
+}
+
+fn shortened(text: &str) -> String {
+    const LONGEST: usize = 120;
+    let head: String = text.chars().take(LONGEST).collect();
+    if head.len() < text.len() { format!("{head}[…]") } else { head }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
+
+    fn look(text: &str) -> Result<Option<Related>, Error> {
+        related(text, Path::new("related_commits"), "ubuntu", "torchaudio")
+    }
+
+    #[test]
+    fn a_project_is_found_for_its_system() {
+        let text = format!(
+            "# pins\n\ncentos|pytorch|torchaudio|r|{}|https://centos\nubuntu|pytorch|torchvision|r|{SHA}|https://vision\n\
+             ubuntu|pytorch|torchaudio|release/2.9|{SHA}|https://audio\n",
+            "f".repeat(40)
+        );
+        assert_eq!(look(&text).unwrap().unwrap(), Related { origin: "https://audio".into(), commit: SHA.into() });
+        assert_eq!(look("").unwrap(), None);
+        assert_eq!(look("\r\n# x\r\n").unwrap(), None);
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_read_is_named_also_when_it_is_the_first() {
+        let good = format!("ubuntu|pytorch|torchaudio|main|{SHA}|https://audio\n");
+        for (text, words) in [
+            (format!("nonsense\n{good}"), "line 1: `nonsense` has 1 fields between `|`, not 6"),
+            (format!("{good}ubuntu|pytorch|x\n"), "line 2: `ubuntu|pytorch|x` has 3 fields"),
+            ("ubuntu|pytorch|torchaudio|main|main|https://audio".into(), "line 1: `main` is not a commit of 40"),
+            (format!("ubuntu|pytorch|torchaudio|main|{SHA}|"), "names no origin"),
+            (format!("{good}ubuntu|pytorch|torchaudio|main|{SHA}|https://other"), "line 2: it says something else"),
+        ] {
+            let error = look(&text).unwrap_err().to_string();
+            assert!(error.contains(words) && error.contains("`related_commits`"), "{error}");
+        }
+        assert!(look(&format!("{good}{good}")).unwrap().is_some());
+    }
+
+    #[test]
+    fn pins_of_one_word() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("triton.txt");
+        assert!(matches!(commit(&path), Err(Error::NoPin { .. })));
+        for (text, words) in [("", "it is empty"), ("\n \n", "it is empty"), ("main\n", "`main` is not a commit")] {
+            fs_err::write(&path, text).unwrap();
+            assert!(commit(&path).unwrap_err().to_string().contains(words));
+        }
+        fs_err::write(&path, format!("{}\n", SHA.to_uppercase())).unwrap();
+        assert_eq!(commit(&path).unwrap(), SHA);
+        fs_err::write(&path, "3.4.0\n").unwrap();
+        assert_eq!(version(&path).unwrap(), "3.4.0");
+        assert_eq!(release_branch("3.4.0", &path).unwrap(), "release/3.4.x");
+        assert!(release_branch("3", &path).is_err());
+        fs_err::write(&path, b"\xff\xfe").unwrap();
+        assert!(version(&path).unwrap_err().to_string().contains("not a version"));
+    }
+}

@@ -1,0 +1,495 @@
+//! Input: a request and the table of sources. Output: the steps for each checkout, in order, before anything is done.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::git::{quoted, without_secret};
+use crate::patches::{self, PatchGroup, Stage};
+use crate::pins::{self, Torch};
+use crate::repository::{HIPIFY, UPSTREAM};
+use crate::request::{Archive, Conversion, Movement, Related, Request, Submodules, TritonPin, Wanted};
+use crate::table::{Line, LocalChange, Project, Table};
+
+/// Message of the commit of converted sources, as TheRock's scripts write it.
+pub(crate) const HIPIFY_MESSAGE: &str = "DO NOT SUBMIT: HIPIFY";
+/// Patch set of what torch pins, and of whatever else is named by its commit.
+pub(crate) const PINNED_SET: &str = "rocm-custom";
+/// What triton's build reads.
+pub(crate) const BUILD_ENVIRONMENT: &str = "build_env.json";
+
+/// What is going to be done.
+#[derive(Debug, Clone, Serialize)]
+pub struct Plan {
+    /// In the order in which they are made: torch first, since others may be pinned by it.
+    pub checkouts: Vec<Checkout>,
+}
+
+/// One project's checkout.
+#[derive(Debug, Clone, Serialize)]
+pub struct Checkout {
+    /// Name of the project.
+    pub project: String,
+    /// Where it goes; absolute.
+    pub directory: PathBuf,
+    /// What is checked out.
+    pub reference: Reference,
+    /// Whether it may move.
+    pub movement: Movement,
+    /// What is done, in order.
+    pub steps: Vec<Step>,
+}
+
+/// What is checked out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "from")]
+pub enum Reference {
+    /// A branch, tag or commit of a repository.
+    Named {
+        /// Address of the repository.
+        origin: String,
+        /// The name.
+        name: String,
+        /// Whether torch's tree pins it.
+        pinned: bool,
+    },
+    /// What torch's `related_commits` will say when torch is checked out.
+    Related {
+        /// The file.
+        file: PathBuf,
+        /// The system whose lines count.
+        system: String,
+        /// The project's name in it.
+        project: String,
+        /// Address that was asked for.
+        origin: Option<String>,
+        /// Address and name when the file says nothing; `None`: that is an error.
+        otherwise: Option<(String, String)>,
+    },
+    /// What a pin file for triton will say when torch is checked out.
+    Triton {
+        /// The file.
+        file: PathBuf,
+        /// Address of the repository.
+        origin: String,
+        /// Whether the file has a version, of which the release branch is meant.
+        release: bool,
+    },
+    /// A source archive.
+    Archive(Archive),
+}
+
+/// One step.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "step")]
+pub enum Step {
+    /// Look for work that would be lost.
+    Protect,
+    /// Get the commit: fetch it, or make it of an archive.
+    Obtain {
+        /// How many commits of history.
+        depth: Option<u32>,
+        /// Connections at a time.
+        jobs: Option<u16>,
+    },
+    /// Check the commit out and tag it.
+    Checkout,
+    /// Check submodules out, tag them, and let git not look at them.
+    Submodules {
+        /// How many commits of history.
+        depth: Option<u32>,
+        /// Connections at a time.
+        jobs: Option<u16>,
+    },
+    /// Apply patches.
+    Patch(PatchGroup),
+    /// Write `build_env.json`.
+    BuildEnvironment {
+        /// Its content.
+        values: BTreeMap<String, String>,
+    },
+    /// Convert CUDA sources, where the tree wants that.
+    Hipify,
+    /// Commit what was converted or written, in submodules too, and tag it.
+    Commit,
+}
+
+impl Plan {
+    /// Works out what a request means. Reads torch's pins and patch sets where they are there already; writes nothing.
+    ///
+    /// # Errors
+    /// Contradictions, unknown names, pin files that cannot be understood.
+    pub fn new(request: &Request, table: &Table) -> Result<Plan, Error> {
+        let line = request.line.as_deref().map(|name| table.line(name)).transpose()?;
+        let planner = Planner { request, table, line, torch: torch_directory(request, table)? };
+        let mut chosen: Vec<(usize, &Wanted)> = Vec::new();
+        for wanted in &request.projects {
+            let project = table.project(&wanted.project)?;
+            let at = table.projects.iter().position(|other| other.name == project.name).unwrap_or_default();
+            if chosen.iter().any(|(other, _)| *other == at) {
+                return Err(contradiction(format!("{} is asked for twice", project.name)));
+            }
+            chosen.push((at, wanted));
+        }
+        chosen.sort_by_key(|(at, _)| *at);
+        if chosen.is_empty() {
+            return Err(contradiction("no project is asked for"));
+        }
+        let with_torch = chosen.iter().any(|(at, _)| table.projects[*at].name == "torch");
+        let checkouts = chosen.iter().map(|(at, wanted)| planner.checkout(&table.projects[*at], wanted, with_torch));
+        let checkouts = checkouts.collect::<Result<Vec<_>, Error>>()?;
+        for (at, checkout) in checkouts.iter().enumerate() {
+            let same = checkouts[..at].iter().find(|other| other.directory == checkout.directory);
+            if let Some(other) = same {
+                let place = checkout.directory.display();
+                return Err(contradiction(format!(
+                    "{} and {} would both go to `{place}`",
+                    other.project, checkout.project
+                )));
+            }
+        }
+        Ok(Plan { checkouts })
+    }
+}
+
+fn contradiction(reason: impl Into<String>) -> Error {
+    Error::Request { reason: reason.into(), hint: None }
+}
+
+/// Where torch's tree is, or will be.
+fn torch_directory(request: &Request, table: &Table) -> Result<PathBuf, Error> {
+    let torch = table.project("torch")?;
+    let wanted =
+        request.projects.iter().find(|wanted| table.project(&wanted.project).is_ok_and(|it| it.name == torch.name));
+    let given = wanted.and_then(|wanted| wanted.directory.clone()).or_else(|| request.torch.clone());
+    Ok(given.unwrap_or_else(|| request.root.join(&torch.directory)))
+}
+
+struct Planner<'a> {
+    request: &'a Request,
+    table: &'a Table,
+    line: Option<&'a Line>,
+    torch: PathBuf,
+}
+
+impl Planner<'_> {
+    fn checkout(&self, project: &Project, wanted: &Wanted, with_torch: bool) -> Result<Checkout, Error> {
+        let request = self.request;
+        let directory = wanted.directory.clone().unwrap_or_else(|| request.root.join(&project.directory));
+        let reference = self.reference(project, wanted)?;
+        // Another torch may come first: then its pins are read when it is there.
+        let reference = if with_torch && project.name != "torch" { reference } else { reference.resolved()? };
+        if let (Movement::Locked, Reference::Named { name, .. }) = (request.movement, &reference)
+            && !pins::is_commit(name)
+        {
+            return Err(Error::MayMove { project: project.name.clone(), reference: name.clone() });
+        }
+        let jobs = request.jobs.or(project.jobs);
+        let changes = if request.conversion == Conversion::Skip { LocalChange::None } else { project.local_change };
+        let (base, hipified) = self.patches(project, &reference)?;
+        let mut steps = vec![Step::Protect, Step::Obtain { depth: request.depth, jobs }, Step::Checkout];
+        if request.submodules == Submodules::Take {
+            steps.push(Step::Submodules { depth: request.depth, jobs });
+        }
+        steps.extend(base.into_iter().map(Step::Patch));
+        match changes {
+            LocalChange::None => {}
+            LocalChange::Hipify => steps.push(Step::Hipify),
+            LocalChange::BuildEnvironment => {
+                steps.push(Step::BuildEnvironment { values: self.build_environment(&reference)? });
+            }
+        }
+        if changes != LocalChange::None && request.conversion == Conversion::Commit {
+            steps.push(Step::Commit);
+        }
+        if request.conversion == Conversion::Keep && changes != LocalChange::None && !hipified.is_empty() {
+            return Err(Error::Request {
+                reason: format!(
+                    "the patch set of {} has patches for converted sources, which are not committed",
+                    project.name
+                ),
+                hint: Some("patches apply to commits only: leave `--no-commit-hipify` out".into()),
+            });
+        }
+        if request.conversion != Conversion::Skip {
+            steps.extend(hipified.into_iter().map(Step::Patch));
+        }
+        Ok(Checkout { project: project.name.clone(), directory, reference, movement: request.movement, steps })
+    }
+
+    /// What a user names comes before what torch pins, and that before the project's own default.
+    fn reference(&self, project: &Project, wanted: &Wanted) -> Result<Reference, Error> {
+        if let Some(archive) = &wanted.archive {
+            if wanted.reference.is_some() || wanted.origin.is_some() {
+                return Err(contradiction(format!(
+                    "{} is to come from an archive and from a repository",
+                    project.name
+                )));
+            }
+            return Ok(Reference::Archive(archive.clone()));
+        }
+        let of_line = self.line.filter(|_| project.name == "torch");
+        let origin = wanted.origin.as_deref();
+        let address = project.origin(origin.or(of_line.map(|line| line.torch_origin.as_str())));
+        check(&address, &format!("the origin of {}", project.name), |text| {
+            !text.starts_with('-') && !text.contains('\0')
+        })?;
+        let name = wanted.reference.as_deref().or(of_line.map(|line| line.torch_ref.as_str()));
+        if let Some(name) = name {
+            check(name, &format!("the ref of {}", project.name), is_reference)?;
+            return Ok(Reference::Named { origin: address, name: name.to_owned(), pinned: false });
+        }
+        let torch = Torch { directory: self.torch.clone() };
+        if project.pinned_by_torch {
+            let release = self.request.triton == TritonPin::Release;
+            let file = if release { &self.table.pins.triton_version } else { &self.table.pins.triton_commit };
+            return Ok(Reference::Triton { file: torch.file(file), origin: address, release });
+        }
+        let default = project.reference.clone().map(|name| (address.clone(), name));
+        let required = self.request.related == Related::Required || self.line.is_some_and(|line| line.related);
+        if let Some(related) = &project.related {
+            return Ok(Reference::Related {
+                file: torch.file(&self.table.pins.related_commits),
+                system: self.table.pins.related_system.clone(),
+                project: related.clone(),
+                origin: origin.map(|_| address),
+                otherwise: default.filter(|_| !required),
+            });
+        }
+        let (origin, name) = default.ok_or_else(|| Error::Request {
+            reason: format!("nobody says which commit of {} is meant", project.name),
+            hint: Some(format!("name it with `--ref {}=REF`", project.name)),
+        })?;
+        Ok(Reference::Named { origin, name, pinned: false })
+    }
+
+    /// Patches before and after the conversion.
+    fn patches(&self, project: &Project, reference: &Reference) -> Result<(Vec<PatchGroup>, Vec<PatchGroup>), Error> {
+        let Some(folder) = &self.request.patches else { return Ok((Vec::new(), Vec::new())) };
+        let name = self.request.patchset.clone().unwrap_or_else(|| reference.patchset());
+        let folder = folder.join(&project.directory);
+        let set = folder.join(&name);
+        if !set.is_dir() {
+            if self.request.patchset.is_some() {
+                return Err(Error::NoPatchSet { path: set, known: patches::sets(&folder)? });
+            }
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let groups = patches::read(&set, &project.directory)?;
+        Ok(groups.into_iter().partition(|group| group.stage == Stage::Base))
+    }
+
+    fn build_environment(&self, reference: &Reference) -> Result<BTreeMap<String, String>, Error> {
+        let name = self.request.triton_rules.as_deref().or(self.line.map(|line| line.triton_rules.as_str()));
+        let rules = match name {
+            None => self.table.triton_rules.first(),
+            Some(name) => Some(self.table.rules(name).ok_or_else(|| {
+                let known: Vec<&str> = self.table.triton_rules.iter().map(|rules| rules.name.as_str()).collect();
+                Error::Request {
+                    reason: format!("there are no triton rules `{name}`"),
+                    hint: Some(format!("the rules are {}", known.join(", "))),
+                }
+            })?),
+        };
+        let Some(rules) = rules else { return Ok(BTreeMap::new()) };
+        let is_pinned = match reference {
+            Reference::Triton { release, .. } => !release,
+            Reference::Named { pinned, name, .. } => *pinned && pins::is_commit(name),
+            _ => false,
+        };
+        Ok(if is_pinned { rules.pinned.clone() } else { rules.other.clone() })
+    }
+}
+
+fn check(text: &str, what: &str, is_good: impl Fn(&str) -> bool) -> Result<(), Error> {
+    if is_good(text) { Ok(()) } else { Err(contradiction(format!("`{text}` cannot be {what}"))) }
+}
+
+/// Whether git could have a branch, tag or commit of that name (git-check-ref-format), and nothing else that its commands understand.
+fn is_reference(name: &str) -> bool {
+    let forbidden = |character: char| character.is_control() || " ~^:?*[\\".contains(character);
+    !name.is_empty()
+        && !name.starts_with(['-', '+', '/', '.'])
+        && !name.ends_with(['/', '.'])
+        && !name.contains("..")
+        && !name.contains("@{")
+        && !name.contains(forbidden)
+}
+
+impl Reference {
+    /// The same with pins followed, as they are on the disk now.
+    ///
+    /// # Errors
+    /// Pin files that are not there or cannot be understood.
+    pub(crate) fn resolved(&self) -> Result<Reference, Error> {
+        Ok(match self {
+            Reference::Named { .. } | Reference::Archive(_) => self.clone(),
+            Reference::Related { file, system, project, origin, otherwise } => {
+                let text = match pins::read(file) {
+                    Ok(text) => Some(text),
+                    Err(Error::NoPin { .. }) if otherwise.is_some() => None,
+                    Err(error) => return Err(error),
+                };
+                let found = text.map(|text| pins::related(&text, file, system, project)).transpose()?.flatten();
+                match (found, otherwise) {
+                    (Some(found), _) => Reference::Named {
+                        origin: origin.clone().unwrap_or(found.origin),
+                        name: found.commit,
+                        pinned: true,
+                    },
+                    (None, Some((address, name))) => {
+                        Reference::Named { origin: address.clone(), name: name.clone(), pinned: false }
+                    }
+                    (None, None) => return Err(Error::NotPinned { path: file.clone(), project: project.clone() }),
+                }
+            }
+            Reference::Triton { file, origin, release: true } => {
+                let name = pins::release_branch(&pins::version(file)?, file)?;
+                Reference::Named { origin: origin.clone(), name, pinned: true }
+            }
+            Reference::Triton { file, origin, release: false } => {
+                Reference::Named { origin: origin.clone(), name: pins::commit(file)?, pinned: true }
+            }
+        })
+    }
+
+    fn patchset(&self) -> String {
+        match self {
+            Reference::Named { name, .. } if !pins::is_commit(name) => name.clone(),
+            Reference::Archive(archive) => {
+                patches::set_of_archive(&archive.path.file_name().unwrap_or_default().to_string_lossy())
+            }
+            _ => PINNED_SET.to_owned(),
+        }
+    }
+
+    /// What is checked out, in a few words.
+    pub fn describe(&self) -> String {
+        match self {
+            Reference::Named { origin, name, .. } => format!("{name} of {}", without_secret(origin)),
+            Reference::Related { file, project, .. } => format!("{project} in {}", file.display()),
+            Reference::Triton { file, .. } => format!("the pin in {}", file.display()),
+            Reference::Archive(archive) => archive.path.display().to_string(),
+        }
+    }
+}
+
+/// Arguments of `git fetch`.
+pub(crate) fn fetch(depth: Option<u32>, jobs: Option<u16>, reference: &str) -> Vec<String> {
+    let mut arguments = vec!["fetch".to_owned()];
+    arguments.extend(limits(depth, jobs));
+    arguments.extend(["--no-recurse-submodules", "origin", reference].map(str::to_owned));
+    arguments
+}
+
+/// Arguments of `git submodule update`.
+pub(crate) fn update(depth: Option<u32>, jobs: Option<u16>) -> Vec<String> {
+    let mut arguments = ["submodule", "update", "--init", "--recursive"].map(str::to_owned).to_vec();
+    arguments.extend(limits(depth, jobs));
+    arguments
+}
+
+fn limits(depth: Option<u32>, jobs: Option<u16>) -> Vec<String> {
+    let mut arguments = Vec::new();
+    arguments.extend(depth.into_iter().flat_map(|depth| ["--depth".to_owned(), depth.to_string()]));
+    arguments.extend(jobs.into_iter().flat_map(|jobs| ["--jobs".to_owned(), jobs.to_string()]));
+    arguments
+}
+
+impl Checkout {
+    /// The steps as one would type them, in order.
+    pub fn commands(&self) -> Vec<String> {
+        self.steps.iter().flat_map(|step| self.typed(step)).collect()
+    }
+
+    fn typed(&self, step: &Step) -> Vec<String> {
+        let git = |arguments: &[String]| {
+            format!("git {}", arguments.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
+        };
+        let text = str::to_owned;
+        match step {
+            Step::Protect => vec![text("git status --porcelain  # nothing that would be lost, in submodules too")],
+            Step::Obtain { depth, jobs } => match &self.reference {
+                Reference::Archive(archive) => {
+                    let checked = if archive.sha256.is_some() { ", its SHA-256 checked" } else { "" };
+                    vec![
+                        text("git init --initial-branch=main  # unless it is there"),
+                        format!("git commit-tree  # of the files of {}{checked}", archive.path.display()),
+                    ]
+                }
+                reference => {
+                    let (origin, name) = match reference {
+                        Reference::Named { origin, name, .. } => (without_secret(origin), name.clone()),
+                        Reference::Triton { origin, .. } => {
+                            (without_secret(origin), format!("# {}", reference.describe()))
+                        }
+                        Reference::Related { origin, .. } => {
+                            let origin = origin.as_deref().map_or_else(|| text("# the origin there"), without_secret);
+                            (origin, format!("# {}", reference.describe()))
+                        }
+                        Reference::Archive(_) => unreachable!("it has an arm of its own"),
+                    };
+                    let mut fetch = fetch(*depth, *jobs, "");
+                    fetch.pop();
+                    let name = if name.starts_with("# ") { name } else { quoted(&name) };
+                    let origin = if origin.starts_with("# ") { origin } else { quoted(&origin) };
+                    vec![
+                        text("git init --initial-branch=main  # unless it is there"),
+                        format!("git remote add origin {origin}"),
+                        format!("{} {name}", git(&fetch)),
+                    ]
+                }
+            },
+            Step::Checkout => {
+                vec![text("git checkout --detach FETCH_HEAD"), format!("git tag --force --no-sign {UPSTREAM}")]
+            }
+            Step::Submodules { depth, jobs } => vec![
+                text("git submodule sync --recursive"),
+                git(&update(*depth, *jobs)),
+                format!("git submodule foreach --recursive 'git tag --force --no-sign {UPSTREAM}'"),
+                text("git config submodule.NAME.ignore all  # for each"),
+                text("git update-index --skip-worktree PATH  # for each"),
+            ],
+            Step::Patch(group) => {
+                let repository = if group.repository.is_empty() {
+                    String::new()
+                } else {
+                    format!(" -C {}", quoted(&group.repository))
+                };
+                let files: Vec<String> = group.files.iter().map(|file| quoted(&file.display().to_string())).collect();
+                vec![format!("git{repository} am {} {}", patches::AM_OPTIONS.join(" "), files.join(" "))]
+            }
+            Step::BuildEnvironment { values } => {
+                vec![format!("write {BUILD_ENVIRONMENT}: {}", serde_json::json!(values))]
+            }
+            Step::Hipify => vec![text("rocwheel source hipify .  # when it has tools/amd_build/build_amd.py")],
+            Step::Commit => vec![
+                text("git add --all  # here and in submodules, where something has changed"),
+                format!("git commit --no-verify --no-gpg-sign --message {}", quoted(HIPIFY_MESSAGE)),
+                format!("git tag --force --no-sign {HIPIFY}"),
+            ],
+        }
+    }
+}
+
+/// Whether an address is a place on this machine.
+pub(crate) fn is_local(origin: &str) -> bool {
+    origin.starts_with("file:") || Path::new(origin).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_git_would_take_for_something_else_are_refused() {
+        for good in ["main", "release/2.9", "v2.8.3", "0123abc", "user/x-1_2"] {
+            assert!(is_reference(good), "{good}");
+        }
+        for bad in ["", "-f", "--upload-pack=x", "+main", "a:b", "a..b", "a b", "a^", "HEAD@{1}", "/a", "a/", "a\nb"] {
+            assert!(!is_reference(bad), "{bad}");
+        }
+    }
+}

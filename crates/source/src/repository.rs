@@ -1,0 +1,269 @@
+//! Input: a folder with a git repository. Output: what is in it and what may be lost, and small changes to it.
+
+use std::path::{Path, PathBuf};
+
+use report::Reporter;
+
+use crate::error::Error;
+use crate::git::Git;
+
+/// The upstream commit: what patches start from.
+pub const UPSTREAM: &str = "THEROCK_UPSTREAM_DIFFBASE";
+/// The commit of the converted sources.
+pub const HIPIFY: &str = "THEROCK_HIPIFY_DIFFBASE";
+/// Where the work of a run that was interrupted is kept.
+const INTERRUPTED: &str = "refs/rocwheel/interrupted";
+
+/// What git leaves in its folder while something is unfinished, and what it is.
+const UNFINISHED: [(&str, &str); 5] = [
+    ("rebase-apply", "git am"),
+    ("rebase-merge", "git rebase"),
+    ("MERGE_HEAD", "git merge"),
+    ("CHERRY_PICK_HEAD", "git cherry-pick"),
+    ("REVERT_HEAD", "git revert"),
+];
+
+/// One repository: a checkout or one of its submodules.
+#[derive(Clone)]
+pub(crate) struct Repository<'a> {
+    pub(crate) git: &'a Git,
+    pub(crate) path: PathBuf,
+    pub(crate) reporter: &'a dyn Reporter,
+}
+
+impl<'a> Repository<'a> {
+    pub(crate) fn new(git: &'a Git, path: &Path, reporter: &'a dyn Reporter) -> Self {
+        Self { git, path: path.to_owned(), reporter }
+    }
+
+    /// A submodule of this one; the empty path is this one itself.
+    pub(crate) fn submodule(&self, path: &str) -> Repository<'a> {
+        let path = if path.is_empty() { self.path.clone() } else { self.path.join(path) };
+        Repository { git: self.git, path, reporter: self.reporter }
+    }
+
+    /// Runs a command here.
+    pub(crate) fn run(&self, arguments: &[&str], attempt: &str) -> Result<String, Error> {
+        let attempt = format!("{attempt} in `{}`", self.path.display());
+        Ok(self.git.at(&self.path).args(arguments).expect(attempt, self.reporter)?.text())
+    }
+
+    /// The commit that a name stands for.
+    pub(crate) fn commit(&self, name: &str) -> Result<Option<String>, Error> {
+        let name = format!("{name}^{{commit}}");
+        self.git
+            .at(&self.path)
+            .args(["rev-parse", "--quiet", "--verify", "--end-of-options", &name])
+            .answer(self.reporter)
+    }
+
+    /// What is checked out; `None` in a new repository.
+    pub(crate) fn head(&self) -> Result<Option<String>, Error> {
+        self.commit("HEAD")
+    }
+
+    /// Sets a tag to what is checked out, wherever it was before.
+    pub(crate) fn tag(&self, name: &str) -> Result<(), Error> {
+        self.run(&["tag", "--force", "--no-sign", name], "set a tag").map(drop)
+    }
+
+    /// Removes a tag, if it is there.
+    pub(crate) fn remove_tag(&self, name: &str) -> Result<(), Error> {
+        if self.commit(&format!("refs/tags/{name}"))?.is_some() {
+            self.run(&["tag", "--delete", name], "remove a tag")?;
+        }
+        Ok(())
+    }
+
+    /// Submodules as the index has them, whether they are checked out or not.
+    pub(crate) fn gitlinks(&self) -> Result<Vec<String>, Error> {
+        let answer = self.git.at(&self.path).args(["ls-files", "--stage", "-z"]);
+        let answer = answer.expect(format!("list the files of `{}`", self.path.display()), self.reporter)?;
+        let links = answer.records().filter_map(|record| {
+            let (entry, path) = record.split_once('\t')?;
+            entry.starts_with("160000 ").then(|| path.to_owned())
+        });
+        Ok(links.collect())
+    }
+
+    /// Sets (`--skip-worktree`) or takes back (`--no-skip-worktree`) that git does not look at the submodules.
+    pub(crate) fn mark_submodules(&self, flag: &str) -> Result<(), Error> {
+        let links = self.gitlinks()?;
+        if links.is_empty() {
+            return Ok(());
+        }
+        let call = self.git.at(&self.path).args(["update-index", flag, "--"]).args(&links);
+        call.expect(format!("mark the submodules of `{}`", self.path.display()), self.reporter).map(drop)
+    }
+
+    /// What `.gitmodules` calls the submodule at a path.
+    pub(crate) fn submodule_name(&self, path: &str) -> Result<Option<String>, Error> {
+        let keys =
+            self.git.at(&self.path).args(["config", "--file", ".gitmodules", "--null", "--get-regexp", r"\.path$"]);
+        let Some(text) = keys.answer(self.reporter)? else { return Ok(None) };
+        let key = text
+            .split('\0')
+            .find_map(|record| record.split_once('\n').filter(|(_, value)| *value == path).map(|(key, _)| key));
+        let name = key.and_then(|key| key.strip_prefix("submodule.")?.strip_suffix(".path"));
+        Ok(name.map(str::to_owned))
+    }
+
+    /// Removes what clones of submodules have left that were killed before they had anything: git takes it for complete ones.
+    pub(crate) fn remove_torn(&self) -> Result<(), Error> {
+        let links = self.gitlinks()?;
+        if links.is_empty() {
+            return Ok(());
+        }
+        let own = PathBuf::from(self.run(&["rev-parse", "--absolute-git-dir"], "find the folder of git")?);
+        for link in links {
+            let submodule = self.submodule(&link);
+            let marker = submodule.path.join(".git");
+            if marker.exists() && submodule.head()?.is_some() {
+                submodule.remove_torn()?;
+                continue;
+            }
+            if marker.is_file() && fs_err::read_dir(&submodule.path)?.count() == 1 {
+                fs_err::remove_file(&marker)?;
+            }
+            let name = self.submodule_name(&link)?.unwrap_or(link);
+            let place = own.join("modules").join(name);
+            if place.is_dir() {
+                let any = self.git.at(&place).args(["for-each-ref", "--count=1"]).variable("GIT_DIR", &place);
+                if any.answer(self.reporter)?.is_none_or(|refs| refs.is_empty()) {
+                    fs_err::remove_dir_all(&place)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Paths of all submodules that are checked out, those of submodules after them; the empty path, this one, first.
+    pub(crate) fn all(&self) -> Result<Vec<String>, Error> {
+        let mut found = vec![String::new()];
+        let mut at = 0;
+        while let Some(parent) = found.get(at).cloned() {
+            let inside = self.submodule(&parent);
+            let mut below = Vec::new();
+            for link in inside.gitlinks()? {
+                if inside.path.join(&link).join(".git").exists() {
+                    below.push(if parent.is_empty() { link } else { format!("{parent}/{link}") });
+                }
+            }
+            at += 1;
+            found.splice(at..at, below);
+        }
+        Ok(found)
+    }
+
+    /// What differs from the commit that is checked out: two letters as `git status` prints them, and the path.
+    pub(crate) fn changes(&self) -> Result<Vec<String>, Error> {
+        let call = self.git.at(&self.path);
+        let call = call.args([
+            "status",
+            "--porcelain=v1",
+            "-z",
+            "--untracked-files=all",
+            "--no-renames",
+            "--ignore-submodules=all",
+        ]);
+        Ok(call
+            .expect(format!("see what has changed in `{}`", self.path.display()), self.reporter)?
+            .records()
+            .collect())
+    }
+
+    /// The command that git has not finished here.
+    pub(crate) fn unfinished(&self) -> Result<Option<&'static str>, Error> {
+        let directory = self.git.at(&self.path).args(["rev-parse", "--absolute-git-dir"]).answer(self.reporter)?;
+        let Some(directory) = directory.map(PathBuf::from) else { return Ok(None) };
+        Ok(UNFINISHED.iter().find(|(name, _)| directory.join(name).exists()).map(|(_, command)| *command))
+    }
+
+    /// Commits that are checked out and that neither a branch, a tag nor `known` leads to: their hash and subject.
+    pub(crate) fn nameless(&self, known: &[&str]) -> Result<Vec<String>, Error> {
+        if self.head()?.is_none() {
+            return Ok(Vec::new());
+        }
+        let mut exclude: Vec<String> = Vec::new();
+        for commit in known {
+            if !commit.is_empty() && self.commit(commit)?.is_some() {
+                exclude.push((*commit).to_owned());
+            }
+        }
+        let call =
+            self.git.at(&self.path).args(["log", "--format=%h %s", "--max-count=21", "HEAD", "--not", "--glob=refs/*"]);
+        let answer = call.args(exclude).expect(format!("list commits of `{}`", self.path.display()), self.reporter)?;
+        Ok(answer.text().lines().map(str::to_owned).collect())
+    }
+
+    /// The tree that the working files make, new ones too; the index stays as it is.
+    pub(crate) fn working_tree(&self, scratch: &Path) -> Result<String, Error> {
+        let index = scratch.join("index");
+        let attempt = || format!("look at the files of `{}`", self.path.display());
+        let present = self.git.at(&self.path).args(["rev-parse", "--path-format=absolute", "--git-path", "index"]);
+        let present = PathBuf::from(present.expect(attempt(), self.reporter)?.text());
+        if present.is_file() {
+            // What the index knows of times spares reading every file again.
+            fs_err::copy(&present, &index)?;
+        }
+        let add = self.git.at(&self.path).args(["add", "--all"]).variable("GIT_INDEX_FILE", &index);
+        add.expect(attempt(), self.reporter)?;
+        let tree = self.git.at(&self.path).arg("write-tree").variable("GIT_INDEX_FILE", &index);
+        let tree = tree.expect(attempt(), self.reporter)?.text();
+        let _ = fs_err::remove_file(&index);
+        Ok(tree)
+    }
+
+    /// Keeps the working files as they are under a name of their own, for whoever may miss them.
+    pub(crate) fn keep(&self, scratch: &Path) -> Result<String, Error> {
+        let tree = self.working_tree(scratch)?;
+        let mut call =
+            self.git.at(&self.path).args(["commit-tree", "-m", "what an interrupted run of rocwheel left", &tree]);
+        if let Some(head) = self.head()? {
+            call = call.args(["-p", &head]);
+        }
+        let attempt = format!("keep the files of `{}`", self.path.display());
+        let commit = call.dated("0 +0000").expect(&attempt, self.reporter)?.text();
+        // A name for each, so that a second one does not take the place of the first.
+        let name = format!("{INTERRUPTED}/{}", &commit[..commit.len().min(12)]);
+        self.run(&["update-ref", &name, &commit], "keep what was left")?;
+        Ok(name)
+    }
+
+    /// Takes away everything that differs from the commit that is checked out.
+    pub(crate) fn reset(&self) -> Result<(), Error> {
+        if self.head()?.is_some() {
+            self.run(&["reset", "--quiet", "--hard"], "take back changes")?;
+        } else {
+            self.run(&["read-tree", "--empty"], "take back changes")?;
+        }
+        self.run(&["clean", "--quiet", "-d", "--force"], "remove new files").map(drop)
+    }
+
+    /// Committer date of a commit as git writes dates.
+    pub(crate) fn date(&self, commit: &str) -> Result<String, Error> {
+        self.run(&["log", "--max-count=1", "--format=%cd", "--date=raw", commit], "read the date of a commit")
+    }
+
+    /// Commits everything that differs, with the date of `like`. `false`: nothing does.
+    pub(crate) fn commit_all(&self, message: &str, like: &str) -> Result<bool, Error> {
+        if self.changes()?.is_empty() {
+            return Ok(false);
+        }
+        self.run(&["add", "--all"], "add the changes")?;
+        // Line ends that git takes as equal leave nothing to commit.
+        if !self.git.at(&self.path).args(["diff", "--cached", "--quiet"]).succeeds(self.reporter)? {
+            let date = self.date(like)?;
+            let call = self.git.at(&self.path).args([
+                "commit",
+                "--quiet",
+                "--no-verify",
+                "--no-gpg-sign",
+                "--message",
+                message,
+            ]);
+            call.dated(&date).expect(format!("commit in `{}`", self.path.display()), self.reporter)?;
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,141 @@
+//! Input: a folder for a checkout. Output: the folder, locked, with what the last run there left.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use report::Reporter;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::git::Git;
+use crate::patches::Stage;
+
+/// Where a checkout keeps what is its own, inside the folder of git.
+const FOLDER: &str = "rocwheel";
+
+/// A folder with a checkout, or for one; nobody else works in it while this exists.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+    own: PathBuf,
+    /// Whether nothing was there before this run.
+    pub(crate) is_new: bool,
+    _lock: fs_err::File,
+}
+
+/// What the last run left, written into the folder of git.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct State {
+    pub(crate) schema: u32,
+    /// Name of the project.
+    pub(crate) project: String,
+    /// Address it came from, without a password; the archive's name for one.
+    pub(crate) origin: String,
+    /// Branch, tag or commit that was asked for.
+    pub(crate) reference: String,
+    /// The upstream commit.
+    pub(crate) commit: String,
+    /// SHA-256 of the archive that the commit was made of.
+    pub(crate) archive: Option<String>,
+    /// Everything that decides the result; equal means that there is nothing to do.
+    pub(crate) fingerprint: String,
+    pub(crate) phase: Phase,
+    /// Patches that were not reached, because one before them did not apply: stage and path of the repository.
+    pub(crate) unreached: Vec<(Stage, String)>,
+    /// What it left, by path relative to the checkout; the empty path is the checkout itself.
+    pub(crate) repositories: BTreeMap<String, Left>,
+}
+
+/// How far the last run came.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Phase {
+    /// It ended well, or changed nothing.
+    #[default]
+    Done,
+    /// It was changing the tree: what is there may be half of something.
+    Moving,
+}
+
+/// What a run left in one repository.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Left {
+    /// The commit that was checked out.
+    pub(crate) head: String,
+    /// The tree that the working files make, when they differ from it: converted sources that were not committed.
+    pub(crate) tree: Option<String>,
+}
+
+impl Folder {
+    /// Takes the folder for this run; makes it when there is none.
+    ///
+    /// # Errors
+    /// A folder with something else in it, and one where another run works.
+    pub(crate) fn open(path: &Path, git: &Git, reporter: &dyn Reporter) -> Result<Folder, Error> {
+        let not_git = || Error::NotGit { path: path.to_owned() };
+        let marker = path.join(".git");
+        let is_new = match fs_err::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(error) => return Err(error.into()),
+            Ok(_) if !path.is_dir() => return Err(not_git()),
+            Ok(_) if marker.exists() => false,
+            Ok(_) if fs_err::read_dir(path)?.next().is_some() => return Err(not_git()),
+            Ok(_) => true,
+        };
+        let own = if is_new || marker.is_dir() {
+            marker.join(FOLDER)
+        } else {
+            // A work tree of another repository has a file there that says where.
+            let directory =
+                git.at(path).args(["rev-parse", "--absolute-git-dir"]).answer(reporter)?.ok_or_else(not_git)?;
+            PathBuf::from(directory).join(FOLDER)
+        };
+        fs_err::create_dir_all(&own)?;
+        let lock = fs_err::File::create(own.join("lock"))?;
+        match lock.file().try_lock() {
+            Ok(()) => Ok(Folder { path: path.to_owned(), own, is_new, _lock: lock }),
+            Err(std::fs::TryLockError::WouldBlock) => Err(Error::Locked { path: path.to_owned() }),
+            Err(std::fs::TryLockError::Error(error)) => Err(error.into()),
+        }
+    }
+
+    /// What the last run left. A state that cannot be read says nothing: then everything in the tree is somebody's work.
+    pub(crate) fn state(&self) -> State {
+        state_of(&self.own)
+    }
+
+    /// Replaces it.
+    pub(crate) fn write(&self, state: &State) -> Result<(), Error> {
+        let mut file = tempfile::NamedTempFile::new_in(&self.own)?;
+        serde_json::to_writer_pretty(&mut file, &State { schema: 1, ..state.clone() }).map_err(io::Error::from)?;
+        file.persist(self.own.join("state.json")).map_err(|error| error.error)?;
+        Ok(())
+    }
+
+    /// A path for a temporary file of this run.
+    pub(crate) fn scratch(&self) -> Result<tempfile::TempDir, Error> {
+        Ok(tempfile::Builder::new().prefix("run-").tempdir_in(&self.own)?)
+    }
+
+    /// Takes away what a first run made that got nothing; the folder was empty or not there before.
+    pub(crate) fn remove_if_new(&self) -> io::Result<()> {
+        if self.is_new {
+            fs_err::remove_dir_all(self.path.join(".git"))?;
+            // An empty folder that was there before goes too, which nobody misses; one that is not empty stays.
+            let _ = fs_err::remove_dir(&self.path);
+        }
+        Ok(())
+    }
+}
+
+/// What the last run left in a checkout that is only looked at.
+pub(crate) fn read(checkout: &Path) -> State {
+    state_of(&checkout.join(".git").join(FOLDER))
+}
+
+fn state_of(own: &Path) -> State {
+    let text = fs_err::read(own.join("state.json")).unwrap_or_default();
+    serde_json::from_slice::<State>(&text).ok().filter(|state| state.schema == 1).unwrap_or_default()
+}

@@ -1,0 +1,11 @@
+//! Checkouts, patches and manifests on repositories that the tests make on the disk.
+
+#![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
+
+mod archives;
+mod checkouts;
+mod failures;
+mod interruptions;
+mod manifests;
+mod patches;
+mod world;

@@ -1,0 +1,172 @@
+//! Commits of one's own, saved as patches and applied again.
+
+use report::{Hint, Silent};
+use source::patches::{PatchSet, Stage};
+use source::{Conversion, Error, Request, Status};
+
+use crate::world::{World, commit, git, plain_git, write};
+
+fn set(world: &World) -> PatchSet {
+    PatchSet { checkout: world.path("pytorch"), set: world.path("patches/pytorch/main"), own: "pytorch".into() }
+}
+
+fn request(world: &World) -> Request {
+    let mut request = world.at("torch", "main");
+    request.patches = Some(world.path("patches"));
+    request
+}
+
+/// Two patches before the conversion, one after it, one in a submodule and one in its submodule.
+fn saved() -> World {
+    let world = World::own();
+    let tree = world.path("pytorch");
+    let mut plain = request(&world);
+    plain.conversion = Conversion::Skip;
+    world.run(&plain).unwrap();
+    write(&tree.join("torch/csrc/base.cpp"), "base\n");
+    commit(&tree, "Add a base file\n\nWith a reason.");
+    write(&tree.join("binary.bin"), [0_u8, 1, 2, 255, 0, 7]);
+    commit(&tree, "Add bytes: ünïcödé / odd [name]");
+    let inside = tree.join("third_party/fbgemm");
+    write(&inside.join("src/a.cu"), "cudaMalloc\ncudaMine\n");
+    commit(&inside, "Change a submodule");
+    let nested = inside.join("external/the nested one");
+    write(&nested.join("deep.cu"), "deeper\n");
+    commit(&nested, "Change a submodule of a submodule");
+    set(&world).save(&plain_git(), &Silent).unwrap();
+    world.run(&request(&world)).unwrap();
+    write(&tree.join("torch/csrc/m.cpp"), "hipFree\nmine\n");
+    commit(&tree, "Change what was converted");
+    set(&world).save(&plain_git(), &Silent).unwrap();
+    world
+}
+
+#[test]
+fn sets_have_therocks_layout_and_go_there_and_back() {
+    let world = saved();
+    let folder = world.path("patches/pytorch/main");
+    let mut found: Vec<String> = Vec::new();
+    for part in [
+        "pytorch/base",
+        "pytorch/hipified",
+        "third_party/fbgemm/base",
+        "third_party/fbgemm/external/the nested one/base",
+    ] {
+        for entry in fs_err::read_dir(folder.join(part)).unwrap() {
+            found.push(format!("{part}/{}", entry.unwrap().file_name().to_string_lossy()));
+        }
+    }
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            "pytorch/base/0001-Add-a-base-file.patch",
+            "pytorch/base/0002-Add-bytes-n-c-d-odd-name.patch",
+            "pytorch/hipified/0001-Change-what-was-converted.patch",
+            "third_party/fbgemm/base/0001-Change-a-submodule.patch",
+            "third_party/fbgemm/external/the nested one/base/0001-Change-a-submodule-of-a-submodule.patch",
+        ]
+    );
+    let tree = world.path("pytorch");
+    let before = git(&tree, &["rev-parse", "HEAD^{tree}"]);
+    let first = fs_err::read(folder.join("pytorch/base/0001-Add-a-base-file.patch")).unwrap();
+    // Somewhere else, from the beginning.
+    fs_err::remove_dir_all(&tree).unwrap();
+    let outcome = world.run(&request(&world)).unwrap().remove(0);
+    assert_eq!(outcome.patches, 5);
+    assert_eq!(git(&tree, &["rev-parse", "HEAD^{tree}"]), before);
+    assert_eq!(git(&tree, &["log", "--format=%s", "-4"]).lines().nth(1), Some("DO NOT SUBMIT: HIPIFY"));
+    assert_eq!(git(&tree, &["log", "-1", "--format=%an %cn"]), "Owner rocwheel");
+    assert_eq!(world.run(&request(&world)).unwrap()[0].status, Status::Unchanged);
+    // Saved again they are the same bytes.
+    let groups = set(&world).save(&plain_git(), &Silent).unwrap();
+    assert_eq!(groups.iter().map(|group| group.patches.len()).sum::<usize>(), 5);
+    assert_eq!(fs_err::read(folder.join("pytorch/base/0001-Add-a-base-file.patch")).unwrap(), first);
+    assert_eq!(source::patches::sets(&world.path("patches/pytorch")).unwrap(), ["main"]);
+}
+
+#[test]
+fn what_is_saved_may_be_left_behind_and_what_went_is_removed() {
+    let world = saved();
+    let tree = world.path("pytorch");
+    write(&world.path("patches/pytorch/main/README"), "notes");
+    let mut plain = world.at("torch", "main");
+    plain.conversion = Conversion::Skip;
+    world.run(&plain).unwrap();
+    assert_eq!(git(&tree, &["rev-parse", "HEAD"]), git(&world.origin("torch"), &["rev-parse", "main"]));
+    assert!(set(&world).save(&plain_git(), &Silent).unwrap().is_empty());
+    assert!(world.path("patches/pytorch/main/README").exists());
+    assert!(!world.path("patches/pytorch/main/pytorch/base").exists());
+    assert!(
+        world.path("patches/pytorch/main/pytorch/hipified").exists(),
+        "nothing is known of them in a tree that is not converted"
+    );
+}
+
+#[test]
+fn a_patch_that_does_not_apply_is_named_with_its_file() {
+    let world = saved();
+    let torch = world.origin("torch");
+    git(&torch, &["switch", "--quiet", "main"]);
+    write(&torch.join("torch/csrc/base.cpp"), "something else\n");
+    commit(&torch, "in the way");
+    let error = world.run(&request(&world)).unwrap_err();
+    let Error::Conflict { patch, files, waiting: true, .. } = &error else { panic!("{error}") };
+    assert!(patch.ends_with("pytorch/base/0001-Add-a-base-file.patch"), "{patch:?}");
+    assert_eq!(files, &["torch/csrc/base.cpp"]);
+    assert!(error.hint().unwrap().contains("git am --continue"));
+    // Nobody's work is thrown away: the user is to go on.
+    let again = world.run(&request(&world)).unwrap_err().to_string();
+    assert!(again.contains("`git am` is not finished"), "{again}");
+    let tree = world.path("pytorch");
+    write(&tree.join("torch/csrc/base.cpp"), "both\n");
+    git(&tree, &["add", "torch/csrc/base.cpp"]);
+    git(&tree, &["am", "--continue"]);
+    let found = world.run(&request(&world)).unwrap_err().to_string();
+    assert!(found.contains("commit ") && found.contains("Add a base file"), "{found}");
+    set(&world).save(&plain_git(), &Silent).unwrap();
+    let base =
+        fs_err::read_to_string(world.path("patches/pytorch/main/pytorch/base/0001-Add-a-base-file.patch")).unwrap();
+    assert!(base.contains("-something else") && base.contains("+both"), "{base}");
+    // Those that had not been reached are still there.
+    assert_eq!(world.run(&request(&world)).unwrap()[0].patches, 5);
+}
+
+#[test]
+fn sets_that_do_not_fit_are_refused() {
+    let world = saved();
+    let mut other = request(&world);
+    other.patchset = Some("mian".into());
+    let error = world.run(&other).unwrap_err();
+    assert!(error.hint().unwrap().contains("the patch sets there are main"), "{error}");
+    other.patchset = None;
+    other.conversion = Conversion::Keep;
+    assert!(world.run(&other).unwrap_err().to_string().contains("which are not committed"));
+    let patches = world.path("patches/pytorch/main");
+    let from = patches.join("third_party/fbgemm/base/0001-Change-a-submodule.patch");
+    write(&patches.join("third_party/gone/base/0001-x.patch"), fs_err::read(from).unwrap());
+    let error = world.run(&request(&world)).unwrap_err();
+    assert!(error.to_string().contains("holds patches for `third_party/gone`"), "{error}");
+}
+
+#[test]
+fn a_set_is_applied_to_a_checkout_that_is_there() {
+    let world = saved();
+    let tree = world.path("pytorch");
+    let mut plain = world.at("torch", "main");
+    plain.conversion = Conversion::Skip;
+    world.run(&plain).unwrap();
+    write(&tree.join("torch/csrc/m.cpp"), "mine\n");
+    let error = set(&world).apply(None, &plain_git(), &Silent).unwrap_err();
+    assert!(matches!(&error, Error::Dirty { found, .. } if found == &[" M torch/csrc/m.cpp"]), "{error}");
+    git(&tree, &["checkout", "--quiet", "torch/csrc/m.cpp"]);
+    let applied = set(&world).apply(Some(Stage::Base), &plain_git(), &Silent).unwrap();
+    let repositories: Vec<&str> = applied.iter().map(|group| group.repository.as_str()).collect();
+    assert_eq!(repositories, ["", "third_party/fbgemm", "third_party/fbgemm/external/the nested one"]);
+    assert_eq!(git(&tree, &["log", "-1", "--format=%s"]), "Add bytes: ünïcödé / odd [name]");
+    let mut nowhere = set(&world);
+    nowhere.set = world.path("patches/pytorch/none");
+    assert!(nowhere.apply(None, &plain_git(), &Silent).is_err());
+    nowhere.checkout = world.path("nothing");
+    assert!(matches!(nowhere.save(&plain_git(), &Silent), Err(Error::NotGit { .. })));
+}

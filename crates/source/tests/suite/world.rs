@@ -1,0 +1,259 @@
+//! Origins as people have them: a superproject with nested submodules, branches, tags, pins and a large file.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use report::{Reporter, Silent, Unit};
+use source::{
+    Conversion, Convert, Error, Git, Movement, Outcome, Plan, Related, Request, Submodules, Table, TritonPin, Wanted,
+};
+use tempfile::TempDir;
+
+const TABLE: &str = include_str!("../../../../data/sources.toml");
+
+/// A folder with origins in it, and room for checkouts.
+pub struct World {
+    folder: TempDir,
+    /// Where its origins are: in its own folder, or in one that all tests share.
+    origins: PathBuf,
+    pub table: Table,
+}
+
+/// Runs git on an origin, as their owner would.
+pub fn git(directory: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command
+        .current_dir(directory)
+        .args(["-c", "protocol.file.allow=always", "-c", "core.hooksPath=/dev/null"])
+        .args(arguments);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GIT_")) {
+        command.env_remove(name);
+    }
+    for (name, value) in [
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+        ("GIT_AUTHOR_NAME", "Owner"),
+        ("GIT_AUTHOR_EMAIL", "owner@example.org"),
+        ("GIT_COMMITTER_NAME", "Owner"),
+        ("GIT_COMMITTER_EMAIL", "owner@example.org"),
+        ("GIT_AUTHOR_DATE", "1700000000 +0100"),
+        ("GIT_COMMITTER_DATE", "1700000000 +0100"),
+    ] {
+        command.env(name, value);
+    }
+    let output = command.stdin(Stdio::null()).output().expect("git is there: scripts/setup installs it");
+    assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+/// Writes a file, with the folders it needs.
+pub fn write(path: &Path, content: impl AsRef<[u8]>) {
+    fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+    fs_err::write(path, content).unwrap();
+}
+
+/// Commits everything in a repository and gives the commit.
+pub fn commit(directory: &Path, message: &str) -> String {
+    git(directory, &["add", "--all"]);
+    git(directory, &["commit", "--quiet", "--allow-empty", "--message", message]);
+    git(directory, &["rev-parse", "HEAD"])
+}
+
+/// The origins, made below a folder.
+fn make(root: &Path) {
+    let make = |name: &str| {
+        let path = root.join(name);
+        fs_err::create_dir_all(&path).unwrap();
+        git(&path, &["init", "--quiet", "--initial-branch=main"]);
+        path
+    };
+    let nested = make("nested");
+    write(&nested.join("deep.cu"), "cudaDeep\n");
+    commit(&nested, "nested");
+    let sub = make("fbgemm");
+    write(&sub.join("src/a.cu"), "cudaMalloc\n");
+    git(&sub, &["submodule", "--quiet", "add", &nested.display().to_string(), "external/the nested one"]);
+    commit(&sub, "sub");
+    for name in ["audio", "vision", "triton"] {
+        let path = make(name);
+        write(&path.join("version.txt"), "0.1.0a0\n");
+        commit(&path, "first");
+        git(&path, &["branch", "nightly"]);
+        git(&path, &["branch", "release/3.4.x"]);
+        write(&path.join("later"), "x");
+        commit(&path, "second");
+    }
+    // The layout of audio has an empty file there.
+    write(&root.join("audio/.gitmodules"), "");
+    commit(&root.join("audio"), "an empty .gitmodules");
+    let torch = make("torch");
+    write(&torch.join("version.txt"), "2.9.0a0\n");
+    write(&torch.join(".gitignore"), "build/\n");
+    write(&torch.join("torch/csrc/m.cpp"), "cudaFree\n");
+    write(&torch.join("tools/amd_build/build_amd.py"), "# converts\n");
+    write(
+        &torch.join("big.bin"),
+        (0..3_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect::<Vec<_>>(),
+    );
+    let second = |name: &str| git(&root.join(name), &["rev-parse", "main"]);
+    write(&torch.join(TRITON_FILE), format!("{}\n", second("triton")));
+    write(&torch.join(".ci/docker/triton_version.txt"), "3.4.0\n");
+    git(&torch, &["submodule", "--quiet", "add", &sub.display().to_string(), "third_party/fbgemm"]);
+    commit(&torch, "first");
+    git(&torch, &["branch", "nightly"]);
+    git(&torch, &["tag", "v2.9.0"]);
+    let line = |project: &str, commit: &str, origin: &str| {
+        format!("ubuntu|pytorch|{project}|main|{commit}|{}\n", root.join(origin).display())
+    };
+    let first_vision = git(&root.join("vision"), &["rev-parse", "nightly"]);
+    let related = line("torchvision", &first_vision, "vision") + &line("torchaudio", &second("audio"), "audio");
+    write(&torch.join("related_commits"), related);
+    commit(&torch, "pins");
+    git(&torch, &["branch", "release/2.9"]);
+}
+
+/// The table of the program with these origins.
+fn table(origins: &Path) -> Table {
+    let addresses = [
+        ("https://github.com/pytorch/audio.git", "audio"),
+        ("https://github.com/pytorch/vision.git", "vision"),
+        ("https://github.com/ROCm/triton.git", "triton"),
+        ("https://github.com/pytorch/pytorch.git", "torch"),
+        ("https://github.com/ROCm/pytorch.git", "torch"),
+    ];
+    let replace =
+        |text: String, (url, name): &(&str, &str)| text.replace(url, &origins.join(name).display().to_string());
+    Table::parse(&addresses.iter().fold(TABLE.to_owned(), replace), "test.toml").unwrap()
+}
+
+/// What TheRock's pin of triton says here.
+pub const TRITON_FILE: &str = ".ci/docker/ci_commit_pins/triton.txt";
+
+impl World {
+    /// A place for checkouts, and origins that no test changes.
+    pub fn new() -> World {
+        static SHARED: OnceLock<PathBuf> = OnceLock::new();
+        let shared = SHARED.get_or_init(|| {
+            // Tests have no end that is common to all; the next run takes away what the last one left.
+            let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("shared origins");
+            let _ = fs_err::remove_dir_all(&place);
+            fs_err::create_dir_all(place.parent().unwrap()).unwrap();
+            make(&place);
+            place
+        });
+        let folder = tempfile::Builder::new().prefix("a world ").tempdir().unwrap();
+        World { table: table(shared), folder, origins: shared.clone() }
+    }
+
+    /// The same with origins of its own.
+    pub fn own() -> World {
+        let folder = tempfile::Builder::new().prefix("a world ").tempdir().unwrap();
+        let origins = folder.path().join("origins");
+        make(&origins);
+        World { table: table(&origins), folder, origins }
+    }
+
+    pub fn origin(&self, name: &str) -> PathBuf {
+        self.origins.join(name)
+    }
+
+    /// A path below the folder that checkouts go to.
+    pub fn path(&self, relative: &str) -> PathBuf {
+        self.folder.path().join("work").join(relative)
+    }
+
+    /// A request for projects, each with what the table says of it.
+    pub fn request(&self, projects: &[&str]) -> Request {
+        let wanted = |project: &&str| Wanted { project: (*project).to_owned(), ..Wanted::default() };
+        Request {
+            root: self.folder.path().join("work"),
+            projects: projects.iter().map(wanted).collect(),
+            line: None,
+            torch: None,
+            depth: None,
+            jobs: None,
+            submodules: Submodules::Take,
+            conversion: Conversion::Commit,
+            related: Related::WhereNamed,
+            triton: TritonPin::Commit,
+            triton_rules: None,
+            patches: None,
+            patchset: None,
+            movement: Movement::Allowed,
+        }
+    }
+
+    /// The same for one project at a branch, tag or commit.
+    pub fn at(&self, project: &str, reference: &str) -> Request {
+        let mut request = self.request(&[project]);
+        request.projects[0].reference = Some(reference.to_owned());
+        request
+    }
+
+    pub fn plan(&self, request: &Request) -> Result<Plan, Error> {
+        Plan::new(request, &self.table)
+    }
+
+    pub fn run(&self, request: &Request) -> Result<Vec<Outcome>, Error> {
+        self.run_with(request, &Silent)
+    }
+
+    pub fn run_with(&self, request: &Request, reporter: &dyn Reporter) -> Result<Vec<Outcome>, Error> {
+        self.plan(request)?.execute(&plain_git(), &Marks, reporter, &mut |_| {})
+    }
+}
+
+/// git without anything of the machine but the search path.
+pub fn plain_git() -> Git {
+    let variables = std::env::vars_os().filter(|(name, _)| name == "PATH");
+    Git::new(variables).unwrap()
+}
+
+/// Stands for the conversion: changes a file, makes a new one, and changes one of a submodule.
+pub struct Marks;
+
+impl Convert for Marks {
+    fn convert(&self, tree: &Path, _: &dyn Reporter) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
+        let source = tree.join("torch/csrc/m.cpp");
+        let text = fs_err::read_to_string(&source)?;
+        fs_err::write(&source, text.replace("cuda", "hip"))?;
+        write(&tree.join("torch/csrc/hip/new.hip"), "hip\n");
+        let inner = tree.join("third_party/fbgemm/src/a.cu");
+        if inner.exists() {
+            fs_err::write(&inner, fs_err::read_to_string(&inner)?.replace("cuda", "hip"))?;
+        }
+        Ok(3)
+    }
+
+    fn settings(&self) -> String {
+        "marks".to_owned()
+    }
+}
+
+/// Stops the work when it was asked for the `at`-th time whether to go on.
+pub struct Stop {
+    at: u64,
+    asked: AtomicU64,
+}
+
+impl Stop {
+    pub fn new(at: u64) -> Stop {
+        Stop { at, asked: AtomicU64::new(0) }
+    }
+
+    pub fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl Reporter for Stop {
+    fn begin(&self, _: &str, _: Option<u64>, _: Unit) {}
+    fn advance(&self, _: u64) {}
+    fn end(&self) {}
+    fn warn(&self, _: &str) {}
+    fn interrupted(&self) -> bool {
+        self.asked.fetch_add(1, Ordering::Relaxed) >= self.at
+    }
+}
