@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
+use hipify::{Defects, Launches};
 use report::{Exit, Reporter};
 use serde::Serialize;
 use source::manifest::Manifest;
@@ -34,6 +35,7 @@ const COLUMNS: [Column; 7] = [
 /// Each tree gets the tag THEROCK_UPSTREAM_DIFFBASE; converted sources are committed under THEROCK_HIPIFY_DIFFBASE. Where torch's tree
 /// pins another project, that commit is taken. What anybody has changed in a tree is never overwritten, and a run that was interrupted
 /// is completed by the next one. git gets none of the machine's settings but those for reaching repositories, and never asks anything.
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// torch, torchaudio, torchvision, triton, apex, flash-attention, magma [default with --manifest: all that it has]
@@ -81,6 +83,9 @@ pub(crate) struct Arguments {
     /// Leave what was converted uncommitted, so that versions name the upstream commit
     #[arg(long, conflicts_with = "no_hipify")]
     no_commit_hipify: bool,
+    /// Do what was probably meant where the original conversion hangs, crashes or loses launches
+    #[arg(long, conflicts_with = "no_hipify")]
+    fix_defects: bool,
     /// torch's tree, for pins [default: its folder below the root]
     #[arg(long, value_name = "DIR")]
     torch_directory: Option<PathBuf>,
@@ -126,6 +131,7 @@ pub(crate) struct Settings {
     table: Table,
     /// Archives that are to be fetched: place in the request, address.
     downloads: Vec<(usize, String)>,
+    conversion: conversion::Conversion,
     /// Keys of the manifest that the table does not know.
     unknown: Vec<String>,
     mode: Mode,
@@ -166,7 +172,11 @@ impl TryFrom<Arguments> for Settings {
             movement: if arguments.locked { Movement::Locked } else { Movement::Allowed },
             line: arguments.line,
         };
-        Ok(Self { request, table, downloads, unknown, mode: Mode::new(arguments.dry_run) })
+        let conversion = conversion::Conversion {
+            compiler: if environment::hip_compiler_is_clang() { Launches::Keep } else { Launches::Convert },
+            defects: if arguments.fix_defects { Defects::Fix } else { Defects::Refuse },
+        };
+        Ok(Self { request, table, downloads, conversion, unknown, mode: Mode::new(arguments.dry_run) })
     }
 }
 
@@ -331,7 +341,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     }
     let plan = Plan::new(&request, &settings.table)?;
     let git = projects::git()?;
-    let convert: &dyn Convert = &conversion::Sources;
+    let convert: &dyn Convert = &settings.conversion;
     let mut finished = |outcome: &Outcome| {
         printer.detail(format!("{}: {} of {}", outcome.project, outcome.commit, outcome.origin));
     };
