@@ -139,7 +139,8 @@ fn wrong_usage_and_wrong_input_are_told_apart() {
         assert_eq!(ran.code, Some(code), "{arguments:?}: {ran:?}");
         assert!(ran.stderr.contains(words), "{arguments:?}: {}", ran.stderr);
     }
-    assert!(!context.path("x").exists() && !context.path("pytorch").exists(), "nothing is left behind");
+    assert!(fs_err::read_dir(context.path("x")).unwrap().next().is_none(), "nothing is left behind");
+    assert!(!context.path("pytorch").exists(), "nothing is left behind");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::environment;
 pub(crate) fn archive(address: &str, sha256: &str, cache: &Path, reporter: &dyn Reporter) -> anyhow::Result<PathBuf> {
     let url = Url::parse(address).with_context(|| format!("cannot understand the address `{address}`"))?;
     let name = url.path_segments().and_then(|mut parts| parts.next_back()).filter(|name| !name.is_empty());
-    let folder = cache.join("sources").join(sha256);
+    let folder = cache.join("archives").join(sha256);
     let path = folder.join(name.unwrap_or("archive"));
     if path.is_file() && source::sha256(&path, reporter)? == sha256 {
         return Ok(path);
