@@ -34,7 +34,8 @@ pub(crate) fn conflicts(catalog: &Catalog, reporter: &dyn Reporter) -> Result<(V
     Ok((different, equal))
 }
 
-fn same(left: &Path, right: &Path, reporter: &dyn Reporter) -> Result<bool, Error> {
+/// Whether two files have equal bytes, or two links equal text.
+pub(crate) fn same(left: &Path, right: &Path, reporter: &dyn Reporter) -> Result<bool, Error> {
     let (left_metadata, right_metadata) = (fs_err::symlink_metadata(left)?, fs_err::symlink_metadata(right)?);
     if left_metadata.is_symlink() && right_metadata.is_symlink() {
         return Ok(fs_err::read_link(left)? == fs_err::read_link(right)?);

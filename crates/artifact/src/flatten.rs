@@ -162,7 +162,7 @@ fn check_output(output: &Path, existing: Existing, inputs: &[PathBuf]) -> Result
 }
 
 /// Moves the new tree to the output. An older one goes the other way in the same step, so that there is always one.
-fn replace(made: &Path, output: &Path, work: &Path) -> Result<(), Error> {
+pub(crate) fn replace(made: &Path, output: &Path, work: &Path) -> Result<(), Error> {
     if fs_err::symlink_metadata(output).is_err() {
         return Ok(fs_err::rename(made, output)?);
     }

@@ -172,7 +172,7 @@ pub(crate) fn leaving_links(basedirs: &[String], entries: &[Entry], shown: &Path
 }
 
 /// The inner error says what the file is when artifacts cannot hold it.
-fn kind_of(found: &walkdir::DirEntry) -> Result<Result<EntryKind, &'static str>, Error> {
+pub(crate) fn kind_of(found: &walkdir::DirEntry) -> Result<Result<EntryKind, &'static str>, Error> {
     let file_type = found.file_type();
     if file_type.is_dir() {
         return Ok(Ok(EntryKind::Directory));
