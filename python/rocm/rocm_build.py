@@ -13,6 +13,7 @@ import base64
 import gzip
 import hashlib
 import importlib.util
+import inspect
 import io
 import sys
 import tarfile
@@ -122,7 +123,9 @@ def load_dist_info(path: Path | None = None) -> ModuleType:
 
 def resolve_family(information: ModuleType) -> str | None:
     """What the bare extras stand for on this machine; ValueError if `ROCM_SDK_TARGET_FAMILY` asks for another."""
-    family: str | None = information.determine_target_family()
+    # TheRock's own `_dist_info.py` takes a placeholder for a family where a distribution has none.
+    has_families = bool(information.AVAILABLE_TARGET_FAMILIES)
+    family: str | None = information.determine_target_family() if has_families else None
     available = ", ".join(information.AVAILABLE_TARGET_FAMILIES) or "none"
     print(f"rocm {information.__version__}: target family {family} (available: {available})")
     return family
@@ -130,8 +133,30 @@ def resolve_family(information: ModuleType) -> str | None:
 
 def static_family(information: ModuleType) -> str | None:
     """What the bare extras stand for in the source distribution, which must not depend on the machine."""
+    if not information.AVAILABLE_TARGET_FAMILIES:
+        return None
     families: list[str] = [information.DEFAULT_TARGET_FAMILY, *information.AVAILABLE_TARGET_FAMILIES]
     return next(filter(None, families), None)
+
+
+def install_requires(information: ModuleType, family: str | None) -> list[str]:
+    """What is always required. TheRock's function takes the family, ours has no use for one."""
+    function = information.build_install_requires
+    return function(family) if inspect.signature(function).parameters else function()
+
+
+def extras_of(information: ModuleType, family: str | None) -> dict[str, list[str]]:
+    """The extras with their requirements; TheRock's `_dist_info.py` only has those for each target."""
+    if hasattr(information, "build_extras"):
+        return information.build_extras(family)
+    extras = {
+        name: [package.get_dist_package_require(family)]
+        for name, package in information.ALL_PACKAGES.items()
+        if not package.required and (family is not None or not package.is_target_specific)
+    }
+    per_target = information.build_per_target_extras() if information.AVAILABLE_TARGET_FAMILIES else {}
+    # Names of extras are lower case (PEP 685).
+    return extras | {extra.lower(): requirements for extra, requirements in per_target.items()}
 
 
 def archive_stem(information: ModuleType) -> str:
@@ -155,8 +180,8 @@ def metadata_text(information: ModuleType, family: str | None) -> str:
     ]
     lines += [f"Classifier: {classifier}" for classifier in CLASSIFIERS]
     lines.append(f"Requires-Python: {REQUIRES_PYTHON}")
-    lines += [f"Requires-Dist: {requirement}" for requirement in information.build_install_requires()]
-    extras = information.build_extras(family)
+    lines += [f"Requires-Dist: {requirement}" for requirement in install_requires(information, family)]
+    extras = extras_of(information, family)
     for extra, requirements in extras.items():
         for requirement in requirements:
             joint = " and " if ";" in requirement else "; "
@@ -185,12 +210,12 @@ def dist_info_members(information: ModuleType, family: str | None) -> dict[str, 
 def requires_text(information: ModuleType, family: str | None) -> str:
     """`requires.txt` as setuptools writes it: one section for each extra and marker, sorted by name."""
     sections: dict[str, list[str]] = {}
-    for extra, requirements in information.build_extras(family).items():
+    for extra, requirements in extras_of(information, family).items():
         sections.setdefault(extra, [])
         for requirement in requirements:
             name, _, marker = requirement.partition("; ")
             sections.setdefault(f"{extra}:{marker}" if marker else extra, []).append(name)
-    text = "".join(f"{requirement}\n" for requirement in information.build_install_requires())
+    text = "".join(f"{requirement}\n" for requirement in install_requires(information, family))
     for section in sorted(sections):
         text += f"\n[{section}]\n" + "".join(f"{requirement}\n" for requirement in sections[section])
     return text

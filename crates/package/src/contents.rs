@@ -43,6 +43,9 @@ struct ToolRow {
     path: String,
     #[serde(default)]
     devel: bool,
+    /// Other names that the function has in templates of others.
+    #[serde(default)]
+    also_called: Vec<String>,
     #[serde(default)]
     requires: Vec<String>,
     probe: Probe,
@@ -82,6 +85,9 @@ pub struct Tool {
     pub devel: bool,
     /// How to see that it works.
     pub probe: Probe,
+    /// Other names that the function may have.
+    #[serde(skip)]
+    pub(crate) also_called: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -129,6 +135,7 @@ impl Tools {
                 function: row.name.replace('-', "_").replace('+', "p"),
                 devel: row.devel,
                 probe: row.probe.clone(),
+                also_called: row.also_called.clone(),
             })
             .collect()
     }
@@ -139,14 +146,20 @@ impl Tools {
     }
 
     /// The text of `_contents.json`.
-    pub fn contents(&self, population: &Population, natures: &Natures, distribution: (&str, &str)) -> String {
+    pub fn contents(
+        &self,
+        population: &Population,
+        natures: &Natures,
+        distribution: (&str, &str),
+        tools: &[Tool],
+    ) -> String {
         pretty(&Contents {
             schema: 1,
             distribution: distribution.0,
             version: distribution.1,
             platform_package: &population.platform_package,
             libraries: population.libraries(natures).map(|path| self.library(path)).collect(),
-            tools: &self.of(population),
+            tools,
         })
     }
 }

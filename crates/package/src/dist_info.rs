@@ -51,6 +51,14 @@ impl Promise {
             .map(String::as_str)
     }
 
+    /// The family that all of the set is for, if there is one (a selector of the per-family shape).
+    pub fn own_family(&self) -> Option<&str> {
+        match self.families.as_slice() {
+            [family] if !self.neutral_libraries => Some(family),
+            _ => None,
+        }
+    }
+
     /// The lines to append to the template of `_dist_info.py` for one distribution.
     pub fn lines(&self, logical: Logical, target: Option<&str>) -> String {
         let mut lines = vec![
@@ -116,36 +124,61 @@ impl Promise {
         }
     }
 
-    /// Extras of the selector in order, each with its requirements and their markers (without the extra's own).
-    pub fn extras(&self) -> Vec<(String, Vec<Requirement>)> {
-        // Extras stand in the order of the template's table, not in that of planning.
-        let optional: Vec<Logical> = [Logical::Libraries, Logical::Device, Logical::Devel, Logical::Profiler]
+    /// Extras that are the same on every machine: those of [`Promise::extras`] that no target decides, and for the rest one
+    /// for each target, however few there are.
+    pub fn neutral_extras(&self) -> Vec<(String, Vec<Requirement>)> {
+        let mut extras: Vec<(String, Vec<Requirement>)> = Vec::new();
+        for logical in self.optional().into_iter().filter(|logical| !self.is_target_specific(*logical)) {
+            let requirement = Requirement { text: self.requirement(logical, None), marker: None };
+            extras.push((logical.key().to_owned(), vec![requirement]));
+        }
+        self.add_target_extras(&mut extras);
+        extras
+    }
+
+    /// Optional distributions in the order of the template's table, which is not that of planning.
+    fn optional(&self) -> Vec<Logical> {
+        [Logical::Libraries, Logical::Device, Logical::Devel, Logical::Profiler]
             .into_iter()
             .filter(|logical| self.distributions.contains(logical))
-            .collect();
+            .collect()
+    }
+
+    fn targets(&self) -> Vec<&str> {
+        let mut targets: Vec<&str> = self.families.iter().map(|family| base_target(family)).collect();
+        targets.dedup();
+        targets
+    }
+
+    fn add_target_extras(&self, extras: &mut Vec<(String, Vec<Requirement>)>) {
+        let targets = self.targets();
+        for logical in self.optional().into_iter().filter(|logical| self.is_target_specific(*logical)) {
+            let mut all = Vec::new();
+            for target in &targets {
+                let requirement = Requirement {
+                    text: self.requirement(logical, Some(target)),
+                    marker: self.marker(target).map(str::to_owned),
+                };
+                // Names of extras are normalised (PEP 685); the distribution keeps its spelling.
+                extras.push((format!("{logical}-{}", target.to_lowercase()), vec![requirement.clone()]));
+                all.push(requirement);
+            }
+            extras.push((format!("{logical}-all"), all));
+        }
+    }
+
+    /// Extras of the selector in order, each with its requirements and their markers (without the extra's own).
+    pub fn extras(&self) -> Vec<(String, Vec<Requirement>)> {
         let default = self.default_family();
-        let mut extras: Vec<(String, Vec<Requirement>)> = optional
-            .iter()
-            .map(|&logical| {
+        let mut extras: Vec<(String, Vec<Requirement>)> = self
+            .optional()
+            .into_iter()
+            .map(|logical| {
                 (logical.key().to_owned(), vec![Requirement { text: self.requirement(logical, default), marker: None }])
             })
             .collect();
-        let mut targets: Vec<&str> = self.families.iter().map(|family| base_target(family)).collect();
-        targets.dedup();
-        if targets.len() > 1 {
-            for &logical in optional.iter().filter(|logical| self.is_target_specific(**logical)) {
-                let mut all = Vec::new();
-                for target in &targets {
-                    let requirement = Requirement {
-                        text: self.requirement(logical, Some(target)),
-                        marker: self.marker(target).map(str::to_owned),
-                    };
-                    // Names of extras are normalised (PEP 685); the distribution keeps its spelling.
-                    extras.push((format!("{logical}-{}", target.to_lowercase()), vec![requirement.clone()]));
-                    all.push(requirement);
-                }
-                extras.push((format!("{logical}-all"), all));
-            }
+        if self.targets().len() > 1 {
+            self.add_target_extras(&mut extras);
         }
         extras
     }

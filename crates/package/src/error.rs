@@ -110,6 +110,14 @@ pub enum Error {
         /// The library.
         path: PathBuf,
     },
+    /// Templates that the packages cannot be made with.
+    #[error("the templates in `{path}` cannot be used: {reason}")]
+    Templates {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// Nothing to do.
     #[error("`{path}` holds no artifact for {wanted}")]
     Nothing {
@@ -187,13 +195,19 @@ impl Hint for Error {
                 present.join(",")
             )),
             Error::Incomplete { .. } => Some(
-                "add the artifact or package that holds the library, or import again with --allow-unresolved LIB"
+                "add the artifact or package that holds the library, import again with --allow-unresolved LIB, or ship what is \
+                 whole with --drop-incomplete"
                     .into(),
             ),
             Error::Unclaimed { .. } => Some("leave --strict out to package the rest".into()),
             Error::Shape { .. } => Some("leave --shape out to take the one the artifacts are made for".into()),
             Error::KpackUnsupported { .. } => Some(
                 "package the libraries with their code inside (--shape fat from unsplit artifacts), or --force".into(),
+            ),
+            Error::Templates { .. } => Some(
+                "give the folder `build_tools/packaging/python/templates` of a TheRock checkout of this ROCm's time, or \
+                 leave --python-templates out"
+                    .into(),
             ),
             Error::ForeignOutput { .. } => Some("name another folder with --output".into()),
             Error::DiskFull { .. } => Some("make room on that disk, or choose another output".into()),

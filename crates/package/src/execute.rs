@@ -17,7 +17,7 @@ use wheel::{Content, Distribution, EntryPoints, FileContent, Member, Reader, Tag
 
 use crate::devel::DevelEntry;
 use crate::populate::{PlannedFile, Source};
-use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request};
+use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request, SelectorForm};
 use crate::state::{Finished, OutputFolder, stamp};
 use crate::{Error, selector, stub};
 
@@ -164,15 +164,23 @@ fn write(
     let mut packages = Vec::new();
     let mut moved = Vec::new();
     for wheel in &plan.wheels {
-        let path = place(wheel.folder.as_deref(), &wheel.file_name);
+        let path = place(DIST, wheel.folder.as_deref(), &wheel.file_name);
         let digest = run.digest(wheel)?;
         run.package(folder, path, digest, &mut packages, &mut moved, |staging| run.wheel(wheel, staging))?;
     }
     for selector in &plan.selectors {
-        let path = place(selector.folder.as_deref(), &selector.file_name);
+        let path = place(selector.place, selector.folder.as_deref(), &selector.file_name);
         let digest = run.selector_digest(selector);
         run.package(folder, path, digest, &mut packages, &mut moved, |staging| {
-            Ok(wheel::write_sdist(&selector::sdist(&selector.promise)?, staging, &run.options, reporter)?)
+            let (promise, templates) = (&selector.promise, &selector.templates);
+            Ok(match selector.form {
+                SelectorForm::Sdist => {
+                    wheel::write_sdist(&selector::sdist(promise, templates)?, staging, &run.options, reporter)?
+                }
+                SelectorForm::Wheel => {
+                    wheel::write_wheel(&selector::wheel(promise, templates), staging, &run.options, reporter)?
+                }
+            })
         })?;
     }
     if reporter.interrupted() {
@@ -181,8 +189,8 @@ fn write(
     Ok(Prepared { packages, moved })
 }
 
-fn place(folder: Option<&str>, file_name: &str) -> String {
-    folder.map_or_else(|| format!("{DIST}/{file_name}"), |folder| format!("{DIST}/{folder}/{file_name}"))
+fn place(place: &str, folder: Option<&str>, file_name: &str) -> String {
+    folder.map_or_else(|| format!("{place}/{file_name}"), |folder| format!("{place}/{folder}/{file_name}"))
 }
 
 type Moved = Vec<(String, PathBuf, Finished)>;
@@ -300,8 +308,8 @@ impl Run<'_> {
 
     fn selector_digest(&self, selector: &PlannedSelector) -> String {
         let mut hasher = self.hasher();
-        hasher.update(format!("{:?}", selector.promise).as_bytes());
-        for (name, text) in crate::templates::SELECTOR {
+        hasher.update(format!("{:?} {:?}", selector.form, selector.promise).as_bytes());
+        for (name, text) in &selector.templates.selector {
             hasher.update(name.as_bytes());
             hasher.update(text.as_bytes());
         }

@@ -28,7 +28,10 @@ pub use error::Error;
 pub use execute::{LastLook, Outcome, Package, Prepared, Set, execute, prepare};
 pub use planner::plan;
 pub use populate::{Note, PlannedFile, Source};
-pub use request::{LeftOut, Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request, Shape, Unclaimed, Unsupported};
+pub use request::{
+    Incomplete, Incompletes, LeftOut, Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request, SelectorForm, Shape,
+    Unclaimed, Unsupported,
+};
 pub use rules::Logical;
 pub use search_path::Dropped;
 pub use state::OutputFolder;

@@ -1,15 +1,15 @@
 //! From a request and a catalog to a [`Plan`]. Reads names, sizes and ELF headers; writes nothing.
 
 mod assemble;
+mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use artifact::dlopen::DlopenTable;
 use artifact::targets::{self, base_target};
 use artifact::{Catalog, EntryKind, Manifest, TargetTable};
-use elf::Elf;
-use kpack::{FatBinary, Magic};
 use report::{Reporter, Unit};
 use wheel::manylinux;
 
@@ -19,23 +19,21 @@ use crate::imported::Imported;
 use crate::inspect::Natures;
 use crate::licenses::Licenses;
 use crate::populate::{Input, Note, PlannedFile, Population, Source};
-use crate::request::{Plan, Request, Shape, Unclaimed, Unsupported};
+use crate::request::{Incompletes, LeftOut, Plan, Request, Shape, Unclaimed, Unsupported};
 use crate::rules::Rules;
-use crate::search_path::{Dropped, Missing, SearchPaths};
+use crate::search_path::{Dropped, SearchPaths};
 use crate::select::Selection;
+use crate::templates::Templates;
 use crate::tree::Tree;
 use crate::{Error, Logical};
-
-/// Section by which AMD's tool marks a library whose device code is in `.kpack` archives (kpack spec 3).
-const KPACK_MARKER: &str = ".rocm_kpack_ref";
-/// Section of device code, or of the markers that stand for it.
-const CODE_SECTION: &str = ".hip_fatbin";
+use whole::Problem;
 
 /// Computes what `request` makes of `catalog`.
 ///
 /// # Errors
 /// Everything that would make the set wrong is found here, before anything is written: missing targets, libraries
-/// that nothing provides, one path with two contents, a version pip does not accept.
+/// that nothing provides, one path with two contents, a version pip does not accept. With [`Incompletes::Drop`] packages
+/// that are not whole are left out instead, as long as core is whole.
 pub fn plan(request: &Request, catalog: &Catalog, reporter: &dyn Reporter) -> Result<Plan, Error> {
     let manifest = Manifest::find(catalog)?;
     let version = request.version.clone().unwrap_or_else(|| manifest.rocm_package_version.clone());
@@ -47,8 +45,13 @@ pub fn plan(request: &Request, catalog: &Catalog, reporter: &dyn Reporter) -> Re
     }
     let imported = Imported::find(&manifest);
     let shape = request.shape.unwrap_or_else(|| shape_of(&manifest, imported.as_ref()));
-    let wanted = targets(request, catalog, shape)?;
-    let planner = Planner {
+    let templates = match &request.templates {
+        Some(folder) => Templates::read(folder)?,
+        None => Templates::embedded(),
+    };
+    let (wanted, absent) = targets(request, catalog, shape)?;
+    let on_windows = windows_targets(request, shape)?;
+    let mut planner = Planner {
         request,
         catalog,
         shape,
@@ -60,8 +63,15 @@ pub fn plan(request: &Request, catalog: &Catalog, reporter: &dyn Reporter) -> Re
         allowed: imported.map(|imported| imported.allowed_unresolved).unwrap_or_default(),
         manifest: (version != manifest.rocm_package_version).then(|| renamed(manifest, &version)),
         targets: wanted,
+        on_windows,
+        templates: Arc::new(templates),
+        dropped: BTreeSet::new(),
+        incomplete: BTreeMap::new(),
         version,
     };
+    for target in absent {
+        planner.note_incomplete(&planner.name_for(&target), ["no artifact holds code for it".to_owned()]);
+    }
     planner.plan()
 }
 
@@ -84,8 +94,9 @@ fn shape_of(manifest: &Manifest, imported: Option<&Imported>) -> Shape {
     }
 }
 
-/// Targets (or families) that are packaged: those asked for, else those that are there; numerically sorted.
-fn targets(request: &Request, catalog: &Catalog, shape: Shape) -> Result<Vec<String>, Error> {
+/// Targets (or families) that are packaged: those asked for, else those that are there; numerically sorted. And those
+/// that were asked for, are not there, and may be left out.
+fn targets(request: &Request, catalog: &Catalog, shape: Shape) -> Result<(Vec<String>, Vec<String>), Error> {
     let per_target = catalog.artifacts.iter().map(|artifact| &artifact.name).filter(|name| !name.is_generic());
     let mut present: Vec<String> = match shape {
         Shape::PerFamily => per_target.map(|name| name.target_family.clone()).collect(),
@@ -94,19 +105,36 @@ fn targets(request: &Request, catalog: &Catalog, shape: Shape) -> Result<Vec<Str
     targets::sort(&mut present);
     present.dedup();
     if request.targets.is_empty() {
-        return Ok(present);
+        return Ok((present, Vec::new()));
     }
-    let list = request.targets.join(",");
-    let mut wanted = if shape == Shape::PerFamily {
-        request.targets.iter().flat_map(|list| list.split([';', ','])).map(|name| name.trim().to_owned()).collect()
+    let wanted = expand(&request.targets, shape, &present)?;
+    let (there, missing): (Vec<String>, Vec<String>) = wanted.into_iter().partition(|target| present.contains(target));
+    // Of a set without any of its targets nothing is left that was asked for.
+    let may_miss = request.incompletes == Incompletes::Drop && !there.is_empty();
+    if missing.is_empty() || may_miss {
+        Ok((there, missing))
     } else {
-        let expanded = TargetTable::embedded().expand_with(&list, &present)?;
-        expanded.iter().map(|target| base_target(target).to_owned()).collect::<Vec<_>>()
+        Err(Error::MissingTargets { targets: missing, present })
+    }
+}
+
+/// The targets that the selector offers on Windows.
+fn windows_targets(request: &Request, shape: Shape) -> Result<Vec<String>, Error> {
+    expand(&request.windows_targets, shape, &[])
+}
+
+/// The targets that lists name, or the families where those are what is packaged; numerically sorted.
+fn expand(lists: &[String], shape: Shape, present: &[String]) -> Result<Vec<String>, Error> {
+    let list = lists.join(",");
+    let mut names: Vec<String> = if shape == Shape::PerFamily {
+        list.split([';', ',']).map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
+    } else {
+        let expanded = TargetTable::embedded().expand_with(&list, present)?;
+        expanded.iter().map(|target| base_target(target).to_owned()).collect()
     };
-    targets::sort(&mut wanted);
-    wanted.dedup();
-    let missing: Vec<String> = wanted.iter().filter(|target| !present.contains(target)).cloned().collect();
-    if missing.is_empty() { Ok(wanted) } else { Err(Error::MissingTargets { targets: missing, present }) }
+    targets::sort(&mut names);
+    names.dedup();
+    Ok(names)
 }
 
 fn natures(catalog: &Catalog, reporter: &dyn Reporter) -> Result<Natures, Error> {
@@ -141,6 +169,13 @@ struct Planner<'a> {
     /// Text of the manifest to ship when another version than the one it names was asked for.
     manifest: Option<String>,
     targets: Vec<String>,
+    /// Targets (or families) that another run packages for Windows; numerically sorted.
+    on_windows: Vec<String>,
+    templates: Arc<Templates>,
+    /// Distributions that are left out because they are not whole.
+    dropped: BTreeSet<Logical>,
+    /// Packages that are left out, with what they lack.
+    incomplete: BTreeMap<String, BTreeSet<String>>,
     version: String,
 }
 
@@ -148,7 +183,7 @@ struct Planner<'a> {
 #[derive(Default)]
 struct Findings {
     dropped: Vec<Dropped>,
-    missing: Vec<Missing>,
+    problems: Vec<Problem>,
     notes: Vec<Note>,
 }
 
@@ -162,8 +197,29 @@ struct Set {
     devel: DevelTree,
 }
 
+/// What is in no package.
+struct Leftovers {
+    left_out: Vec<LeftOut>,
+    unclaimed: Vec<LeftOut>,
+}
+
 impl Planner<'_> {
-    fn plan(&self) -> Result<Plan, Error> {
+    fn plan(mut self) -> Result<Plan, Error> {
+        loop {
+            let (sets, findings, leftovers) = self.sets()?;
+            let problems = whole::problems(&sets, &findings.problems);
+            if problems.is_empty() {
+                if self.request.unsupported == Unsupported::Refuse {
+                    self.check_kpack(&sets)?;
+                }
+                return self.finish(&sets, findings, leftovers);
+            }
+            // Every round leaves something out, so there are only so many.
+            self.leave_out(&problems)?;
+        }
+    }
+
+    fn sets(&self) -> Result<(Vec<Set>, Findings, Leftovers), Error> {
         let selection =
             Selection { catalog: self.catalog, rules: &self.rules, shape: self.shape, targets: &self.targets };
         let (left_out, unclaimed) = selection.leftovers();
@@ -171,6 +227,7 @@ impl Planner<'_> {
             let lines = unclaimed.iter().map(|row| format!("{}: {}", row.what, row.reason)).collect();
             return Err(Error::Unclaimed { unclaimed: lines });
         }
+        let leftovers = Leftovers { left_out, unclaimed };
         let mut findings = Findings::default();
         let mut sets = Vec::new();
         if self.shape == Shape::PerFamily && !self.targets.is_empty() {
@@ -181,8 +238,7 @@ impl Planner<'_> {
         } else {
             sets.push(self.set(&selection, None, None, &mut findings)?);
         }
-        self.check(&sets, &findings)?;
-        self.finish(&sets, findings, left_out, unclaimed)
+        Ok((sets, findings, leftovers))
     }
 
     fn platform_package(&self, logical: Logical, family: Option<&str>) -> String {
@@ -210,6 +266,9 @@ impl Planner<'_> {
         let input = Input { world: &world, natures: &self.natures };
         let mut populations = Vec::new();
         for logical in [Logical::Core, Logical::Profiler, Logical::Libraries] {
+            if self.dropped.contains(&logical) {
+                continue;
+            }
             let mut population =
                 Population::new(logical, self.target(logical, family), self.platform_package(logical, family));
             population.fill(&input, &selection.paths(logical, family, &world));
@@ -218,7 +277,7 @@ impl Planner<'_> {
                 populations.push(population);
             }
         }
-        if self.shape == Shape::Split {
+        if self.shape == Shape::Split && !self.dropped.contains(&Logical::Device) {
             for target in &self.targets {
                 let mut population = Population::new(
                     Logical::Device,
@@ -231,7 +290,12 @@ impl Planner<'_> {
                 });
                 population.fill_verbatim(&input, &paths);
                 if population.files.is_empty() {
-                    return Err(Error::MissingTargets { targets: vec![target.clone()], present: Vec::new() });
+                    if self.request.incompletes == Incompletes::Refuse {
+                        return Err(Error::MissingTargets { targets: vec![target.clone()], present: Vec::new() });
+                    }
+                    let line = "no artifact holds code for it".to_owned();
+                    findings.problems.push(Problem::of(&population, family, line));
+                    continue;
                 }
                 populations.push(population);
             }
@@ -242,7 +306,12 @@ impl Planner<'_> {
         let mut devel = {
             let runtime: Vec<&Population> =
                 populations.iter().filter(|population| population.logical != Logical::Device).collect();
-            DevelTree::build(&input, &selection.paths(Logical::Devel, family, &world), &runtime)
+            let mut paths = selection.paths(Logical::Devel, family, &world);
+            for logical in &self.dropped {
+                let theirs = selection.paths(*logical, family, &world);
+                paths.retain(|path| !theirs.contains(path));
+            }
+            DevelTree::build(&input, &paths, &runtime)
         };
         self.search_paths(&mut populations, &mut devel, family, findings);
         for population in &mut populations {
@@ -280,7 +349,9 @@ impl Planner<'_> {
                 populations.iter().filter(|other| reachable.contains(&other.logical)).collect();
             let outcome = search.apply(&mut population, &others, &packages);
             findings.dropped.extend(outcome.dropped);
-            findings.missing.extend(outcome.missing);
+            for missing in outcome.missing {
+                findings.problems.push(Problem::of(&population, family, whole::needed(&missing)));
+            }
             populations.insert(index, population);
         }
         // The development tree shows every file at its own place, so its programs look around in the tree itself.
@@ -319,66 +390,4 @@ impl Planner<'_> {
         }
         reachable
     }
-
-    /// The last look at the set: everything needed is there, and the runtime can read the device code.
-    fn check(&self, sets: &[Set], findings: &Findings) -> Result<(), Error> {
-        let mut problems: Vec<String> = findings
-            .missing
-            .iter()
-            .map(|missing| {
-                let shown =
-                    missing.needed_by.iter().take(3).map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
-                let more = missing.needed_by.len().saturating_sub(3);
-                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                format!("`{}` is needed by {shown}{more}", missing.library)
-            })
-            .collect();
-        for set in sets {
-            for population in &set.populations {
-                for (path, soname) in &population.aliases {
-                    let canonical = crate::tree::join(crate::tree::parent(path), soname);
-                    if !population.files.contains_key(&canonical) {
-                        problems.push(format!("`{path}` is known to the loader as `{soname}`, which is not there"));
-                    }
-                }
-            }
-        }
-        problems.sort();
-        problems.dedup();
-        if !problems.is_empty() {
-            return Err(Error::Incomplete { problems });
-        }
-        if self.request.unsupported == Unsupported::Refuse {
-            for set in sets {
-                self.check_kpack(set)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Pitfalls 8: a runtime without kpack support loads such a library silently and then has no kernels.
-    fn check_kpack(&self, set: &Set) -> Result<(), Error> {
-        let understood = set.world.iter().any(|(path, _)| crate::tree::file_name(path).starts_with("librocm_kpack.so"));
-        for population in set.populations.iter().filter(|_| !understood) {
-            for file in population.files.values() {
-                let Some(path) = file.path() else { continue };
-                let Some(elf) = self.natures.of(path).elf() else { continue };
-                if elf.sections.iter().any(|section| section.name == KPACK_MARKER) || is_kpacked(path, elf) {
-                    return Err(Error::KpackUnsupported { path: path.clone() });
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Whether a wrapper of the file says that its code is in an archive; no section needs to say so. A file that cannot be
-/// read as a fat binary says nothing.
-fn is_kpacked(path: &Path, elf: &Elf) -> bool {
-    let has_code = elf.sections.iter().any(|section| section.name == CODE_SECTION);
-    let read = || {
-        let file = fs_err::File::open(path).ok()?;
-        FatBinary::read(file.file(), file.metadata().ok()?.len()).ok()?
-    };
-    has_code && read().is_some_and(|fat| fat.wrappers.iter().any(|wrapper| wrapper.magic == Magic::Kpacked))
 }

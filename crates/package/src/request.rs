@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -12,6 +13,7 @@ use crate::devel::DevelEntry;
 use crate::dist_info::Promise;
 use crate::populate::{Note, PlannedFile};
 use crate::search_path::Dropped;
+use crate::templates::Templates;
 
 /// How GPU code is distributed over wheels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -55,6 +57,35 @@ pub enum Unsupported {
     Allow,
 }
 
+/// What to do about packages that would not be whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Incompletes {
+    /// Fail.
+    #[default]
+    Refuse,
+    /// Leave them out, with what needs them, and promise the rest (`--drop-incomplete`).
+    Drop,
+}
+
+/// What the selector is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SelectorForm {
+    /// A source distribution, which chooses for the machine that installs it.
+    #[default]
+    Sdist,
+    /// A wheel, which chooses nothing: every GPU target has an extra of its own. For indexes that take no sdist and for
+    /// caches that several machines share (pitfalls 16).
+    Wheel,
+}
+
+impl SelectorForm {
+    /// The folder below the output, when both forms are made: beside a wheel the sdist is never opened.
+    pub(crate) fn folder(self, forms: &[SelectorForm]) -> &'static str {
+        if self == SelectorForm::Wheel && forms.len() > 1 { "dist-wheel" } else { "dist" }
+    }
+}
+
 /// The settings of one `rocwheel package` run.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -70,6 +101,8 @@ pub struct Request {
     pub nonce: String,
     /// Targets and families to package and to insist on; empty takes what is there.
     pub targets: Vec<String>,
+    /// Targets and families that the selector offers on Windows as well; another run packages them.
+    pub windows_targets: Vec<String>,
     /// Distributions to write; empty writes all.
     pub only: Vec<Logical>,
     /// Platform tag; `None` computes the lowest one that the symbols allow.
@@ -82,6 +115,36 @@ pub struct Request {
     pub unclaimed: Unclaimed,
     /// What to do about code that the set's runtime cannot load.
     pub unsupported: Unsupported,
+    /// What to do about packages that would not be whole.
+    pub incompletes: Incompletes,
+    /// The forms of the selector.
+    pub selectors: Vec<SelectorForm>,
+    /// Folder of templates to take the Python inside the packages from, instead of the one that is built in.
+    pub templates: Option<PathBuf>,
+}
+
+impl Request {
+    /// The settings without any choice: what is there, as the manifest says, compressed, dated 1980.
+    pub fn new(artifacts: PathBuf, output: PathBuf) -> Self {
+        Self {
+            artifacts,
+            output,
+            shape: None,
+            version: None,
+            nonce: String::new(),
+            targets: Vec::new(),
+            windows_targets: Vec::new(),
+            only: Vec::new(),
+            platform_tag: None,
+            level: wheel::Level::Default,
+            epoch: 315_532_800,
+            unclaimed: Unclaimed::Report,
+            unsupported: Unsupported::Refuse,
+            incompletes: Incompletes::Refuse,
+            selectors: vec![SelectorForm::Sdist],
+            templates: None,
+        }
+    }
 }
 
 /// One wheel to be written.
@@ -146,16 +209,23 @@ impl PlannedWheel {
     }
 }
 
-/// One selector sdist to be written.
+/// One selector to be written.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedSelector {
-    /// Folder below `dist/`.
+    /// What it is.
+    pub form: SelectorForm,
+    /// Folder below the output: `dist`, or `dist-wheel`.
+    pub place: &'static str,
+    /// Folder below that, for sets with one selector for each family.
     pub folder: Option<String>,
     /// File name.
     pub file_name: String,
     /// What it offers.
     #[serde(skip)]
     pub promise: Promise,
+    /// The Python inside.
+    #[serde(skip)]
+    pub(crate) templates: Arc<Templates>,
     /// Its extras with their requirements.
     pub extras: BTreeMap<String, Vec<String>>,
 }
@@ -169,6 +239,15 @@ pub struct LeftOut {
     pub reason: String,
     /// How many files.
     pub files: usize,
+}
+
+/// A package that is left out because it would not be whole.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Incomplete {
+    /// Its name.
+    pub package: String,
+    /// One line for each thing that it lacks.
+    pub reasons: Vec<String>,
 }
 
 /// Everything a run will do.
@@ -188,6 +267,8 @@ pub struct Plan {
     pub selectors: Vec<PlannedSelector>,
     /// Artifacts and files that no rule claims.
     pub unclaimed: Vec<LeftOut>,
+    /// Packages that are left out because they would not be whole; the selector does not promise them.
+    pub incomplete: Vec<Incomplete>,
     /// Artifacts and files left out on purpose.
     pub left_out: Vec<LeftOut>,
     /// Library search path entries that were not kept.

@@ -5,10 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use wheel::{Member, Metadata, Sdist};
+use wheel::{Distribution, EntryPoints, Member, Metadata, Sdist, Tag};
 
-use crate::dist_info::Promise;
-use crate::{Error, Logical, templates};
+use crate::dist_info::{Promise, Requirement};
+use crate::templates::{self, Templates};
+use crate::{Error, Logical};
 
 const EGG_INFO: &str = "src/rocm.egg-info";
 const SCRIPTS: &str = "[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main\n";
@@ -30,29 +31,55 @@ pub fn metadata(summary: &str) -> Metadata {
     }
 }
 
-/// The selector that makes this promise.
-pub fn sdist(promise: &Promise) -> Result<Sdist, Error> {
+/// The metadata of a selector with these extras.
+fn with_extras(promise: &Promise, templates: &Templates, extras: Vec<(String, Vec<Requirement>)>) -> Metadata {
     let mut metadata = metadata("ROCm for Python environments: selects the packages for this machine");
     metadata.requires_dist.push(promise.requirement(Logical::Core, None));
-    for (extra, requirements) in promise.extras() {
+    for (extra, requirements) in extras {
         metadata.requires_dist.extend(requirements.iter().map(|requirement| requirement.requires_dist(&extra)));
         metadata.provides_extra.push(extra);
     }
+    let text = templates.readme().to_owned();
+    metadata.description = Some(wheel::Description { content_type: "text/markdown".to_owned(), text });
+    metadata
+}
+
+/// The selector as a wheel: what is the same on every machine, and nothing that is to be built.
+pub fn wheel(promise: &Promise, templates: &Templates) -> Distribution {
+    let mut metadata = with_extras(promise, templates, promise.neutral_extras());
+    metadata.summary = Some("ROCm for Python environments: an extra for each GPU target".to_owned());
+    let generated = promise.lines(Logical::Meta, promise.own_family());
+    let members = templates
+        .selector
+        .iter()
+        .filter_map(|(name, text)| {
+            let text = if name == templates::DIST_INFO_PATH { text.clone() + &generated } else { text.clone() };
+            Some(Member::new(name.strip_prefix("src/")?, text.into_bytes()))
+        })
+        .collect();
+    let mut entry_points = EntryPoints::default();
+    entry_points.script("rocm-sdk", "rocm_sdk.__main__:main");
+    Distribution {
+        name: "rocm".to_owned(),
+        version: promise.version.clone(),
+        tags: vec![Tag::any()],
+        metadata,
+        entry_points,
+        licenses: Vec::new(),
+        members,
+    }
+}
+
+/// The selector as a source distribution.
+pub fn sdist(promise: &Promise, templates: &Templates) -> Result<Sdist, Error> {
+    let mut metadata = with_extras(promise, templates, promise.extras());
     // Two lines, spelled so, or uv takes the requirements as final and never asks the backend (pitfalls 16).
     metadata.dynamic = vec!["Requires-Dist".to_owned(), "Provides-Extra".to_owned()];
-    metadata.description =
-        Some(wheel::Description { content_type: "text/markdown".to_owned(), text: templates::README.to_owned() });
     let information = metadata.text("rocm", &promise.version, &[])?;
 
-    let mut files: BTreeMap<String, String> = templates::SELECTOR
-        .iter()
-        .filter(|(name, _)| *name != templates::DIST_INFO_PATH)
-        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
-        .collect();
-    files.insert(
-        templates::DIST_INFO_PATH.to_owned(),
-        templates::DIST_INFO.to_owned() + &promise.lines(Logical::Meta, None),
-    );
+    let mut files = templates.selector.clone();
+    let dist_info = templates.dist_info().to_owned() + &promise.lines(Logical::Meta, promise.own_family());
+    files.insert(templates::DIST_INFO_PATH.to_owned(), dist_info);
     files.insert(format!("{EGG_INFO}/PKG-INFO"), information);
     files.insert(format!("{EGG_INFO}/dependency_links.txt"), "\n".to_owned());
     files.insert(format!("{EGG_INFO}/entry_points.txt"), SCRIPTS.to_owned());

@@ -176,10 +176,10 @@ impl OutputFolder {
         self.clear_staging()
     }
 
-    /// Files in `dist/` that no run of ours wrote, relative to the output folder.
+    /// Files among the packages that no run of ours wrote, relative to the output folder.
     pub fn strangers(&self) -> Vec<String> {
         let mut strangers = Vec::new();
-        let mut pending = vec![self.root.join("dist")];
+        let mut pending: Vec<PathBuf> = PLACES.iter().map(|place| self.root.join(place)).collect();
         while let Some(folder) = pending.pop() {
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 let path = entry.path();
@@ -234,10 +234,15 @@ impl Drop for OutputFolder {
     }
 }
 
+/// Where packages lie below the output: what users install from, and selectors in the other form.
+const PLACES: [&str; 2] = ["dist", "dist-wheel"];
+
 /// Whether a path can be that of a package: `dist/NAME` or `dist/FAMILY/NAME`.
 fn is_package_path(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
-    matches!(parts.len(), 2 | 3) && parts[0] == "dist" && parts.iter().all(|part| !matches!(*part, "" | "." | ".."))
+    matches!(parts.len(), 2 | 3)
+        && PLACES.contains(&parts[0])
+        && parts.iter().all(|part| !matches!(*part, "" | "." | ".."))
 }
 
 /// What a file's directory entry says about it; any change to the file changes it.

@@ -1,7 +1,14 @@
-//! The Python that ships inside the packages, from `python/`, embedded. A test compares the tables with the folders.
+//! The Python that ships inside the packages: that of `python/`, embedded, or that of a folder of TheRock's templates,
+//! which is read and never run. A test compares the embedded tables with the folders.
 
-use crate::Logical;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use walkdir::WalkDir;
+
+use crate::contents::Tool;
 use crate::dist_info::repr;
+use crate::{Error, Logical};
 
 macro_rules! python {
     ($folder:literal: $($name:literal),+ $(,)?) => {
@@ -9,20 +16,18 @@ macro_rules! python {
     };
 }
 
-/// Files by path.
-pub type Files = &'static [(&'static str, &'static str)];
+type Embedded = &'static [(&'static str, &'static str)];
 
-/// The template that [`crate::dist_info::Promise::lines`] is appended to.
-pub const DIST_INFO: &str = include_str!("../../../python/rocm/src/rocm_sdk/_dist_info.py");
+/// Texts by path.
+pub type Texts = BTreeMap<String, String>;
 
-/// Where it lies in the selector.
+/// Where the template lies in the selector that [`crate::dist_info::Promise::lines`] is appended to.
 pub const DIST_INFO_PATH: &str = "src/rocm_sdk/_dist_info.py";
 
-/// The selector's description.
-pub const README: &str = include_str!("../../../python/rocm/README.md");
+const README: &str = "README.md";
 
 /// The selector's tree.
-pub const SELECTOR: Files = python!("rocm":
+const SELECTOR: Embedded = python!("rocm":
     "README.md",
     "pyproject.toml",
     "rocm_build.py",
@@ -49,20 +54,233 @@ pub const SELECTOR: Files = python!("rocm":
     "src/rocm_sdk/tests/tools.py",
 );
 
-const CORE: Files = python!("rocm-sdk-core/src/rocm_sdk_core": "__init__.py", "_cli.py");
-const LIBRARIES: Files = python!("rocm-sdk-libraries/src/rocm_sdk_libraries": "__init__.py", "_cli.py");
-const DEVEL: Files = python!("rocm-sdk-devel/src/rocm_sdk_devel": "__init__.py", "_cli.py");
-const PROFILER: Files = python!("rocm-profiler/src/rocm_profiler": "__init__.py", "_cli.py");
+const CORE: Embedded = python!("rocm-sdk-core/src/rocm_sdk_core": "__init__.py", "_cli.py");
+const LIBRARIES: Embedded = python!("rocm-sdk-libraries/src/rocm_sdk_libraries": "__init__.py", "_cli.py");
+const DEVEL: Embedded = python!("rocm-sdk-devel/src/rocm_sdk_devel": "__init__.py", "_cli.py");
+const PROFILER: Embedded = python!("rocm-profiler/src/rocm_profiler": "__init__.py", "_cli.py");
 
-/// The files of a distribution's import package, without `_dist_info.py`.
-pub fn package_files(logical: Logical) -> Files {
-    match logical {
-        Logical::Core => CORE,
-        Logical::Libraries => LIBRARIES,
-        Logical::Devel => DEVEL,
-        Logical::Profiler => PROFILER,
-        Logical::Device | Logical::Meta => &[],
+/// Folders of the templates: distribution, import package.
+const FOLDERS: [(Logical, &str, &str); 4] = [
+    (Logical::Core, "rocm-sdk-core", "rocm_sdk_core"),
+    (Logical::Libraries, "rocm-sdk-libraries", "rocm_sdk_libraries"),
+    (Logical::Devel, "rocm-sdk-devel", "rocm_sdk_devel"),
+    (Logical::Profiler, "rocm-profiler", "rocm_profiler"),
+];
+
+/// What the generated lines and the build backend need of `_dist_info.py` (rocm-python-packages spec, appendix B.2).
+const DIST_INFO_NAMES: [&str; 7] = [
+    "ALL_PACKAGES",
+    "AVAILABLE_TARGET_FAMILIES",
+    "LINUX_TARGET_FAMILIES",
+    "WINDOWS_TARGET_FAMILIES",
+    "build_install_requires",
+    "build_per_target_extras",
+    "determine_target_family",
+];
+
+/// No text among templates comes near this many bytes.
+const LARGEST: u64 = 4 << 20;
+
+/// The Python of a set.
+#[derive(Debug, Clone)]
+pub struct Templates {
+    /// The selector's tree; `_dist_info.py` without its generated lines.
+    pub selector: Texts,
+    packages: BTreeMap<Logical, Texts>,
+    /// Names that `_cli.py` of a distribution defines; `None` for our own, which defines what is asked for.
+    functions: Option<BTreeMap<Logical, BTreeSet<String>>>,
+}
+
+impl Templates {
+    /// Those that are built in.
+    pub fn embedded() -> Self {
+        let texts =
+            |files: Embedded| files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        let packages = [
+            (Logical::Core, CORE),
+            (Logical::Libraries, LIBRARIES),
+            (Logical::Devel, DEVEL),
+            (Logical::Profiler, PROFILER),
+        ];
+        Self {
+            selector: texts(SELECTOR),
+            packages: packages.into_iter().map(|(logical, files)| (logical, texts(files))).collect(),
+            functions: None,
+        }
     }
+
+    /// Those of a folder laid out as TheRock's: `rocm/src/rocm_sdk`, `rocm-sdk-core/src/rocm_sdk_core` and so on. The
+    /// build backend of the selector stays ours, so that an installation needs no other packages.
+    ///
+    /// # Errors
+    /// [`Error::Templates`] for what is not there, or lacks a function that is needed.
+    pub fn read(folder: &Path) -> Result<Self, Error> {
+        let wrong = |reason: String| Error::Templates { path: folder.to_owned(), reason };
+        let own = Self::embedded();
+        let mut selector: Texts = own.selector.into_iter().filter(|(name, _)| !name.starts_with("src/")).collect();
+        let theirs = read_texts(folder, "rocm/src/rocm_sdk").map_err(wrong)?;
+        selector.extend(theirs.into_iter().map(|(name, text)| (format!("src/rocm_sdk/{name}"), text)));
+        if let Some(text) = read_text(&folder.join("rocm").join(README)).map_err(wrong)? {
+            selector.insert(README.to_owned(), text);
+        }
+        needs(&selector, DIST_INFO_PATH, &DIST_INFO_NAMES).map_err(wrong)?;
+        needs(&selector, "src/rocm_sdk/__main__.py", &["main"]).map_err(wrong)?;
+        needs(&selector, "src/rocm_sdk/__init__.py", &[]).map_err(wrong)?;
+
+        let (mut packages, mut functions) = (BTreeMap::new(), BTreeMap::new());
+        for (logical, distribution, package) in FOLDERS {
+            let place = format!("{distribution}/src/{package}");
+            // Packages that a set does not have need no templates.
+            if logical == Logical::Profiler && !folder.join(&place).is_dir() {
+                continue;
+            }
+            let mut texts = read_texts(folder, &place).map_err(wrong)?;
+            // It is generated, from the selector's.
+            texts.remove("_dist_info.py");
+            needs(&texts, "__init__.py", &[]).map_err(|reason| wrong(format!("{distribution}: {reason}")))?;
+            functions.insert(logical, texts.get("_cli.py").map(|text| defined(text)).unwrap_or_default());
+            packages.insert(logical, texts);
+        }
+        Ok(Self { selector, packages, functions: Some(functions) })
+    }
+
+    /// The template that [`crate::dist_info::Promise::lines`] is appended to.
+    pub fn dist_info(&self) -> &str {
+        &self.selector[DIST_INFO_PATH]
+    }
+
+    /// The selector's description.
+    pub fn readme(&self) -> &str {
+        &self.selector[README]
+    }
+
+    /// The files of a distribution's import package, without `_dist_info.py`.
+    pub fn package_files(&self, logical: Logical) -> impl Iterator<Item = (&String, &String)> {
+        self.packages.get(&logical).into_iter().flatten()
+    }
+
+    /// The tools whose functions `_cli.py` of the distribution defines, under the names that they have there: a script
+    /// whose function is missing could only fail.
+    pub fn with_functions(&self, logical: Logical, tools: Vec<Tool>) -> Vec<Tool> {
+        let Some(functions) = &self.functions else { return tools };
+        let none = BTreeSet::new();
+        let functions = functions.get(&logical).unwrap_or(&none);
+        tools
+            .into_iter()
+            .filter_map(|mut tool| {
+                let names = std::iter::once(&tool.function).chain(&tool.also_called);
+                let function = names.into_iter().find(|name| functions.contains(*name))?.clone();
+                tool.function = function;
+                Some(tool)
+            })
+            .collect()
+    }
+
+    /// Whether the expanded development tree is to be a package that Python can import: TheRock's code takes that for the
+    /// sign that it is complete, ours has a receipt.
+    pub fn import_the_devel_tree(&self) -> bool {
+        self.functions.is_some()
+    }
+
+    /// Whether there is Python for a distribution.
+    pub fn has(&self, logical: Logical) -> bool {
+        matches!(logical, Logical::Device | Logical::Meta) || self.packages.contains_key(&logical)
+    }
+}
+
+/// All files of a folder, by path relative to it. What tools leave behind is not part of it.
+fn read_texts(folder: &Path, place: &str) -> Result<Texts, String> {
+    let root = folder.join(place);
+    if !root.is_dir() {
+        return Err(format!("there is no folder `{place}`"));
+    }
+    let is_source = |entry: &walkdir::DirEntry| {
+        let name = entry.file_name().to_string_lossy();
+        entry.depth() == 0 || !(name == "__pycache__" || name.starts_with('.') || name.ends_with(".egg-info"))
+    };
+    let mut texts = Texts::new();
+    for entry in WalkDir::new(&root).follow_links(false).sort_by_file_name().into_iter().filter_entry(is_source) {
+        let entry = entry.map_err(|error| error.to_string())?;
+        if entry.file_type().is_dir() {
+            continue;
+        }
+        let relative = entry.path().strip_prefix(&root).unwrap_or(entry.path()).to_string_lossy().into_owned();
+        let text = read_text(entry.path())?.ok_or_else(|| format!("`{place}/{relative}` is not there"))?;
+        texts.insert(relative, text);
+    }
+    Ok(texts)
+}
+
+/// A text with `\n` at the end of its lines, `None` when there is no such file.
+fn read_text(path: &Path) -> Result<Option<String>, String> {
+    let shown = path.display();
+    let metadata = match fs_err::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    if !metadata.is_file() {
+        return Err(format!("`{shown}` is no regular file"));
+    }
+    if metadata.len() > LARGEST {
+        return Err(format!("`{shown}` has more than 4 MiB"));
+    }
+    let bytes = fs_err::read(path).map_err(|error| error.to_string())?;
+    let text = String::from_utf8(bytes).map_err(|_| format!("`{shown}` is not UTF-8"))?;
+    Ok(Some(text.replace("\r\n", "\n")))
+}
+
+fn needs(texts: &Texts, path: &str, names: &[&str]) -> Result<(), String> {
+    let text = texts.get(path).ok_or_else(|| format!("there is no `{path}`"))?;
+    let defined = defined(text);
+    let missing: Vec<String> =
+        names.iter().filter(|name| !defined.contains(**name)).map(|name| format!("`{name}`")).collect();
+    if missing.is_empty() { Ok(()) } else { Err(format!("`{path}` does not define {}", missing.join(", "))) }
+}
+
+/// The names that a module defines at its top: functions, classes and assignments. Texts in triple quotes are passed over.
+fn defined(text: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut quoted: Option<&'static str> = None;
+    for line in text.lines() {
+        if quoted.is_none() {
+            names.extend(definition(line));
+        }
+        let mut rest = line;
+        while let Some((after, inside)) = next_quote(rest, quoted) {
+            (rest, quoted) = (after, inside);
+        }
+    }
+    names
+}
+
+/// What follows the next triple quote of a line, and the quote that ends the text that it begins, if it begins one.
+fn next_quote<'t>(rest: &'t str, quoted: Option<&'static str>) -> Option<(&'t str, Option<&'static str>)> {
+    if let Some(quote) = quoted {
+        return rest.split_once(quote).map(|(_, after)| (after, None));
+    }
+    let quotes = ["\"\"\"", "'''"];
+    let (at, quote) = quotes.into_iter().filter_map(|quote| Some((rest.find(quote)?, quote))).min()?;
+    // One in a comment begins nothing.
+    (!rest[..at].contains('#')).then(|| (&rest[at + 3..], Some(quote)))
+}
+
+fn definition(line: &str) -> Option<String> {
+    let name = |text: &str| -> Option<String> {
+        let end = text.find(|character: char| !character.is_alphanumeric() && character != '_').unwrap_or(text.len());
+        let name = &text[..end];
+        (!name.is_empty() && !name.starts_with(|character: char| character.is_ascii_digit())).then(|| name.to_owned())
+    };
+    for keyword in ["def ", "class ", "async def "] {
+        if let Some(rest) = line.strip_prefix(keyword) {
+            return name(rest.trim_start());
+        }
+    }
+    let assigned = name(line)?;
+    let rest = line[assigned.len()..].trim_start();
+    let is_assignment =
+        (rest.starts_with('=') && !rest.starts_with("==")) || (rest.starts_with(':') && rest.contains('='));
+    is_assignment.then_some(assigned)
 }
 
 /// The one module of a device wheel, named after its target so that no two wheels own the same file (pitfalls 18).
@@ -70,4 +288,25 @@ pub fn device_module(target: &str, version: &str) -> String {
     include_str!("../../../python/rocm-sdk-device/_device.py")
         .replace("@TARGET@", &repr(target))
         .replace("@VERSION@", &repr(version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_are_found_where_python_makes_them() {
+        let text = "\"\"\"Doc.\ndef not_this(): pass\n\"\"\"\nimport os\nX: list[str] = []\nY=1\nZ == 2\nclass C:\n    def method(self): ...\n\
+                    def amdclang():\n    '''one line'''\n    return 1\nasync  def no(): ...\nasync def yes(): ...\n# \"\"\" only a comment\n\
+                    ALL[\"x\"] = 1\nD: int\ndef last (): ...\n";
+        let names: Vec<String> = defined(text).into_iter().collect();
+        assert_eq!(names, ["C", "X", "Y", "amdclang", "last", "yes"]);
+    }
+
+    #[test]
+    fn our_own_templates_have_what_is_asked_of_others() {
+        let own = Templates::embedded();
+        needs(&own.selector, DIST_INFO_PATH, &DIST_INFO_NAMES).unwrap();
+        needs(&own.selector, "src/rocm_sdk/__main__.py", &["main"]).unwrap();
+    }
 }

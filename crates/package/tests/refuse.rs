@@ -164,8 +164,8 @@ fn the_three_shapes_differ_as_they_should() {
     let paths: Vec<&str> = outcome.packages.iter().map(|package| package.path.split("-py3").next().unwrap()).collect();
     for path in [
         "dist/rocm_sdk_core-10.1.0a20260822",
-        "dist/gfx942/rocm_sdk_libraries_gfx942-10.1.0a20260822",
-        "dist/gfx1100/rocm_sdk_libraries_gfx1100-10.1.0a20260822",
+        "dist/rocm_sdk_libraries_gfx942-10.1.0a20260822",
+        "dist/rocm_sdk_libraries_gfx1100-10.1.0a20260822",
         "dist/gfx942/rocm-10.1.0a20260822.tar.gz",
         "dist/gfx1100/rocm-10.1.0a20260822.tar.gz",
     ] {

@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
-use package::{Request, Shape};
+use package::{Request, SelectorForm, Shape};
 use support::Build;
 
 const FOLDER: &str = "rocm-10.1.0a20260822";
@@ -76,6 +76,36 @@ fn split_sets_with_several_targets() {
 }
 
 #[test]
+fn a_set_that_another_run_completes_for_windows() {
+    let build = build(&["gfx942", "gfx1100"]);
+    let both = Request {
+        targets: vec!["gfx94X-dcgpu;gfx1100".into()],
+        windows_targets: vec!["gfx110X-all".into()],
+        ..build.request()
+    };
+    agree(&build, &both);
+    let plan = build.plan(&both).unwrap();
+    let extras = &plan.selectors[0].extras;
+    assert_eq!(
+        extras["device-gfx942"],
+        ["rocm-sdk-device-gfx942==10.1.0a20260822; sys_platform == \"linux\""],
+        "{extras:?}"
+    );
+    assert_eq!(extras["device-gfx1100"], ["rocm-sdk-device-gfx1100==10.1.0a20260822"]);
+    assert_eq!(extras["device-gfx1103"], ["rocm-sdk-device-gfx1103==10.1.0a20260822; sys_platform == \"win32\""]);
+    // The first that both systems have is the default.
+    assert_eq!(extras["device"], ["rocm-sdk-device-gfx1100==10.1.0a20260822"]);
+    assert_eq!(plan.targets, ["gfx942", "gfx1100"], "nothing is packaged for Windows");
+
+    let windows_only = Request { windows_targets: vec!["gfx1103".into()], ..build.request() };
+    agree(&build, &windows_only);
+    let extras = build.plan(&windows_only).unwrap().selectors.swap_remove(0).extras;
+    assert_eq!(extras["device-gfx942"], ["rocm-sdk-device-gfx942==10.1.0a20260822; sys_platform == \"linux\""]);
+    let unknown = Request { windows_targets: vec!["gfx94".into()], ..build.request() };
+    assert!(build.plan(&unknown).unwrap_err().to_string().contains("gfx94"));
+}
+
+#[test]
 fn a_split_set_with_one_target() {
     let build = build(&["gfx942"]);
     agree(&build, &build.request());
@@ -129,4 +159,54 @@ fn every_python_file_is_embedded() {
         }
     }
     assert!(seen > 10);
+}
+
+#[test]
+fn a_wheel_is_the_same_everywhere() {
+    let build = build(&["gfx942", "gfx1100"]);
+    let wheel = Request { selectors: vec![SelectorForm::Wheel], ..build.request() };
+    let (plan, _) = build.package(&wheel).unwrap();
+    let path = build.dist().join("rocm-10.1.0a20260822-py3-none-any.whl");
+    assert!(!build.dist_names().contains(&"rocm-10.1.0a20260822.tar.gz".to_owned()));
+    let metadata = support::text(&path, "METADATA");
+    let requirements: Vec<&str> = metadata.lines().filter(|line| line.starts_with("Requires-Dist: ")).collect();
+    let version = "==10.1.0a20260822";
+    assert_eq!(
+        requirements,
+        [
+            format!("Requires-Dist: rocm-sdk-core{version}"),
+            format!("Requires-Dist: rocm-sdk-libraries{version}; extra == \"libraries\""),
+            format!("Requires-Dist: rocm-sdk-devel{version}; extra == \"devel\""),
+            format!("Requires-Dist: rocm-sdk-device-gfx942{version}; extra == \"device-gfx942\""),
+            format!("Requires-Dist: rocm-sdk-device-gfx1100{version}; extra == \"device-gfx1100\""),
+            format!("Requires-Dist: rocm-sdk-device-gfx942{version}; extra == \"device-all\""),
+            format!("Requires-Dist: rocm-sdk-device-gfx1100{version}; extra == \"device-all\""),
+        ]
+    );
+    assert!(!metadata.contains("Dynamic"), "nothing is left to be computed");
+    assert!(!metadata.contains("Provides-Extra: device\n"), "which device would depend on the machine");
+    assert_eq!(support::text(&path, "entry_points.txt"), "[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main\n");
+    assert!(support::text(&path, "rocm_sdk/_dist_info.py").contains("\n__version__ = '10.1.0a20260822'\n"));
+    assert!(!support::members(&path).keys().any(|name| name.contains("rocm_build") || name.starts_with("src/")));
+    assert_eq!(plan.selectors.len(), 1);
+
+    // Both: each in its place, and the one that is no longer asked for is removed.
+    let both = Request { selectors: vec![SelectorForm::Sdist, SelectorForm::Wheel], ..build.request() };
+    let (_, outcome) = build.package(&both).unwrap();
+    assert_eq!(outcome.removed, ["dist/rocm-10.1.0a20260822-py3-none-any.whl"]);
+    assert!(build.dist().join("rocm-10.1.0a20260822.tar.gz").is_file() && !path.exists());
+    assert!(build.output().join("dist-wheel/rocm-10.1.0a20260822-py3-none-any.whl").is_file());
+    let (_, again) = build.package(&both).unwrap();
+    assert!(again.packages.iter().all(|package| !package.written) && again.strangers.is_empty(), "{again:?}");
+    let (_, outcome) = build.package(&build.request()).unwrap();
+    assert_eq!(outcome.removed, ["dist-wheel/rocm-10.1.0a20260822-py3-none-any.whl"]);
+    assert!(!build.output().join("dist-wheel").exists());
+}
+
+#[test]
+fn a_wheel_for_one_target_still_names_it() {
+    let build = build(&["gfx942"]);
+    let plan = build.plan(&Request { selectors: vec![SelectorForm::Wheel], ..build.request() }).unwrap();
+    let extras: Vec<&str> = plan.selectors[0].extras.keys().map(String::as_str).collect();
+    assert_eq!(extras, ["devel", "device-all", "device-gfx942", "libraries"]);
 }

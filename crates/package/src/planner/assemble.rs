@@ -1,17 +1,18 @@
 //! The second half of planning: populations and the development tree in, wheels and selectors with their metadata out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use artifact::targets::base_target;
 use wheel::manylinux::{self, FileNeeds, LibraryNeeds};
 use wheel::{Tag, WheelName};
 
-use super::{Findings, Planner, Set};
+use super::{Findings, Leftovers, Planner, Set};
 use crate::contents::console_scripts;
 use crate::devel::{DevelEntry, device_links};
 use crate::dist_info::Promise;
 use crate::populate::{PlannedFile, Population};
-use crate::request::{LeftOut, Plan, PlannedDevel, PlannedSelector, PlannedWheel, Shape};
+use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, SelectorForm, Shape};
 use crate::{Error, Logical, templates};
 
 fn libraries(elf: &elf::Elf) -> Vec<LibraryNeeds> {
@@ -31,16 +32,23 @@ impl Planner<'_> {
                 distributions.insert(Logical::Devel);
             }
         }
-        let families = match self.shape {
-            Shape::Fat => Vec::new(),
-            Shape::Split | Shape::PerFamily => self.targets.clone(),
+        let per_target = match self.shape {
+            Shape::Fat => false,
+            Shape::Split => distributions.contains(&Logical::Device),
+            Shape::PerFamily => distributions.contains(&Logical::Libraries),
         };
-        let listed = !self.request.targets.is_empty();
+        let of_shape = |targets: &[String]| if per_target { targets.to_vec() } else { Vec::new() };
+        let (here, windows_families) = (of_shape(&self.targets), of_shape(&self.on_windows));
+        // Markers tell the systems apart, so both lists are needed as soon as there is the other system's.
+        let listed = !self.request.targets.is_empty() || !windows_families.is_empty();
+        let mut families: Vec<String> = here.iter().chain(&windows_families).cloned().collect();
+        artifact::targets::sort(&mut families);
+        families.dedup();
         Promise {
             version: self.version.clone(),
             nonce: self.request.nonce.clone(),
-            linux_families: if listed { families.clone() } else { Vec::new() },
-            windows_families: Vec::new(),
+            linux_families: if listed { here } else { Vec::new() },
+            windows_families,
             families,
             neutral_libraries: self.shape != Shape::PerFamily,
             distributions,
@@ -51,8 +59,7 @@ impl Planner<'_> {
         &self,
         sets: &[Set],
         findings: Findings,
-        left_out: Vec<LeftOut>,
-        unclaimed: Vec<LeftOut>,
+        Leftovers { left_out, unclaimed }: Leftovers,
     ) -> Result<Plan, Error> {
         let promise = self.promise(sets);
         let mut plan = Plan {
@@ -63,6 +70,7 @@ impl Planner<'_> {
             wheels: Vec::new(),
             selectors: Vec::new(),
             unclaimed,
+            incomplete: self.left_incomplete(),
             left_out,
             dropped_search_paths: findings.dropped,
             notes: findings.notes,
@@ -84,7 +92,9 @@ impl Planner<'_> {
                 plan.wheels.push(self.devel_wheel(&promise, set)?);
             }
             if self.wanted(Logical::Meta) {
-                plan.selectors.push(Self::selector(&promise, set));
+                for form in &self.request.selectors {
+                    plan.selectors.push(self.selector(&promise, set, *form));
+                }
             }
         }
         plan.notes.sort();
@@ -126,6 +136,13 @@ impl Planner<'_> {
         promise: &Promise,
         platform: (String, Option<String>),
     ) -> Result<PlannedWheel, Error> {
+        if !self.templates.has(logical) {
+            let path = self.request.templates.clone().unwrap_or_default();
+            return Err(Error::Templates {
+                path,
+                reason: format!("they have nothing for the distribution `{logical}`"),
+            });
+        }
         let rule = self.rules.of(logical);
         let name = promise.distribution_name(logical, target);
         let tags = [Tag::platform(&platform.0)];
@@ -161,7 +178,6 @@ impl Planner<'_> {
         let target = population.target.as_deref();
         let mut wheel = self.base_wheel(logical, target, promise, platform)?;
         let package = &population.platform_package;
-        wheel.folder = set.folder.clone().filter(|_| logical == Logical::Libraries);
         for (path, file) in &population.files {
             check_name(&format!("{package}/{path}"), Some(file))?;
         }
@@ -178,11 +194,11 @@ impl Planner<'_> {
                 *file = PlannedFile::text(text.clone());
             }
             wheel.files.insert(format!("{package}/__init__.py"), PlannedFile::text(""));
-            let tools = self.tools.of(population);
+            let tools = self.templates.with_functions(logical, self.tools.of(population));
             let pure = self.add_python(&mut wheel, promise, set.family.as_deref(), target);
             wheel.scripts = console_scripts(&pure, &tools);
             wheel.tools = tools;
-            let contents = self.tools.contents(population, &self.natures, (&wheel.name, &self.version));
+            let contents = self.tools.contents(population, &self.natures, (&wheel.name, &self.version), &wheel.tools);
             wheel.files.insert(format!("{pure}/_contents.json"), PlannedFile::text(contents));
         }
         let owners = population.files.values().flat_map(|file| file.owners.iter().copied()).collect();
@@ -202,11 +218,13 @@ impl Planner<'_> {
         if let Some(target) = target {
             pure = format!("{pure}_{}", base_target(target).replace('-', "_"));
         }
-        for (name, text) in templates::package_files(wheel.logical) {
-            wheel.files.insert(format!("{pure}/{name}"), PlannedFile::text(*text));
+        for (name, text) in self.templates.package_files(wheel.logical) {
+            wheel.files.insert(format!("{pure}/{name}"), PlannedFile::text(text.clone()));
         }
         let promise = family.map_or_else(|| promise.clone(), |family| promise.restricted_to(family));
-        let dist_info = templates::DIST_INFO.to_owned() + &promise.lines(wheel.logical, target);
+        // Core and profiler are the same for all families.
+        let own = family.filter(|_| wheel.logical == Logical::Devel);
+        let dist_info = self.templates.dist_info().to_owned() + &promise.lines(wheel.logical, target.or(own));
         wheel.files.insert(format!("{pure}/_dist_info.py"), PlannedFile::text(dist_info));
         pure
     }
@@ -244,20 +262,26 @@ impl Planner<'_> {
             let file = if let DevelEntry::File(file) = entry { Some(file) } else { None };
             check_name(&format!("{root}/{path}"), file)?;
         }
-        let members =
+        let mut members: Vec<(String, DevelEntry)> =
             set.devel.tar_order().into_iter().map(|path| (path.to_owned(), set.devel.entries[path].clone())).collect();
+        if self.templates.import_the_devel_tree() && !set.devel.entries.contains_key("__init__.py") {
+            members.insert(0, ("__init__.py".to_owned(), DevelEntry::File(PlannedFile::text(""))));
+        }
         wheel.devel = Some(PlannedDevel { path: format!("{pure}/_devel.tar"), root, members });
         Ok(wheel)
     }
 
-    fn selector(promise: &Promise, set: &Set) -> PlannedSelector {
+    fn selector(&self, promise: &Promise, set: &Set, form: SelectorForm) -> PlannedSelector {
         let promise = set
             .family
             .as_deref()
             .filter(|_| set.folder.is_some())
             .map_or_else(|| promise.clone(), |family| promise.restricted_to(family));
-        let extras = promise
-            .extras()
+        let extras = match form {
+            SelectorForm::Sdist => promise.extras(),
+            SelectorForm::Wheel => promise.neutral_extras(),
+        };
+        let extras = extras
             .into_iter()
             .map(|(extra, requirements)| {
                 let lines = requirements.iter().map(|requirement| match &requirement.marker {
@@ -268,9 +292,15 @@ impl Planner<'_> {
             })
             .collect();
         PlannedSelector {
+            form,
+            place: form.folder(&self.request.selectors),
             folder: set.folder.clone(),
-            file_name: format!("rocm-{}.tar.gz", promise.version),
+            file_name: match form {
+                SelectorForm::Sdist => format!("rocm-{}.tar.gz", promise.version),
+                SelectorForm::Wheel => format!("rocm-{}-py3-none-any.whl", promise.version),
+            },
             promise,
+            templates: Arc::clone(&self.templates),
             extras,
         }
     }

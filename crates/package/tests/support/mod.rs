@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use artifact::Catalog;
-use package::{Outcome, OutputFolder, Plan, Request, Unclaimed, Unsupported};
+use package::{Outcome, OutputFolder, Plan, Request};
 use report::Silent;
 
 /// A folder of artifacts and a folder for packages.
@@ -110,20 +110,7 @@ impl Build {
     }
 
     pub fn request(&self) -> Request {
-        Request {
-            artifacts: self.artifacts(),
-            output: self.output(),
-            shape: None,
-            version: None,
-            nonce: String::new(),
-            targets: Vec::new(),
-            only: Vec::new(),
-            platform_tag: None,
-            level: wheel::Level::Fast,
-            epoch: wheel::DEFAULT_EPOCH,
-            unclaimed: Unclaimed::Report,
-            unsupported: Unsupported::Refuse,
-        }
+        Request { level: wheel::Level::Fast, ..Request::new(self.artifacts(), self.output()) }
     }
 
     pub fn plan(&self, request: &Request) -> Result<Plan, package::Error> {

@@ -1,0 +1,164 @@
+//! The last look at planned sets: what they lack in, an error or the packages that are left out for it out.
+
+use std::path::Path;
+
+use artifact::targets::base_target;
+use elf::Elf;
+use kpack::{FatBinary, Magic};
+
+use super::{Planner, Set};
+use crate::populate::Population;
+use crate::request::{Incomplete, Incompletes, Shape};
+use crate::search_path::Missing;
+use crate::{Error, Logical};
+
+/// Section by which AMD's tool marks a library whose device code is in `.kpack` archives (kpack spec 3).
+const KPACK_MARKER: &str = ".rocm_kpack_ref";
+/// Section of device code, or of the markers that stand for it.
+const CODE_SECTION: &str = ".hip_fatbin";
+
+/// Something that a package lacks.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Problem {
+    logical: Logical,
+    /// GPU target of a device package, family of libraries of the per-family shape.
+    target: Option<String>,
+    line: String,
+}
+
+impl Problem {
+    pub(super) fn of(population: &Population, family: Option<&str>, line: String) -> Self {
+        let target = match population.logical {
+            Logical::Device => population.target.clone(),
+            Logical::Libraries => population.target.clone().or_else(|| family.map(str::to_owned)),
+            _ => None,
+        };
+        Self { logical: population.logical, target, line }
+    }
+}
+
+/// A library that is missing, and who needs it.
+pub(super) fn needed(missing: &Missing) -> String {
+    let shown = missing.needed_by.iter().take(3).map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
+    let more = missing.needed_by.len().saturating_sub(3);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("`{}` is needed by {shown}{more}", missing.library)
+}
+
+/// Everything that the sets lack, sorted.
+pub(super) fn problems(sets: &[Set], found: &[Problem]) -> Vec<Problem> {
+    let mut problems = found.to_vec();
+    for set in sets {
+        for population in &set.populations {
+            for (path, soname) in &population.aliases {
+                let canonical = crate::tree::join(crate::tree::parent(path), soname);
+                if !population.files.contains_key(&canonical) {
+                    let line = format!("`{path}` is known to the loader as `{soname}`, which is not there");
+                    problems.push(Problem::of(population, set.family.as_deref(), line));
+                }
+            }
+        }
+    }
+    problems.sort();
+    problems.dedup();
+    problems
+}
+
+impl Planner<'_> {
+    /// Leaves out the packages that have problems, and what requires them.
+    ///
+    /// # Errors
+    /// [`Error::Incomplete`] when that is not asked for, or when nothing would be left.
+    pub(super) fn leave_out(&mut self, problems: &[Problem]) -> Result<(), Error> {
+        let refused = self.request.incompletes == Incompletes::Refuse;
+        // Everything requires core.
+        if refused || problems.iter().any(|problem| problem.logical == Logical::Core) {
+            let mut lines: Vec<String> = problems.iter().map(|problem| problem.line.clone()).collect();
+            lines.sort();
+            lines.dedup();
+            return Err(Error::Incomplete { problems: lines });
+        }
+        for problem in problems {
+            let reason = [problem.line.clone()];
+            match (problem.logical, &problem.target) {
+                (Logical::Libraries | Logical::Device, Some(target)) => {
+                    let name = self.name_for(target);
+                    self.note_incomplete(&name, reason);
+                    self.targets.retain(|other| other != target);
+                }
+                (logical, _) => {
+                    let name = match logical {
+                        Logical::Profiler => "rocm-profiler",
+                        Logical::Libraries => "rocm-sdk-libraries",
+                        Logical::Devel => "rocm-sdk-devel",
+                        Logical::Device => "rocm-sdk-device",
+                        Logical::Core | Logical::Meta => "rocm-sdk-core",
+                    };
+                    self.note_incomplete(name, reason);
+                    self.dropped.insert(logical);
+                }
+            }
+        }
+        if self.shape == Shape::PerFamily && self.targets.is_empty() {
+            self.dropped.insert(Logical::Libraries);
+        }
+        if self.dropped.contains(&Logical::Libraries) && self.shape == Shape::Split {
+            for target in std::mem::take(&mut self.targets) {
+                let name = self.name_for(&target);
+                self.note_incomplete(&name, ["it requires rocm-sdk-libraries".to_owned()]);
+            }
+        }
+        Ok(())
+    }
+
+    /// The package that holds the code of a target, or of a family.
+    pub(super) fn name_for(&self, target: &str) -> String {
+        match self.shape {
+            Shape::PerFamily => format!("rocm-sdk-libraries-{}", base_target(target)),
+            Shape::Split | Shape::Fat => format!("rocm-sdk-device-{}", base_target(target)),
+        }
+    }
+
+    pub(super) fn note_incomplete(&mut self, package: &str, reasons: impl IntoIterator<Item = String>) {
+        self.incomplete.entry(package.to_owned()).or_default().extend(reasons);
+    }
+
+    /// The packages that are left out, for the plan.
+    pub(super) fn left_incomplete(&self) -> Vec<Incomplete> {
+        let rows = self.incomplete.iter();
+        rows.map(|(package, reasons)| Incomplete {
+            package: package.clone(),
+            reasons: reasons.iter().cloned().collect(),
+        })
+        .collect()
+    }
+
+    /// Pitfalls 8: a runtime without kpack support loads such a library silently and then has no kernels.
+    pub(super) fn check_kpack(&self, sets: &[Set]) -> Result<(), Error> {
+        for set in sets {
+            let understood =
+                set.world.iter().any(|(path, _)| crate::tree::file_name(path).starts_with("librocm_kpack.so"));
+            for population in set.populations.iter().filter(|_| !understood) {
+                for file in population.files.values() {
+                    let Some(path) = file.path() else { continue };
+                    let Some(elf) = self.natures.of(path).elf() else { continue };
+                    if elf.sections.iter().any(|section| section.name == KPACK_MARKER) || is_kpacked(path, elf) {
+                        return Err(Error::KpackUnsupported { path: path.clone() });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a wrapper of the file says that its code is in an archive; no section needs to say so. A file that cannot be
+/// read as a fat binary says nothing.
+fn is_kpacked(path: &Path, elf: &Elf) -> bool {
+    let has_code = elf.sections.iter().any(|section| section.name == CODE_SECTION);
+    let read = || {
+        let file = fs_err::File::open(path).ok()?;
+        FatBinary::read(file.file(), file.metadata().ok()?.len()).ok()?
+    };
+    has_code && read().is_some_and(|fat| fat.wrappers.iter().any(|wrapper| wrapper.magic == Magic::Kpacked))
+}
