@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, ArgMatches, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::commands::source::{checkout, hipify, manifest, patches};
@@ -23,7 +23,8 @@ Exit codes:
 
 Environment:
   SOURCE_DATE_EPOCH  time stamp of what is written, in seconds since 1970 (default: 1980-01-01)
-  NO_COLOR           no colour on the terminal";
+  NO_COLOR           no colour on the terminal
+  GITHUB_ACTIONS     `true`: annotations and groups in the log, a summary and outputs of the step";
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -126,6 +127,17 @@ pub(crate) enum SourceCommand {
     Hipify(Box<hipify::Arguments>),
     Manifest(Box<manifest::Arguments>),
     Patches(patches::Arguments),
+}
+
+/// The words of the command that was given: `artifact list`.
+pub(crate) fn path_of(matches: &ArgMatches) -> String {
+    let mut words = Vec::new();
+    let mut inner = matches.subcommand();
+    while let Some((name, matches)) = inner {
+        words.push(name);
+        inner = matches.subcommand();
+    }
+    words.join(" ")
 }
 
 /// The value of `--color` before clap has read the arguments: its own errors are to obey it as well.

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::arguments::GlobalArguments;
 use crate::failure::Usage;
+use crate::github::Step;
 
 /// 1980-01-01, the oldest day that a ZIP file knows.
 const EPOCH: u64 = 315_532_800;
@@ -111,9 +112,14 @@ pub(crate) fn today() -> jiff::civil::Date {
     jiff::Zoned::now().date()
 }
 
-/// The file that collects a GitHub step's outputs, when the program runs in one.
-pub(crate) fn github_output() -> Option<PathBuf> {
-    std::env::var_os("GITHUB_OUTPUT").filter(|path| !path.is_empty()).map(PathBuf::from)
+/// The step of a GitHub job that the program runs in. Outputs are taken wherever their file is named.
+pub(crate) fn github_step() -> Step {
+    let file = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    Step {
+        is_running: std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true"),
+        output: file("GITHUB_OUTPUT"),
+        summary: file("GITHUB_STEP_SUMMARY"),
+    }
 }
 
 /// Whether a panic is to show where it came from.

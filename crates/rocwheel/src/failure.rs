@@ -9,6 +9,7 @@ use report::{Exit, Hint};
 use serde::Serialize;
 
 use crate::commands::last_look::Refused;
+use crate::github::{self, Level};
 use crate::{environment, printer};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -54,7 +55,7 @@ fn as_hint<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a dyn H
         };
     }
     known!(Usage, artifact::Error, artifact::import::Error, kpack::Error, elf::Error, wheel::Error);
-    known!(artifact::staging::Error, split::Error);
+    known!(artifact::descriptor::Error, artifact::staging::Error, split::Error);
     known!(package::Error, package::stub::Error, package::version::Error);
     known!(audit::Error, audit::repair::Error, diff::Error, hipify::Error, source::Error, Refused);
     None
@@ -63,8 +64,26 @@ fn as_hint<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a dyn H
 /// Prints error, causes and hint, and says which exit code they amount to.
 pub(crate) fn print(error: &anyhow::Error) -> Exit {
     let exit = error.chain().find_map(as_hint).map_or(Exit::Failed, Hint::exit);
-    printer::talk(&text(error, exit));
+    tell(text(error, exit), exit);
     exit
+}
+
+/// Prints an error, on GitHub as an annotation.
+fn tell(text: String, exit: Exit) {
+    let plain = anstream::adapter::strip_str(&text).to_string();
+    let message = plain.strip_prefix("error: ").unwrap_or(&plain);
+    let annotation = github::step().annotation(Level::Error, message).filter(|_| exit != Exit::Interrupted);
+    printer::talk(&annotation.map_or(text, |line| line + "\n"));
+}
+
+/// Prints what clap says about a wrong command line.
+pub(crate) fn print_usage(error: &clap::Error) {
+    if github::step().is_running && error.use_stderr() {
+        tell(error.render().to_string(), Exit::Usage);
+        return;
+    }
+    // --help and --version come as errors too, and go to stdout. A closed pipe is no reason to complain.
+    let _ = error.print();
 }
 
 /// What `--json` prints when a command fails.
@@ -117,7 +136,7 @@ fn text(error: &anyhow::Error, exit: Exit) -> String {
 pub(crate) fn install_panic_hook() {
     let standard = panic::take_hook();
     panic::set_hook(Box::new(move |information| {
-        printer::talk(&panic_text(&information.to_string()));
+        tell(panic_text(&information.to_string()), Exit::Bug);
         if environment::wants_backtrace() {
             standard(information);
         }

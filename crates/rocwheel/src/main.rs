@@ -5,6 +5,7 @@ mod arguments;
 mod commands;
 mod environment;
 mod failure;
+mod github;
 mod interrupt;
 mod misplaced;
 mod printer;
@@ -31,13 +32,18 @@ fn main() -> ExitCode {
 /// Reads the command line; what is wrong with it, and `--help`, is printed here.
 fn parse() -> Result<Arguments, Exit> {
     let command = Arguments::command();
-    command.try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| {
-        if let Some(misplaced) = misplaced::explain(&error) {
+    let matches = command.try_get_matches();
+    if let Ok(matches) = &matches {
+        github::begin(arguments::path_of(matches));
+    }
+    matches.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| {
+        let typed = || std::env::args_os().filter_map(|argument| argument.into_string().ok());
+        let explained = misplaced::explain(&error).or_else(|| commands::compat::explain(&error, typed()));
+        if let Some(misplaced) = explained {
             failure::print(&misplaced.into());
             return Exit::Usage;
         }
-        // --help and --version come as errors too, and go to stdout. A closed pipe is no reason to complain.
-        let _ = error.print();
+        failure::print_usage(&error);
         if error.use_stderr() { Exit::Usage } else { Exit::Done }
     })
 }
@@ -48,12 +54,14 @@ fn run(arguments: Arguments) -> Exit {
         .and_then(|()| interrupt::install(printer.progress()))
         .and_then(|()| commands::dispatch(arguments, &printer));
     printer.finish();
-    answer.unwrap_or_else(|error| {
+    let exit = answer.unwrap_or_else(|error| {
         let exit = failure::print(&error);
         if printer.format() == Format::Json {
             // Nobody is left to tell when stdout itself is what failed.
             let _ = printer.json(&failure::document(&error));
         }
         exit
-    })
+    });
+    printer.conclude(exit);
+    exit
 }

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use clap::builder::styling::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use report::Reporter;
+use report::{Exit, Reporter};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::arguments::{Color, GlobalArguments};
+use crate::github::{self, Level};
 use crate::progress::{Display, Progress};
 
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -141,7 +142,12 @@ impl Printer {
         table.load_style(presets::NOTHING);
         table.set_content_arrangement(ContentArrangement::Disabled);
         table.set_header(columns.iter().map(|(name, _)| *name));
-        let rows = rows.into_iter().map(|row| row.iter().map(|cell| one_line(cell).into_owned()).collect::<Vec<_>>());
+        let rows: Vec<Vec<String>> = rows
+            .into_iter()
+            .map(|row| row.iter().map(|cell| one_line(cell).into_owned()).collect::<Vec<_>>())
+            .collect();
+        let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+        self.worry_about(github::step().summarise_table(&names, &rows));
         table.add_rows(rows);
         for (index, (_, alignment)) in columns.iter().enumerate() {
             if let Some(column) = table.column_mut(index) {
@@ -161,7 +167,7 @@ impl Printer {
     /// Something to know that is not the result.
     pub(crate) fn note(&self, text: impl AsRef<str>) {
         if self.talk >= Talk::Normal {
-            self.progress.say(&harmless(text.as_ref()));
+            self.progress.say(&github::step().defused(&harmless(text.as_ref())));
         }
     }
 
@@ -173,7 +179,7 @@ impl Printer {
     /// A note for those who want to know everything (`-v`).
     pub(crate) fn detail(&self, text: impl AsRef<str>) {
         if self.has_details() {
-            self.progress.say(&harmless(text.as_ref()));
+            self.progress.say(&github::step().defused(&harmless(text.as_ref())));
         }
     }
 
@@ -189,6 +195,51 @@ impl Printer {
         }
     }
 
+    /// Outputs of the GitHub step that this command is, for the steps after it; nothing elsewhere.
+    pub(crate) fn outputs(&self, outputs: &[(&str, &str)]) -> anyhow::Result<()> {
+        for name in github::step().set_outputs(outputs)? {
+            self.warn(format!("the output `{name}` is larger than the 1 MiB that GitHub takes, and is left out"));
+        }
+        Ok(())
+    }
+
+    /// A table of names and values for the summary of the GitHub step, where the log shows them in another form.
+    pub(crate) fn summarise(&self, columns: &[&str; 2], rows: &[(&str, &str)]) {
+        let rows: Vec<Vec<String>> =
+            rows.iter().map(|(name, value)| vec![(*name).to_owned(), (*value).to_owned()]).collect();
+        self.worry_about(github::step().summarise_table(columns, &rows));
+    }
+
+    /// What `body` says becomes a group of GitHub's log.
+    pub(crate) fn group(&self, name: &str, body: impl FnOnce()) {
+        if let Some(line) = github::step().group(name) {
+            self.progress.suspended(|| talk(&line));
+        }
+        body();
+        if let Some(line) = github::step().end_group() {
+            self.progress.suspended(|| talk(line));
+        }
+    }
+
+    /// Tells the GitHub step how the command ended.
+    pub(crate) fn conclude(&self, exit: Exit) {
+        let step = github::step();
+        if !step.is_running {
+            return;
+        }
+        self.worry_about(step.set_outputs(&[("exit_code", &exit.to_string())]).map(drop));
+        if exit != Exit::Done {
+            self.worry_about(step.summarise_sentence(&format!("exit code {exit}: {}", in_words(exit))));
+        }
+    }
+
+    /// What is only told to people does not fail the command when it cannot be told.
+    fn worry_about(&self, answer: anyhow::Result<()>) {
+        if let Err(error) = answer {
+            self.warn(format!("{error:#}"));
+        }
+    }
+
     /// Takes the progress bar off the terminal; to be called before the program ends.
     pub(crate) fn finish(&self) {
         self.progress.stop();
@@ -201,6 +252,7 @@ impl Printer {
         }
         let answer = self.progress.suspended(|| {
             let mut stdout = anstream::stdout().lock();
+            let text = github::step().defused(text);
             stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
         });
         match answer {
@@ -254,8 +306,24 @@ pub(crate) fn talk(text: &str) {
     let _ = anstream::stderr().lock().write_all(text.as_bytes());
 }
 
+/// A warning as it is printed, on GitHub as an annotation.
 pub(crate) fn warning(text: &str) -> String {
+    if let Some(line) = github::step().annotation(Level::Warning, &one_line(text)) {
+        return line;
+    }
     format!("{WARNING}warning:{WARNING:#} {}", one_line(text))
+}
+
+fn in_words(exit: Exit) -> &'static str {
+    match exit {
+        Exit::Done => "done",
+        Exit::Failed => "a check failed or the input is bad",
+        Exit::Usage => "wrong usage",
+        Exit::Partial => "done, with something missing that was allowed to be missing",
+        Exit::TryAgain => "temporary trouble: try again",
+        Exit::Bug => "a defect of rocwheel itself",
+        Exit::Interrupted => "interrupted",
+    }
 }
 
 /// A text that does nothing to a terminal but be read: names come from archives, and a name can hold anything.

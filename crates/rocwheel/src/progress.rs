@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use report::{Reporter, Unit};
 
+use crate::github;
 use crate::printer::{self, Talk};
 
 const TICK: Duration = Duration::from_millis(100);
@@ -47,6 +48,8 @@ struct State {
     bar: Option<ProgressBar>,
     last_line: Option<Instant>,
     stopped: bool,
+    /// Whether a group of GitHub's log is open: that of the outermost stage.
+    in_group: bool,
 }
 
 struct Stage {
@@ -91,6 +94,7 @@ impl Progress {
         if let Some(bar) = state.bar.take() {
             bar.finish_and_clear();
         }
+        state.end_group();
     }
 
     /// A line on stderr, above the bar.
@@ -129,12 +133,31 @@ impl Progress {
                 let last = state.last_line.map_or(stage.begun, |last| last.max(stage.begun));
                 if now.duration_since(last) >= LINE_EVERY {
                     state.last_line = Some(now);
+                    state.begin_group();
                     printer::talk(&format!("{text}\n"));
                 }
             }
             Display::Nothing => {}
         }
         true
+    }
+}
+
+impl State {
+    /// A stage that takes long enough to be spoken of becomes a group of GitHub's log.
+    fn begin_group(&mut self) {
+        let Some(stage) = self.stages.first().filter(|_| !self.in_group) else { return };
+        if let Some(line) = github::step().group(&stage.name) {
+            printer::talk(&line);
+            self.in_group = true;
+        }
+    }
+
+    fn end_group(&mut self) {
+        if let Some(line) = github::step().end_group().filter(|_| self.in_group) {
+            printer::talk(line);
+            self.in_group = false;
+        }
     }
 }
 
@@ -207,6 +230,9 @@ impl Reporter for Progress {
             && let Some(bar) = state.bar.take()
         {
             bar.finish_and_clear();
+        }
+        if state.stages.is_empty() {
+            state.end_group();
         }
         drop(state);
         if self.talk >= Talk::Verbose {

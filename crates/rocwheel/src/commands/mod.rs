@@ -8,7 +8,6 @@ pub(crate) mod artifact_list;
 pub(crate) mod artifact_verify;
 pub(crate) mod audit;
 pub(crate) mod compat;
-mod compat_artifacts;
 mod completions;
 pub(crate) mod diff;
 pub(crate) mod edit;

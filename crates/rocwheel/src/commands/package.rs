@@ -1,13 +1,16 @@
 //! `rocwheel package`: artifacts in, wheels and the selector out.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use artifact::Catalog;
 use audit::written::{self, Verdict};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use package::{LeftOut, Logical, Outcome, OutputFolder, Plan, Prepared, Request, Shape, Unclaimed, Unsupported};
+use package::{
+    Incomplete, Incompletes, LeftOut, Logical, Outcome, OutputFolder, Plan, Prepared, Request, SelectorForm, Shape,
+    Unclaimed, Unsupported,
+};
 use report::Exit;
 use serde::Serialize;
 
@@ -26,6 +29,7 @@ const WRITTEN: [Column; 5] =
 /// The packages come to lie in OUTPUT/dist, all together when the last one is complete. A second run rewrites only
 /// what has changed.
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Arguments {
     /// Directory of artifacts, exploded or in archives
     #[arg(short, long, value_name = "DIR")]
@@ -48,6 +52,9 @@ pub(crate) struct Arguments {
     /// The same, under the name of TheRock's scripts
     #[arg(long, value_name = "LIST", conflicts_with = "targets")]
     linux_amdgpu_families: Option<String>,
+    /// GPU targets or families that the selector offers on Windows as well, where another run packages them
+    #[arg(long, value_name = "LIST")]
+    windows_amdgpu_families: Option<String>,
     /// Write only these: core, libraries, device, devel, profiler, meta
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
@@ -65,6 +72,15 @@ pub(crate) struct Arguments {
     force: bool,
     #[command(flatten)]
     last_look: LastLookArguments,
+    /// Leave out the packages that would not be whole, with what needs them, and promise the rest: exit code 3
+    #[arg(long)]
+    drop_incomplete: bool,
+    /// What the selector is; `both` puts the wheel in OUTPUT/dist-wheel
+    #[arg(long, value_name = "FORM", default_value = "sdist")]
+    selector: SelectorArgument,
+    /// Take the Python inside the packages from a folder of TheRock's templates, which is read and never run
+    #[arg(long, value_name = "DIR")]
+    python_templates: Option<PathBuf>,
     /// Print the plan and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -84,6 +100,16 @@ enum ShapeArgument {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
+enum SelectorArgument {
+    /// A source distribution, which chooses for the machine that installs it
+    Sdist,
+    /// A wheel, which is the same everywhere and has an extra for each GPU target
+    Wheel,
+    /// Each in a folder of its own
+    Both,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
 enum CompressionArgument {
     /// Store
     None,
@@ -98,10 +124,10 @@ enum CompressionArgument {
 /// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    request: Request,
-    mode: Mode,
-    last_look: LastLook,
-    scratch: PathBuf,
+    pub(super) request: Request,
+    pub(super) mode: Mode,
+    pub(super) last_look: LastLook,
+    pub(super) scratch: PathBuf,
 }
 
 impl TryFrom<Arguments> for Settings {
@@ -120,13 +146,22 @@ impl TryFrom<Arguments> for Settings {
             CompressionArgument::Best => wheel::Level::Best,
         };
         let only = arguments.only.iter().map(|name| distribution(name)).collect::<Result<_, _>>()?;
+        let selectors = match arguments.selector {
+            SelectorArgument::Sdist => vec![SelectorForm::Sdist],
+            SelectorArgument::Wheel => vec![SelectorForm::Wheel],
+            SelectorArgument::Both => vec![SelectorForm::Sdist, SelectorForm::Wheel],
+        };
         let request = Request {
             artifacts: arguments.artifacts,
             output: arguments.output,
             shape,
+            incompletes: if arguments.drop_incomplete { Incompletes::Drop } else { Incompletes::Refuse },
+            selectors,
+            templates: arguments.python_templates,
             version: arguments.version,
             nonce: arguments.version_suffix,
             targets: arguments.targets.or(arguments.linux_amdgpu_families).into_iter().collect(),
+            windows_targets: arguments.windows_amdgpu_families.into_iter().collect(),
             only,
             platform_tag: arguments.platform_tag,
             level,
@@ -154,6 +189,7 @@ struct Document<'a> {
     targets: &'a [String],
     #[serde(flatten)]
     outcome: &'a Outcome,
+    incomplete: &'a [Incomplete],
     unclaimed: &'a [LeftOut],
     left_out: &'a [LeftOut],
     /// One verdict for each set of packages that are installed together, where something was written.
@@ -184,15 +220,26 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let outcome = prepared.publish(request, &mut folder, look)?;
     folder.prune_scratch(&catalog)?;
     let seconds = begin.elapsed().as_secs_f64();
+    tell_next_steps(&plan, &outcome, &request.output, printer)?;
     if printer.format() == Format::Json {
         let (version, shape, targets) = (&*plan.version, plan.shape, &*plan.targets);
-        let (unclaimed, left_out) = (&*plan.unclaimed, &*plan.left_out);
+        let (incomplete, unclaimed, left_out) = (&*plan.incomplete, &*plan.unclaimed, &*plan.left_out);
         let (outcome, audit) = (&outcome, &*verdicts);
-        printer.json(&Document { version, shape, targets, outcome, unclaimed, left_out, audit, seconds })?;
-        return Ok(Exit::Done);
+        printer.json(&Document {
+            version,
+            shape,
+            targets,
+            outcome,
+            incomplete,
+            unclaimed,
+            left_out,
+            audit,
+            seconds,
+        })?;
+        return Ok(exit_of(&plan));
     }
     show_outcome(&outcome, seconds, printer)?;
-    show_remarks(&plan, printer);
+    printer.group("What is in no package", || show_remarks(&plan, printer));
     for path in &outcome.removed {
         printer.note(format!("removed `{path}`, which this set no longer has"));
     }
@@ -203,7 +250,25 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     for verdict in &verdicts {
         last_look::show(verdict, &wheels, printer);
     }
-    Ok(Exit::Done)
+    Ok(exit_of(&plan))
+}
+
+/// A set without everything that was asked for is not simply done.
+fn exit_of(plan: &Plan) -> Exit {
+    if plan.incomplete.is_empty() { Exit::Done } else { Exit::Partial }
+}
+
+/// Outputs for the steps of a job that upload or install the packages.
+fn tell_next_steps(plan: &Plan, outcome: &Outcome, output: &Path, printer: &Printer) -> anyhow::Result<()> {
+    let paths: Vec<String> =
+        outcome.packages.iter().map(|package| output.join(&package.path).display().to_string()).collect();
+    printer.outputs(&[
+        ("version", &plan.version),
+        ("dist", &output.join("dist").display().to_string()),
+        ("packages", &paths.join("\n")),
+        ("targets", &plan.targets.join(",")),
+        ("kpack_split", if plan.shape == Shape::Split { "true" } else { "false" }),
+    ])
 }
 
 /// Looks at every set that has something new in it.
@@ -245,7 +310,7 @@ fn row(package: &str, [files, raw, compressed]: [u64; 3], time: String) -> Vec<S
 fn show_plan(plan: &Plan, printer: &Printer) -> anyhow::Result<Exit> {
     if printer.format() == Format::Json {
         printer.json(plan)?;
-        return Ok(Exit::Done);
+        return Ok(exit_of(plan));
     }
     let targets = if plan.targets.is_empty() { "none".to_owned() } else { plan.targets.join(", ") };
     printer.line(format!("version {}, shape {}, GPU targets: {targets}\n", plan.version, plan.shape))?;
@@ -253,10 +318,10 @@ fn show_plan(plan: &Plan, printer: &Printer) -> anyhow::Result<Exit> {
         let path = in_folder(wheel.folder.as_ref(), &wheel.file_name);
         vec![path, wheel.file_count().to_string(), printer::bytes(wheel.raw_size())]
     });
-    let selectors = plan
-        .selectors
-        .iter()
-        .map(|selector| vec![in_folder(selector.folder.as_ref(), &selector.file_name), String::new(), String::new()]);
+    let selectors = plan.selectors.iter().map(|selector| {
+        let path = in_folder(selector.folder.as_ref(), &selector.file_name);
+        vec![path, String::new(), String::new()]
+    });
     printer.table(&PLANNED, wheels.chain(selectors))?;
     for wheel in &plan.wheels {
         printer.line(format!("\n{}", wheel.file_name))?;
@@ -279,7 +344,7 @@ fn show_plan(plan: &Plan, printer: &Printer) -> anyhow::Result<Exit> {
         printer::count(files, "file", "files"),
         printer::bytes(raw)
     ));
-    Ok(Exit::Done)
+    Ok(exit_of(plan))
 }
 
 fn in_folder(folder: Option<&String>, file_name: &str) -> String {
@@ -288,6 +353,9 @@ fn in_folder(folder: Option<&String>, file_name: &str) -> String {
 
 /// What is in no package and what was not simply copied.
 fn show_remarks(plan: &Plan, printer: &Printer) {
+    for incomplete in &plan.incomplete {
+        printer.warn(format!("`{}` is not made: {}", incomplete.package, incomplete.reasons.join("; ")));
+    }
     let files = |left_out: &LeftOut| printer::count(left_out.files as u64, "file", "files");
     for left_out in &plan.unclaimed {
         printer.warn(format!("no rule claims `{}` ({}): {}", left_out.what, files(left_out), left_out.reason));

@@ -1,12 +1,11 @@
 //! `rocwheel rocm-version`: which version the packages of a build get, or which of two versions pip prefers.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::builder::PossibleValue;
 use clap::{ArgGroup, Args, ValueEnum};
-use package::version::{self, Date, Form, ReleaseType, Request, VersionFile, Versions};
+use package::version::{self, Date, Form, ReleaseType, Request, VersionFile};
 use report::Exit;
 
 use crate::environment;
@@ -85,8 +84,6 @@ pub(crate) enum Settings {
     Compute {
         /// From what.
         request: Request,
-        /// Where GitHub collects the outputs of the step.
-        github_output: Option<PathBuf>,
     },
     /// Compare two.
     Compare {
@@ -109,33 +106,57 @@ impl TryFrom<Arguments> for Settings {
             (None, Some(suffix)) => Form::Suffix(suffix),
             (None, None) => return Err(Usage::new("the release type is missing").into()),
         };
-        let file = read_version_file(arguments.version_json.as_deref())?;
-        let base_date = file.as_ref().and_then(|file| file.base_date);
-        let base = arguments.override_base_version.or(file.map(|file| file.rocm_version)).ok_or_else(|| {
-            Usage::new(format!("there is no {VERSION_FILE} in the working directory to take the base version from"))
-                .hint("add `--version-json FILE` or `--override-base-version X.Y.Z`")
-        })?;
-        let date = match arguments.date {
-            Some(text) => text.parse()?,
-            None => Date::from(environment::today()),
-        };
-        let needs_commit = matches!(form, Form::Type(release_type) if release_type.needs_commit());
-        let commit = arguments.override_git_sha.or_else(|| if needs_commit { environment::commit() } else { None });
-        let request = Request {
-            base,
+        settings(
             form,
-            prerelease: arguments.prerelease_version,
-            base_date,
-            date,
-            commit,
-            rerun: arguments.rerun,
-        };
-        Ok(Self::Compute { request, github_output: environment::github_output() })
+            Sources {
+                prerelease: arguments.prerelease_version,
+                base: arguments.override_base_version,
+                commit: arguments.override_git_sha,
+                version_file: arguments.version_json,
+                date: arguments.date,
+                rerun: arguments.rerun,
+            },
+        )
     }
 }
 
+/// What a version is made of, as far as it is given.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    /// Number of the release candidate.
+    pub(crate) prerelease: Option<u32>,
+    /// `X.Y.Z`, else that of the version file.
+    pub(crate) base: Option<String>,
+    /// Commit, else that of the environment or the working directory.
+    pub(crate) commit: Option<String>,
+    /// The version file, else the one in the working directory.
+    pub(crate) version_file: Option<PathBuf>,
+    /// YYYYMMDD, else today.
+    pub(crate) date: Option<String>,
+    /// Repetition of the day's build.
+    pub(crate) rerun: u32,
+}
+
+/// Settings that work out a version of this form; what is not given is looked for in the environment.
+pub(crate) fn settings(form: Form, sources: Sources) -> anyhow::Result<Settings> {
+    let file = read_version_file(sources.version_file.as_deref())?;
+    let base_date = file.as_ref().and_then(|file| file.base_date);
+    let base = sources.base.or(file.map(|file| file.rocm_version)).ok_or_else(|| {
+        Usage::new(format!("there is no {VERSION_FILE} in the working directory to take the base version from"))
+            .hint("add `--version-json FILE` or `--override-base-version X.Y.Z`")
+    })?;
+    let date = match sources.date {
+        Some(text) => text.parse()?,
+        None => Date::from(environment::today()),
+    };
+    let needs_commit = matches!(form, Form::Type(release_type) if release_type.needs_commit());
+    let commit = sources.commit.or_else(|| if needs_commit { environment::commit() } else { None });
+    let (prerelease, rerun) = (sources.prerelease, sources.rerun);
+    Ok(Settings::Compute { request: Request { base, form, prerelease, base_date, date, commit, rerun } })
+}
+
 /// The given file, or the one in the working directory if there is one.
-fn read_version_file(given: Option<&std::path::Path>) -> anyhow::Result<Option<VersionFile>> {
+pub(crate) fn read_version_file(given: Option<&std::path::Path>) -> anyhow::Result<Option<VersionFile>> {
     let path = given.map_or_else(|| PathBuf::from(VERSION_FILE), PathBuf::from);
     match fs_err::read_to_string(&path) {
         Ok(text) => Ok(Some(VersionFile::parse(&text, &path.display().to_string())?)),
@@ -147,11 +168,17 @@ fn read_version_file(given: Option<&std::path::Path>) -> anyhow::Result<Option<V
 /// Prints versions, or a comparison.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     match settings {
-        Settings::Compute { request, github_output } => {
+        Settings::Compute { request } => {
             let versions = request.versions()?;
-            if let Some(path) = github_output {
-                write_outputs(&versions, path)?;
-            }
+            printer.outputs(&[
+                ("rocm_package_version", &versions.wheel),
+                ("rocm_deb_package_version", &versions.deb),
+                ("rocm_rpm_package_version", &versions.rpm),
+            ])?;
+            printer.summarise(
+                &["Package", "Version"],
+                &[("wheel", &versions.wheel), ("deb", &versions.deb), ("rpm", &versions.rpm)],
+            );
             match printer.format() {
                 Format::Json => printer.json(&versions)?,
                 Format::Text => {
@@ -179,18 +206,4 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         }
     }
     Ok(Exit::Done)
-}
-
-/// Appends, as GitHub wants it: earlier commands of the step may have written there.
-fn write_outputs(versions: &Versions, path: &std::path::Path) -> anyhow::Result<()> {
-    let lines = format!(
-        "rocm_package_version={}\nrocm_deb_package_version={}\nrocm_rpm_package_version={}\n",
-        versions.wheel, versions.deb, versions.rpm
-    );
-    fs_err::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path)
-        .and_then(|mut file| file.write_all(lines.as_bytes()))
-        .context("cannot write the outputs of the GitHub step (GITHUB_OUTPUT)")
 }

@@ -11,7 +11,7 @@ use split::tree::{self, DatabaseChoice, Outcome, Request, Unsupported};
 use split::verify::Verification;
 use split::{Packing, Selection, TargetNames};
 
-use crate::commands::compat;
+use super::note_unused;
 use crate::environment;
 use crate::failure::Usage;
 use crate::printer::{self, Column, Format, Printer};
@@ -108,7 +108,7 @@ struct Document<'a> {
 
 /// Splits into a folder of its own, and moves the artifacts beside those that are in the output from other runs.
 pub(super) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
-    compat::note_unused(&settings.unused, printer);
+    note_unused(&settings.unused, printer);
     let catalog = catalog(&settings.inputs, printer)?;
     let inputs: Vec<PathBuf> = catalog.artifacts.iter().map(|artifact| artifact.root.clone()).collect();
     artifact::outside(&settings.output, &inputs)?;

@@ -1,0 +1,107 @@
+//! Input: a flag that a script does not have. Output: what it means in the script of today's tools that does have it.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::failure::Usage;
+
+/// Flags of today's other scripts, with the script and what it does there (rocm-python-packages spec 6.5 to 6.9, 7.7 to
+/// 7.11).
+const FLAGS: [(&str, &str, &str); 45] = [
+    ("--run-id", "fetch_artifacts", "the run whose artifacts are fetched"),
+    ("--artifact-group", "fetch_artifacts", "the group of artifacts that is fetched or uploaded"),
+    ("--amdgpu-targets", "fetch_artifacts", "the targets whose artifacts are fetched"),
+    ("--run-github-repo", "fetch_artifacts", "the repository of the run"),
+    ("--download-concurrency", "fetch_artifacts", "how many files are fetched at a time"),
+    ("--extract-concurrency", "fetch_artifacts", "how many archives are unpacked at a time"),
+    ("--no-extract", "fetch_artifacts", "leaves archives packed"),
+    ("--extract", "fetch_artifacts", "unpacks archives"),
+    ("--flatten", "fetch_artifacts", "lays artifacts over each other"),
+    ("--delete-after-extract", "fetch_artifacts", "removes archives that are unpacked"),
+    ("--topology", "artifact_manager", "the BUILD_TOPOLOGY.toml"),
+    ("--stage", "artifact_manager", "the stage of the build whose artifacts are meant"),
+    ("--bootstrap", "artifact_manager", "lays artifacts into a build tree"),
+    ("--generic-only", "artifact_manager", "only artifacts that are the same for all GPUs"),
+    ("--expand-family-to-targets", "artifact_manager", "adds the targets of the families"),
+    ("--download-cache-dir", "artifact_manager", "where fetched archives are kept"),
+    ("--exclude-components", "artifact_manager", "components that are not fetched"),
+    ("--exclude-artifacts", "artifact_manager", "artifacts that are not fetched"),
+    ("--local-staging-dir", "artifact_manager", "a directory instead of the store"),
+    ("--source-run-id", "artifact_manager", "the run that artifacts are copied from"),
+    ("--source-repository", "artifact_manager", "the repository that artifacts are copied from"),
+    ("--build-dir", "artifact_manager", "the build whose artifacts are pushed"),
+    ("--platform", "artifact_manager", "linux or windows"),
+    ("--input-dir", "promote_packages", "the packages that are promoted"),
+    ("--match-files", "promote_packages", "which files are promoted"),
+    ("--delete-old-on-success", "promote_packages", "removes what was promoted"),
+    ("--src-version-type", "promote_packages", "the kind of version that is promoted"),
+    ("--dest-version", "promote_packages", "the version after the promotion"),
+    ("--multi-arch-targets", "promote_packages", "the targets that are kept"),
+    ("--skip-version-promotion", "promote_packages", "only leaves targets out"),
+    ("--multiarch", "upload_python_packages", "the packages are for several families"),
+    ("--bucket", "upload_python_packages", "the bucket that packages are uploaded to"),
+    ("--kpack-split", "publish_rocm_to_release_buckets", "whether there are device packages"),
+    ("--structured", "publish_rocm_to_release_buckets", "a directory for each package"),
+    ("--python-index", "publish_rocm_to_release_buckets", "whl or whl-next"),
+    ("--skip-native-packages", "publish_rocm_to_release_buckets", "leaves deb and rpm out"),
+    ("--build-variant", "publish_rocm_to_release_buckets", "release or asan"),
+    ("--execute", "upload_release_packages", "uploads instead of saying what would be"),
+    ("--use-release-buckets", "upload_release_packages", "the buckets users install from"),
+    ("--release", "install_rocm_from_artifacts", "the release that is installed"),
+    ("--latest-release", "install_rocm_from_artifacts", "installs the newest release"),
+    ("--base-only", "install_rocm_from_artifacts", "only compiler and runtime"),
+    ("--amdgpu-family", "install_rocm_from_artifacts", "the family that is installed"),
+    ("--rocm-sdk-version", "build_prod_wheels", "the ROCm packages that a framework is built with"),
+    ("--index-url", "build_prod_wheels", "the index that packages are installed from"),
+];
+
+/// An explanation for a flag of another script, when a script of `rocwheel compat` was called with it.
+pub(crate) fn explain(error: &clap::Error, mut arguments: impl Iterator<Item = String>) -> Option<Usage> {
+    if error.kind() != ErrorKind::UnknownArgument || !arguments.any(|argument| argument == "compat") {
+        return None;
+    }
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else { return None };
+    let flag = typed.split('=').next().unwrap_or_default();
+    let (_, script, meaning) =
+        FLAGS.iter().find(|(name, ..)| *name == flag || positive(flag).as_deref() == Some(*name))?;
+    let usage = Usage::new(format!("this script has no `{flag}`, neither today nor here"));
+    Some(usage.hint(format!("`{flag}` is of `{script}`: {meaning}; leave it out")))
+}
+
+/// `--x` of `--no-x`.
+fn positive(flag: &str) -> Option<String> {
+    flag.strip_prefix("--no-").map(|name| format!("--{name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn explained(arguments: &[&str]) -> Option<String> {
+        use clap::CommandFactory;
+        let error = crate::arguments::Arguments::command().try_get_matches_from(arguments).unwrap_err();
+        explain(&error, arguments.iter().map(|argument| (*argument).to_owned()))
+            .map(|usage| format!("{usage} | {}", report::Hint::hint(&usage).unwrap_or_default()))
+    }
+
+    #[test]
+    fn flags_of_other_scripts_are_named_with_their_meaning() {
+        let script = ["rocwheel", "compat", "expand_amdgpu_families", "--amdgpu-families", "x"];
+        let with = |flag: &'static str| explained(&[&script[..], &[flag]].concat());
+        assert_eq!(
+            with("--run-id=5").unwrap(),
+            "this script has no `--run-id`, neither today nor here | `--run-id` is of `fetch_artifacts`: the run whose \
+             artifacts are fetched; leave it out"
+        );
+        assert!(with("--no-delete-after-extract").unwrap().contains("removes archives"));
+        assert_eq!(with("--nonsense"), None);
+        assert_eq!(explained(&["rocwheel", "package", "--run-id", "5"]), None);
+    }
+
+    #[test]
+    fn each_flag_is_there_once() {
+        let mut names: Vec<&str> = FLAGS.iter().map(|(name, ..)| *name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), FLAGS.len());
+    }
+}

@@ -1,0 +1,75 @@
+//! `rocwheel compat compute_rocm_package_version`: today's flags, by `rocwheel rocm-version`.
+
+use clap::Args;
+use package::version::{Form, ReleaseType};
+
+use super::given;
+use crate::commands::rocm_version::{self, Sources};
+use crate::failure::Usage;
+
+/// compute_rocm_package_version: the versions of wheels, Debian and RPM packages
+///
+/// The outputs of the step are `rocm_package_version`, `rocm_deb_package_version` and `rocm_rpm_package_version`.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// What the build is made for: ci, dev, dev-bkc, nightly, nightly-bkc, prerelease or release
+    #[arg(long, value_name = "TYPE")]
+    release_type: Option<String>,
+    /// Append this to the base version instead, as it is
+    #[arg(long, value_name = "SUFFIX", allow_hyphen_values = true)]
+    custom_version_suffix: Option<String>,
+    /// Number of the release candidate, for release type prerelease
+    #[arg(long, value_name = "N")]
+    prerelease_version: Option<String>,
+    /// Base version X.Y.Z [default: `rocm-version` of version.json in the working directory]
+    #[arg(long, value_name = "VERSION")]
+    override_base_version: Option<String>,
+    /// Commit for the types ci, dev and dev-bkc [default: GITHUB_SHA, else `git rev-parse HEAD`]
+    #[arg(long, value_name = "SHA")]
+    override_git_sha: Option<String>,
+}
+
+impl Arguments {
+    /// The settings of the command behind it.
+    pub(super) fn settings(self) -> anyhow::Result<rocm_version::Settings> {
+        let form = match (given(self.release_type), given(self.custom_version_suffix)) {
+            (Some(name), None) => Form::Type(release_type(&name)?),
+            (None, Some(suffix)) => Form::Suffix(suffix),
+            (Some(_), Some(_)) => {
+                return Err(Usage::new("`--release-type` and `--custom-version-suffix` exclude each other").into());
+            }
+            (None, None) => {
+                return Err(Usage::new(
+                    "neither `--release-type` nor `--custom-version-suffix` says what the version is for",
+                )
+                .hint(format!("the release types are {}", known()))
+                .into());
+            }
+        };
+        let prerelease = given(self.prerelease_version).map(|number| {
+            number
+                .trim()
+                .parse::<u32>()
+                .map_err(|_| Usage::new(format!("`--prerelease-version {number}` is not a number")))
+        });
+        rocm_version::settings(
+            form,
+            Sources {
+                prerelease: prerelease.transpose()?,
+                base: given(self.override_base_version),
+                commit: given(self.override_git_sha),
+                ..Sources::default()
+            },
+        )
+    }
+}
+
+fn known() -> String {
+    ReleaseType::ALL.map(ReleaseType::name).join(", ")
+}
+
+fn release_type(name: &str) -> Result<ReleaseType, Usage> {
+    ReleaseType::ALL.into_iter().find(|release_type| release_type.name() == name.trim()).ok_or_else(|| {
+        Usage::new(format!("there is no release type `{name}`")).hint(format!("the release types are {}", known()))
+    })
+}
