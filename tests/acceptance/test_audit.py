@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from command import Rocwheel
+from linked_wheels import extension, library, write_wheel
 from packages import PackageSet, fetch_wheels
 
 HERE = Path(__file__).parent
@@ -36,3 +41,90 @@ def test_findings_of_a_small_wheel_are_kept(rocwheel: Rocwheel, small_wheel: Pat
     if os.environ.get("ROCWHEEL_UPDATE_SNAPSHOTS"):
         kept.write_text(result.stdout)
     assert result.stdout == kept.read_text()
+
+
+class Index:
+    """A package index (PEP 503) on the loopback, with one project."""
+
+    def __init__(self, project: str, wheels: list[Path]) -> None:
+        self.project, self.wheels, self.asked = project, wheels, []
+        self.digests = {wheel.name: hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in wheels}
+        index = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                index.asked.append(self.path)
+                body = index.answer(self.path)
+                self.send_response(200 if body is not None else 404)
+                self.send_header("Content-Type", "text/html" if self.path.endswith("/") else "application/octet-stream")
+                self.send_header("Content-Length", str(len(body or b"")))
+                self.end_headers()
+                self.wfile.write(body or b"")
+
+            def log_message(self, *_: object) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_port}/simple/"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def answer(self, path: str) -> bytes | None:
+        if path == f"/simple/{self.project}/":
+            links = (f'<a href="/files/{name}#sha256={digest}">{name}</a>' for name, digest in self.digests.items())
+            return f"<!DOCTYPE html><html><body>{' '.join(links)}</body></html>".encode()
+        found = [wheel for wheel in self.wheels if path == f"/files/{wheel.name}"]
+        return found[0].read_bytes() if found else None
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Iterator[tuple[Path, Index]]:
+    """A wheel whose extension is linked to a library of another project, which only the index has."""
+    inner = library(tmp_path / "lib", "inner", "inner", "int inner(void) { return 42; }")
+    module = extension(tmp_path, "inner", inner, "-Wl,-rpath,$ORIGIN/../innerlib")
+    files = {"innerlib/__init__.py": b"", "innerlib/libinner.so.1": inner.read_bytes()}
+    served = tmp_path / "served"
+    others = [write_wheel(served, files, name="innerlib", version=version) for version in ("1.0", "2.0", "3.0")]
+    members = {"demo/__init__.py": b"import innerlib\n", "demo/_ext.so": module.read_bytes()}
+    wheel = write_wheel(tmp_path / "dist", members, requires=("innerlib>=2,<3",))
+    index = Index("innerlib", others)
+    yield wheel, index
+    index.server.shutdown()
+    index.server.server_close()
+
+
+def test_what_is_required_comes_from_an_index(rocwheel: Rocwheel, linked: tuple[Path, Index], tmp_path: Path) -> None:
+    wheel, index = linked
+    own = {"environment": {"ROCWHEEL_CACHE": str(tmp_path / "cache"), "NO_PROXY": "127.0.0.1"}}
+
+    def mentioned(report: dict) -> list[str]:
+        return [finding["code"] for finding in report["findings"] if "libinner" in finding["message"]]
+
+    alone = json.loads(rocwheel.run("audit", "--json", wheel, **own).stdout)
+    assert mentioned(alone), "without the other wheel its library is nowhere"
+    beside = json.loads(rocwheel.run("audit", "--json", wheel, "--with", index.address, **own).stdout)
+    assert mentioned(beside) == []
+    assert [(one["name"], one["version"], one["role"]) for one in beside["wheels"]] == [
+        ("demo", "1.0", "audited"),
+        ("innerlib", "2.0", "beside"),
+    ]
+    assert not [path for path in index.asked if "demo" in path], "what is given is not asked for"
+
+    asked = len(index.asked)
+    refused = rocwheel.run("audit", wheel, "--with", index.address, "--offline", expect=2, **own)
+    assert f"error: cannot read the index `{index.address}` offline" in refused.stderr, refused.stderr
+    assert len(index.asked) == asked, "nobody was asked"
+    folder = rocwheel.run("audit", "--json", wheel, "--with", index.wheels[0].parent, "--offline", **own)
+    assert mentioned(json.loads(folder.stdout)) == [], "a folder needs no network"
+
+
+def test_an_index_that_lies_or_is_gone_is_an_error(
+    rocwheel: Rocwheel, linked: tuple[Path, Index], tmp_path: Path
+) -> None:
+    wheel, index = linked
+    own = {"environment": {"ROCWHEEL_CACHE": str(tmp_path / "cache"), "NO_PROXY": "127.0.0.1"}}
+    index.digests = dict.fromkeys(index.digests, "0" * 64)
+    lied = rocwheel.run("audit", wheel, "--with", index.address, expect=1, **own)
+    assert "has the sha256 `" in lied.stderr and "and the index says `000000" in lied.stderr, lied.stderr
+    index.server.shutdown()
+    index.server.server_close()
+    gone = rocwheel.run("audit", wheel, "--with", index.address, expect=4, **own)
+    assert "error: could not " in gone.stderr and "hint: check the address" in gone.stderr, gone.stderr

@@ -111,6 +111,8 @@ codes! {
     Machine = "RW026",
     /// An executable stack is asked for.
     ExecutableStack = "RW027",
+    /// A library of `LD_LIBRARY_PATH` comes first.
+    LibraryPath = "RW028",
 }
 
 impl Code {

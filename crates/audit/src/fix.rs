@@ -67,6 +67,11 @@ pub(crate) fn platform(wheel: &InstalledWheel, tag: &str) -> String {
     edit(wheel, &["--platform-tag", tag])
 }
 
+/// RECORD is written anew.
+pub(crate) fn record(wheel: &InstalledWheel) -> String {
+    edit(wheel, &["--record"])
+}
+
 /// Members go.
 pub(crate) fn drop_files(wheel: &InstalledWheel, pattern: &str) -> String {
     edit(wheel, &["--drop", pattern])

@@ -23,6 +23,6 @@ pub mod why;
 pub mod with;
 pub mod written;
 
-pub use checks::{Extra, Options, Scope, audit};
+pub use checks::{Extra, Options, Scope, SetLibraryPath, audit};
 pub use error::Error;
 pub use fix::word;

@@ -49,6 +49,8 @@ pub struct Written {
 pub struct Verdict {
     /// How many wheels.
     pub wheels: u64,
+    /// How much of them was looked at.
+    pub scope: Scope,
     /// How many findings of each severity there are, old ones among them.
     pub counts: Counts,
     /// Errors that were not there before: the wheels are not to be used.
@@ -62,13 +64,21 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    fn of(wheels: usize, counts: Counts) -> Verdict {
+    fn of(set: &Set, counts: Counts) -> Verdict {
         let (new_errors, old_errors, remarks) = Default::default();
-        Verdict { wheels: wheels as u64, counts, new_errors, old_errors, remarks, unjudged: None }
+        Verdict {
+            wheels: set.wheels.len() as u64,
+            scope: set.scope,
+            counts,
+            new_errors,
+            old_errors,
+            remarks,
+            unjudged: None,
+        }
     }
 
-    fn unjudged(wheels: usize, error: &Error) -> Verdict {
-        Verdict { unjudged: Some(error.to_string()), ..Verdict::of(wheels, Counts::default()) }
+    fn unjudged(set: &Set, error: &Error) -> Verdict {
+        Verdict { unjudged: Some(error.to_string()), ..Verdict::of(set, Counts::default()) }
     }
 
     /// Whether there is no new error.
@@ -89,7 +99,7 @@ pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdi
         Err(Error::Interrupted) => return Err(Error::Interrupted),
         // Somebody else's wheel that is refused now was refused before: that is not this command's doing.
         Err(error) if !set.before.is_empty() && before().is_err() => {
-            return Ok(Verdict::unjudged(wheels.len(), &error));
+            return Ok(Verdict::unjudged(set, &error));
         }
         Err(error) => return Err(error),
     };
@@ -105,7 +115,7 @@ pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdi
     };
     let is_old = |finding: &Finding| is_meant(finding) || atoms(finding).all(|atom| old.contains(&atom));
     let (old_errors, new_errors) = errors.into_iter().partition(is_old);
-    Ok(Verdict { new_errors, old_errors, remarks, ..Verdict::of(wheels.len(), report.counts) })
+    Ok(Verdict { new_errors, old_errors, remarks, ..Verdict::of(set, report.counts) })
 }
 
 fn look(wheels: &[PathBuf], set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Report, Error> {

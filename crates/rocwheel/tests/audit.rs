@@ -122,6 +122,21 @@ fn exit_codes_follow_what_is_found() {
 }
 
 #[test]
+fn folders_are_no_wheels_and_no_library_path_is_made_up() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    context.write("dist/x.txt", "x");
+    let ran = context.run(["audit", "dist"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(
+        ran.stderr.contains("error: `dist` is a directory, and wheels are files\nhint: `dist/*.whl` names"),
+        "{ran:?}"
+    );
+    let ran = context.run(["audit", "x-1-py3-none-any.whl", "--library-path", "gone"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("error: `gone` is no directory\nhint: `--library-path` names"), "{ran:?}");
+}
+
+#[test]
 fn codes_are_explained() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     assert_snapshot!("explain", context.run(["audit", "--explain", "RW012"]).snapshot());
@@ -131,10 +146,10 @@ fn codes_are_explained() {
     );
     let all = context.run(["audit", "--explain", "all"]);
     assert!(all.stdout.lines().all(|line| line.chars().count() <= 80), "{}", all.stdout);
-    assert_eq!(all.stdout.matches("What to do: ").count(), 27);
+    assert_eq!(all.stdout.matches("What to do: ").count(), 28);
     let json: Value = serde_json::from_str(&context.run(["audit", "--explain", "RW001", "--json"]).stdout).unwrap();
     assert_eq!(json["findings"][0]["code"], "RW001");
     let ran = context.run(["audit", "--explain", "RW999"]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.stderr.contains("hint: the codes are RW001 to RW027"), "{ran:?}");
+    assert!(ran.stderr.contains("hint: the codes are RW001 to RW028"), "{ran:?}");
 }

@@ -143,3 +143,27 @@ fn wrong_usage_is_named() {
         assert!(!context.path("o").exists(), "{words:?}");
     }
 }
+
+#[test]
+fn a_record_without_hashes_gets_them() {
+    let context = context();
+    let whole = context.run(["edit", NAME, "--record", "--in-place"]);
+    assert_eq!((whole.code, whole.stdout.as_str()), (Some(0), "pkg-1.0-py3-none-any.whl: nothing to change\n"));
+    let script = "import re, sys, zipfile\n\
+        old = zipfile.ZipFile(sys.argv[1])\n\
+        members = [(name, old.read(name)) for name in old.namelist()]\n\
+        wheel = zipfile.ZipFile(sys.argv[1], 'w')\n\
+        for name, data in members:\n  \
+          wheel.writestr(name, re.sub(rb'sha256=[^,]*,\\d+', b',', data) if name.endswith('RECORD') else data)\n\
+        wheel.close()\n";
+    assert!(Command::new("python3").args(["-c", script]).arg(context.path(NAME)).status().unwrap().success());
+    let found = context.run(["audit", NAME]);
+    assert!(found.stdout.contains("RW017") && found.stdout.contains("fix: rocwheel edit "), "{found:?}");
+    assert!(found.stdout.contains(" --in-place --record\n"), "{found:?}");
+    let ran = context.run(["edit", NAME, "--record", "--in-place"]);
+    let change = "  RECORD: no usable hash for 4 of its files -> a row with a hash for each file\n";
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains(change), "{ran:?}");
+    let cured = context.run(["audit", NAME]);
+    assert!(cured.code == Some(0) && !cured.stdout.contains("RW017"), "{cured:?}");
+}

@@ -165,6 +165,14 @@ fn in_the_set(context: &Context<'_>, wheel: usize, name: &str) -> Option<Verdict
         fix::graft(installed)
     };
     if owner == wheel {
+        // What another package loads before is in the process by its SONAME, and the copy here is not asked for.
+        if let Some(library) = Owners::embedded().of(name)
+            && let Brought::By(other) = context.requirements[wheel].brings(context, library)
+            && context.named(&other).is_none()
+        {
+            let message = format!(" of {}, which `{other}` should bring; it was not given", library.name);
+            return Some(Verdict::new(Code::NotGiven, message));
+        }
         let message = format!(", which is there as `{shown}`, where no search path leads");
         // Something else may load it first, with ctypes for example.
         return Some(Verdict::new(Code::LibraryNotFound, message).weighing(Severity::Warning));

@@ -5,6 +5,7 @@
 
 mod layout;
 mod libraries;
+mod library_path;
 mod platform;
 mod preloads;
 mod python;
@@ -19,11 +20,13 @@ mod traces;
 use std::collections::{BTreeMap, BTreeSet};
 
 use report::Reporter;
+use serde::Serialize;
 use wheel::manylinux::Release;
 
 use crate::Error;
 use crate::facts::{Facts, Object};
 use crate::finding::{Code, Finding};
+use crate::loader::Root;
 use crate::preload::{PreloadList, Preloads};
 use crate::report::{Counts, Environment, Report, WheelSummary};
 use crate::requirements::{Declared, Target};
@@ -42,10 +45,22 @@ pub struct Options {
     pub ignore: BTreeSet<Code>,
     /// How much is looked at.
     pub scope: Scope,
+    /// A machine on which `LD_LIBRARY_PATH` is set; what would be different there is looked at too.
+    pub library_path: Option<SetLibraryPath>,
+}
+
+/// A machine on which `LD_LIBRARY_PATH` is set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetLibraryPath {
+    /// Its files.
+    pub machine: Root,
+    /// The directories, absolute.
+    pub directories: Vec<String>,
 }
 
 /// How much of the wheels is looked at.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// Everything.
     #[default]
@@ -95,6 +110,7 @@ pub fn audit(site: &Site, facts: &Facts, options: &Options, reporter: &dyn Repor
         environment: Environment {
             python: site.place.python.to_string(),
             glibc: options.glibc.as_ref().map(ToString::to_string),
+            library_path: options.library_path.as_ref().map(|set| set.directories.clone()).unwrap_or_default(),
         },
         wheels: summaries(&context),
         counts: Counts::of(&findings),
@@ -108,6 +124,7 @@ pub fn audit(site: &Site, facts: &Facts, options: &Options, reporter: &dyn Repor
 /// What is asked of the files.
 fn files(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     libraries::check(context, findings);
+    library_path::check(context, findings)?;
     search_path::check(context, findings);
     symbols::check(context, findings)?;
     platform::check(context, findings);

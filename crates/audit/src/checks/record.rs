@@ -6,6 +6,7 @@ use wheel::read::{Kind, Problem};
 use super::{Context, Extra, Scope, file_name};
 use crate::Error;
 use crate::finding::{Code, Finding};
+use crate::fix;
 use crate::site::InstalledWheel;
 
 /// How a pointer of Git LFS begins, which stands for a file that was not fetched.
@@ -61,7 +62,12 @@ fn record(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<
         groups.entry(kind).or_default().push(name);
     }
     for ((subject, message), names) in groups {
-        findings.push(finding(Code::Record, subject, message.to_owned()).in_files(names));
+        let mut finding = finding(Code::Record, subject, message.to_owned()).in_files(names);
+        // Other bytes than those that were recorded are nothing to write down: somebody changed them.
+        if ["missing", "unrecorded", "repeated"].contains(&subject) {
+            finding = finding.fixed_by(fix::record(installed));
+        }
+        findings.push(finding);
     }
     if !unhashed.is_empty() {
         let rows = wheel.record()?;
@@ -69,7 +75,8 @@ fn record(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<
         let what = if unhashed.iter().any(is_written) { "no hash that installers take" } else { "no hash" };
         let all = wheel.members().iter().filter(|member| member.kind != Kind::Directory).count();
         let message = format!("RECORD has {what} for {} of {all} files", unhashed.len());
-        findings.push(finding(Code::RecordHash, "RECORD", message).in_files(unhashed));
+        let finding = finding(Code::RecordHash, "RECORD", message).in_files(unhashed);
+        findings.push(finding.fixed_by(fix::record(installed)));
     }
     Ok(())
 }

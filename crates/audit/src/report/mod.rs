@@ -34,6 +34,9 @@ pub struct Environment {
     pub python: String,
     /// The glibc of the systems asked about, when one was named: `2.28`.
     pub glibc: Option<String>,
+    /// What `LD_LIBRARY_PATH` holds, when that was asked about.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub library_path: Vec<String>,
 }
 
 /// Findings by severity.

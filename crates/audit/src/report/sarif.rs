@@ -112,7 +112,7 @@ mod tests {
             .fixed_by("rocwheel edit a");
         let findings = vec![finding, Finding::new(Code::SharedFile, "p", "two wheels")];
         let report = Report {
-            environment: Environment { python: "3.12".to_owned(), glibc: None },
+            environment: Environment { python: "3.12".to_owned(), glibc: None, library_path: Vec::new() },
             wheels: Vec::new(),
             counts: Counts::of(&findings),
             findings,

@@ -234,3 +234,30 @@ fn rw022_libraries_that_are_loaded_by_name() {
     assert_eq!(bench.found(std::slice::from_ref(&wheel)), ["RW022 error"]);
     assert_eq!(bench.found(&[wheel.with("hip/lib/libamd_comgr.so.3", &comgr)]), NONE);
 }
+
+#[test]
+fn rw028_a_library_of_the_library_path_comes_before_runpath() {
+    let bench = Bench::new();
+    let libx = libx(&bench);
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs_err::write(elsewhere.path().join("libx.so.1"), &libx).unwrap();
+    let directories = vec![elsewhere.path().to_str().unwrap().to_owned()];
+    let machine = audit::loader::Root::read(std::path::Path::new("/")).unwrap();
+    let options = Options { library_path: Some(audit::SetLibraryPath { machine, directories }), ..Options::default() };
+    let wheel = |tags: &str| {
+        let module = bench.module("", &["-l:libx.so.1", "-Wl,-rpath,$ORIGIN", tags]);
+        demo().with(MODULE, &module).with("demo/libx.so.1", &libx)
+    };
+    let report = bench.audit(&[wheel("-Wl,--enable-new-dtags")], &options);
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!((finding.code.text(), finding.severity.name()), ("RW028", "warning"));
+    let from = elsewhere.path().join("libx.so.1");
+    let expected =
+        format!("with `LD_LIBRARY_PATH`, `libx.so.1` comes from `{}`, in place of `demo/libx.so.1`", from.display());
+    assert_eq!((finding.message.as_str(), finding.file.as_deref()), (expected.as_str(), Some(MODULE)));
+    assert_eq!(report.environment.library_path.len(), 1);
+    // DT_RPATH comes first, and so does what is not in the folder.
+    assert_eq!(bench.audit(&[wheel("-Wl,--disable-new-dtags")], &options).findings, []);
+    fs_err::remove_file(&from).unwrap();
+    assert_eq!(bench.audit(&[wheel("-Wl,--enable-new-dtags")], &options).findings, []);
+}

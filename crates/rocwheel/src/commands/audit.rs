@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use audit::facts::Facts;
 use audit::finding::{Code, Severity};
+use audit::loader::Root;
 use audit::report::{Report, sarif};
 use audit::requirements::{Platform, Target};
 use audit::site::{Place, PythonVersion, Role, Site};
 use audit::with::{self, Fetch, Http, Request, Source};
-use audit::{Extra, Options};
+use audit::{Extra, Options, SetLibraryPath};
 use clap::{Args, ValueEnum};
 use report::Exit;
 use wheel::WheelName;
@@ -45,6 +46,9 @@ pub(crate) struct Arguments {
     /// Python of the environment, for example 3.12 or 3.13t [default: the newest that the tags of all wheels allow]
     #[arg(long, value_name = "VERSION")]
     python: Option<PythonVersion>,
+    /// Say what changes where LD_LIBRARY_PATH holds this, such as the libraries of an installed ROCm; may be repeated
+    #[arg(long, value_name = "DIR")]
+    library_path: Vec<PathBuf>,
     /// The oldest glibc that the wheels have to work with, for example 2.28 [default: what their tags promise]
     #[arg(long, value_name = "VERSION", value_parser = release)]
     glibc: Option<Release>,
@@ -142,12 +146,18 @@ impl TryFrom<Arguments> for Settings {
             (arguments.python.is_some(), Extra::Python),
         ];
         let extras = extras.into_iter().filter(|(wanted, _)| *wanted).map(|(_, extra)| extra).collect();
+        if let Some(folder) = arguments.wheels.iter().find(|path| path.is_dir()) {
+            let folder = folder.display();
+            return Err(Usage::new(format!("`{folder}` is a directory, and wheels are files"))
+                .hint(format!("`{folder}/*.whl` names the wheels in it; installed packages are not read")));
+        }
+        let library_path = library_path(&arguments.library_path)?;
         Ok(Self::Look(Box::new(Look {
             wheels: arguments.wheels,
             with: arguments.with,
             offline: arguments.offline,
             python: arguments.python,
-            options: Options { glibc: arguments.glibc, extras, ignore, ..Options::default() },
+            options: Options { glibc: arguments.glibc, extras, ignore, library_path, ..Options::default() },
             why: arguments.why,
             fail_on: match arguments.fail_on {
                 FailOn::Error => Severity::Error,
@@ -157,6 +167,20 @@ impl TryFrom<Arguments> for Settings {
             scratch: arguments.scratch.unwrap_or_else(environment::scratch),
         })))
     }
+}
+
+fn library_path(given: &[PathBuf]) -> Result<Option<SetLibraryPath>, Usage> {
+    let absolute = |path: &PathBuf| match std::path::absolute(path) {
+        Ok(absolute) if path.is_dir() => Ok(absolute.to_string_lossy().into_owned()),
+        _ => Err(Usage::new(format!("`{}` is no directory", path.display()))
+            .hint("`--library-path` names a directory of this machine: /opt/rocm/lib")),
+    };
+    if given.is_empty() {
+        return Ok(None);
+    }
+    let directories = given.iter().map(absolute).collect::<Result<_, _>>()?;
+    let machine = Root::read(Path::new("/")).map_err(|error| Usage::new(error.to_string()))?;
+    Ok(Some(SetLibraryPath { machine, directories }))
 }
 
 fn code(text: &str) -> Result<Code, Usage> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use ::wheel::edit::{
-    self, BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, Prepared,
+    self, BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, Prepared, RecordEdit,
     Requirement, RequirementEdit, SearchPathEdit, TagEdit, VersionEdit,
 };
 use ::wheel::{Existing, FileDigest, WriteOptions};
@@ -132,6 +132,9 @@ struct MemberArguments {
     /// Leave members out
     #[arg(long, value_name = "GLOB")]
     drop: Vec<String>,
+    /// Write RECORD anew where it lacks hashes or does not list the files; every other edit does that too
+    #[arg(long)]
+    record: bool,
     /// Directory for large temporary files; cleaned up afterwards [default: the output's]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
@@ -244,6 +247,7 @@ fn read_edit(
         search_paths,
         drop: all(&members.drop, Pattern::parse)?,
         also_in: all(&version.also_in, Pattern::parse)?,
+        record: if members.record { RecordEdit::Renew } else { RecordEdit::Keep },
     })
 }
 

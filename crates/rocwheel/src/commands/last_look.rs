@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use audit::Scope;
 use audit::finding::Finding;
 use audit::written::{self, Set, Verdict};
 use clap::Args;
@@ -74,9 +75,13 @@ impl LastLook {
         if self == LastLook::Skip || set.wheels.is_empty() {
             return Ok(None);
         }
-        let verdict = written::judge(set, scratch, printer.reporter())?;
+        let mut verdict = written::judge(set, scratch, printer.reporter())?;
         if verdict.is_good() {
             return Ok(Some(verdict));
+        }
+        // What would mend them names files that will not be there.
+        for finding in verdict.new_errors.iter_mut().chain(&mut verdict.remarks) {
+            finding.fix = None;
         }
         if printer.format() == Format::Text {
             let shown: &[Finding] = if printer.has_details() { &verdict.remarks } else { &[] };
@@ -95,6 +100,10 @@ pub(crate) fn show<P: AsRef<Path>>(verdict: &Verdict, wheels: &[P], printer: &Pr
         printer.warn(format!("not audited, as before: {why}"));
         return;
     }
+    let what = match verdict.scope {
+        Scope::Files => "audited",
+        Scope::Names => "audited, names and RECORD",
+    };
     let counts = verdict.counts;
     let parts: Vec<String> = [(counts.warnings, "warning", "warnings"), (counts.notes, "note", "notes")]
         .into_iter()
@@ -108,11 +117,11 @@ pub(crate) fn show<P: AsRef<Path>>(verdict: &Verdict, wheels: &[P], printer: &Pr
         codes.dedup();
         let errors = printer::count(verdict.old_errors.len() as u64, "error", "errors");
         let were = if verdict.old_errors.len() == 1 { "was" } else { "were" };
-        printer.warn(format!("audited: {errors} that {were} there before ({}){rest}; {see}", codes.join(", ")));
+        printer.warn(format!("{what}: {errors} that {were} there before ({}){rest}; {see}", codes.join(", ")));
     } else if rest.is_empty() {
-        printer.note("audited: no errors");
+        printer.note(format!("{what}: no errors"));
     } else {
-        printer.note(format!("audited: no errors{rest}; {see}"));
+        printer.note(format!("{what}: no errors{rest}; {see}"));
     }
 }
 

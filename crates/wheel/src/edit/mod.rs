@@ -67,6 +67,18 @@ pub struct Edit {
     pub drop: Vec<Pattern>,
     /// Members in which the old version is replaced by the new one.
     pub also_in: Vec<Pattern>,
+    /// What becomes of RECORD where nothing else changes.
+    pub record: RecordEdit,
+}
+
+/// What becomes of a RECORD that lacks hashes or does not list the files of the wheel. Any other change writes it anew too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RecordEdit {
+    /// It stays as it is.
+    #[default]
+    Keep,
+    /// It is written anew. Rows whose size or hash is not that of the file stay: something changed that file.
+    Renew,
 }
 
 /// Another build tag.

@@ -8,9 +8,9 @@ use rayon::prelude::*;
 
 use super::plan::{Change, Form, Leftover, Plan, Steps, WheelSteps};
 use super::version::{is_same, replaced};
-use super::{BuildEdit, Identity, Request, SearchPathEdit, VersionEdit, metadata, scan, unmatched};
+use super::{BuildEdit, Identity, RecordEdit, Request, SearchPathEdit, VersionEdit, metadata, scan, unmatched};
 use crate::names::{canonical_name, file_name_part};
-use crate::read::{Kind, Listed, Wheel};
+use crate::read::{Kind, Listed, Problem, Wheel};
 use crate::rewrite::{new_info, signatures};
 use crate::{Error, Headers, WheelName};
 
@@ -49,6 +49,9 @@ pub(super) fn plan(
     }
     let texts: BTreeMap<String, Vec<u8>> = texts.into_iter().map(|(member, (_, bytes))| (member, bytes)).collect();
     let libraries = libraries(wheel, request, &drop, &mut changes, &mut notes)?;
+    if changes.is_empty() && request.edit.record == RecordEdit::Renew {
+        changes.extend(renewed(wheel)?);
+    }
     if !changes.is_empty() {
         // What there is to complain about is said before something is written.
         wheel.record()?;
@@ -71,6 +74,21 @@ pub(super) fn plan(
         notes,
         steps: Steps::Wheel(WheelSteps { wheel: Arc::clone(wheel), name, metadata, tags, drop, texts, libraries }),
     })
+}
+
+/// What is wrong with the rows of RECORD, where writing it anew mends that.
+fn renewed(wheel: &Wheel) -> Result<Option<Change>, Error> {
+    let problems = wheel.verify_rows()?;
+    let count = |test: fn(&Problem) -> bool| problems.iter().filter(|problem| test(problem)).count();
+    let unhashed = count(|problem| matches!(problem, Problem::NoHash(_)));
+    let astray =
+        count(|problem| matches!(problem, Problem::Missing(_) | Problem::Unrecorded(_) | Problem::Repeated(_)));
+    let before = match (unhashed, astray) {
+        (0, 0) => return Ok(None),
+        (unhashed, 0) => format!("no usable hash for {unhashed} of its files"),
+        (_, astray) => format!("{astray} rows too many or too few"),
+    };
+    Ok(Some(Change::new("RECORD", Some(&before), Some("a row with a hash for each file"))))
 }
 
 /// A wheel whose names contradict each other is not edited, unless the edit settles it.

@@ -1,0 +1,66 @@
+//! Input: the audited files, and what `LD_LIBRARY_PATH` holds on a machine that can be read, such as an installed ROCm. Output: libraries
+//! that come from there rather than from where the wheels have them (RW028).
+//!
+//! `LD_LIBRARY_PATH` stands behind DT_RPATH and before DT_RUNPATH, so one wheel is immune and the next is not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rayon::prelude::*;
+
+use super::{Context, file_name};
+use crate::Error;
+use crate::finding::{Code, Finding, Severity};
+use crate::fix;
+use crate::loader::{Loader, Rule, Scenario, System, Trace, Where};
+use crate::owners::{Owner, Owners};
+
+/// The wheel, a library, where it comes from now, and where it came from without: a file of the set, the system, or nowhere.
+type Taken = (usize, String, String, Option<Where>);
+
+pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    let Some(searched) = &context.options.library_path else { return Ok(()) };
+    let mut taken: BTreeMap<Taken, BTreeSet<&str>> = BTreeMap::new();
+    for (wheel, _) in context.audited() {
+        if context.reporter.interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let rooted: Vec<_> = context.rooted.iter().filter(|rooted| rooted.wheel == wheel).collect();
+        // All files of a wheel have the same ones loaded before them.
+        let Some(first) = rooted.first() else { continue };
+        let scenario = Scenario {
+            name: "LD_LIBRARY_PATH".to_owned(),
+            system: System::Root(searched.machine.clone()),
+            library_path: searched.directories.clone(),
+            preloaded: first.preloaded.clone(),
+            process: Vec::new(),
+            processor: 1,
+        };
+        let loader = Loader::new(context.site, context.facts, &scenario);
+        let traces: Vec<Trace> = rooted.par_iter().map(|rooted| loader.load(&[rooted.path.as_str()])).collect();
+        for (rooted, trace) in rooted.into_iter().zip(&traces) {
+            for loaded in &trace.loaded {
+                let (Rule::LibraryPath { .. }, Where::System(path)) = (&loaded.by, &loaded.place) else { continue };
+                let is_same = |place: &Where| matches!(place, Where::Site(path) if file_name(path) == loaded.name);
+                let mut others = rooted.trace.loaded.iter();
+                let before = others.find(|other| other.name == loaded.name || is_same(&other.place));
+                let key = (wheel, loaded.name.clone(), path.clone(), before.map(|before| before.place.clone()));
+                taken.entry(key).or_default().insert(&rooted.path);
+            }
+        }
+    }
+    for ((wheel, name, path, before), files) in taken {
+        let installed = &context.site.wheels[wheel];
+        let (rest, severity) = match &before {
+            Some(Where::Site(own)) => (format!("in place of `{}`", context.site.shown(own)), Severity::Warning),
+            Some(Where::System(_)) => ("in place of the one of the system".to_owned(), Severity::Note),
+            None => ("and from nowhere without it".to_owned(), Severity::Note),
+        };
+        let message = format!("with `LD_LIBRARY_PATH`, `{name}` comes from `{path}`, {rest}");
+        let finding = context.finding((Code::LibraryPath, wheel), name.clone(), message, files).weighing(severity);
+        let is_rocm = Owners::embedded().of(&name).is_some_and(Owner::is_rocm);
+        // The search paths that a repair writes are DT_RPATH, which comes first.
+        let is_mended = severity == Severity::Warning && is_rocm;
+        findings.push(if is_mended { finding.fixed_by(fix::rocm(installed)) } else { finding });
+    }
+    Ok(())
+}
