@@ -1,8 +1,9 @@
-"""`rocwheel source checkout` of a release of PyPI: flash-attention's sdist, 6,600 files. Part of `--set all`; 8 MB are downloaded once."""
+"""`rocwheel source checkout` of flash-attention's sdist and Debian's tarball of PyTorch. Part of `--set all`."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tarfile
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 
 from command import Rocwheel, run
 
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 UPSTREAM = "THEROCK_UPSTREAM_DIFFBASE"
+PYTORCH = "pytorch_2.6.0+dfsg.orig.tar.xz"
 
 
 def git(tree: Path, *arguments: str) -> str:
@@ -56,7 +59,9 @@ def test_a_patch_survives_a_checkout_from_scratch(
     tree, archive = checked_out
     setup = tree / "setup.py"
     setup.write_text(setup.read_text() + "# patched\n")
-    refused = rocwheel.run("source", "checkout", "flash-attention", "--archive", archive, "--root", tree.parent, expect=1)
+    refused = rocwheel.run(
+        "source", "checkout", "flash-attention", "--archive", archive, "--root", tree.parent, expect=1
+    )
     assert " M setup.py" in refused.stderr
     identity = ["-c", "user.name=Tester", "-c", "user.email=tester@example.org"]
     git(tree, *identity, "commit", "--quiet", "--all", "--message", "Say that it is patched")
@@ -67,3 +72,22 @@ def test_a_patch_survives_a_checkout_from_scratch(
     assert git(again, "rev-parse", "HEAD^{tree}") == git(tree, "rev-parse", "HEAD^{tree}")
     # The packages that pip would build of it know nothing of git.
     assert subprocess.run(["diff", "-r", "--exclude=.git", tree, again], check=False).returncode == 0
+
+
+def test_torch_is_converted_as_by_the_command_alone(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """The committed tree is the archive's, converted by `rocwheel source hipify`; test_hipify_real knows the original."""
+    subprocess.run([SCRIPTS / "fetch-sources", tmp_path / "given"], check=True)
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "rocwheel"
+    archive = Path(os.environ.get("ROCWHEEL_CACHE", cache)) / "sources" / PYTORCH
+    command = ["source", "checkout", "torch", "--archive", archive, "--root", tmp_path, "--json"]
+    outcome = json.loads(rocwheel.run(*command).stdout)["checkouts"][0]
+    rocwheel.run("source", "hipify", tmp_path / "given/pytorch", "--output", tmp_path / "alone")
+    tree = tmp_path / "pytorch"
+    # git knows no empty folders.
+    run("find", tmp_path / "alone", "-type", "d", "-empty", "-delete")
+    run("diff", "-r", "--no-dereference", "--exclude=.git", tree, tmp_path / "alone")
+    # 593 new files and 96 changed ones, as the original makes of it.
+    assert outcome["converted"] == 689
+    assert len(git(tree, "diff", "--name-only", UPSTREAM, "HEAD").splitlines()) == 689
+    assert git(tree, "rev-parse", "THEROCK_HIPIFY_DIFFBASE^").strip() == outcome["commit"]
+    assert git(tree, "status", "--porcelain") == ""
