@@ -284,7 +284,7 @@ def test_todays_flags_split_artifacts(rocwheel: Rocwheel, package_set: PackageSe
     rocwheel.run("compat", "split_artifacts", "--batch-artifact-parent-dir", folder, "--output-dir", batch)
     assert {part.name for part in batch.iterdir() if part.name.startswith(f"{prefix}_")} == parts
     assert not list(batch.glob("other_lib_*"))
-    for archive in sorted(one.glob(f"{prefix}_*/**/*.kpack")):
+    for archive in sorted(one.glob(f"{prefix}_*/**/*_*.kpack")):
         assert (batch / archive.relative_to(one)).read_bytes() == archive.read_bytes()
 
     failed = rocwheel.run("compat", "split_artifacts", "--artifact-dir", artifact, "--output-dir", one, expect=2)

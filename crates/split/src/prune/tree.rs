@@ -10,7 +10,7 @@ use std::sync::Arc;
 use artifact::ArtifactName;
 use report::Unit;
 use walkdir::WalkDir;
-use wheel::{Content, FileContent};
+use wheel::{Content, FileContent, WheelName};
 
 use super::code::{Fate, Kind, Pruner, Verdict};
 use super::outcome::sorted;
@@ -233,7 +233,7 @@ impl<'a> Tree<'a> {
         let content: Arc<dyn Content> = Arc::new(FileContent::new(path)?);
         let before = content.size();
         self.pruned.before += before;
-        if is_wheel(path) {
+        if is_wheel(path) && wheel_variant(path).is_none() {
             staged.as_deref().map_or(Ok(()), make_parent)?;
             let wheel = WheelFile::read(self.pruner, path)?;
             if wheel.is_for_others() {
@@ -246,7 +246,7 @@ impl<'a> Tree<'a> {
             self.add(inner.as_file(relative));
             return Ok(());
         }
-        if let Some(verdict) = self.archived_artifact(path) {
+        if let Some(verdict) = self.archived_artifact(path).or_else(|| wheel_variant(path)) {
             if let (Fate::Stays, Some(staged), false) = (&verdict.fate, &staged, in_place) {
                 make_parent(staged)?;
                 fs_err::copy(path, staged)?;
@@ -389,6 +389,20 @@ impl<'a> Tree<'a> {
         }
         Err(Error::NotPruned { path: self.root.to_owned(), differences })
     }
+}
+
+/// A wheel variant, whose name has a label behind the tags (PEP 825, a draft): it stays as it is.
+fn wheel_variant(path: &Path) -> Option<Verdict> {
+    let name = path.file_name()?.to_str()?;
+    let (wheel, _) = name.strip_suffix(".whl")?.rsplit_once('-')?;
+    let is_variant = name.parse::<WheelName>().is_err() && format!("{wheel}.whl").parse::<WheelName>().is_ok();
+    is_variant.then(|| Verdict {
+        kind: Kind::Other,
+        fate: Fate::Stays,
+        kept: BTreeSet::new(),
+        dropped: BTreeSet::new(),
+        note: Some("left as it is: a wheel variant; split the wheel again with `--targets` and `--variant`".to_owned()),
+    })
 }
 
 /// Where a link leads, as a path in the tree; `None` when it leaves the tree.
