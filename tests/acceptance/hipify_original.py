@@ -48,7 +48,9 @@ def second_algorithm(tree: Path, package: Path) -> None:
     shutil.copytree(package, tree / "torch/utils/hipify")
     script = tree / "tools/amd_build/build_amd.py"
     text = script.read_text()
-    text, found = re.subn(r"(?s)def is_hip_clang.*?(?=# TODO)", "def is_hip_clang() -> bool:\n    return True\n\n\n", text)
+    text, found = re.subn(
+        r"(?s)def is_hip_clang.*?(?=# TODO)", "def is_hip_clang() -> bool:\n    return True\n\n\n", text
+    )
     assert found == 1
     for here, more in (
         ('    "torch/*",\n', '    "torch/csrc/stable/*",\n    "test/cpp/c10d/*",\n'),

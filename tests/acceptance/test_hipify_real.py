@@ -106,14 +106,14 @@ def test_pytorch_by_the_second_algorithm(rocwheel: Rocwheel, given: Path, tmp_pa
 @pytest.mark.parametrize("torch", ["pytorch", "torch"])
 @pytest.mark.parametrize("name", ["vision", "audio", "pytorch/test/cpp_extensions"])
 @pytest.mark.parametrize("only_sources", [False, True])
-def test_extensions(
-    rocwheel: Rocwheel, given: Path, tmp_path: Path, torch: str, name: str, only_sources: bool
-) -> None:
+def test_extensions(rocwheel: Rocwheel, given: Path, tmp_path: Path, torch: str, name: str, only_sources: bool) -> None:
     package = given / ("pytorch/torch/utils/hipify" if torch == "pytorch" else "torch/utils/hipify")
     below, folders = EXTENSIONS.get(name, (".", ["."]))
     original = copy(given / name, tmp_path / "original")
     ours = copy(given / name, tmp_path / "ours")
-    hipify_original.extension(package, original, hipify_original.sources(original, below) if only_sources else [], folders)
+    hipify_original.extension(
+        package, original, hipify_original.sources(original, below) if only_sources else [], folders
+    )
     options = []
     if only_sources:
         options += [f"--source={path.relative_to(ours)}" for path in hipify_original.sources(ours, below)]
