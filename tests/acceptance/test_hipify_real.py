@@ -9,9 +9,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import hipify_original
 import pytest
 
-import hipify_original
 from command import Rocwheel, run
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"

@@ -18,7 +18,6 @@ fn help() {
     for command in ["import", "list", "archive", "flatten", "verify"] {
         assert_snapshot!(format!("help_artifact_{command}"), context.run(["artifact", command, "--help"]).snapshot());
     }
-    assert_snapshot!("help_source", context.run(["source", "-h"]).snapshot());
     assert_snapshot!("help_source_hipify", context.run(["source", "hipify", "--help"]).snapshot());
     for command in
         ["package", "kernels", "split", "prune", "repair", "edit", "compat", "rocm-version", "completions", "man"]
