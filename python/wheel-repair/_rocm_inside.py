@@ -1,3 +1,2 @@
-
 def initialize():
     """ROCm is inside this package: there is nothing to load from other packages."""

@@ -17,9 +17,9 @@ from auditwheel.policy import WheelPolicies
 from elftools.elf.elffile import ELFFile
 
 from command import Rocwheel, run
-from environment import TOOLS
-from linked_wheels import INIT, check_record, extension, library, write_wheel
-from packages import fetch_wheels
+from environment import TOOLS, Environment
+from linked_wheels import INIT, check_record, extension, library, unpack, write_wheel
+from packages import PackageSet, fetch_wheels
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
@@ -74,14 +74,11 @@ def test_a_repaired_wheel_loads_in_a_clean_debian(rocwheel: Rocwheel, tmp_path: 
     members = {"demo/__init__.py": INIT.encode(), "demo/_ext.so": module.read_bytes()}
     wheel = write_wheel(tmp_path, members, python="py3-none")
     rocwheel.run("repair", wheel, "-o", tmp_path / "out", "--lib-path", tmp_path / "lib")
-    script = """set -e
-python3 -m venv --without-pip /tmp/venv
-"$1" pip install --quiet --no-cache --python /tmp/venv/bin/python --no-index --find-links "$2" --no-deps demo
+    script = f"""
+"$UV" pip install --quiet --no-cache --python /tmp/venv/bin/python --no-index --find-links {tmp_path}/out --no-deps demo
 /tmp/venv/bin/python -c "import demo; assert demo.answer() == 42; print(*demo.mapped(), sep='\\n')"
 """
-    shared = ["--share", tmp_path / "out", "--share", TOOLS]
-    command = ["bash", "-c", script, "bash", TOOLS / "uv", tmp_path / "out"]
-    said = run(SCRIPTS / "in-root", "trixie", *shared, "--", *command).stdout.splitlines()
+    said = the_python_of("trixie", script, tmp_path / "out")
     assert sum("/site-packages/demo.libs/" in line for line in said) == 2
     # All else is what the interpreter itself loads.
     outside = [line for line in said if "site-packages" not in line]
@@ -107,3 +104,60 @@ def test_a_library_of_llvms_size_takes_little_memory(rocwheel: Rocwheel, tmp_pat
     run(sys.executable, "-m", "auditwheel", "repair", "-w", theirs, wheel, environment={"PATH": path})
     assert [path.name for path in theirs.iterdir()] == [result.name]
     assert result.stat().st_size <= next(theirs.iterdir()).stat().st_size
+    fresh = Environment.create(tmp_path / "venv", "uv")
+    fresh.install(tmp_path / "out", "--no-deps", "demo")
+    said = fresh.run("python", "-c", "import demo; print(demo.answer()); print(*demo.mapped(), sep='\\n')").stdout
+    assert said.startswith("1\n") and "/site-packages/demo.libs/libLLVM" in said
+
+
+def the_python_of(root: str, script: str, *shared: Path) -> list[str]:
+    """What a script says in a clean Debian root, where `$UV` is uv and a fresh environment is in /tmp/venv."""
+    begin = f"set -e\nUV={TOOLS}/uv\npython3 -m venv --without-pip /tmp/venv\n"
+    folders = [word for folder in (*shared, TOOLS) for word in ("--share", folder)]
+    return run(SCRIPTS / "in-root", root, *folders, "--", "bash", "-c", begin + script).stdout.splitlines()
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_a_wheel_for_rocm_finds_the_real_one(
+    rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path, installer: str
+) -> None:
+    """Linked against Debian's HIP runtime, with the build machine's path in it, and installed beside the packages of it."""
+    core = unpack(package_set.wheel("rocm_sdk_core"), tmp_path / "core")
+    (runtime,) = (core / "_rocm_sdk_core/lib").glob("libamdhip64.so.*")
+    # Without a GPU it answers 100: no device.
+    link = [runtime, "-Wl,-rpath,/opt/rocm/lib", "-Wl,--allow-shlib-undefined"]
+    module = extension(tmp_path, "hipDeviceSynchronize", *link)
+    members = {"demo/__init__.py": INIT.encode(), "demo/_ext.so": module.read_bytes()}
+    wheel = write_wheel(tmp_path, members, python="py3-none")
+    output = tmp_path / "out"
+    rocwheel.run("repair", wheel, "-o", output, "--with", package_set.dist)
+    (result,) = output.glob("*.whl")
+    check_record(result)
+    for path in package_set.dist.iterdir():
+        (output / path.name).symlink_to(path)
+    script = "import demo; print(demo.answer()); print(*demo.mapped(), sep='\\n')"
+    fresh = Environment.create(tmp_path / "venv", installer)
+    fresh.install(output, "--no-deps", "demo", "rocm-sdk-core")
+    said = fresh.run("python", "-c", script).stdout.splitlines()
+    assert said[0] == "100" and any(f"/_rocm_sdk_core/lib/{runtime.name}" in line for line in said), said
+    # Where glibc is newer, and refuses libraries that want an executable stack, as Debian's runtime does.
+    install = '"$UV" pip install --quiet --no-cache --python /tmp/venv/bin/python --no-index --no-deps'
+    inside = f'{install} --find-links {output} demo rocm-sdk-core\n/tmp/venv/bin/python -c "{script}"'
+    said = the_python_of("trixie", inside, output, package_set.dist)
+    assert said[0] == "100" and any(f"/_rocm_sdk_core/lib/{runtime.name}" in line for line in said), said
+
+
+def test_an_executable_stack_goes_and_newer_systems_load_the_wheel(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    flags = ["-Wl,-z,execstack"]
+    source = library(tmp_path / "lib", "outer", "outer", "int outer(void) { return 42; }", *flags)
+    module = extension(tmp_path, "outer", source, *flags)
+    members = {"demo/__init__.py": INIT.encode(), "demo/_ext.so": module.read_bytes()}
+    wheel = write_wheel(tmp_path, members, python="py3-none")
+    said = rocwheel.run("repair", wheel, "-o", tmp_path / "out", "--lib-path", tmp_path / "lib").stdout
+    assert said.count("asks for no executable stack any more") == 2
+    load = "import demo; print(demo.answer())"
+    for folder, expected in ((tmp_path, "cannot enable executable stack"), (tmp_path / "out", "42")):
+        (wheel,) = folder.glob("*.whl")
+        inside = f"""cd /tmp && python3 -m zipfile -e {wheel} here && cd here
+        LD_LIBRARY_PATH={tmp_path}/lib python3 -c "{load}" 2>&1 || true"""
+        assert expected in the_python_of("trixie", inside, tmp_path)[-1]

@@ -20,6 +20,11 @@ fn command(verb: &str, wheel: &InstalledWheel, options: &[&str]) -> String {
     words.join(" ")
 }
 
+/// Whatever a repair does by itself.
+pub(crate) fn repair(wheel: &InstalledWheel) -> String {
+    command("repair", wheel, &[])
+}
+
 /// Libraries of this machine go into the wheel.
 pub(crate) fn graft(wheel: &InstalledWheel) -> String {
     command("repair", wheel, &["--mode", "graft"])

@@ -1,9 +1,12 @@
-//! Input: `data/library-owners.toml` and the name of a library. Output: which distributions bring it.
+//! Input: `data/library-owners.toml` and the name of a library. Output: which distributions bring it. Where ROCm's and PyTorch's
+//! libraries lie is in the table of [`crate::providers`], and their names are there only.
 
 use std::sync::LazyLock;
 
 use artifact::Pattern;
 use serde::Deserialize;
+
+use crate::providers::{self, Kind, Providers};
 
 const TABLE: &str = include_str!("../../../data/library-owners.toml");
 
@@ -23,6 +26,7 @@ pub(crate) struct Owner {
     pub(crate) require: String,
     distributions: Vec<Pattern>,
     families: Vec<Pattern>,
+    kind: Option<Kind>,
 }
 
 #[derive(Deserialize)]
@@ -38,6 +42,8 @@ struct Row {
     name: String,
     require: String,
     distributions: Vec<String>,
+    /// Whose families in the other table are this owner's as well.
+    kind: Option<Kind>,
     families: Vec<String>,
 }
 
@@ -55,23 +61,18 @@ impl Owner {
 
     /// Whether it is ROCm.
     pub(crate) fn is_rocm(&self) -> bool {
-        self.name == "ROCm"
+        self.kind == Some(Kind::Rocm)
     }
 
     /// Whether it is PyTorch.
     pub(crate) fn is_torch(&self) -> bool {
-        self.name == "PyTorch"
+        self.kind == Some(Kind::Torch)
     }
 
     /// Whether it is CUDA.
     pub(crate) fn is_cuda(&self) -> bool {
         self.name == "CUDA"
     }
-}
-
-/// The name of a library up to and with `.so`.
-fn family(library: &str) -> &str {
-    library.find(".so.").map_or(library, |end| &library[..end + ".so".len()])
 }
 
 impl Owners {
@@ -90,14 +91,18 @@ impl Owners {
             require: row.require,
             distributions: patterns(row.distributions),
             families: patterns(row.families),
+            kind: row.kind,
         });
         Ok(Owners { owners: owners.collect(), plain: table.plain.distributions })
     }
 
     /// Who brings the library of this SONAME.
     pub(crate) fn of(&self, library: &str) -> Option<&Owner> {
-        let family = family(library);
-        self.owners.iter().find(|owner| owner.families.iter().any(|pattern| pattern.matches(family)))
+        let family = providers::family(library);
+        let kind = Providers::embedded().of(library).map(|provider| provider.kind);
+        self.owners.iter().find(|owner| {
+            (kind.is_some() && owner.kind == kind) || owner.families.iter().any(|pattern| pattern.matches(family))
+        })
     }
 
     /// Whether the distribution of this canonical name is known to bring no libraries that others link to.
@@ -124,6 +129,18 @@ mod tests {
         let rocm = owners.of("libamdhip64.so.7").unwrap();
         assert!(rocm.is_brought_by("rocm-sdk-core") && rocm.is_brought_by("torch") && !rocm.is_brought_by("numpy"));
         assert!(owners.is_plain("numpy") && !owners.is_plain("torch"));
+    }
+
+    #[test]
+    fn nothing_is_in_both_tables() {
+        for provider in Providers::embedded().all() {
+            let owners = Owners::embedded().owners.iter();
+            let said: Vec<&str> = owners
+                .filter(|owner| owner.families.iter().any(|pattern| pattern.glob() == provider.family))
+                .map(|owner| owner.name.as_str())
+                .collect();
+            assert!(said.is_empty(), "{} of {said:?}", provider.family);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use positioned_io::ReadAt;
 use crate::image::{DynamicEntry, Image, Source, StringTable};
 use crate::read::{Kind, kind};
 use crate::version::{self, NeedRecord};
-use crate::{Elf, Error, Outcome, Patch, Patched, rewrite};
+use crate::{Elf, Error, Outcome, Patch, Patched, rewrite, stack};
 
 /// What to change in an executable or shared library. All of it is done in one pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,6 +24,19 @@ pub struct Edit {
     pub soname: Option<String>,
     /// Changes to DT_NEEDED, applied one after the other.
     pub needed: Vec<NeededEdit>,
+    /// The flag of PT_GNU_STACK.
+    pub stack: StackFlag,
+}
+
+/// What becomes of the flag that asks for a stack on which code can be run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StackFlag {
+    /// It stays.
+    #[default]
+    Keep,
+    /// It goes from libraries in which nothing needs it ([`Elf::runs_code_on_stack`]). Those without a PT_GNU_STACK, which old
+    /// linkers make and which means the same, stay as they are.
+    Clear,
 }
 
 /// A change of the search path. Entries may hold several paths joined with `:`; repeated and empty ones are dropped.
@@ -89,13 +102,28 @@ impl Edit {
         }
         let current = Current::read(&image, source)?;
         let wanted = self.wanted(&current);
-        if wanted.changes_nothing(&current) {
-            return Ok(Patch::empty(size, Outcome::Unchanged));
+        let patch = if wanted.changes_nothing(&current) {
+            Patch::empty(size, Outcome::Unchanged)
+        } else {
+            let patch = rewrite::rewrite(image, source, size, &current, &wanted)?;
+            let after = Elf::read(&Patched::new(reader, patch.clone()))?.ok_or(Error::NotElf)?;
+            wanted.check(&before, &after)?;
+            patch
+        };
+        self.without_stack_flag(&before, reader, patch)
+    }
+
+    /// `patch`, and the stack's flag cleared where that is wanted and nothing needs it.
+    fn without_stack_flag(&self, before: &Elf, reader: &dyn ReadAt, patch: Patch) -> Result<Patch, Error> {
+        if self.stack == StackFlag::Keep || !before.has_needless_stack_flag(reader)? {
+            return Ok(patch);
         }
-        let patch = rewrite::rewrite(image, source, size, &current, &wanted)?;
-        let after = Elf::read(&Patched::new(reader, patch.clone()))?.ok_or(Error::NotElf)?;
-        wanted.check(&before, &after)?;
-        Ok(patch)
+        let patched = Patched::new(reader, patch.clone());
+        let image = Image::read(Source { reader: &patched })?.ok_or(Error::NotElf)?;
+        let Some(builder) = stack::clear(&image, patch.size) else { return Ok(patch) };
+        let both = patch.then(&builder.finish());
+        // Neither of the two moves what the other one leaves.
+        Ok(if patch.is_in_place() { both.in_place() } else { both })
     }
 
     fn check(&self) -> Result<(), Error> {

@@ -22,11 +22,12 @@ mod resize;
 mod rewrite;
 mod room;
 mod slot;
+mod stack;
 mod symbols;
 mod version;
 
 pub use dynamic_symbols::{Binding, DynamicSymbols, Lookup, NameHash, Symbol, Undefined, visit_symbols};
-pub use edit::{Edit, NeededEdit, SearchPath, SearchPathTag};
+pub use edit::{Edit, NeededEdit, SearchPath, SearchPathTag, StackFlag};
 pub use error::Error;
 pub use file::edit_file;
 pub use image::Segment;

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use elf::{Edit, Patch, Patched, SearchPath};
+use elf::{Edit, Patch, Patched, SearchPath, StackFlag};
 use fs_err as fs;
 use report::Reporter;
 use serde::Serialize;
@@ -357,7 +357,11 @@ struct PatchedFile {
 impl PatchedFile {
     fn plan(path: &Path, search_path: &[String]) -> Result<PatchedFile, Error> {
         let file = fs::File::open(path).map_err(Error::io("open a library"))?;
-        let edit = Edit { search_path: Some(SearchPath::Set(search_path.to_vec())), ..Edit::default() };
+        let edit = Edit {
+            search_path: Some(SearchPath::Set(search_path.to_vec())),
+            stack: StackFlag::Clear,
+            ..Edit::default()
+        };
         let patch = edit.plan(file.file()).map_err(|source| Error::Elf { path: path.to_owned(), source })?;
         Ok(PatchedFile { path: path.to_owned(), patch })
     }

@@ -139,7 +139,9 @@ impl SearchPaths<'_> {
             }
             let entries: Vec<String> =
                 directories.iter().map(|directory| spell(parent(&installed), directory)).collect();
-            if elf.runpath.is_some() || elf.rpath.as_deref() != Some(entries.join(":").as_str()) {
+            let is_same = elf.runpath.is_none() && elf.rpath.as_deref() == Some(entries.join(":").as_str());
+            // Whether the flag can go is seen when the file is edited.
+            if !is_same || elf.wants_executable_stack() {
                 file.source = Source::Edited { path: source, search_path: entries };
             }
         }

@@ -1,6 +1,6 @@
 //! Input: members and metadata of one distribution. Output: a `.whl` file (wheel 1.0, PEP 427) in a folder.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use report::{Reporter, Silent, Unit};
@@ -255,20 +255,30 @@ pub fn top_level<'a>(members: impl IntoIterator<Item = &'a str>) -> String {
 
 /// Checks every name, that none comes twice, and that none is a file here and a folder there.
 pub(crate) fn check_tree<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
-    let mut files = BTreeSet::new();
+    let mut files = HashSet::new();
     for name in names {
         names::check_member_name(name)?;
         if !files.insert(name) {
             return Err(Error::DuplicateMember { name: name.to_owned() });
         }
     }
+    // Each folder once: most members share theirs with others.
+    let mut folders = HashSet::new();
+    let mut both = BTreeSet::new();
     for name in &files {
-        for (end, _) in name.match_indices('/') {
-            if files.contains(&name[..end]) {
-                let reason = "it is also the folder of another member";
-                return Err(Error::MemberName { name: name[..end].to_owned(), reason });
+        let mut folder = *name;
+        while let Some((above, _)) = folder.rsplit_once('/') {
+            if !folders.insert(above) {
+                break;
             }
+            if files.contains(above) {
+                both.insert(above);
+            }
+            folder = above;
         }
+    }
+    if let Some(name) = both.first() {
+        return Err(Error::MemberName { name: (*name).to_owned(), reason: "it is also the folder of another member" });
     }
     Ok(())
 }

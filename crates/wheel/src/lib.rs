@@ -36,5 +36,5 @@ pub use names::{
 };
 pub use read::same_version;
 pub use record::{Digest, Row, RowEdit, digest, edit_rows, hash_column, parse_rows};
-pub use rewrite::{Existing, Rewrite, rewrite};
+pub use rewrite::{Existing, Order, Rewrite, rewrite};
 pub use sdist::{Sdist, write_sdist};

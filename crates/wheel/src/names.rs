@@ -218,6 +218,11 @@ impl FromStr for WheelName {
         {
             return Err(fail("the build tag does not begin with a digit"));
         }
+        // It becomes part of a path.
+        let is_plain = |sign: char| sign.is_ascii_graphic() && !r"/\:".contains(sign);
+        if build.is_some_and(|build| !build.chars().all(is_plain)) {
+            return Err(fail("the build tag has characters that cannot be in a file name"));
+        }
         let mut sets = Vec::with_capacity(3);
         for set in tags {
             let parts: Vec<String> = set.split('.').map(str::to_owned).collect();
@@ -325,6 +330,9 @@ mod tests {
         let tags: Vec<String> = name.tags().iter().map(Tag::to_string).collect();
         assert_eq!(tags, ["py2-none-any", "py3-none-any"]);
         for bad in ["a-1.0-py3-none-any.zip", "a-1.0-py3-none.whl", "a-x-py3-none-any.whl", "a-1-b-py3-none-any.whl"] {
+            assert!(bad.parse::<WheelName>().is_err(), "{bad}");
+        }
+        for bad in ["a-1-2/../x-py3-none-any.whl", r"a-1-2\x-py3-none-any.whl", "a-1-2\n-py3-none-any.whl"] {
             assert!(bad.parse::<WheelName>().is_err(), "{bad}");
         }
     }

@@ -16,10 +16,11 @@ const BUFFER: usize = 1 << 20;
 /// Fewer bytes than this are copied through the buffer: two writes cost more than a copy in memory.
 const WORTHWHILE: u64 = 1 << 18;
 
-/// A file that comes into being under a temporary name beside its final one. Dropping it removes it.
+/// A file that comes into being beside its final place: without a name where the file system can do that, so that nothing is
+/// left of it when the process is killed, elsewhere under a temporary one. Dropping it removes it.
 pub(crate) struct Output {
     path: PathBuf,
-    file: NamedTempFile,
+    file: Unfinished,
     /// The first `filled` bytes are not written yet; they follow `written`.
     buffer: Box<[u8]>,
     filled: usize,
@@ -44,20 +45,90 @@ pub(crate) enum Hashing {
     Beside,
 }
 
+enum Unfinished {
+    #[cfg(target_os = "linux")]
+    Nameless(fs_err::File),
+    Named(NamedTempFile),
+}
+
+impl Unfinished {
+    fn create(directory: &Path) -> io::Result<Unfinished> {
+        #[cfg(target_os = "linux")]
+        if let Some(file) = nameless(directory) {
+            return Ok(Unfinished::Nameless(file));
+        }
+        let mut builder = builder();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            // tempfile's own default is 0600.
+            builder.permissions(std::fs::Permissions::from_mode(MODE));
+        }
+        builder.tempfile_in(directory).map(Unfinished::Named)
+    }
+
+    #[expect(clippy::disallowed_types, reason = "both kinds of files have one inside, and errors name the path anyway")]
+    fn file(&mut self) -> &mut std::fs::File {
+        match self {
+            #[cfg(target_os = "linux")]
+            Unfinished::Nameless(file) => file.file_mut(),
+            Unfinished::Named(file) => file.as_file_mut(),
+        }
+    }
+
+    /// Moves the file to `path`.
+    fn persist(self, path: &Path) -> io::Result<()> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Unfinished::Nameless(file) => {
+                // A name can only be given where there is none yet, and taking one that is there has to be one step.
+                let named = builder().make_in(path.parent().unwrap_or(Path::new(".")), |name| link(&file, name))?;
+                named.persist(path).map(drop).map_err(|error| error.error)
+            }
+            Unfinished::Named(file) => file.persist(path).map(drop).map_err(|error| error.error),
+        }
+    }
+}
+
+/// Readable for everybody the umask lets, like any other output.
+const MODE: u32 = 0o666;
+
+fn builder() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".rocwheel-").suffix(".partial");
+    builder
+}
+
+/// A file without a name (`O_TMPFILE`); `None` where there is no such thing, or no way to name it later.
+#[cfg(target_os = "linux")]
+fn nameless(directory: &Path) -> Option<fs_err::File> {
+    use rustix::fs::{Mode, OFlags};
+    if !Path::new(DESCRIPTORS).is_dir() {
+        return None;
+    }
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = rustix::fs::open(directory, flags, Mode::from_raw_mode(MODE)).ok()?;
+    Some(fs_err::File::from_parts(file.into(), directory))
+}
+
+/// Where the kernel shows the open files of a process.
+#[cfg(target_os = "linux")]
+const DESCRIPTORS: &str = "/proc/self/fd";
+
+#[cfg(target_os = "linux")]
+fn link(file: &fs_err::File, name: &Path) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, linkat};
+    use std::os::fd::AsRawFd as _;
+    let descriptor = format!("{DESCRIPTORS}/{}", file.as_raw_fd());
+    Ok(linkat(CWD, descriptor, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
+}
+
 impl Output {
     /// Begins the file `path`, whose folder must exist.
     pub(crate) fn create(path: &Path, digest: FileDigest) -> Result<Output, Error> {
         let directory = path.parent().unwrap_or(Path::new("."));
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".rocwheel-").suffix(".partial");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt as _;
-            // Readable for everybody the umask lets, like any other output; tempfile's own default is 0600.
-            builder.permissions(std::fs::Permissions::from_mode(0o666));
-        }
-        let file = builder
-            .tempfile_in(directory)
+        let file = Unfinished::create(directory)
             .map_err(|source| Error::Create { directory: directory.to_owned(), source })?;
         Ok(Output {
             path: path.to_owned(),
@@ -100,7 +171,7 @@ impl Output {
             return Ok(());
         };
         let mut window = vec![0; BUFFER.min((self.written - self.hashed) as usize)];
-        let file = self.file.as_file_mut();
+        let file = self.file.file();
         file.seek(SeekFrom::Start(self.hashed))?;
         while self.hashed < self.written {
             let length = (self.written - self.hashed).min(BUFFER as u64) as usize;
@@ -134,7 +205,7 @@ impl Output {
             return None;
         }
         self.flush().ok()?;
-        let copied = copy_range(source, position, self.file.as_file(), length);
+        let copied = copy_range(source, position, &*self.file.file(), length);
         self.direct = copied.is_some();
         self.written += copied.unwrap_or_default();
         self.hashed = self.written;
@@ -149,7 +220,7 @@ impl Output {
     /// Replaces bytes that were written at `position`, which is not before the last [`Output::open`].
     pub(crate) fn correct(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
         self.flush()?;
-        let file = self.file.as_file_mut();
+        let file = self.file.file();
         file.seek(SeekFrom::Start(position))?;
         file.write_all(bytes)?;
         file.seek(SeekFrom::Start(self.written))?;
@@ -159,9 +230,7 @@ impl Output {
     /// Moves the file to its name.
     pub(crate) fn finish(mut self, files: u64, raw: u64) -> Result<Written, Error> {
         self.settle().map_err(|source| Error::Write { path: self.path.clone(), member: None, source })?;
-        self.file
-            .persist(&self.path)
-            .map_err(|error| Error::Persist { path: self.path.clone(), source: error.error })?;
+        self.file.persist(&self.path).map_err(|source| Error::Persist { path: self.path.clone(), source })?;
         let hexadecimal = |digest: Digest| digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         let sha256 = self.hash.map(|hash| hexadecimal(hash.finish()));
         Ok(Written { path: self.path, files, raw, compressed: self.written, sha256 })
@@ -193,7 +262,7 @@ impl Write for Output {
 
 impl Output {
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let file = self.file.as_file_mut();
+        let file = self.file.file();
         if self.open {
             file.write_all(bytes)?;
         } else {

@@ -4,6 +4,7 @@
 //! Opening reads the directory and the header of each member, and refuses archives that installers would not agree on.
 //! What only some uses need (RECORD, a name that agrees, methods that can be unpacked) is asked for by those uses.
 
+mod chunks;
 mod directory;
 mod sparse;
 mod spool;
@@ -13,6 +14,7 @@ mod zip_file;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,6 +39,8 @@ pub struct Wheel {
     members: Vec<Listed>,
     /// Name → index of the member.
     index: BTreeMap<String, usize>,
+    /// Where the directory begins in the file.
+    directory: u64,
     /// The `.dist-info` folder, without a slash.
     info: String,
 }
@@ -73,6 +77,10 @@ pub struct Listed {
     pub(crate) encrypted: bool,
     /// Where the bytes begin in the file.
     pub(crate) offset: u64,
+    /// Where its own header begins in the file.
+    pub(crate) header: u64,
+    /// What that has in common with the entry of the directory.
+    pub(crate) own: [u8; directory::OWN],
 }
 
 impl Listed {
@@ -101,7 +109,7 @@ impl Wheel {
     /// The `.dist-info` folder may have another name than the file ([`Wheel::name_agrees`]), and RECORD may be missing.
     pub fn open(path: &Path) -> Result<Wheel, Error> {
         let name: WheelName = path.file_name().unwrap_or_default().to_string_lossy().parse()?;
-        let (file, members) = directory::read(path)?;
+        let directory::Directory { file, members, start } = directory::read(path)?;
         let malformed = |reason| Error::Malformed { path: path.to_owned(), reason };
         let infos: BTreeSet<&str> = members
             .iter()
@@ -117,7 +125,7 @@ impl Wheel {
             }
         };
         let index = members.iter().enumerate().map(|(index, member)| (member.name.clone(), index)).collect();
-        let wheel = Wheel { name, path: path.to_owned(), file, members, index, info };
+        let wheel = Wheel { name, path: path.to_owned(), file, members, index, directory: start, info };
         for needed in ["METADATA", "WHEEL"] {
             wheel.check_has(needed)?;
         }
@@ -165,6 +173,12 @@ impl Wheel {
         })?;
         let packed = self.packed(listed);
         if listed.kind == Kind::Directory { Err(packed.error(Fault::Directory)) } else { Ok(packed) }
+    }
+
+    /// The bytes of the directory, and the entry of each of [`Wheel::members`] in them. `None` where they cannot be taken over.
+    pub(crate) fn entries(&self) -> Result<Option<(Vec<u8>, Vec<Range<usize>>)>, Error> {
+        directory::entries(&self.file, self.directory, &self.members)
+            .map_err(|source| Error::Open { path: self.path.clone(), source })
     }
 
     pub(crate) fn packed<'a>(&'a self, listed: &'a Listed) -> Packed<'a> {

@@ -1,8 +1,10 @@
 //! Input: an open wheel, and what is to be different. Output: another wheel. What is not touched keeps its packed bytes,
 //! so that this takes about as long as a copy of the file.
 //!
-//! The result is in the order of [`crate::write_wheel`], with sizes in the local headers and one date for all, so equal
-//! input gives equal bytes for any number of threads.
+//! By default the result is in the order of [`crate::write_wheel`], with sizes in the local headers and one date for all.
+//! With [`Order::Kept`] members stay where they are, and those that are not touched keep their headers too: what lies behind each other
+//! is copied at once, which the kernel does as fast as a copy of the file. Either way equal input gives equal bytes for any
+//! number of threads.
 //!
 //! A hash in RECORD is taken over when it is SHA-256, SHA-384 or SHA-512 in the form of the specification and the size
 //! beside it is the member's; the CRC of the archive is taken over too. Neither is checked: that would take unpacking,
@@ -11,11 +13,12 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::Path;
 
 use report::{Reporter, Silent, Unit};
 
-use crate::archive::{Archive, Copied, DIRECTORY, Method, REGULAR_FILE, SYMLINK, Source, file_mode};
+use crate::archive::{Archive, Copied, DIRECTORY, Method, REGULAR_FILE, Run, SYMLINK, Source, file_mode};
 use crate::distribution::check_tree;
 use crate::names::canonical_name;
 use crate::read::{Kind, Listed, Wheel, same_version, unhashed};
@@ -41,6 +44,18 @@ pub struct Rewrite {
     pub name: Option<WheelName>,
     /// What happens when the output is the input itself.
     pub existing: Existing,
+    /// The order of the members.
+    pub order: Order,
+}
+
+/// The order of the members of a changed wheel. RECORD is the last one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Order {
+    /// By their names, `.dist-info` behind the others, whatever the order was, and with headers of one form.
+    #[default]
+    Sorted,
+    /// As it was, new ones at the end. What is not touched keeps its headers, with date and mode.
+    Kept,
 }
 
 /// What happens when the output is the input.
@@ -54,17 +69,54 @@ pub enum Existing {
 }
 
 /// A member of the new wheel.
-enum Item<'a> {
-    Copy(Cow<'a, str>, &'a Listed),
-    Write(Cow<'a, str>, u32, &'a dyn Content),
+struct Item<'a> {
+    name: Cow<'a, str>,
+    /// Where the member that it comes from begins in the file; new ones are behind all.
+    place: u64,
+    bytes: Bytes<'a>,
 }
 
-impl Item<'_> {
-    fn name(&self) -> &str {
-        match self {
-            Item::Copy(name, _) | Item::Write(name, _, _) => name,
+/// Where the bytes of a member come from.
+enum Bytes<'a> {
+    /// Packed as they are, behind a new header.
+    Copied(&'a Listed),
+    /// Packed as they are, behind the header that they have; the entry of the directory.
+    Taken(&'a Listed, &'a [u8]),
+    /// Packed anew, with this mode.
+    Written(u32, &'a dyn Content),
+}
+
+impl<'a> Item<'a> {
+    /// The member that it is a copy of.
+    fn copied(&self) -> Option<&'a Listed> {
+        match self.bytes {
+            Bytes::Copied(listed) | Bytes::Taken(listed, _) => Some(listed),
+            Bytes::Written(..) => None,
         }
     }
+
+    /// Bytes that are read.
+    fn length(&self) -> u64 {
+        match self.bytes {
+            Bytes::Copied(listed) => listed.compressed,
+            Bytes::Taken(listed, _) => end(listed) - listed.header,
+            Bytes::Written(_, content) => content.size(),
+        }
+    }
+
+    /// Whether the two can be written at once: both are new, or lie behind each other and stay as they are.
+    fn goes_with(&self, next: &Item<'_>) -> bool {
+        match (&self.bytes, &next.bytes) {
+            (Bytes::Written(..), Bytes::Written(..)) => true,
+            (Bytes::Taken(one, _), Bytes::Taken(next, _)) => end(one) == next.header,
+            _ => false,
+        }
+    }
+}
+
+/// Where a member's bytes end in the file.
+fn end(listed: &Listed) -> u64 {
+    listed.offset + listed.compressed
 }
 
 /// Writes the changed wheel into the folder `output`, which must exist. Links stay links, with a warning, since
@@ -91,14 +143,12 @@ pub fn rewrite(
     let texts = Texts::new(wheel, rewrite)?;
     let names = Names::new(wheel, rewrite, &texts)?;
     check(wheel, rewrite)?;
-    let items = items(wheel, rewrite, &texts, &names)?;
+    let entries = if rewrite.order == Order::Kept { wheel.entries()? } else { None };
+    let items = items(wheel, rewrite, &texts, (&names, entries.as_ref()))?;
     let hashes = hashes(wheel, &items, reporter)?;
 
-    let total = items.iter().map(|item| match item {
-        Item::Copy(_, listed) => listed.compressed,
-        Item::Write(_, _, content) => content.size(),
-    });
-    reporter.begin(&format!("writing {file_name}"), Some(total.sum()), Unit::Bytes);
+    let total = items.iter().map(Item::length).sum();
+    reporter.begin(&format!("writing {file_name}"), Some(total), Unit::Bytes);
     let job = Job { wheel, options, reporter };
     let record = names.record();
     let write = || job.write(&path, &items, &hashes, &record);
@@ -229,44 +279,66 @@ fn check(wheel: &Wheel, rewrite: &Rewrite) -> Result<(), Error> {
     Ok(())
 }
 
+/// The bytes of a directory and where in them the entry of each member is.
+type Entries = (Vec<u8>, Vec<Range<usize>>);
+
 /// The members of the new wheel in order, without RECORD.
-fn items<'a>(wheel: &'a Wheel, rewrite: &'a Rewrite, texts: &'a Texts, names: &Names) -> Result<Vec<Item<'a>>, Error> {
-    let gone = unhashed(wheel.info());
-    let stays = |listed: &&Listed| !rewrite.drop.contains(&listed.name) && !gone.contains(&listed.name);
-    let files = || wheel.members().iter().filter(|listed| listed.kind != Kind::Directory);
-    let mut items = Vec::new();
-    for listed in files().filter(stays) {
+fn items<'a>(
+    wheel: &'a Wheel,
+    rewrite: &'a Rewrite,
+    texts: &'a Texts,
+    (names, entries): (&Names, Option<&'a Entries>),
+) -> Result<Vec<Item<'a>>, Error> {
+    let gone: BTreeSet<String> = unhashed(wheel.info()).into_iter().collect();
+    let stays = |listed: &Listed| !rewrite.drop.contains(&listed.name) && !gone.contains(&listed.name);
+    let copied = |index: usize, listed: &'a Listed, name: &str| {
+        let entry = entries.map(|(bytes, entries)| &bytes[entries[index].clone()]);
+        // Its header has its name.
+        let plain = entry.filter(|entry| name == listed.name && listed.is_plain(entry));
+        plain.map_or(Bytes::Copied(listed), |entry| Bytes::Taken(listed, entry))
+    };
+    let mut items = Vec::with_capacity(wheel.members().len() + rewrite.add.len());
+    let mut folders = Vec::new();
+    for (index, listed) in wheel.members().iter().enumerate().filter(|(_, listed)| stays(listed)) {
         let name = names.new_name(&listed.name);
+        if listed.kind == Kind::Directory {
+            folders.push((index, listed, name));
+            continue;
+        }
         let content = rewrite.replace.get(&listed.name).map(|content| &**content as &dyn Content);
         let text = texts.contents.get(&listed.name).map(|text| text as &dyn Content);
-        items.push(match content.or(text) {
-            Some(content) => Item::Write(name, REGULAR_FILE | listed.mode, content),
-            None => Item::Copy(name, listed),
-        });
+        let bytes = match content.or(text) {
+            Some(content) => Bytes::Written(REGULAR_FILE | listed.mode, content),
+            None => copied(index, listed, &name),
+        };
+        items.push(Item { name, place: listed.header, bytes });
     }
-    let added = rewrite
-        .add
-        .iter()
-        .map(|member| Item::Write(Cow::Borrowed(member.name.as_str()), file_mode(member.executable), &*member.content));
-    items.extend(added);
+    items.extend(rewrite.add.iter().map(|member| Item {
+        name: Cow::Borrowed(member.name.as_str()),
+        place: u64::MAX,
+        bytes: Bytes::Written(file_mode(member.executable), &*member.content),
+    }));
     let record = names.record();
-    check_tree(items.iter().map(Item::name).chain([record.as_str()]))?;
-    for listed in wheel.members().iter().filter(|listed| listed.kind == Kind::Directory).filter(stays) {
-        let name = names.new_name(&listed.name);
-        let was_empty = !files().any(|file| file.name.starts_with(&listed.name));
-        if was_empty || items.iter().any(|item| item.name().starts_with(&*name)) {
-            items.push(Item::Copy(name, listed));
+    check_tree(items.iter().map(|item| &*item.name).chain([record.as_str()]))?;
+    for (index, listed, name) in folders {
+        let is_file = |file: &&Listed| file.kind != Kind::Directory && file.name.starts_with(&listed.name);
+        let was_empty = !wheel.members().iter().any(|file| is_file(&file));
+        if was_empty || items.iter().any(|item| item.name.starts_with(&*name)) {
+            let bytes = copied(index, listed, &name);
+            items.push(Item { name, place: listed.header, bytes });
         }
     }
     let info = format!("{}/", names.info);
     items.sort_by(|one, other| {
-        let key = |item: &Item<'_>| item.name().starts_with(&info);
-        (key(one), one.name().as_bytes()).cmp(&(key(other), other.name().as_bytes()))
-    });
-    for item in &items {
-        if let Item::Copy(_, listed) = item {
-            wheel.packed(listed).check_form()?;
+        let key = |item: &Item<'_>| item.name.starts_with(&info);
+        let by_name = || (key(one), one.name.as_bytes()).cmp(&(key(other), other.name.as_bytes()));
+        match rewrite.order {
+            Order::Sorted => by_name(),
+            Order::Kept => one.place.cmp(&other.place).then_with(by_name),
         }
+    });
+    for listed in items.iter().filter_map(Item::copied) {
+        wheel.packed(listed).check_form()?;
     }
     Ok(items)
 }
@@ -286,8 +358,7 @@ fn hashes<'a>(
     }
     let mut hashes = BTreeMap::new();
     let mut missing = Vec::new();
-    for item in items {
-        let Item::Copy(_, listed) = item else { continue };
+    for listed in items.iter().filter_map(Item::copied) {
         if listed.kind == Kind::Directory {
             continue;
         }
@@ -299,7 +370,7 @@ fn hashes<'a>(
             Some(hash) => {
                 hashes.insert(listed.name.as_str(), hash.column());
             }
-            None => missing.push(*listed),
+            None => missing.push(listed),
         }
     }
     if missing.is_empty() {
@@ -343,19 +414,21 @@ impl Job<'_> {
     ) -> Result<Written, Error> {
         let mut archive = Archive::create(path, *self.options)?;
         let mut record = Record::default();
-        for run in items.chunk_by(|one, other| matches!((one, other), (Item::Write(..), Item::Write(..)))) {
-            if let [Item::Copy(name, listed)] = run {
-                self.copy(&mut archive, name, listed)?;
-                if let Some(hash) = hashes.get(listed.name.as_str()) {
-                    record.push_row(name, hash, listed.size);
+        for run in items.chunk_by(Item::goes_with) {
+            if run[0].copied().is_some() {
+                self.copy(&mut archive, run)?;
+                for (item, listed) in run.iter().filter_map(|item| Some((item, item.copied()?))) {
+                    if let Some(hash) = hashes.get(listed.name.as_str()) {
+                        record.push_row(&item.name, hash, listed.size);
+                    }
                 }
                 continue;
             }
             let sources: Vec<Source<'_>> = run
                 .iter()
-                .filter_map(|item| match item {
-                    Item::Write(name, mode, content) => Some(Source { name, mode: *mode, content: *content }),
-                    Item::Copy(..) => None,
+                .filter_map(|item| match item.bytes {
+                    Bytes::Written(mode, content) => Some(Source { name: &item.name, mode, content }),
+                    Bytes::Copied(_) | Bytes::Taken(..) => None,
                 })
                 .collect();
             for (source, entry) in sources.iter().zip(archive.add(&sources, self.reporter)?) {
@@ -368,23 +441,40 @@ impl Job<'_> {
         archive.finish()
     }
 
-    fn copy(&self, archive: &mut Archive, name: &str, listed: &Listed) -> Result<(), Error> {
-        let packed = self.wheel.packed(listed);
-        let kind = match listed.kind {
-            Kind::File => REGULAR_FILE,
-            Kind::Directory => DIRECTORY,
-            Kind::Symlink => SYMLINK,
-        };
-        let copied = Copied {
-            name,
-            mode: kind | listed.mode,
-            method: if listed.method == 0 { Method::Stored } else { Method::Deflated },
-            crc32: listed.crc32,
-            size: listed.size,
-            bytes: listed.offset..listed.offset + listed.compressed,
-            archive: packed.file,
-        };
-        let path = || self.wheel.path().to_owned();
-        archive.copy(&copied, |source| Error::Open { path: path(), source }, self.reporter)
+    /// Copies members that lie behind each other with their headers, or each one behind a new header.
+    fn copy(&self, archive: &mut Archive, items: &[Item<'_>]) -> Result<(), Error> {
+        let read_error = |source| Error::Open { path: self.wheel.path().to_owned(), source };
+        let entries: Vec<(&[u8], &Listed)> = items
+            .iter()
+            .filter_map(|item| match item.bytes {
+                Bytes::Taken(listed, entry) => Some((entry, listed)),
+                Bytes::Copied(_) | Bytes::Written(..) => None,
+            })
+            .collect();
+        if let (Some(&(_, first)), Some(&(_, last))) = (entries.first(), entries.last())
+            && archive.has_room_for_run(end(last) - first.header)
+        {
+            let run = Run { bytes: first.header..end(last), archive: self.wheel.packed(first).file, entries };
+            return archive.copy_run(&run, read_error, self.reporter);
+        }
+        for (item, listed) in items.iter().filter_map(|item| Some((item, item.copied()?))) {
+            let packed = self.wheel.packed(listed);
+            let kind = match listed.kind {
+                Kind::File => REGULAR_FILE,
+                Kind::Directory => DIRECTORY,
+                Kind::Symlink => SYMLINK,
+            };
+            let copied = Copied {
+                name: &item.name,
+                mode: kind | listed.mode,
+                method: if listed.method == 0 { Method::Stored } else { Method::Deflated },
+                crc32: listed.crc32,
+                size: listed.size,
+                bytes: listed.offset..end(listed),
+                archive: packed.file,
+            };
+            archive.copy(&copied, read_error, self.reporter)?;
+        }
+        Ok(())
     }
 }

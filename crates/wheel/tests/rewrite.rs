@@ -12,7 +12,7 @@ use forge::{NAME, forge, listing, python};
 use proptest::prelude::*;
 use report::{Reporter, Silent, Unit};
 use wheel::read::Wheel;
-use wheel::{Content, Error, Existing, FileDigest, Headers, Member, Rewrite, WriteOptions, Written, rewrite};
+use wheel::{Content, Error, Existing, FileDigest, Headers, Member, Order, Rewrite, WriteOptions, Written, rewrite};
 
 /// A wheel with most quirks: data descriptors, folders, a link, hexadecimal, missing and wrong rows, signatures.
 const QUIRKS: &str = r#"
@@ -291,6 +291,105 @@ fn the_input_is_replaced_only_when_that_is_asked_for() {
     let written = write(&input, &change, folder.path()).expect("rewrite");
     assert_eq!(Wheel::open(&written.path).expect("open").verify().expect("verify"), []);
     assert_eq!(fs_err::read_dir(folder.path()).expect("list").count(), 1);
+}
+
+#[test]
+fn where_the_order_stays_headers_of_what_is_not_touched_do_too() {
+    let script = "import random
+members = {'pkg/z': random.Random(1).randbytes(3 << 20), 'pkg/a': b'a' * 99, 'pkg/größe': b'x', 'pkg/b': b'b'}
+modes = {'pkg/b': 0o100755, 'pkg/größe': 0}
+for name, data in members.items():
+    put(name, data, modes.get(name, 0o100644))
+put('pkg/empty/', b'', 0o40755, zipfile.ZIP_STORED)
+texts(''.join('%s,%s,%d\\n' % (name, good(data), len(data)) for name, data in members.items()).encode())
+put(INFO + 'INSTALLER', b'')
+put(INFO + 'top_level.txt', b'pkg')";
+    let folders = [(); 3].map(|()| tempfile::tempdir().expect("folder"));
+    let input = forge(folders[0].path(), script);
+    let wheel = Wheel::open(&input).expect("open");
+    let metadata = wheel.metadata().expect("METADATA").replace("2.1", "2.2");
+    let change = Rewrite {
+        drop: ["pkg/a".to_owned()].into(),
+        metadata: Some(metadata),
+        add: vec![Member::new("pkg/aaa", b"new".to_vec())],
+        order: Order::Kept,
+        ..Rewrite::default()
+    };
+    let options =
+        [FileDigest::Sha256, FileDigest::Skip].map(|digest| WriteOptions { digest, ..WriteOptions::default() });
+    let results = [0, 1].map(|number| {
+        let output = folders[number + 1].path();
+        rewrite(&wheel, &change, output, &options[number], &Silent).expect("rewrite").path
+    });
+    let expected = "pkg/z 8 0o100644 0 2020
+pkg/größe 8 0o0 2048 2020
+pkg/b 8 0o100755 0 2020
+pkg/empty/ 0 0o40755 0 2020
+pkg-1.0.dist-info/METADATA 8 0o100644 2048 1980
+pkg-1.0.dist-info/WHEEL 8 0o100644 0 2020
+pkg-1.0.dist-info/INSTALLER 8 0o100644 0 2020
+pkg-1.0.dist-info/top_level.txt 8 0o100644 0 2020
+pkg/aaa 0 0o100644 2048 1980
+pkg-1.0.dist-info/RECORD 8 0o100644 2048 1980
+";
+    let [one, other] = results.each_ref().map(|path| fs_err::read(path).expect("read"));
+    assert_eq!(listing(&results[0]).replace("pkg/aaa 8", "pkg/aaa 0"), expected);
+    assert!(one == other, "copied by the kernel and by hand");
+    assert!(one[..3 << 20] == fs_err::read(&input).expect("read")[..3 << 20]);
+    let after = Wheel::open(&results[0]).expect("open");
+    assert_eq!(after.verify().expect("verify"), []);
+    let kept = packed(&results[0]);
+    assert!(packed(&input).iter().filter(|(name, facts)| kept.get(*name) == Some(facts)).count() == 7);
+
+    // What has descriptors behind its bytes, or names that change, gets new headers where it is.
+    let folders = [(); 2].map(|()| tempfile::tempdir().expect("folder"));
+    let quirks = forge(folders[0].path(), QUIRKS);
+    let change = || Rewrite { order: Order::Kept, ..Rewrite::default() };
+    let path = write(&quirks, &change(), folders[1].path()).expect("rewrite").path;
+    let names = |path: &Path| listing(path).lines().map(|line| line.to_owned()).collect::<Vec<_>>();
+    let found = names(&path);
+    assert!(found[0].starts_with("pkg-1.0.dist-info/licenses/LICENSE 8 0o100644 2048 1980"), "{found:?}");
+    assert!(found.last().expect("lines").contains("/RECORD "), "{found:?}");
+    assert_eq!(Wheel::open(&path).expect("open").verify().expect("verify"), []);
+}
+
+/// Looks into a folder while something is written into it.
+struct Looks<'a> {
+    folder: &'a Path,
+    names: std::sync::Mutex<BTreeSet<String>>,
+}
+
+impl Reporter for Looks<'_> {
+    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
+    fn advance(&self, _amount: u64) {
+        let entries = fs_err::read_dir(self.folder).expect("list");
+        let names = entries.map(|entry| entry.expect("entry").file_name().to_string_lossy().into_owned());
+        self.names.lock().expect("lock").extend(names);
+    }
+    fn end(&self) {}
+    fn warn(&self, _message: &str) {}
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+/// A process that is killed can remove nothing. This holds on the file systems that machines have: ext4, xfs, btrfs, tmpfs.
+#[test]
+fn what_is_being_written_has_no_name_that_could_be_left() {
+    let folders = [tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder")];
+    let input = forge(folders[0].path(), QUIRKS);
+    let output = folders[1].path();
+    let looks = Looks { folder: output, names: std::sync::Mutex::default() };
+    let wheel = Wheel::open(&input).expect("open");
+    let path = rewrite(&wheel, &Rewrite::default(), output, &WriteOptions::default(), &looks).expect("rewrite").path;
+    assert!(looks.names.lock().expect("lock").is_empty(), "{:?}", looks.names);
+    let mode = fs_err::metadata(&path).expect("metadata").permissions().mode();
+    let plain = output.join("plain");
+    fs_err::write(&plain, "").expect("write");
+    assert_eq!(mode, fs_err::metadata(&plain).expect("metadata").permissions().mode());
+    // One that is there is replaced.
+    rewrite(&wheel, &Rewrite::default(), output, &WriteOptions::default(), &Silent).expect("again");
+    assert_eq!(fs_err::read_dir(output).expect("list").count(), 2);
 }
 
 #[derive(Default)]

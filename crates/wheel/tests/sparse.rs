@@ -10,7 +10,7 @@ use flate2::{Compress, Compression, FlushCompress};
 use positioned_io::ReadAt;
 use proptest::prelude::*;
 use report::Silent;
-use wheel::read::{Sparse, Wheel};
+use wheel::read::{Problem, Sparse, Wheel};
 use wheel::{Distribution, EntryPoints, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
 
 const CHUNK: usize = 4 << 20;
@@ -188,4 +188,19 @@ proptest! {
             assert_reads(&sparse, &bytes, start..(start + 300).min(length));
         }
     }
+}
+
+#[test]
+fn large_members_of_ours_are_verified_by_all_threads() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut bytes = vec![b'x'; (64 << 20) + 99];
+    let start = code(CHUNK + 1);
+    bytes[..start.len()].copy_from_slice(&start);
+    let path = ours(folder.path(), &bytes);
+    assert_eq!(Wheel::open(&path).expect("open").verify().expect("verify"), []);
+    let mut damaged = fs_err::read(&path).expect("read");
+    damaged[1000] ^= 0x10;
+    fs_err::write(&path, damaged).expect("write");
+    let problems = Wheel::open(&path).expect("open").verify().expect("verify");
+    assert_eq!(problems, [Problem::Unreadable("member".to_owned())]);
 }

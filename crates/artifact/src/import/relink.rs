@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::symlink;
 
-use elf::{Edit, NeededEdit, SearchPath};
+use elf::{Edit, NeededEdit, SearchPath, StackFlag};
 use rayon::prelude::*;
 use report::Reporter;
 
@@ -156,6 +156,8 @@ fn edit(
                 search_path: changes_path.then_some(SearchPath::Set(path)),
                 soname,
                 needed: needed.collect(),
+                // Debian's libamdhip64.so.5 has the flag, from assembler in it, and glibc 2.41 would not load it.
+                stack: StackFlag::Clear,
                 ..Edit::default()
             },
         ));

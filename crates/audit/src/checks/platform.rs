@@ -414,16 +414,13 @@ fn machines(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
 }
 
 fn stacks(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
-    const PT_GNU_STACK: u32 = 0x6474_e551;
-    const EXECUTE: u32 = 1;
-    let asks = |(_, object): &(&str, &Object)| {
-        let stack = object.elf.segments.iter().find(|segment| segment.kind == PT_GNU_STACK);
-        object.elf.kind == Kind::SharedLibrary && stack.is_none_or(|stack| stack.flags & EXECUTE != 0)
-    };
+    let asks =
+        |(_, object): &(&str, &Object)| object.elf.kind == Kind::SharedLibrary && object.elf.wants_executable_stack();
     let paths: Vec<&str> = context.native(wheel).filter(asks).map(|(path, _)| path).collect();
     if !paths.is_empty() {
         let message = "asks for an executable stack, with which glibc 2.41 and newer refuses to load it";
-        findings.push(context.finding((Code::ExecutableStack, wheel), "PT_GNU_STACK", message, paths));
+        let finding = context.finding((Code::ExecutableStack, wheel), "PT_GNU_STACK", message, paths);
+        findings.push(finding.fixed_by(fix::repair(&context.site.wheels[wheel])));
     }
 }
 

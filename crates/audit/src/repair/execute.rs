@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use elf::{NeededEdit, Patch, Patched, SearchPath, SearchPathTag};
+use elf::{NeededEdit, Patch, Patched, SearchPath, SearchPathTag, StackFlag};
 use rayon::prelude::*;
 use report::Reporter;
 use serde::Serialize;
@@ -213,6 +213,7 @@ fn in_elf_terms(edit: &Edit) -> elf::Edit {
         search_path_tag: SearchPathTag::Rpath,
         soname: edit.soname.clone(),
         needed: replaced.chain(removed).collect(),
+        stack: if edit.stack { StackFlag::Clear } else { StackFlag::Keep },
     }
 }
 

@@ -131,6 +131,8 @@ pub struct Edit {
     pub removed: Vec<String>,
     /// Whether its symbol table and debug sections are removed first.
     pub strip: bool,
+    /// Whether it no longer asks for a stack on which code can be run, which nothing in it needs.
+    pub stack: bool,
 }
 
 impl Edit {

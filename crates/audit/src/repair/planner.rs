@@ -256,6 +256,9 @@ impl Draft<'_> {
         let mut edit = self.needed_edit(&external.needs, names);
         edit.soname = (external.found.elf.soname.as_deref() != Some(name)).then(|| name.to_owned());
         edit.strip = self.request.strip.is_some() && has_symbols(&external.found.elf);
+        // A file that cannot be read now cannot be copied either, which says so.
+        let file = fs_err::File::open(&external.found.real).ok();
+        edit.stack = file.is_some_and(|file| external.found.elf.has_needless_stack_flag(file.file()).unwrap_or(false));
         let folder = self.libraries_folder();
         let wanted = self.folders(&external.needs, &folder);
         let old: Vec<String> = external.found.elf.search_path().map_or_else(Vec::new, |path| {
@@ -318,6 +321,7 @@ impl Draft<'_> {
     fn file_edit(&self, binary: &Binary, needs: &[Need], names: &[String]) -> Result<FileEdit, Error> {
         let mut edit = self.needed_edit(needs, names);
         edit.strip = self.request.strip.is_some() && has_symbols(&binary.elf);
+        edit.stack = self.has_needless_stack_flag(binary)?;
         let mut moved_to = None;
         let (folder, known) = match &binary.place {
             Place::Site(site) => (paths::folder(site).to_owned(), true),
@@ -362,6 +366,18 @@ impl Draft<'_> {
             edit.dropped = dropped;
         }
         Ok(FileEdit { member: binary.member.clone(), moved_to, edit })
+    }
+
+    fn has_needless_stack_flag(&self, binary: &Binary) -> Result<bool, Error> {
+        if !binary.elf.wants_executable_stack() {
+            return Ok(false);
+        }
+        let reader = binary.content.open().map_err(Error::file("read", self.wheel.path()))?;
+        binary.elf.has_needless_stack_flag(&reader).map_err(|source| Error::Binary {
+            wheel: self.wheel.path().to_owned(),
+            file: binary.member.clone(),
+            source,
+        })
     }
 
     fn tags(&self, edits: &[FileEdit], grafted: &[Graft], numbers: &[usize], wanted: &Wanted) -> Result<Tags, Error> {
@@ -477,6 +493,7 @@ impl Draft<'_> {
         for untrue in &tags.untrue {
             notes.push(format!("`{untrue}` does not hold: {}", tags.reasons.first().map_or("", String::as_str)));
         }
+        notes.extend(self.stacks());
         notes.extend(self.other_release());
         if self.mode == Mode::Graft {
             let rocm: u64 = self
@@ -503,6 +520,32 @@ impl Draft<'_> {
 }
 
 impl Draft<'_> {
+    /// Files that go on asking for a stack on which code can be run.
+    fn stacks(&self) -> Vec<String> {
+        let of_wheel =
+            self.inventory.binaries.iter().map(|binary| (binary.member.clone(), &binary.elf, &binary.content));
+        let stays = |elf: &elf::Elf, reader: &dyn positioned_io::ReadAt| {
+            elf.kind == elf::Kind::SharedLibrary
+                && elf.wants_executable_stack()
+                && !elf.has_needless_stack_flag(reader).unwrap_or(false)
+        };
+        let of_wheel = of_wheel.filter_map(|(member, elf, content)| {
+            let reader = elf.wants_executable_stack().then(|| content.open().ok()).flatten()?;
+            stays(elf, &reader).then_some(member)
+        });
+        let of_machine = self.resolution.externals.iter().filter_map(|external| {
+            let elf = &external.found.elf;
+            let file = elf.wants_executable_stack().then(|| fs_err::File::open(&external.found.real).ok()).flatten()?;
+            stays(elf, file.file()).then(|| external.found.real.display().to_string())
+        });
+        of_wheel
+            .chain(of_machine)
+            .map(|file| {
+                format!("`{file}` needs a stack on which code can be run: glibc 2.41 and newer refuses to load it")
+            })
+            .collect()
+    }
+
     /// A warning when the HIP runtime that is needed is that of another ROCm than the one that is required: its SONAME has the
     /// major version of the release.
     fn other_release(&self) -> Option<String> {

@@ -207,7 +207,7 @@ fn rw026_files_for_another_machine() {
 fn rw027_stacks_on_which_code_runs() {
     let bench = Bench::new();
     let module = bench.module("", &["-Wl,-z,execstack"]);
-    assert_eq!(bench.found(&[demo().with(MODULE, &module)]), ["RW027 warning"]);
+    assert_eq!(bench.found(&[demo().with(MODULE, &module)]), ["RW027 error"]);
     let module = bench.module("", &["-Wl,-z,noexecstack"]);
     assert_eq!(bench.found(&[demo().with(MODULE, &module)]), NONE);
 }

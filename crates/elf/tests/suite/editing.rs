@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use elf::{Edit, Elf, NeededEdit, Outcome, SearchPath, edit_file};
+use elf::{Edit, Elf, NeededEdit, Outcome, SearchPath, StackFlag, edit_file};
 
 use crate::fixtures::{Try, Workshop, forget_sections, readelf};
 
@@ -267,5 +267,55 @@ fn files_of_bolt() {
         workshop.build(&plain, &[arguments, &["-O1", "-Wl,--emit-relocs", "-DWITHOUT_IFUNC"]].concat());
         workshop.tool("llvm-bolt-19", &[&plain, "-o", name, "-reorder-blocks=ext-tsp", "-split-functions"]);
         live_file(&workshop, workshop.path(name), how, &[], 8192);
+    }
+}
+
+/// A nested function whose address is taken: what GCC writes to the stack and runs there.
+const NESTED: &str = "
+int first(void);
+int apply(int (*called)(int), int value);
+int apply(int (*called)(int), int value) { return called(value); }
+int answer(void) {
+    int base = first();
+    int inner(int value) { return base + value; }
+    return apply(inner, 27);
+}
+";
+
+#[test]
+fn the_stack_flag_goes_where_nothing_needs_it() {
+    let workshop = Workshop::new();
+    workshop.write("nested.c", NESTED);
+    let flag = |file: &Path| readelf(file).0.lines().find(|line| line.contains("GNU_STACK")).unwrap().to_owned();
+    let clear = Edit { stack: StackFlag::Clear, ..Edit::default() };
+    let library = workshop.build("libflagged.so", &["-shared", "-fPIC", "-Wl,-z,execstack"]);
+    assert!(flag(&library).contains(" RWE "));
+    let before = fs_err::read(&library).unwrap();
+    // Alone it is one bit of the file; with everything else it is the same bit.
+    let together = workshop.path("libtogether.so");
+    fs_err::copy(&library, &together).unwrap();
+    assert_eq!(edit_file(&library, &clear).unwrap(), Outcome::Changed);
+    let after = fs_err::read(&library).unwrap();
+    let differing: Vec<u8> =
+        before.iter().zip(&after).filter(|(one, other)| one != other).map(|(_, other)| *other).collect();
+    assert_eq!((before.len(), differing), (after.len(), vec![6]));
+    assert_eq!(edit_file(&library, &clear).unwrap(), Outcome::Unchanged);
+    workshop.answer(&library, Try::Library, Some("original")).unwrap();
+    edit_file(&together, &Edit { stack: StackFlag::Clear, ..first_edit() }).unwrap();
+    assert!(!flag(&together).contains('E') && read(&together).soname.is_some());
+    workshop.answer(&together, Try::Library, None).unwrap();
+    // Programs are started with the stack that they ask for.
+    let program = workshop.build("flagged", &["-Wl,-z,execstack"]);
+    assert_eq!(edit_file(&program, &clear).unwrap(), Outcome::Unchanged);
+
+    for level in ["-O0", "-O1", "-O2", "-O3", "-Os"] {
+        let name = format!("libnested{level}.so");
+        let arguments = ["-shared", "-fPIC", "-w", level, "-o", name.as_str(), "nested.c", "-Loriginal", "-lfirst"];
+        workshop.tool("gcc", &arguments);
+        let nested = workshop.path(&name);
+        let found = read(&nested);
+        assert!(found.wants_executable_stack(), "{level}");
+        assert!(found.runs_code_on_stack(&fs_err::read(&nested).unwrap()).unwrap(), "{level}");
+        assert_eq!(edit_file(&nested, &clear).unwrap(), Outcome::Unchanged, "{level}");
     }
 }

@@ -148,7 +148,12 @@ impl TryFrom<Arguments> for Settings {
             strip: arguments.strip.then(|| PathBuf::from("strip")),
             budget: arguments.size_budget,
             scratch: PathBuf::new(),
-            write: WriteOptions { level: Level::Small, epoch: environment::epoch()?, digest: FileDigest::Skip },
+            write: WriteOptions {
+                level: Level::Small,
+                epoch: environment::epoch()?,
+                digest: FileDigest::Skip,
+                limit: None,
+            },
         };
         let last_look = arguments.last_look.choice();
         Ok(Self { wheels: arguments.wheels, output: arguments.output, request, scratch, mode, last_look })
@@ -264,6 +269,11 @@ fn show(repaired: &Repaired, printer: &Printer) -> anyhow::Result<()> {
             [] => continue,
         };
         printer.line(format!("{whose}: search path without {}", entries.join(", ")))?;
+    }
+    let files = plan.edits.iter().map(|edit| (&edit.member, &edit.edit));
+    let grafts = plan.grafted.iter().map(|graft| (&graft.member, &graft.edit));
+    for (member, _) in files.chain(grafts).filter(|(_, edit)| edit.stack) {
+        printer.line(format!("{member}: asks for no executable stack any more, which nothing in it needs"))?;
     }
     for edit in &plan.edits {
         if let Some(moved) = &edit.moved_to {

@@ -60,6 +60,8 @@ impl DosTime {
     }
 }
 
+/// Where an entry of the central directory says where the member's own header begins.
+pub(crate) const CENTRAL_OFFSET: usize = 42;
 /// File names are UTF-8.
 const UTF8_FLAG: u16 = 1 << 11;
 const VERSION_DEFLATE: u16 = 20;

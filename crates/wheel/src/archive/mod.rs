@@ -16,6 +16,7 @@ use report::Reporter;
 
 use crate::content::Shared;
 use crate::output::{Hashing, Output};
+use crate::read::Listed;
 use crate::record::Digest;
 use crate::{Content, Error, WriteOptions, Written};
 use chunks::{Done, Large, Packed, Part, Unit, Workshop};
@@ -52,6 +53,15 @@ pub(crate) struct Copied<'a> {
     /// The packed bytes, in `archive`.
     pub(crate) bytes: Range<u64>,
     pub(crate) archive: &'a Shared,
+}
+
+/// Members that lie behind each other in another archive, with all their headers.
+pub(crate) struct Run<'a> {
+    /// From the first one's header to the last one's end.
+    pub(crate) bytes: Range<u64>,
+    pub(crate) archive: &'a Shared,
+    /// For each its entry of the directory.
+    pub(crate) entries: Vec<(&'a [u8], &'a Listed)>,
 }
 
 /// What became of a member.
@@ -148,25 +158,65 @@ impl Archive {
         let local = header.local(self.time());
         self.output.set_hashing(Hashing::Beside);
         self.output.write_all(&local).map_err(|error| self.write_error(copied.name, error))?;
-        let mut position = copied.bytes.start;
-        while position < copied.bytes.end {
+        self.copy_bytes((copied.archive, copied.bytes.clone()), Some(copied.name), read_error, reporter)?;
+        self.enter(&header);
+        Ok(())
+    }
+
+    /// Whether the headers of members up to `length` bytes from here on need no fields of 64 bits.
+    pub(crate) fn has_room_for_run(&self, length: u64) -> bool {
+        self.output.position() + length < u64::from(u32::MAX)
+    }
+
+    /// Adds members with their headers as they are; in their entries of the directory only the place is another one.
+    pub(crate) fn copy_run(
+        &mut self,
+        run: &Run<'_>,
+        read_error: impl Fn(io::Error) -> Error,
+        reporter: &dyn Reporter,
+    ) -> Result<(), Error> {
+        self.output.set_hashing(Hashing::Beside);
+        let begin = self.output.position();
+        self.copy_bytes((run.archive, run.bytes.clone()), None, read_error, reporter)?;
+        for (entry, listed) in &run.entries {
+            let place = begin + (listed.header - run.bytes.start);
+            let at = self.central.len() + format::CENTRAL_OFFSET;
+            self.central.extend_from_slice(entry);
+            self.central[at..at + 4].copy_from_slice(&(place as u32).to_le_bytes());
+            self.count(listed.size);
+        }
+        Ok(())
+    }
+
+    /// Copies a range of another file to the end of this one.
+    fn copy_bytes(
+        &mut self,
+        (archive, bytes): (&Shared, Range<u64>),
+        member: Option<&str>,
+        read_error: impl Fn(io::Error) -> Error,
+        reporter: &dyn Reporter,
+    ) -> Result<(), Error> {
+        let mut position = bytes.start;
+        while position < bytes.end {
             if reporter.interrupted() {
                 return Err(Error::Interrupted { path: self.output.path().to_owned() });
             }
-            let length = (copied.bytes.end - position).min(DIRECT);
-            if let Some(count) = self.output.copy_from(copied.archive.file(), position, length) {
+            let length = (bytes.end - position).min(DIRECT);
+            if let Some(count) = self.output.copy_from(archive.file(), position, length) {
                 position += count;
                 reporter.advance(count);
                 continue;
             }
-            let room = self.output.room().map_err(|error| self.write_error(copied.name, error))?;
-            let length = (copied.bytes.end - position).min(room as u64);
-            let read = |window: &mut [u8]| copied.archive.read_exact_at(position, window).map_err(&read_error);
+            let room = self.output.room().map_err(|source| {
+                let member = member.map(str::to_owned);
+                Error::Write { path: self.output.path().to_owned(), member, source }
+            })?;
+            let length = (bytes.end - position).min(room as u64);
+            let read = |window: &mut [u8]| archive.read_exact_at(position, window).map_err(&read_error);
             self.output.append(length as usize, read)?;
             position += length;
             reporter.advance(length);
         }
-        self.enter(&header);
         Ok(())
     }
 
@@ -229,8 +279,12 @@ impl Archive {
 
     fn enter(&mut self, header: &Header<'_>) {
         self.central.extend(header.central(self.time()));
+        self.count(header.size);
+    }
+
+    fn count(&mut self, size: u64) {
         self.entries += 1;
-        self.raw += header.size;
+        self.raw += size;
     }
 
     fn write_error(&self, member: &str, source: io::Error) -> Error {

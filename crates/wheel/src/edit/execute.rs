@@ -10,7 +10,7 @@ use super::plan::{Plan, Steps, WheelSteps};
 use super::sdist;
 use crate::output::Output;
 use crate::read::MemberContent;
-use crate::{Content, Error, Existing, PatchedContent, Rewrite, WriteOptions, rewrite};
+use crate::{Content, Error, Existing, Order, PatchedContent, Rewrite, WriteOptions, rewrite};
 
 /// Bytes that are copied between two looks at whether the user wants to stop.
 const WINDOW: u64 = 16 << 20;
@@ -175,6 +175,7 @@ fn write_wheel(
         name: (steps.name != steps.wheel.name).then(|| steps.name.clone()),
         // Whether it may be the input is decided already.
         existing: Existing::Replace,
+        order: Order::Kept,
     };
     rewrite(&steps.wheel, &change, folder, options, reporter)
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, BufReader};
+use std::ops::Range;
 use std::path::Path;
 
 use positioned_io::ReadAt;
@@ -18,9 +19,24 @@ const MOST_PER_BYTE: u64 = 1032;
 const LOCAL_HEADER: usize = 30;
 const CENTRAL_HEADER: usize = 46;
 const DESCRIPTOR_FLAG: u16 = 1 << 3;
+/// A larger directory is not held in memory as it is.
+const LARGEST: u64 = 64 << 20;
+/// What a member's own header and the directory have in common: flags, method, time, checksum, sizes, length of the name.
+pub(super) const OWN: usize = 22;
+/// Where that begins in the directory's entry.
+const COMMON: usize = 8;
 
-/// Reads the directory of the ZIP file at `path`; members in the order in which the directory has them.
-pub(super) fn read(path: &Path) -> Result<(Shared, Vec<Listed>), Error> {
+/// An open ZIP file and what its directory says.
+pub(super) struct Directory {
+    pub(super) file: Shared,
+    /// In the order in which the directory has them.
+    pub(super) members: Vec<Listed>,
+    /// Where the directory begins in the file.
+    pub(super) start: u64,
+}
+
+/// Reads the directory of the ZIP file at `path`.
+pub(super) fn read(path: &Path) -> Result<Directory, Error> {
     let fail = |source| Error::Open { path: path.to_owned(), source };
     let malformed = |reason| Error::Malformed { path: path.to_owned(), reason };
     let file = fs_err::File::open(path).map_err(fail)?;
@@ -50,11 +66,14 @@ pub(super) fn read(path: &Path) -> Result<(Shared, Vec<Listed>), Error> {
             method: method(entry.compression()),
             encrypted: entry.encrypted(),
             offset: 0,
+            header: entry.header_start(),
+            own: [0; OWN],
             name,
         };
         let header = Local::read(&file, entry.header_start(), entry.name_raw().len()).map_err(fail)?;
         check(&member, &header, entry.name_raw()).map_err(malformed)?;
         member.offset = header.end;
+        member.own = header.own;
         let end = header.end.checked_add(member.compressed);
         let end = end.ok_or_else(|| malformed(format!("the size of member `{}` cannot be", member.name)))?;
         ranges.push((entry.header_start(), end, index));
@@ -71,8 +90,41 @@ pub(super) fn read(path: &Path) -> Result<(Shared, Vec<Listed>), Error> {
         Some((_, last, index)) if *last > end => {
             Err(malformed(format!("member `{}` reaches into the directory of the archive", listed[*index].name)))
         }
-        _ => Ok((file, listed)),
+        _ => Ok(Directory { file, members: listed, start: end }),
     }
+}
+
+/// The bytes of a directory that begins at `start`, and the entry of each member in them. `None` where an entry cannot be
+/// taken over as it is for any member, since the directory is larger than one of 64 MiB or another one than it was.
+pub(super) fn entries(
+    file: &Shared,
+    start: u64,
+    members: &[Listed],
+) -> io::Result<Option<(Vec<u8>, Vec<Range<usize>>)>> {
+    let size = file.file().metadata()?.len().saturating_sub(start);
+    if size > LARGEST {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; size as usize];
+    file.read_exact_at(start, &mut bytes)?;
+    let mut entries = Vec::with_capacity(members.len());
+    let mut position = 0;
+    for member in members {
+        let Some(header) =
+            bytes.get(position..position + CENTRAL_HEADER).filter(|header| header[..4] == *b"PK\x01\x02")
+        else {
+            return Ok(None);
+        };
+        let length = |at: usize| usize::from(u16::from_le_bytes([header[at], header[at + 1]]));
+        let end = position + CENTRAL_HEADER + length(28) + length(30) + length(32);
+        let name = bytes.get(position + CENTRAL_HEADER..position + CENTRAL_HEADER + length(28));
+        if end > bytes.len() || name != Some(member.name.as_bytes()) {
+            return Ok(None);
+        }
+        entries.push(position..end);
+        position = end;
+    }
+    Ok(Some((bytes, entries)))
 }
 
 fn kind(name: &str, attributes: u32) -> Kind {
@@ -111,6 +163,7 @@ struct Local {
     compressed: u32,
     size: u32,
     name: Vec<u8>,
+    own: [u8; OWN],
     /// Where the bytes begin.
     end: u64,
 }
@@ -126,7 +179,23 @@ impl Local {
         let long = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let name = if usize::from(short(26)) == name_length { bytes[LOCAL_HEADER..].to_vec() } else { Vec::new() };
         let end = offset + LOCAL_HEADER as u64 + u64::from(short(26)) + u64::from(short(28));
-        Ok(Local { flags: short(6), compressed: long(18), size: long(22), name, end })
+        let mut own = [0; OWN];
+        own.copy_from_slice(&bytes[6..6 + OWN]);
+        Ok(Local { flags: short(6), compressed: long(18), size: long(22), name, own, end })
+    }
+}
+
+impl Listed {
+    /// Whether the member's own header, its bytes and `entry` of the directory can be taken over together: the two say the
+    /// same, in fields of 32 bits, and nothing belongs to the member but what lies between them.
+    pub(crate) fn is_plain(&self, entry: &[u8]) -> bool {
+        let long = |at: usize| u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]);
+        let flags = u16::from_le_bytes([self.own[0], self.own[1]]);
+        let first_disk = entry[34..36] == [0, 0];
+        entry[COMMON..COMMON + OWN] == self.own
+            && flags & DESCRIPTOR_FLAG == 0
+            && first_disk
+            && [20, 24, 42].iter().all(|at| long(*at) != u32::MAX)
     }
 }
 

@@ -11,9 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flate2::bufread::DeflateDecoder;
-use libdeflater::Decompressor;
-use memchr::memmem;
-use positioned_io::{Cursor, ReadAt, Slice};
+use positioned_io::{Cursor, ReadAt};
 
 use super::Listed;
 use super::unpack::{Fault, Packed};
@@ -31,10 +29,6 @@ const CHUNKS: usize = 6;
 /// How often a stream is unpacked again from its beginning, and how much of it is kept, before it is unpacked into a file.
 const RESTARTS: usize = 6;
 const KEPT: u64 = 96 << 20;
-/// How a part of a stream ends that more follows (an empty stored block), and a block that ends a stream.
-const MARK: [u8; 4] = [0, 0, 0xff, 0xff];
-const END: [u8; 5] = [1, 0, 0, 0xff, 0xff];
-
 /// Random access to a few places of a member. Its checksum is checked where all of it is unpacked: not in a stream of ours, which
 /// is entered where something is wanted.
 pub struct Sparse {
@@ -106,43 +100,6 @@ impl Packed<'_> {
         }
         Ok(packed(State::Stream(Stream::default())))
     }
-
-    fn packed_bytes(&self) -> Slice<Shared> {
-        Slice::new(self.file.clone(), self.listed.offset, Some(self.listed.compressed))
-    }
-
-    /// Where the chunks begin, if there are as many marks as a stream of ours has. The bytes of a mark can be in other
-    /// streams too, and in ours by chance; then their number is not right, or the chunks are not as long as ours.
-    fn chunks(&self) -> io::Result<Option<Vec<u64>>> {
-        let count = self.listed.size.div_ceil(CHUNK as u64) as usize;
-        let longest = (CHUNK + CHUNK / 256) as u64;
-        let finder = memmem::Finder::new(&MARK);
-        let packed = self.packed_bytes();
-        let mut starts = vec![0];
-        let mut window = vec![0; 1 << 20];
-        let mut position = 0;
-        while position < self.listed.compressed {
-            let length = (self.listed.compressed - position).min(window.len() as u64) as usize;
-            packed.read_exact_at(position, &mut window[..length])?;
-            for found in finder.find_iter(&window[..length]) {
-                let start = position + (found + MARK.len()) as u64;
-                if start < self.listed.compressed {
-                    starts.push(start);
-                }
-            }
-            let last = starts[starts.len() - 1];
-            if starts.len() > count || position + length as u64 - last > longest {
-                return Ok(None);
-            }
-            if position + length as u64 == self.listed.compressed {
-                break;
-            }
-            // A mark may lie across the end of the window; one that ends there has been seen.
-            position = (position + (length + 1 - MARK.len()) as u64).max(last);
-        }
-        starts.push(self.listed.compressed);
-        Ok((starts.len() == count + 1).then_some(starts))
-    }
 }
 
 impl Source {
@@ -160,22 +117,7 @@ impl Source {
     }
 
     fn decoder(&self) -> Box<dyn io::Read + Send> {
-        Box::new(DeflateDecoder::new(BufReader::with_capacity(WINDOW, Cursor::new(self.packed().packed_bytes()))))
-    }
-
-    /// One chunk of a stream of ours; `None` when it is none after all.
-    fn chunk(&self, starts: &[u64], number: usize) -> io::Result<Option<Vec<u8>>> {
-        let (start, end) = (starts[number], starts[number + 1]);
-        let mut packed = vec![0; (end - start) as usize];
-        self.packed().packed_bytes().read_exact_at(start, &mut packed)?;
-        let is_last = number + 2 == starts.len();
-        if !is_last {
-            packed.extend_from_slice(&END);
-        }
-        let from = number as u64 * CHUNK as u64;
-        let mut unpacked = vec![0; (self.listed.size - from).min(CHUNK as u64) as usize];
-        let length = Decompressor::new().deflate_decompress(&packed, &mut unpacked);
-        Ok((length == Ok(unpacked.len())).then_some(unpacked))
+        Box::new(DeflateDecoder::new(BufReader::with_capacity(WINDOW, Cursor::new(self.packed().window()))))
     }
 }
 
@@ -214,7 +156,7 @@ impl ReadAt for Sparse {
                         let (_, bytes) = &unpacked[place];
                         return Ok(copy(&bytes[(position % CHUNK as u64) as usize..], buffer));
                     }
-                    let Some(bytes) = self.source.chunk(starts, number)? else {
+                    let Some(bytes) = self.source.packed().chunk(starts, number)? else {
                         *state = State::Stream(Stream::default());
                         continue;
                     };

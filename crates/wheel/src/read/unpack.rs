@@ -82,7 +82,8 @@ impl Packed<'_> {
         }
     }
 
-    fn window(&self) -> Slice<Shared> {
+    /// The packed bytes.
+    pub(super) fn window(&self) -> Slice<Shared> {
         Slice::new(self.file.clone(), self.listed.offset, Some(self.listed.compressed))
     }
 

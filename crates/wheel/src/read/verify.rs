@@ -63,6 +63,15 @@ pub enum Known {
     Copy,
 }
 
+/// How the hash of a member is found.
+enum Work<'a> {
+    Known(Known),
+    /// With all threads: the chunks of its stream begin at these places.
+    Chunks(&'a [u64]),
+}
+
+/// Smaller members have one thread each.
+const LARGE: u64 = 64 << 20;
 /// Bytes that are hashed at a time.
 const WINDOW: usize = 1 << 18;
 
@@ -102,14 +111,29 @@ impl Wheel {
                 None => {}
             }
         }
-        problems
-            .par_extend(pairs.par_iter().flat_map_iter(|(member, row)| self.compare(member, row, known(member, row))));
+        // The largest ones first, so that none of them is left alone at the end.
+        pairs.sort_by_key(|(member, _)| std::cmp::Reverse(member.size));
+        let mut rest = Vec::new();
+        for (member, row) in pairs {
+            let starts = if member.size < LARGE { None } else { self.packed(member).chunks().unwrap_or_default() };
+            let Some(starts) = starts else {
+                rest.push((member, row, None));
+                continue;
+            };
+            match known(member, &row) {
+                Known::Nothing => problems.extend(self.compare(member, &row, Work::Chunks(&starts))),
+                other => rest.push((member, row, Some(other))),
+            }
+        }
+        problems.par_extend(rest.into_iter().par_bridge().flat_map_iter(|(member, row, answer)| {
+            self.compare(member, &row, Work::Known(answer.unwrap_or_else(|| known(member, &row))))
+        }));
         problems.extend(rows.into_keys().map(Problem::Missing));
         problems.sort();
         Ok(problems)
     }
 
-    fn compare(&self, member: &Listed, row: &Row, known: Known) -> Vec<Problem> {
+    fn compare(&self, member: &Listed, row: &Row, work: Work<'_>) -> Vec<Problem> {
         let mut problems = Vec::new();
         let name = || member.name.clone();
         let recorded = Hash::parse(&row.hash);
@@ -120,10 +144,15 @@ impl Wheel {
             problems.push(Problem::Size(name()));
         }
         let algorithm = recorded.as_ref().map_or(Hash::SHA256, Hash::algorithm);
-        let actual = match known {
-            Known::Copy => return problems,
-            Known::Bytes(reader) => hash(&reader, member.size, algorithm).map_err(drop),
-            Known::Nothing => self.hash(member, algorithm, || Ok(())).map_err(drop),
+        let whole = || self.hash(member, algorithm, || Ok(())).map_err(drop);
+        let actual = match work {
+            Work::Known(Known::Copy) => return problems,
+            Work::Known(Known::Bytes(reader)) => hash(&reader, member.size, algorithm).map_err(drop),
+            Work::Known(Known::Nothing) => whole(),
+            Work::Chunks(starts) => match self.packed(member).hash_of_chunks(starts, algorithm) {
+                Ok(Some(hash)) => Ok(hash),
+                Ok(None) | Err(_) => whole(),
+            },
         };
         match actual {
             Ok(actual) if recorded.is_some_and(|recorded| recorded != actual) => problems.push(Problem::Hash(name())),

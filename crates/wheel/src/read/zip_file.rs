@@ -17,8 +17,8 @@ impl ZipFile {
     /// Opens the ZIP file at `path`. Errors when it is none, or has a member whose name leaves the folder, comes twice, whose
     /// bytes overlap another one's or whose size cannot be.
     pub fn open(path: &Path) -> Result<ZipFile, Error> {
-        let (file, members) = directory::read(path)?;
-        Ok(ZipFile { path: path.to_owned(), file, members })
+        let directory = directory::read(path)?;
+        Ok(ZipFile { path: path.to_owned(), file: directory.file, members: directory.members })
     }
 
     /// All members in the order of the archive.
