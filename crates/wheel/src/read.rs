@@ -14,13 +14,13 @@ mod zip_file;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::content::Shared;
 use crate::record::{Algorithm, Hash, Row, parse_rows};
 use crate::{Content, Error, Reader, WheelName};
+pub(crate) use directory::Entries;
 pub use sparse::Sparse;
 pub use spool::{Spool, Spooled};
 pub use unpack::Fault;
@@ -108,6 +108,11 @@ impl Wheel {
     ///
     /// The `.dist-info` folder may have another name than the file ([`Wheel::name_agrees`]), and RECORD may be missing.
     pub fn open(path: &Path) -> Result<Wheel, Error> {
+        // A path that leads nowhere is that, whatever its name.
+        let open = |source| Error::Open { path: path.to_owned(), source };
+        if fs_err::metadata(path).map_err(open)?.is_dir() {
+            return Err(open(io::ErrorKind::IsADirectory.into()));
+        }
         let name: WheelName = path.file_name().unwrap_or_default().to_string_lossy().parse()?;
         let directory::Directory { file, members, start } = directory::read(path)?;
         let malformed = |reason| Error::Malformed { path: path.to_owned(), reason };
@@ -175,8 +180,8 @@ impl Wheel {
         if listed.kind == Kind::Directory { Err(packed.error(Fault::Directory)) } else { Ok(packed) }
     }
 
-    /// The bytes of the directory, and the entry of each of [`Wheel::members`] in them. `None` where they cannot be taken over.
-    pub(crate) fn entries(&self) -> Result<Option<(Vec<u8>, Vec<Range<usize>>)>, Error> {
+    /// The directory's entries of [`Wheel::members`]. `None` where they cannot be taken over.
+    pub(crate) fn entries(&self) -> Result<Option<Entries>, Error> {
         directory::entries(&self.file, self.directory, &self.members)
             .map_err(|source| Error::Open { path: self.path.clone(), source })
     }

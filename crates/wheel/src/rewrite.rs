@@ -13,7 +13,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::path::Path;
 
 use report::{Reporter, Silent, Unit};
@@ -21,7 +20,7 @@ use report::{Reporter, Silent, Unit};
 use crate::archive::{Archive, Copied, DIRECTORY, Method, REGULAR_FILE, Run, SYMLINK, Source, file_mode};
 use crate::distribution::check_tree;
 use crate::names::canonical_name;
-use crate::read::{Kind, Listed, Wheel, same_version, unhashed};
+use crate::read::{Entries, Kind, Listed, Wheel, same_version, unhashed};
 use crate::record::{Hash, Record};
 use crate::{Content, Error, FileDigest, Headers, Member, WheelName, WriteOptions, Written};
 
@@ -279,9 +278,6 @@ fn check(wheel: &Wheel, rewrite: &Rewrite) -> Result<(), Error> {
     Ok(())
 }
 
-/// The bytes of a directory and where in them the entry of each member is.
-type Entries = (Vec<u8>, Vec<Range<usize>>);
-
 /// The members of the new wheel in order, without RECORD.
 fn items<'a>(
     wheel: &'a Wheel,
@@ -292,7 +288,7 @@ fn items<'a>(
     let gone: BTreeSet<String> = unhashed(wheel.info()).into_iter().collect();
     let stays = |listed: &Listed| !rewrite.drop.contains(&listed.name) && !gone.contains(&listed.name);
     let copied = |index: usize, listed: &'a Listed, name: &str| {
-        let entry = entries.map(|(bytes, entries)| &bytes[entries[index].clone()]);
+        let entry = entries.map(|entries| entries.of(index));
         // Its header has its name.
         let plain = entry.filter(|entry| name == listed.name && listed.is_plain(entry));
         plain.map_or(Bytes::Copied(listed), |entry| Bytes::Taken(listed, entry))

@@ -206,7 +206,13 @@ fn what_is_no_wheel_says_so() {
         let error = Wheel::open(&path).err().expect("no ZIP");
         assert!(matches!(error, Error::Open { .. }), "{error}");
     }
-    let error = Wheel::open(&folder.path().join("x.whl")).err().expect("no name");
+    let unnamed = folder.path().join("x.whl");
+    for missing in [unnamed.as_path(), folder.path()] {
+        let error = Wheel::open(missing).err().expect("no file");
+        assert!(matches!(error, Error::Open { .. }), "{error}");
+    }
+    fs_err::write(&unnamed, "").expect("write");
+    let error = Wheel::open(&unnamed).err().expect("no name");
     assert!(error.to_string().contains("`x.whl` is not a valid wheel file name"), "{error}");
     // Every cut of a good wheel is an error, and none is a crash.
     let good = fs_err::read(forge(folder.path(), "put('pkg/a', b'a' * 100)\ntexts(b'')")).expect("read");

@@ -94,20 +94,30 @@ pub(super) fn read(path: &Path) -> Result<Directory, Error> {
     }
 }
 
-/// The bytes of a directory that begins at `start`, and the entry of each member in them. `None` where an entry cannot be
-/// taken over as it is for any member, since the directory is larger than one of 64 MiB or another one than it was.
-pub(super) fn entries(
-    file: &Shared,
-    start: u64,
-    members: &[Listed],
-) -> io::Result<Option<(Vec<u8>, Vec<Range<usize>>)>> {
+/// The entries of a directory as they are in the file.
+pub(crate) struct Entries {
+    bytes: Vec<u8>,
+    /// By member, where its entry is in the bytes.
+    ranges: Vec<Range<usize>>,
+}
+
+impl Entries {
+    /// The entry of the member of this number.
+    pub(crate) fn of(&self, number: usize) -> &[u8] {
+        &self.bytes[self.ranges[number].clone()]
+    }
+}
+
+/// The entries of a directory that begins at `start`. `None` where they cannot be taken over for any member, since the
+/// directory is larger than one of 64 MiB or another one than it was.
+pub(super) fn entries(file: &Shared, start: u64, members: &[Listed]) -> io::Result<Option<Entries>> {
     let size = file.file().metadata()?.len().saturating_sub(start);
     if size > LARGEST {
         return Ok(None);
     }
     let mut bytes = vec![0; size as usize];
     file.read_exact_at(start, &mut bytes)?;
-    let mut entries = Vec::with_capacity(members.len());
+    let mut ranges = Vec::with_capacity(members.len());
     let mut position = 0;
     for member in members {
         let Some(header) =
@@ -121,10 +131,10 @@ pub(super) fn entries(
         if end > bytes.len() || name != Some(member.name.as_bytes()) {
             return Ok(None);
         }
-        entries.push(position..end);
+        ranges.push(position..end);
         position = end;
     }
-    Ok(Some((bytes, entries)))
+    Ok(Some(Entries { bytes, ranges }))
 }
 
 fn kind(name: &str, attributes: u32) -> Kind {
