@@ -346,7 +346,7 @@ pkg-1.0.dist-info/RECORD 8 0o100644 2048 1980
     let quirks = forge(folders[0].path(), QUIRKS);
     let change = || Rewrite { order: Order::Kept, ..Rewrite::default() };
     let path = write(&quirks, &change(), folders[1].path()).expect("rewrite").path;
-    let names = |path: &Path| listing(path).lines().map(|line| line.to_owned()).collect::<Vec<_>>();
+    let names = |path: &Path| listing(path).lines().map(str::to_owned).collect::<Vec<_>>();
     let found = names(&path);
     assert!(found[0].starts_with("pkg-1.0.dist-info/licenses/LICENSE 8 0o100644 2048 1980"), "{found:?}");
     assert!(found.last().expect("lines").contains("/RECORD "), "{found:?}");

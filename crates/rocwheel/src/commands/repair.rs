@@ -148,12 +148,7 @@ impl TryFrom<Arguments> for Settings {
             strip: arguments.strip.then(|| PathBuf::from("strip")),
             budget: arguments.size_budget,
             scratch: PathBuf::new(),
-            write: WriteOptions {
-                level: Level::Small,
-                epoch: environment::epoch()?,
-                digest: FileDigest::Skip,
-                limit: None,
-            },
+            write: WriteOptions { level: Level::Small, epoch: environment::epoch()?, digest: FileDigest::Skip },
         };
         let last_look = arguments.last_look.choice();
         Ok(Self { wheels: arguments.wheels, output: arguments.output, request, scratch, mode, last_look })
