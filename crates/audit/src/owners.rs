@@ -27,7 +27,6 @@ pub(crate) struct Owner {
     distributions: Vec<Pattern>,
     families: Vec<Pattern>,
     kind: Option<Kind>,
-    part_of: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -45,7 +44,6 @@ struct Row {
     distributions: Vec<String>,
     /// Whose families in the other table are this owner's as well.
     kind: Option<Kind>,
-    part_of: Option<String>,
     families: Vec<String>,
 }
 
@@ -71,9 +69,9 @@ impl Owner {
         self.kind == Some(Kind::Torch)
     }
 
-    /// Whether it is CUDA, or one of the libraries that NVIDIA has beside it.
+    /// Whether it is CUDA.
     pub(crate) fn is_cuda(&self) -> bool {
-        self.part_of.as_deref().unwrap_or(&self.name) == "CUDA"
+        self.name == "CUDA"
     }
 }
 
@@ -94,7 +92,6 @@ impl Owners {
             distributions: patterns(row.distributions),
             families: patterns(row.families),
             kind: row.kind,
-            part_of: row.part_of,
         });
         Ok(Owners { owners: owners.collect(), plain: table.plain.distributions })
     }
@@ -126,8 +123,6 @@ mod tests {
         assert_eq!(name("libamdhip64.so.7"), Some("ROCm"));
         assert_eq!(name("librocm_sysdeps_z.so.1"), Some("ROCm"));
         assert_eq!(name("libcudart.so.12"), Some("CUDA"));
-        assert_eq!(name("libcudnn.so.9"), Some("cuDNN"));
-        assert!(owners.of("libcudnn.so.9").is_some_and(Owner::is_cuda));
         for foreign in ["libgomp.so.1", "libz.so.1", "libtorchish.so.1", "libamdhip64-1f7b8bcc.so.7", "libfoo.so"] {
             assert_eq!(name(foreign), None, "{foreign}");
         }
