@@ -56,8 +56,9 @@ DEVIATIONS["legacy"] = [
     ("import packages of families can be imported", r"rocm_sdk_libraries_\w+ file [+-] _?rocm_sdk_libraries_.*"),
     (
         "what is for a family has it as default",
-        r"rocm_sdk_(devel|libraries\w*) generated [+-] DEFAULT_TARGET_FAMILY = .*",
+        r"rocm_sdk_(devel|libraries\w*) generated [+-] (DEFAULT|AVAILABLE)_TARGET_FAMIL.*",
     ),
+    ("the default is the first by number", r"rocm_(sdk_core|profiler) generated [+-] DEFAULT_TARGET_FAMILY = .*"),
     ("there are no device packages to promise", r"[\w/-]+ generated \+ ALL_PACKAGES\.pop\('device', None\)"),
     ("and so no extras for them", r"[\w/-]*rocm extra - device.*"),
 ]

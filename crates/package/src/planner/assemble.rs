@@ -221,8 +221,9 @@ impl Planner<'_> {
         for (name, text) in self.templates.package_files(wheel.logical) {
             wheel.files.insert(format!("{pure}/{name}"), PlannedFile::text(text.clone()));
         }
-        let promise = family.map_or_else(|| promise.clone(), |family| promise.restricted_to(family));
         // Core and profiler are the same for all families.
+        let family = family.filter(|_| !matches!(wheel.logical, Logical::Core | Logical::Profiler));
+        let promise = family.map_or_else(|| promise.clone(), |family| promise.restricted_to(family));
         let own = family.filter(|_| wheel.logical == Logical::Devel);
         let dist_info = self.templates.dist_info().to_owned() + &promise.lines(wheel.logical, target.or(own));
         wheel.files.insert(format!("{pure}/_dist_info.py"), PlannedFile::text(dist_info));
