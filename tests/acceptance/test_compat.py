@@ -58,7 +58,6 @@ DEVIATIONS["legacy"] = [
         "what is for a family has it as default",
         r"rocm_sdk_(devel|libraries\w*) generated [+-] (DEFAULT|AVAILABLE)_TARGET_FAMIL.*",
     ),
-    ("the default is the first by number", r"rocm_(sdk_core|profiler) generated [+-] DEFAULT_TARGET_FAMILY = .*"),
     ("there are no device packages to promise", r"[\w/-]+ generated \+ ALL_PACKAGES\.pop\('device', None\)"),
     ("and so no extras for them", r"[\w/-]*rocm extra - device.*"),
 ]
