@@ -238,7 +238,7 @@ fn databases_are_left_together_when_asked_for() {
     assert!(listing.contains(&"blas_lib_generic/math/rocBLAS/stage/lib/rocblas/library/K_gfx942.co".to_owned()));
     assert!(listing.contains(&"blas_lib_gfx1100/math/rocBLAS/stage/lib/hipblaslt/library/gfx1100/extop.co".to_owned()));
     let error = DatabaseChoice::only(["rocblass".to_owned()]).unwrap_err();
-    assert_eq!(error.to_string(), "there are no rules for a kernel database `rocblass`");
+    assert_eq!(error.to_string(), "there is no kernel database `rocblass`");
     assert!(error.hint().unwrap().contains("rocblas"));
 }
 
