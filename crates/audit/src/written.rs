@@ -31,6 +31,8 @@ pub struct Set {
     pub before: Vec<PathBuf>,
     /// Libraries that were left out on purpose, by their names.
     pub left_out: BTreeSet<String>,
+    /// Errors that whoever writes the wheels said they want, by their codes.
+    pub wanted: BTreeSet<Code>,
     /// What may be different from before.
     pub scope: Scope,
 }
@@ -57,6 +59,8 @@ pub struct Verdict {
     pub new_errors: Vec<Finding>,
     /// Errors that were there before.
     pub old_errors: Vec<Finding>,
+    /// Errors that were asked for ([`Set::wanted`]).
+    pub wanted_errors: Vec<Finding>,
     /// Warnings and notes.
     pub remarks: Vec<Finding>,
     /// Why nothing can be said: no installer would take the wheels, neither before nor now.
@@ -65,13 +69,14 @@ pub struct Verdict {
 
 impl Verdict {
     fn of(set: &Set, counts: Counts) -> Verdict {
-        let (new_errors, old_errors, remarks) = Default::default();
+        let (new_errors, old_errors, wanted_errors, remarks) = Default::default();
         Verdict {
             wheels: set.wheels.len() as u64,
             scope: set.scope,
             counts,
             new_errors,
             old_errors,
+            wanted_errors,
             remarks,
             unjudged: None,
         }
@@ -105,6 +110,8 @@ pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdi
     };
     let (errors, remarks): (Vec<Finding>, Vec<Finding>) =
         std::mem::take(&mut report.findings).into_iter().partition(|finding| finding.severity == Severity::Error);
+    let (wanted_errors, errors): (Vec<Finding>, Vec<Finding>) =
+        errors.into_iter().partition(|finding| set.wanted.contains(&finding.code));
     let mut old = BTreeSet::new();
     if !errors.is_empty() && !set.before.is_empty() {
         old.extend(before()?.findings.iter().filter(|finding| finding.severity == Severity::Error).flat_map(atoms));
@@ -115,7 +122,7 @@ pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdi
     };
     let is_old = |finding: &Finding| is_meant(finding) || atoms(finding).all(|atom| old.contains(&atom));
     let (old_errors, new_errors) = errors.into_iter().partition(is_old);
-    Ok(Verdict { new_errors, old_errors, remarks, ..Verdict::of(set, report.counts) })
+    Ok(Verdict { new_errors, old_errors, wanted_errors, remarks, ..Verdict::of(set, report.counts) })
 }
 
 fn look(wheels: &[PathBuf], set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Report, Error> {

@@ -112,12 +112,19 @@ pub(crate) fn show<P: AsRef<Path>>(verdict: &Verdict, wheels: &[P], printer: &Pr
         .collect();
     let rest = if parts.is_empty() { String::new() } else { format!(", {}", parts.join(", ")) };
     let see = format!("`rocwheel audit {}` shows them", words(wheels));
-    if !verdict.old_errors.is_empty() {
-        let mut codes: Vec<&str> = verdict.old_errors.iter().map(|finding| finding.code.text()).collect();
-        codes.dedup();
-        let errors = printer::count(verdict.old_errors.len() as u64, "error", "errors");
-        let were = if verdict.old_errors.len() == 1 { "was" } else { "were" };
-        printer.warn(format!("{what}: {errors} that {were} there before ({}){rest}; {see}", codes.join(", ")));
+    let errors: Vec<String> = [(&verdict.old_errors, "there before"), (&verdict.wanted_errors, "asked for")]
+        .into_iter()
+        .filter(|(findings, _)| !findings.is_empty())
+        .map(|(findings, why)| {
+            let mut codes: Vec<&str> = findings.iter().map(|finding| finding.code.text()).collect();
+            codes.dedup();
+            let errors = printer::count(findings.len() as u64, "error", "errors");
+            let were = if findings.len() == 1 { "was" } else { "were" };
+            format!("{errors} that {were} {why} ({})", codes.join(", "))
+        })
+        .collect();
+    if !errors.is_empty() {
+        printer.warn(format!("{what}: {}{rest}; {see}", errors.join(", ")));
     } else if rest.is_empty() {
         printer.note(format!("{what}: no errors"));
     } else {

@@ -1,9 +1,11 @@
 //! `rocwheel package`: artifacts in, wheels and the selector out.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use artifact::Catalog;
+use audit::finding::Code;
 use audit::written::{self, Verdict};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
@@ -278,9 +280,14 @@ fn audit(
     folder: &OutputFolder,
     printer: &Printer,
 ) -> anyhow::Result<Vec<Verdict>> {
+    // What `--force` asks for.
+    let wanted = match settings.request.unsupported {
+        Unsupported::Allow => BTreeSet::from([Code::KpackRuntime]),
+        Unsupported::Refuse => BTreeSet::new(),
+    };
     let look = |set: package::Set| {
         let wheels = set.wheels.into_iter().map(|(staged, place)| written::Written { staged, place }).collect();
-        let set = written::Set { wheels, beside: set.beside, ..written::Set::default() };
+        let set = written::Set { wheels, beside: set.beside, wanted: wanted.clone(), ..written::Set::default() };
         settings.last_look.at(&set, "the set", &folder.staging(), printer)
     };
     let verdicts: Vec<Option<Verdict>> = prepared.sets(folder).into_iter().map(look).collect::<Result<_, _>>()?;
