@@ -126,7 +126,8 @@ impl Deviations {
     }
 }
 
-/// A file of deviations that accepts everything in the report, a row for each kind of change in a file, for somebody to go through.
+/// A file of deviations for everything in the report that is not accepted, a row for each kind of change in a file. It is no file
+/// that can be read until somebody wrote the reasons.
 pub(crate) fn write(report: &Report) -> String {
     let mut rows: Vec<Deviation> = Vec::new();
     for (package, file, change) in report.changes().filter(|(_, _, change)| change.accepted.is_none()) {
@@ -135,7 +136,7 @@ pub(crate) fn write(report: &Report) -> String {
             package: globset::escape(&package.name),
             path: file.map(|file| globset::escape(&file.path)).unwrap_or_default(),
             subject: if change.subject.is_empty() { any() } else { globset::escape(&change.subject) },
-            reason: "TO BE EXPLAINED".to_owned(),
+            reason: String::new(),
         };
         if !rows.contains(&row) {
             rows.push(row);

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use positioned_io::ReadAt;
-use report::Reporter;
+use report::{Reporter, with_causes};
 use wheel::Content;
 use wheel::read::Spool;
 
@@ -140,6 +140,9 @@ impl<'a> Context<'a> {
         if both(b"\x7fELF") {
             return or_unreadable(&opened, elf_file::compare(&opened, self));
         }
+        if both(b"MZ") {
+            return self.windows(&opened);
+        }
         if gpu::may_hold(&starts.0) && gpu::may_hold(&starts.1) {
             return or_unreadable(&opened, gpu::compare(&opened, self));
         }
@@ -152,6 +155,17 @@ impl<'a> Context<'a> {
         }
         data(&opened)
     }
+
+    /// Programs and libraries for Windows: equal GPU code says nothing of the rest, of which only the bytes are compared.
+    fn windows(&self, opened: &Opened<'_>) -> Result<Findings, Error> {
+        let gpu = or_unreadable(opened, gpu::compare(opened, self))?;
+        if gpu.targets.is_empty() {
+            return data(opened);
+        }
+        let mut findings = data(opened)?;
+        findings.changes.extend(gpu.changes);
+        Ok(Findings { targets: gpu.targets, notes: gpu.notes, ..findings })
+    }
 }
 
 /// A file that cannot be understood is compared by its bytes, and said to be so.
@@ -160,7 +174,7 @@ fn or_unreadable(opened: &Opened<'_>, findings: Result<Findings, Error>) -> Resu
         Err(Error::Interrupted) => Err(Error::Interrupted),
         Err(error) => {
             let mut findings = data(opened)?;
-            let reason = chain(&error);
+            let reason = with_causes(&error);
             findings.changes.push(Change::of(ChangeKind::Unreadable, reason));
             Ok(findings)
         }
@@ -238,19 +252,4 @@ pub(crate) fn bytes(amount: u64) -> String {
 /// Whether the name ends in `.ending`.
 pub(crate) fn has_ending(name: &str, ending: &str) -> bool {
     Path::new(name).extension().is_some_and(|found| found == ending)
-}
-
-/// An error and its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let reason = error.to_string();
-        // A transparent error repeats its source.
-        if !text.ends_with(&reason) {
-            text = format!("{text}: {reason}");
-        }
-        cause = error.source();
-    }
-    text
 }

@@ -11,7 +11,16 @@ use crate::compare::{Context, Findings, Opened, bytes, same_bytes};
 use crate::{error, gpu};
 
 const NOBITS: u32 = 8;
+const DYNAMIC: u32 = 6;
 const DYNSYM: u32 = 11;
+const LOAD: u32 = 1;
+const GNU_RELRO: u32 = 0x6474_e552;
+/// Where the address at which a program begins is in the header of a 64-bit file.
+const ENTRY: std::ops::Range<usize> = 24..32;
+/// Tags of the dynamic section that are compared by what they say, or that say where in the file something is: NULL, NEEDED, HASH,
+/// STRTAB, SYMTAB, STRSZ, SONAME, RPATH, DEBUG, RUNPATH, and the ranges of GNU_HASH and of symbol versions.
+const NAMED_TAGS: [u64; 10] = [0, 1, 4, 5, 6, 10, 14, 15, 21, 29];
+const NAMED_TAG_RANGES: [u64; 6] = [0x6fff_fef5, 0x6fff_fff0, 0x6fff_fffc, 0x6fff_fffd, 0x6fff_fffe, 0x6fff_ffff];
 const GNU_STACK: u32 = 0x6474_e551;
 const EXECUTE: u32 = 1;
 /// `e_machine` of AMD's GPUs.
@@ -230,10 +239,50 @@ fn sections(sides: &Sides<'_>, is_same_names: bool, context: &Context<'_>) -> Re
             differing.content.push(name.to_owned());
         }
     }
-    if sides.old.flags_1 != sides.new.flags_1 {
-        differing.content.push("DT_FLAGS_1".to_owned());
+    if dynamic(&sides.old, sides.old_reader)? != dynamic(&sides.new, sides.new_reader)? {
+        differing.content.push(".dynamic".to_owned());
+    }
+    if entry(sides.old_reader)? != entry(sides.new_reader)? {
+        differing.content.push("entry point".to_owned());
+    }
+    let protected = |elf: &Elf| -> Vec<(u64, u64)> {
+        let segments = elf.segments.iter().filter(|segment| segment.kind == GNU_RELRO);
+        segments.map(|segment| (segment.address, segment.memory_size)).collect()
+    };
+    if protected(&sides.old) != protected(&sides.new) {
+        differing.content.push("PT_GNU_RELRO".to_owned());
     }
     Ok(differing)
+}
+
+/// What the dynamic section says besides names and places: tags and values, sorted.
+fn dynamic(elf: &Elf, reader: &dyn ReadAt) -> Result<Vec<[u8; 16]>, Error> {
+    let Some(section) = elf.sections.iter().find(|section| section.kind == DYNAMIC) else { return Ok(Vec::new()) };
+    let mut bytes = vec![0; usize::try_from(section.size).unwrap_or(usize::MAX)];
+    reader.read_exact_at(section.offset, &mut bytes)?;
+    let mut entries: Vec<[u8; 16]> = bytes.as_chunks().0.to_vec();
+    if elf.is_64 {
+        entries.retain(|entry| {
+            let tag = u64::from_le_bytes(entry[..8].try_into().unwrap_or_default());
+            !NAMED_TAGS.contains(&tag) && !NAMED_TAG_RANGES.contains(&tag)
+        });
+    }
+    entries.sort_unstable();
+    Ok(entries)
+}
+
+/// The address at which a program begins, as it stands in the header.
+fn entry(reader: &dyn ReadAt) -> Result<[u8; ENTRY.end - ENTRY.start], Error> {
+    let mut bytes = [0; ENTRY.end - ENTRY.start];
+    reader.read_exact_at(ENTRY.start as u64, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The permissions of the memory that an address is in.
+fn permissions(elf: &Elf, address: u64) -> Option<u32> {
+    let holds = |start: u64, size: u64| address >= start && address - start < size;
+    let mut loads = elf.segments.iter().filter(|segment| segment.kind == LOAD);
+    loads.find(|segment| holds(segment.address, segment.memory_size)).map(|segment| segment.flags)
 }
 
 /// Sections by name and by how many of that name came before.
@@ -261,7 +310,9 @@ fn is_same(
         // The loader finds it by the dynamic section, wherever it is; names are numbers of another table.
         return Ok(is_same_names && symbol_values(sides.old_reader, old)? == symbol_values(sides.new_reader, new)?);
     }
-    if old.address != new.address {
+    if old.address != new.address
+        || (old.address != 0 && permissions(&sides.old, old.address) != permissions(&sides.new, new.address))
+    {
         return Ok(false);
     }
     if old.kind == NOBITS {

@@ -92,9 +92,10 @@ impl Hint for Error {
         match self {
             Self::Wheel(source) => source.hint(),
             Self::Ambiguous { .. } => Some("compare the two files, or folders that hold one of them each".to_owned()),
-            Self::Deviations { .. } | Self::Deviation { .. } => {
-                Some("`rocwheel diff OLD NEW --write-deviations FILE` writes a file in the right form".to_owned())
-            }
+            Self::Deviations { .. } | Self::Deviation { .. } => Some(
+                "`rocwheel diff OLD NEW --write-deviations FILE` writes a file in the right form, without the reasons"
+                    .to_owned(),
+            ),
             Self::Rule { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
             Self::Rule { nearest: None, .. } => {
                 Some("`rocwheel diff --explain` lists the changes; `any` stands for all of them".to_owned())

@@ -10,9 +10,9 @@ use crate::change::{Change, ChangeKind};
 use crate::compare::{Context, Findings, Opened};
 use crate::report::Sizes;
 
-/// Whether a file that begins so, and is no ELF file, is to be asked for GPU code.
+/// Whether a file that begins so is nothing but GPU code; ELF code objects begin as all ELF files.
 pub(crate) fn may_hold(start: &[u8]) -> bool {
-    [&b"MZ"[..], b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB", b"KPAK"].iter().any(|magic| start.starts_with(magic))
+    [&b"__CLANG_OFFLOAD_BUNDLE__"[..], b"CCOB", b"KPAK"].iter().any(|magic| start.starts_with(magic))
 }
 
 /// What the code objects of two files have in common. Notes only when every code object is the same.

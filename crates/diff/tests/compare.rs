@@ -263,6 +263,49 @@ fn libraries_with_versions_in_their_names_belong_together() {
 }
 
 #[test]
+fn what_the_loader_does_with_the_same_code_is_part_of_it() {
+    let place = Place::new();
+    let base = ["-Wl,-soname,liba.so.1", "-Wl,--build-id=none"];
+    let with = |name: &str, options: &[&str]| library(&place, name, SOURCE, &[&base[..], options].concat());
+    let old = with("old/liba.so", &["-Wl,-z,lazy"]);
+    // The same bytes in every section, but for a flag of the dynamic section, a permission, the entry point.
+    let bytes = fs_err::read(&old).unwrap();
+    let changed = |name: &str, at: usize, byte: u8| {
+        let mut bytes = bytes.clone();
+        assert_ne!(bytes[at], byte);
+        bytes[at] = byte;
+        let path = place.write(&format!("{name}/liba.so"), bytes);
+        place.run("chmod", &["755", path.to_str().unwrap()]);
+        path
+    };
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let (segments, size) = (word(32), 56);
+    let first =
+        |kind: u8| (0..usize::from(bytes[56])).map(|index| segments + index * size).find(|at| bytes[*at] == kind);
+    let load = first(1).unwrap();
+    let dynamic = word(first(2).unwrap() + 8);
+    // DT_INIT (12) becomes a tag that nobody knows.
+    let init = (dynamic..).step_by(16).find(|at| word(*at) == 12).unwrap();
+    for (name, at, byte) in [("entry", 24, 0x55), ("permission", load + 4, 7), ("dynamic", init, 0x55)] {
+        let report = place.compare(&old, &changed(name, at, byte));
+        assert_eq!(kinds(&report), [ChangeKind::Code], "{name}: {report:#?}");
+    }
+}
+
+#[test]
+fn libraries_for_windows_are_not_the_same_for_their_gpu_code_alone() {
+    let (gpu, place) = (Gpu::new(), Place::new());
+    let old = gpu.build_windows("old.dll", &["gfx942"], &[]);
+    let mut bytes = fs_err::read(&old).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    let new = place.write("new/old.dll", bytes);
+    assert!(kinds(&place.compare(&old, &new)).contains(&ChangeKind::Content));
+    let (text, other) = (place.write("a/MZ.txt", "MZ one"), place.write("b/MZ.txt", "MZ two"));
+    assert_eq!(kinds(&place.compare(&text, &other)), [ChangeKind::Content]);
+}
+
+#[test]
 fn gpu_code_is_compared_by_target() {
     let (gpu, place) = (Gpu::new(), Place::new());
     let build = |name: &str, targets: &[&str], compile: &[&str]| {
@@ -336,6 +379,8 @@ fn deviations_accept_and_unused_ones_are_known() {
 
     // What is written accepts everything, once somebody wrote the reasons.
     let all = place.write("all.toml", report.as_deviations());
+    assert!(matches!(Deviations::read(&all), Err(Error::Deviation { number: 1, .. })));
+    let all = place.write("all.toml", report.as_deviations().replace("reason = \"\"", "reason = \"seen\""));
     let mut again = place.compare(&old, &new);
     fail_on.measure(&mut again);
     let accepted = Deviations::read(&all).unwrap().accept(&mut again);

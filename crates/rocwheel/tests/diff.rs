@@ -61,6 +61,13 @@ fn accepted_changes_are_no_failures() {
 
     let written = context.run(["diff", "old", "new", "--write-deviations", "accept.toml"]);
     assert_eq!(written.code, Some(0), "{written:?}");
+    let unexplained = context.run(["diff", "old", "new", "--accept", "accept.toml"]);
+    assert_eq!(unexplained.code, Some(2), "{unexplained:?}");
+    assert!(unexplained.stderr.contains("deviation 1 in `accept.toml` has no reason"), "{unexplained:?}");
+    let again = context.run(["diff", "old", "new", "--write-deviations", "accept.toml"]);
+    assert!(again.code == Some(2) && again.stderr.contains("may hold reasons"), "{again:?}");
+    let text = fs_err::read_to_string(context.path("accept.toml")).unwrap();
+    context.write("accept.toml", text.replace("reason = \"\"", "reason = \"a newer text\""));
     let accepted = context.run(["diff", "old", "new", "--accept", "accept.toml"]);
     assert_eq!(accepted.code, Some(0), "{accepted:?}");
     assert!(accepted.stdout.ends_with("2 changes, 2 of them accepted\n"), "{accepted:?}");

@@ -1,17 +1,20 @@
 //! `rocwheel diff`: what changed between two wheels, sets or folders, and whether it was expected.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use ::diff::{
     Accepted, Change, ChangeKind, Described, Deviations, FailOn, FileReport, Kept, PackageReport, Report, Request,
 };
+use anyhow::Context as _;
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
 use report::Exit;
 use serde::Serialize;
 
 use crate::environment;
+use crate::failure::Usage;
 use crate::printer::{self, Column, Format, Printer};
 
 const CHANGES: [Column; 3] = [("Change", Left), ("File", Left), ("What", Left)];
@@ -41,7 +44,7 @@ pub(crate) struct Arguments {
     /// Changes that are failures, separated by commas: names as `--explain` lists them, `any`, `growth=5%`, `growth=20MB`
     #[arg(long, value_name = "LIST")]
     fail_on: Option<String>,
-    /// Write a file of deviations that accepts what is not accepted yet, to be gone through
+    /// Write a new file of deviations for what is not accepted yet; it can be used when somebody wrote the reasons into it
     #[arg(long, value_name = "FILE")]
     write_deviations: Option<PathBuf>,
     /// Show every file that is new, lost or moved, and what means the same
@@ -89,6 +92,10 @@ impl TryFrom<Arguments> for Settings {
             None if arguments.accept.is_some() => FailOn::any(),
             None => FailOn::default(),
         };
+        if let Some(path) = arguments.write_deviations.as_ref().filter(|path| path.exists()) {
+            let usage = Usage::new(format!("`{}` exists, and may hold reasons", path.display()));
+            return Err(usage.hint("name a new file, and move its rows over").into());
+        }
         let accept = arguments.accept.map(|path| Deviations::read(&path)).transpose()?;
         let scratch = arguments.scratch.unwrap_or_else(environment::scratch);
         Ok(Self::Compare(Box::new(Comparison {
@@ -121,8 +128,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let deviations = comparison.accept.as_ref().map(|accept| accept.accept(&mut report)).unwrap_or_default();
     let failures = comparison.fail_on.failures(&report);
     if let Some(path) = &comparison.write_deviations {
-        fs_err::write(path, report.as_deviations())?;
-        printer.note(format!("`{}` accepts what is not accepted yet: write the reasons", path.display()));
+        write_new(path, &report.as_deviations())?;
+        printer.note(format!("`{}` lists what is not accepted yet: write the reasons", path.display()));
     }
     if printer.format() == Format::Json {
         printer.json(&Document { report: &report, deviations: &deviations, failures })?;
@@ -141,6 +148,16 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         return Ok(Exit::Failed);
     }
     Ok(Exit::Done)
+}
+
+/// Reasons that somebody wrote are never written over.
+fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
+    let failed = || format!("cannot write `{}`", path.display());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(failed)?;
+    file.write_all(text.as_bytes()).with_context(failed)?;
+    file.persist_noclobber(path).map_err(|error| error.error).with_context(failed)?;
+    Ok(())
 }
 
 fn explain(printer: &Printer) -> anyhow::Result<Exit> {
