@@ -128,7 +128,7 @@ impl TargetTable {
         let wanted = name.to_lowercase();
         let nearest = names
             .iter()
-            .map(|known| (distance(&wanted, &known.to_lowercase()), *known))
+            .map(|known| (strsim::levenshtein(&wanted, &known.to_lowercase()), *known))
             .min_by(|left, right| left.0.cmp(&right.0).then_with(|| compare(left.1, right.1)))
             .filter(|(distance, known)| *distance <= known.len() / 3)
             .map(|(_, known)| known.to_owned());
@@ -139,21 +139,6 @@ impl TargetTable {
         known.extend(families);
         Error::UnknownFamily { name: name.to_owned(), nearest, known }
     }
-}
-
-/// How many insertions, deletions and replacements of bytes turn one text into the other.
-fn distance(left: &str, right: &str) -> usize {
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (index, byte) in left.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = index + 1;
-        for (column, other) in right.bytes().enumerate() {
-            let replaced = diagonal + usize::from(byte != other);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[right.len()]
 }
 
 #[cfg(test)]
@@ -215,12 +200,5 @@ mod tests {
         assert!(table.expand("gfx94X-dcgpu").is_err());
         let error = TargetTable::embedded().with_override("[[target]]\nnom = 1\n").unwrap_err();
         assert!(matches!(error, Error::MalformedTargets(_)));
-    }
-
-    #[test]
-    fn distances() {
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("same", "same"), 0);
     }
 }

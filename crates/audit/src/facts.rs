@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use elf::{DynamicSymbols, Elf, Kind, Pe};
 use positioned_io::ReadAt;
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use report::{Reporter, Unit, with_causes};
 
 use crate::Error;
 use crate::site::Site;
@@ -79,7 +79,7 @@ impl Object {
         let Some(elf) = Elf::read(reader)? else { return Ok(None) };
         let purpose = Purpose::of(&elf);
         let symbols = match purpose {
-            Purpose::Native => DynamicSymbols::read(reader).map_err(|error| chain(&error)),
+            Purpose::Native => DynamicSymbols::read(reader).map_err(|error| with_causes(&error)),
             _ => Ok(DynamicSymbols::default()),
         };
         Ok(Some(Object { elf, purpose, symbols, size }))
@@ -170,31 +170,19 @@ fn look(site: &Site, path: &str) -> Found {
         _ => return Found::Data,
     };
     let read = || -> Result<Found, String> {
-        let reader = wheel.sparse(&placed.member, site.scratch()).map_err(|error| chain(&error))?;
+        let reader = wheel.sparse(&placed.member, site.scratch()).map_err(|error| with_causes(&error))?;
         if format == "ELF" {
             // Where nothing can be said beforehand, reading does what it has to, and knows what is wrong.
             reader.want(&elf::header_places(&reader, placed.size).unwrap_or_default());
             reader.want(&elf::dynamic_places(&reader).unwrap_or_default());
-            let object = Object::read(&reader, placed.size).map_err(|error| chain(&error))?;
+            let object = Object::read(&reader, placed.size).map_err(|error| with_causes(&error))?;
             return Ok(object.map_or(Found::Data, |object| Found::Object(Box::new(object))));
         }
         // Programs for DOS, and text that begins with these letters, are no programs for Windows.
-        if !elf::is_pe(&reader).map_err(|error| chain(&error))? {
+        if !elf::is_pe(&reader).map_err(|error| with_causes(&error))? {
             return Ok(Found::Data);
         }
-        Ok(Found::Windows(Pe::read(&reader).map_err(|error| chain(&error))?.map(Box::new)))
+        Ok(Found::Windows(Pe::read(&reader).map_err(|error| with_causes(&error))?.map(Box::new)))
     };
     read().unwrap_or_else(|reason| Found::Unreadable(Unreadable { format, reason }))
-}
-
-/// An error and its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

@@ -139,7 +139,7 @@ fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> 
     let mut found: Vec<(usize, &str)> = names
         .filter_map(|other| {
             let lower = other.to_lowercase();
-            let distance = distance(&wanted, &lower);
+            let distance = strsim::levenshtein(&wanted, &lower);
             let holds = wanted.len() > 2 && (lower.contains(&wanted) || wanted.ends_with(&lower));
             (holds || distance * 3 <= wanted.chars().count().max(3)).then_some((distance, other))
         })
@@ -147,22 +147,6 @@ fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> 
     found.sort_unstable();
     found.dedup_by_key(|(_, name)| *name);
     found.into_iter().take(SUGGESTIONS).map(|(_, name)| name.to_owned()).collect()
-}
-
-/// How many characters have to be put in, taken out or replaced (Levenshtein's distance).
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (at, character) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = at + 1;
-        for (column, other) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(character != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[right.len()]
 }
 
 #[cfg(test)]
@@ -177,6 +161,5 @@ mod tests {
         assert_eq!(nearest("2.9", names.into_iter()), ["v2.9.0", "release/2.9"]);
         assert_eq!(nearest("origin/main", names.into_iter()), ["main"]);
         assert!(nearest("something-else", names.into_iter()).is_empty());
-        assert_eq!(distance("kitten", "sitting"), 3);
     }
 }
