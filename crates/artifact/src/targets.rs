@@ -124,14 +124,9 @@ impl TargetTable {
     }
 
     fn unknown(&self, name: &str) -> Error {
-        let names = self.family_names();
-        let wanted = name.to_lowercase();
-        let nearest = names
-            .iter()
-            .map(|known| (strsim::levenshtein(&wanted, &known.to_lowercase()), *known))
-            .min_by(|left, right| left.0.cmp(&right.0).then_with(|| compare(left.1, right.1)))
-            .filter(|(distance, known)| *distance <= known.len() / 3)
-            .map(|(_, known)| known.to_owned());
+        let mut names: Vec<&str> = self.family_names().into_iter().collect();
+        names.sort_by(|left, right| compare(left, right));
+        let nearest = report::nearest(name, names.iter().copied()).map(str::to_owned);
         let (mut families, mut known): (Vec<String>, Vec<String>) =
             names.into_iter().map(str::to_owned).partition(|name| name.contains('-'));
         sort(&mut known);

@@ -69,11 +69,9 @@ impl FailOn {
 }
 
 fn kind(rule: &str) -> Result<ChangeKind, Error> {
-    let known = ChangeKind::ALL.iter().copied();
-    known.clone().find(|kind| kind.name() == rule).ok_or_else(|| {
-        let distance = |kind: &ChangeKind| strsim::damerau_levenshtein(kind.name(), rule);
-        let nearest = known.min_by_key(distance).filter(|kind| distance(kind) <= rule.len() / 2);
-        Error::Rule { rule: rule.to_owned(), nearest: nearest.map(ChangeKind::name) }
+    ChangeKind::ALL.iter().copied().find(|kind| kind.name() == rule).ok_or_else(|| {
+        let nearest = report::nearest(rule, ChangeKind::ALL.iter().map(|kind| kind.name()));
+        Error::Rule { rule: rule.to_owned(), nearest }
     })
 }
 

@@ -52,6 +52,15 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// The name that was probably meant: the one that the fewest changes make of what was typed, if it takes no more than a third of
+/// its letters. Capitals do not count; of several that are as near the first is taken.
+pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let typed = typed.to_lowercase();
+    let distance = |name: &str| strsim::damerau_levenshtein(&typed, &name.to_lowercase());
+    let found = known.into_iter().map(|name| (distance(name), name)).min_by_key(|(distance, _)| *distance);
+    found.filter(|(distance, name)| *distance <= (name.chars().count() / 3).max(1)).map(|(_, name)| name)
+}
+
 /// What the user can do about an error. The binary prints it as `hint: …` below the error and its causes.
 pub trait Hint: std::error::Error {
     /// One sentence, imperative, naming the command or flag that helps; `None` when there is nothing to say.
@@ -87,5 +96,20 @@ pub enum Exit {
 impl fmt::Display for Exit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}", *self as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_meant_is_near_to_what_was_typed() {
+        let known = ["package", "prune", "gfx942", "gfx90a"];
+        assert_eq!(nearest("pakcage", known), Some("package"));
+        assert_eq!(nearest("GFX924", known), Some("gfx942"));
+        assert_eq!(nearest("gfx9", known), Some("gfx942"), "the first of those that are as near");
+        assert_eq!(nearest("everything", known), None);
+        assert_eq!(nearest("x", []), None);
     }
 }

@@ -9,7 +9,8 @@ use clap_complete::Shell;
 
 use crate::commands::source::{checkout, hipify, manifest, patches};
 use crate::commands::{artifact_archive, artifact_flatten, artifact_import, artifact_list, artifact_verify};
-use crate::commands::{audit, compat, diff, edit, fuse, kernels, package, prune, repair, rocm_version, split};
+use crate::commands::{audit, compat, config, diff, edit, fuse, kernels, package, prune, repair, rocm_version, split};
+use crate::configuration::Choice;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -46,6 +47,7 @@ pub(crate) struct Arguments {
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct GlobalArguments {
     /// Print the result as JSON on stdout
     #[arg(long, global = true)]
@@ -66,6 +68,23 @@ pub(crate) struct GlobalArguments {
     /// No progress bars and lines
     #[arg(long, global = true)]
     pub(crate) no_progress: bool,
+    /// The file of options [default: the nearest `rocwheel.toml` from the working directory upwards]
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "no_config")]
+    config: Option<PathBuf>,
+    /// Use no file of options
+    #[arg(long, global = true)]
+    no_config: bool,
+}
+
+impl GlobalArguments {
+    /// Where the file of options comes from.
+    pub(crate) fn configuration(&self) -> Choice {
+        match (&self.config, self.no_config) {
+            (_, true) => Choice::Nothing,
+            (Some(path), false) => Choice::File(path.clone()),
+            (None, false) => Choice::Search,
+        }
+    }
 }
 
 /// When to use colour.
@@ -98,6 +117,7 @@ pub(crate) enum Command {
     Diff(diff::Arguments),
     RocmVersion(rocm_version::Arguments),
     Compat(Box<compat::Arguments>),
+    Config(config::Arguments),
     /// Print a completion script for a shell
     Completions {
         /// The shell

@@ -47,6 +47,11 @@ fn parse_epoch(text: &str) -> Result<u64, Usage> {
     }
 }
 
+/// The working directory.
+pub(crate) fn directory() -> anyhow::Result<PathBuf> {
+    std::env::current_dir().context("cannot tell what the working directory is")
+}
+
 /// Where large temporary files go when the user names no place (`TMPDIR`).
 pub(crate) fn scratch() -> PathBuf {
     std::env::temp_dir()

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::commands::last_look::Refused;
 use crate::github::{self, Level};
-use crate::{environment, printer};
+use crate::{configuration, environment, printer};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const CAUSE: Style = AnsiColor::Red.on_default();
@@ -57,7 +57,15 @@ fn as_hint<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a dyn H
     known!(Usage, artifact::Error, artifact::import::Error, kpack::Error, elf::Error, wheel::Error);
     known!(artifact::descriptor::Error, artifact::staging::Error, split::Error);
     known!(package::Error, package::stub::Error, package::version::Error);
-    known!(audit::Error, audit::repair::Error, diff::Error, hipify::Error, source::Error, Refused);
+    known!(
+        audit::Error,
+        audit::repair::Error,
+        diff::Error,
+        hipify::Error,
+        source::Error,
+        Refused,
+        configuration::Error
+    );
     None
 }
 

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod commands;
+mod configuration;
 mod environment;
 mod failure;
 mod github;
@@ -11,46 +12,77 @@ mod misplaced;
 mod printer;
 mod progress;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 use report::Exit;
 
 use crate::arguments::Arguments;
+use crate::configuration::{CommandLine, Used};
 use crate::printer::{Format, Printer};
 
 fn main() -> ExitCode {
     printer::choose_color(arguments::color_of(std::env::args_os()));
     failure::install_panic_hook();
     let exit = failure::guard(|| match parse() {
-        Ok(arguments) => run(arguments),
+        Ok(parsed) => run(parsed),
         Err(exit) => exit,
     });
     ExitCode::from(exit as u8)
 }
 
+/// The command line, read.
+struct Parsed {
+    arguments: Arguments,
+    /// The file that added options to it, or what is wrong with that file.
+    configuration: anyhow::Result<Option<Used>>,
+}
+
 /// Reads the command line; what is wrong with it, and `--help`, is printed here.
-fn parse() -> Result<Arguments, Exit> {
+fn parse() -> Result<Parsed, Exit> {
     let command = Arguments::command();
-    let matches = command.try_get_matches();
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    let applied =
+        environment::directory().and_then(|directory| Ok(configuration::apply(&command, typed.clone(), &directory)?));
+    let (words, configuration) = match applied {
+        Ok(CommandLine { words, configuration }) => (words, Ok(configuration)),
+        Err(error) => (typed.clone(), Err(error)),
+    };
+    let matches = command.try_get_matches_from(words);
     if let Ok(matches) = &matches {
         github::begin(arguments::path_of(matches));
     }
-    matches.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| {
-        let typed = || std::env::args_os().filter_map(|argument| argument.into_string().ok());
-        let explained = misplaced::explain(&error).or_else(|| commands::compat::explain(&error, typed()));
-        if let Some(misplaced) = explained {
-            failure::print(&misplaced.into());
-            return Exit::Usage;
-        }
-        failure::print_usage(&error);
-        if error.use_stderr() { Exit::Usage } else { Exit::Done }
-    })
+    let error = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
+        Ok(arguments) => return Ok(Parsed { arguments, configuration }),
+        Err(error) => error,
+    };
+    let typed = || typed.iter().filter_map(|argument| argument.clone().into_string().ok());
+    if let Some(misplaced) = misplaced::explain(&error).or_else(|| commands::compat::explain(&error, typed())) {
+        failure::print(&misplaced.into());
+        return Err(Exit::Usage);
+    }
+    failure::print_usage(&error);
+    if !error.use_stderr() {
+        return Err(Exit::Done);
+    }
+    match configuration {
+        Ok(Some(used)) => printer::talk(&format!("{}\n", used.hint())),
+        Ok(None) => {}
+        // What the file would have added may be what is missing.
+        Err(error) => drop(failure::print(&error)),
+    }
+    Err(Exit::Usage)
 }
 
-fn run(arguments: Arguments) -> Exit {
-    let printer = Printer::new(&arguments.global);
-    let answer = environment::prepare(&arguments.global)
+fn run(Parsed { arguments, configuration }: Parsed) -> Exit {
+    let (configuration, wrong) = match configuration {
+        Ok(configuration) => (configuration, Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    let printer = Printer::new(&arguments.global, configuration);
+    let answer = wrong
+        .and_then(|()| environment::prepare(&arguments.global))
         .and_then(|()| interrupt::install(printer.progress()))
         .and_then(|()| commands::dispatch(arguments, &printer));
     printer.finish();

@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::arguments::{Color, GlobalArguments};
+use crate::configuration::Used;
 use crate::github::{self, Level};
 use crate::progress::{Display, Progress};
 
@@ -52,6 +53,7 @@ pub(crate) struct Printer {
     talk: Talk,
     progress: Arc<Progress>,
     stdout_closed: AtomicBool,
+    configuration: Option<Used>,
 }
 
 /// A column's name and how its cells stand.
@@ -68,7 +70,8 @@ pub(crate) fn choose_color(color: Color) {
 }
 
 impl Printer {
-    pub(crate) fn new(global: &GlobalArguments) -> Self {
+    /// `configuration`: the file that added options to the command line.
+    pub(crate) fn new(global: &GlobalArguments, configuration: Option<Used>) -> Self {
         let talk = match (global.quiet, global.verbose) {
             (true, _) => Talk::Quiet,
             (false, 0) => Talk::Normal,
@@ -83,7 +86,12 @@ impl Printer {
             Display::Lines
         };
         let format = if global.json { Format::Json } else { Format::Text };
-        Self { format, talk, progress: Progress::start(display, talk), stdout_closed: AtomicBool::new(false) }
+        let progress = Progress::start(display, talk);
+        let printer = Self { format, talk, progress, stdout_closed: AtomicBool::new(false), configuration };
+        if let Some(Used { path, sha256, options }) = &printer.configuration {
+            printer.note(format!("`{}` (SHA-256 {sha256}) sets {}", path.display(), options.join(", ")));
+        }
+        printer
     }
 
     /// Whether people or machines read the result.
@@ -115,6 +123,10 @@ impl Printer {
     /// The result, for machines: the fields of `body`, with the schema's version in front.
     pub(crate) fn json(&self, body: &impl Serialize) -> anyhow::Result<()> {
         let mut document = Map::from_iter([("schema".to_owned(), SCHEMA.into())]);
+        if let Some(configuration) = &self.configuration {
+            let configuration = serde_json::to_value(configuration).context("cannot write JSON")?;
+            document.insert("configuration".to_owned(), configuration);
+        }
         match serde_json::to_value(body).context("cannot write JSON")? {
             // A library's own version of its structure stays what it is.
             Value::Object(fields) => document.extend(fields),
@@ -127,13 +139,17 @@ impl Printer {
     /// As [`Printer::json`] for a result that may be large: it is printed as it is made. `body` has no schema of its own.
     pub(crate) fn json_stream(&self, body: &impl Serialize) -> anyhow::Result<()> {
         let mut pages = Pages { printer: self, page: String::new(), failed: None };
-        let written = serde_json::to_writer_pretty(&mut pages, &WithSchema { schema: SCHEMA, body });
+        let written = serde_json::to_writer_pretty(&mut pages, &self.with_schema(body));
         if let Some(error) = pages.failed {
             return Err(error);
         }
         written.context("cannot write JSON")?;
         pages.page.push('\n');
         self.write(&pages.page)
+    }
+
+    fn with_schema<'a, T>(&'a self, body: &'a T) -> WithSchema<'a, T> {
+        WithSchema { schema: SCHEMA, configuration: self.configuration.as_ref(), body }
     }
 
     /// Rows under a header. A row is one line whatever its length, so that paths can be copied.
@@ -269,6 +285,8 @@ impl Printer {
 #[derive(Serialize)]
 struct WithSchema<'a, T> {
     schema: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    configuration: Option<&'a Used>,
     #[serde(flatten)]
     body: &'a T,
 }

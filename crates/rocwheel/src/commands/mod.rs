@@ -9,6 +9,7 @@ pub(crate) mod artifact_verify;
 pub(crate) mod audit;
 pub(crate) mod compat;
 mod completions;
+pub(crate) mod config;
 pub(crate) mod diff;
 pub(crate) mod edit;
 pub(crate) mod fuse;
@@ -57,6 +58,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
         }};
     }
     let jobs = arguments.global.jobs;
+    let choice = arguments.global.configuration();
     match arguments.command {
         Command::Artifact(ArtifactCommand::Import(arguments)) => run!(artifact_import, arguments),
         Command::Artifact(ArtifactCommand::List(arguments)) => run!(artifact_list, arguments),
@@ -83,6 +85,11 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
         Command::Source(SourceCommand::Manifest(arguments)) => run!(manifest, *arguments),
         Command::Source(SourceCommand::Patches(arguments)) => run!(patches, arguments),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),
+        Command::Config(arguments) => {
+            let settings = arguments.settings(choice)?;
+            printer.settings(&settings);
+            config::command(&settings, printer)
+        }
         Command::Completions { shell } => {
             without_json("completions", printer)?;
             completions::command(shell, printer)

@@ -1,0 +1,45 @@
+//! What can be wrong with `rocwheel.toml`.
+
+use std::io;
+use std::path::PathBuf;
+
+use report::{Exit, Hint};
+
+/// A file of options that cannot be used. Nothing of it was.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The source names the file.
+    #[error("cannot read the configuration")]
+    Read { source: io::Error },
+    #[error("the configuration `{}` is no TOML file", path.display())]
+    Toml { path: PathBuf, source: toml::de::Error },
+    /// `what`: an option or a command, and of which command.
+    #[error("`{}`, line {line}: there is no {what}", path.display())]
+    Unknown { path: PathBuf, line: usize, what: String, hint: String },
+    #[error("`{}`, line {line}: `{option}` is {expected} and not {found}", path.display())]
+    Type { path: PathBuf, line: usize, option: String, expected: &'static str, found: &'static str },
+    #[error("`{}`, line {line}: {reason}", path.display())]
+    Value { path: PathBuf, line: usize, reason: String, known: Vec<String> },
+    #[error("`{}`, line {line}: `{option}` stands on the command line only", path.display())]
+    NotHere { path: PathBuf, line: usize, option: String },
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unknown { hint, .. } => Some(hint.clone()),
+            Self::Value { known, .. } if !known.is_empty() => Some(format!("it is one of {}", known.join(", "))),
+            Self::NotHere { option, .. } if option == "json" => {
+                Some("programs that read the result ask for it themselves".to_owned())
+            }
+            Self::Read { .. } => None,
+            _ => Some(
+                "`rocwheel config show` reads the file and does nothing else; `--no-config` leaves it out".to_owned(),
+            ),
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        Exit::Usage
+    }
+}

@@ -1,0 +1,187 @@
+//! Input: the text of a `rocwheel.toml`. Output: what it sets, by command, each as it stands on the command line.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, Command};
+use sha2::{Digest, Sha256};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::error::Error;
+use super::options;
+
+/// A file of options, read and found to be right in its names and types.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) path: PathBuf,
+    /// SHA-256 of its bytes, in hexadecimal digits.
+    pub(crate) sha256: String,
+    pub(crate) settings: Vec<Setting>,
+}
+
+/// One option that the file sets.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    /// Names of the command and the commands above it; empty for the options of all commands.
+    pub(crate) command: Vec<String>,
+    /// The option without its dashes.
+    pub(crate) option: String,
+    /// From 1 on.
+    pub(crate) line: usize,
+    /// What would stand on the command line: nothing for a flag that is `false`.
+    pub(crate) words: Vec<OsString>,
+    /// The value as the file has it.
+    pub(crate) text: String,
+}
+
+impl File {
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when it cannot be read, is no TOML, names what does not exist, or has a value of the wrong type.
+    pub(crate) fn read(path: &Path, program: &Command) -> Result<Self, Error> {
+        let text = fs_err::read_to_string(path).map_err(|source| Error::Read { source })?;
+        Self::parse(path, &text, program)
+    }
+
+    fn parse(path: &Path, text: &str, program: &Command) -> Result<Self, Error> {
+        let table = DeTable::parse(text).map_err(|source| Error::Toml { path: path.to_owned(), source })?;
+        let mut reading = Reading { path, text, settings: Vec::new() };
+        reading.table(program, &[], table.get_ref())?;
+        let mut settings = reading.settings;
+        settings.sort_by_key(|setting| setting.line);
+        Ok(Self { path: path.to_owned(), sha256: format!("{:x}", Sha256::digest(text)), settings })
+    }
+}
+
+/// What is needed on the way through the tables.
+struct Reading<'a> {
+    path: &'a Path,
+    text: &'a str,
+    settings: Vec<Setting>,
+}
+
+impl Reading<'_> {
+    fn line(&self, offset: usize) -> usize {
+        self.text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1
+    }
+
+    fn table(&mut self, command: &Command, above: &[String], table: &DeTable<'_>) -> Result<(), Error> {
+        for (key, value) in table {
+            let name: &str = key.get_ref();
+            let inner = options::commands(command).find(|inner| inner.get_name() == name);
+            match (inner, value.get_ref()) {
+                (Some(inner), DeValue::Table(table)) => {
+                    let path: Vec<String> = above.iter().cloned().chain([name.to_owned()]).collect();
+                    self.table(inner, &path, table)?;
+                }
+                _ => self.setting(command, above, key, value)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn setting(
+        &mut self,
+        command: &Command,
+        above: &[String],
+        key: &Spanned<std::borrow::Cow<'_, str>>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<(), Error> {
+        let (name, line) = (&**key.get_ref(), self.line(key.span().start));
+        let path = || self.path.to_owned();
+        let Some(argument) = own_options(command, above).find(|argument| argument.get_long() == Some(name)) else {
+            if options::is_excluded(name) {
+                return Err(Error::NotHere { path: path(), line, option: name.to_owned() });
+            }
+            return Err(self.unknown(command, above, name, line, matches!(value.get_ref(), DeValue::Table(_))));
+        };
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        let words = options::words(argument, value.get_ref(), folder).map_err(|(expected, found)| Error::Type {
+            path: path(),
+            line,
+            option: name.to_owned(),
+            expected,
+            found,
+        })?;
+        let text = self.text.get(value.span()).unwrap_or_default().to_owned();
+        self.settings.push(Setting { command: above.to_vec(), option: name.to_owned(), line, words, text });
+        Ok(())
+    }
+
+    fn unknown(&self, command: &Command, above: &[String], name: &str, line: usize, is_table: bool) -> Error {
+        let what = if is_table { "command" } else { "option" };
+        let known: Vec<String> = if is_table {
+            options::commands(command).map(|inner| inner.get_name().to_owned()).collect()
+        } else {
+            own_options(command, above).filter_map(Arg::get_long).map(str::to_owned).collect()
+        };
+        let spelled = name.replace('_', "-");
+        let is_of_all = |option: &Arg| option.is_global_set() && option.get_long() == Some(&spelled);
+        let hint = match report::nearest(&spelled, known.iter().map(String::as_str)) {
+            _ if !is_table && options::options(command).any(is_of_all) => {
+                format!("`{spelled}` is an option of all commands: it stands above the first table")
+            }
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None if known.is_empty() => "`rocwheel config schema` prints what there is".to_owned(),
+            None => format!("there are {}", known.join(", ")),
+        };
+        let of = if above.is_empty() { String::new() } else { format!(" of `rocwheel {}`", above.join(" ")) };
+        Error::Unknown { path: self.path.to_owned(), line, what: format!("{what} `{name}`{of}"), hint }
+    }
+}
+
+/// The options of a command itself: those of all commands stand at the top of the file.
+fn own_options<'a>(command: &'a Command, above: &[String]) -> impl Iterator<Item = &'a Arg> {
+    let is_top = above.is_empty();
+    options::options(command).filter(move |argument| argument.is_global_set() == is_top)
+}
+
+/// Whether the value is one that the command takes; names and types were looked at before.
+///
+/// # Errors
+///
+/// [`Error::Value`] with what the command line says of it.
+pub(crate) fn check(setting: &Setting, path: &Path, program: &Command) -> Result<(), Error> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let words = std::iter::once(OsString::from(program.get_name()));
+    let words = words.chain(setting.command.iter().map(OsString::from)).chain(setting.words.iter().cloned());
+    let Err(error) = program.clone().try_get_matches_from(words) else { return Ok(()) };
+    let is_value = matches!(
+        error.kind(),
+        ErrorKind::InvalidValue
+            | ErrorKind::ValueValidation
+            | ErrorKind::WrongNumberOfValues
+            | ErrorKind::TooFewValues
+            | ErrorKind::TooManyValues
+            | ErrorKind::InvalidUtf8
+            | ErrorKind::UnknownArgument
+    );
+    if !is_value {
+        // What else is needed stands on the command line.
+        return Ok(());
+    }
+    let rendered = error.render().to_string();
+    let first = rendered.lines().next().unwrap_or_default();
+    let known = match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(known)) => known.clone(),
+        _ => Vec::new(),
+    };
+    let reason = first.trim_start_matches("error: ").to_owned();
+    Err(Error::Value { path: path.to_owned(), line: setting.line, reason, known })
+}
+
+impl Setting {
+    /// The option of the command that this sets.
+    pub(crate) fn argument<'a>(&self, program: &'a Command) -> Option<&'a Arg> {
+        let command = self.command.iter().try_fold(program, |command, name| command.find_subcommand(name))?;
+        command.get_arguments().find(|argument| argument.get_long() == Some(&self.option))
+    }
+
+    /// The name with its table: `package.version`.
+    pub(crate) fn key(&self) -> String {
+        self.command.iter().chain([&self.option]).cloned().collect::<Vec<_>>().join(".")
+    }
+}

@@ -1,0 +1,165 @@
+//! `rocwheel.toml`: options for every run in a folder. Input: the words of the command line. Output: the same with the options
+//! of the file behind them, where neither the command line nor the environment says otherwise.
+
+mod error;
+mod file;
+mod options;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command};
+use serde::Serialize;
+
+pub(crate) use error::Error;
+pub(crate) use file::{File, Setting, check};
+pub(crate) use options::{commands, options, schema};
+
+/// The name that is looked for in the working directory and the folders above it.
+pub(crate) const NAME: &str = "rocwheel.toml";
+
+/// A command line with what the configuration adds.
+#[derive(Debug)]
+pub(crate) struct CommandLine {
+    pub(crate) words: Vec<OsString>,
+    /// `None` when no file says anything about this run.
+    pub(crate) configuration: Option<Used>,
+}
+
+/// The file that took part in a run. Plans name it, so that they can be made again.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Used {
+    pub(crate) path: PathBuf,
+    pub(crate) sha256: String,
+    /// What it set for this run, each as `--option`.
+    pub(crate) options: Vec<String>,
+}
+
+impl Used {
+    /// For a command line that turned out to be wrong.
+    pub(crate) fn hint(&self) -> String {
+        let (path, options) = (self.path.display(), self.options.join(", "));
+        format!("hint: `{path}` adds {options}; `--no-config` leaves it out")
+    }
+}
+
+/// Where a file may come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// The nearest one from the working directory upwards.
+    Search,
+    /// `--config FILE`.
+    File(PathBuf),
+    /// `--no-config`.
+    Nothing,
+}
+
+impl Choice {
+    /// The file, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when it is wrong, or was named and is not there.
+    pub(crate) fn read(&self, directory: &Path, program: &Command) -> Result<Option<File>, Error> {
+        let path = match self {
+            Self::Nothing => return Ok(None),
+            Self::File(path) => Some(directory.join(path)),
+            Self::Search => directory.ancestors().map(|folder| folder.join(NAME)).find(|path| path.is_file()),
+        };
+        path.map(|path| File::read(&path, program)).transpose()
+    }
+}
+
+/// Adds what the configuration says about this run to the words that were typed.
+///
+/// # Errors
+///
+/// [`Error`] when the file is wrong.
+pub(crate) fn apply(program: &Command, typed: Vec<OsString>, directory: &Path) -> Result<CommandLine, Error> {
+    let unchanged = |words| Ok(CommandLine { words, configuration: None });
+    // What is wrong with the command line is said when it is read for good, and `--help` needs no file.
+    let Ok(matches) = program.clone().ignore_errors(true).try_get_matches_from(&typed) else { return unchanged(typed) };
+    let mut built = program.clone();
+    built.build();
+    let Some(run) = Run::new(&built, &matches) else { return unchanged(typed) };
+    let Some(file) = run.choice().read(directory, &built)? else { return unchanged(typed) };
+    let mut added = Vec::new();
+    let mut options = Vec::new();
+    for setting in file.settings.iter().filter(|setting| run.concerns(setting)) {
+        check(setting, &file.path, &built)?;
+        added.extend(setting.words.iter().cloned());
+        options.push(format!("--{}", setting.option));
+    }
+    if options.is_empty() {
+        return unchanged(typed);
+    }
+    let mut words = typed;
+    // Behind `--` there are no options.
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    words.splice(end..end, added);
+    Ok(CommandLine { words, configuration: Some(Used { path: file.path, sha256: file.sha256, options }) })
+}
+
+/// The command that was typed, and what was typed for it.
+struct Run<'a> {
+    names: Vec<String>,
+    command: &'a Command,
+    matches: &'a ArgMatches,
+}
+
+impl<'a> Run<'a> {
+    /// `None` for commands that no file is read for.
+    fn new(program: &'a Command, matches: &'a ArgMatches) -> Option<Self> {
+        let mut run = Self { names: Vec::new(), command: program, matches };
+        while let Some((name, matches)) = run.matches.subcommand() {
+            if !commands(run.command).any(|command| command.get_name() == name) {
+                return None;
+            }
+            run.command = run.command.find_subcommand(name)?;
+            run.names.push(name.to_owned());
+            run.matches = matches;
+        }
+        (!run.names.is_empty()).then_some(run)
+    }
+
+    /// What `--config` and `--no-config` ask for.
+    fn choice(&self) -> Choice {
+        if self.matches.get_flag("no_config") {
+            return Choice::Nothing;
+        }
+        self.matches.get_one::<PathBuf>("config").cloned().map_or(Choice::Search, Choice::File)
+    }
+
+    /// Whether a setting is to take part in this run.
+    fn concerns(&self, setting: &Setting) -> bool {
+        let is_here = setting.command.is_empty() || setting.command == self.names;
+        let argument = self.command.get_arguments().find(|argument| argument.get_long() == Some(&setting.option));
+        is_here && argument.is_some_and(|argument| !self.is_said(argument) && !self.is_contradicted(argument))
+    }
+
+    /// Whether the command line or the environment says something of an option.
+    fn is_said(&self, argument: &Arg) -> bool {
+        let source = self.matches.value_source(argument.get_id().as_str());
+        source.is_some_and(|source| source != ValueSource::DefaultValue)
+    }
+
+    /// Whether an option that was typed excludes this one.
+    fn is_contradicted(&self, argument: &Arg) -> bool {
+        let excludes = |one: &Arg, other: &Arg| {
+            self.command.get_arg_conflicts_with(one).iter().any(|excluded| excluded.get_id() == other.get_id())
+        };
+        let are_alternatives = |one: &Arg, other: &Arg| {
+            self.command.get_groups().any(|group| {
+                let mut ids = group.get_args();
+                !group.clone().is_multiple()
+                    && group.get_args().any(|id| id == one.get_id())
+                    && ids.any(|id| id == other.get_id())
+            })
+        };
+        self.command.get_arguments().filter(|other| other.get_id() != argument.get_id()).any(|other| {
+            self.is_said(other)
+                && (excludes(argument, other) || excludes(other, argument) || are_alternatives(argument, other))
+        })
+    }
+}
