@@ -125,8 +125,20 @@ impl Facts {
     /// # Errors
     /// [`Error::Interrupted`]. A file that cannot be read is in [`Facts::unreadable`].
     pub fn read(site: &Site, reporter: &dyn Reporter) -> Result<Facts, Error> {
-        let mut paths: Vec<&String> =
-            site.files.iter().filter(|(_, placed)| placed.size >= SMALLEST).map(|(path, _)| path).collect();
+        Facts::default().of(site, reporter)
+    }
+
+    /// As [`Facts::read`], where what the same paths say of another environment holds for this one too.
+    ///
+    /// # Errors
+    /// As [`Facts::read`].
+    pub(crate) fn of(mut self, site: &Site, reporter: &dyn Reporter) -> Result<Facts, Error> {
+        self.objects.retain(|path, _| site.files.contains_key(path));
+        self.windows.retain(|path, _| site.files.contains_key(path));
+        self.unreadable.retain(|path, _| site.files.contains_key(path));
+        let is_known = |path: &String| self.objects.contains_key(path) || self.windows.contains_key(path);
+        let large = site.files.iter().filter(|(_, placed)| placed.size >= SMALLEST).map(|(path, _)| path);
+        let mut paths: Vec<&String> = large.filter(|path| !is_known(path)).collect();
         reporter.begin("headers", Some(paths.len() as u64), Unit::Items);
         // The large ones first, so that no thread begins with one when the others are done.
         paths.sort_by_key(|path| std::cmp::Reverse(site.files[*path].size));
@@ -142,16 +154,15 @@ impl Facts {
             })
             .collect();
         reporter.end();
-        let mut facts = Facts::default();
         for (path, found) in found? {
             match found {
-                Found::Object(object) => drop(facts.objects.insert(path, *object)),
-                Found::Windows(pe) => drop(facts.windows.insert(path, pe.map(|pe| *pe))),
-                Found::Unreadable(why) => drop(facts.unreadable.insert(path, why)),
+                Found::Object(object) => drop(self.objects.insert(path, *object)),
+                Found::Windows(pe) => drop(self.windows.insert(path, pe.map(|pe| *pe))),
+                Found::Unreadable(why) => drop(self.unreadable.insert(path, why)),
                 Found::Data => {}
             }
         }
-        Ok(facts)
+        Ok(self)
     }
 
     /// Programs and libraries that the loader is asked for, by path.

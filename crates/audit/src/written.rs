@@ -35,6 +35,18 @@ pub struct Set {
     pub wanted: BTreeSet<Code>,
     /// What may be different from before.
     pub scope: Scope,
+    /// What is known of the programs and libraries before.
+    pub programs: Programs,
+}
+
+/// Programs and libraries of wheels before, beside those of the same paths that were written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Programs {
+    /// They are read again: a library of hundreds of megabytes is unpacked for it.
+    #[default]
+    Unknown,
+    /// Whoever wrote them has proved that the loader sees the same in both: names, symbols, versions and search paths.
+    Same,
 }
 
 /// A wheel that was written.
@@ -98,12 +110,15 @@ impl Verdict {
 /// As [`Site::open`] and [`audit`].
 pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdict, Error> {
     let wheels: Vec<PathBuf> = set.wheels.iter().map(|wheel| wheel.staged.clone()).collect();
-    let before = || look(&set.before, &Set { wheels: Vec::new(), ..set.clone() }, scratch, reporter);
-    let mut report = match look(&wheels, set, scratch, reporter) {
-        Ok(report) => report,
+    let before = |known: Facts| {
+        let set = Set { wheels: Vec::new(), ..set.clone() };
+        look(&set.before, &set, known, scratch, reporter).map(|(report, _)| report)
+    };
+    let (mut report, facts) = match look(&wheels, set, Facts::default(), scratch, reporter) {
+        Ok(found) => found,
         Err(Error::Interrupted) => return Err(Error::Interrupted),
         // Somebody else's wheel that is refused now was refused before: that is not this command's doing.
-        Err(error) if !set.before.is_empty() && before().is_err() => {
+        Err(error) if !set.before.is_empty() && before(Facts::default()).is_err() => {
             return Ok(Verdict::unjudged(set, &error));
         }
         Err(error) => return Err(error),
@@ -114,7 +129,13 @@ pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdi
         errors.into_iter().partition(|finding| set.wanted.contains(&finding.code));
     let mut old = BTreeSet::new();
     if !errors.is_empty() && !set.before.is_empty() {
-        old.extend(before()?.findings.iter().filter(|finding| finding.severity == Severity::Error).flat_map(atoms));
+        let known = match set.programs {
+            Programs::Same => facts,
+            Programs::Unknown => Facts::default(),
+        };
+        old.extend(
+            before(known)?.findings.iter().filter(|finding| finding.severity == Severity::Error).flat_map(atoms),
+        );
     }
     let is_meant = |finding: &Finding| {
         [Code::LibraryNotFound, Code::LibraryOutside, Code::MissingRequirement].contains(&finding.code)
@@ -125,7 +146,13 @@ pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdi
     Ok(Verdict { new_errors, old_errors, wanted_errors, remarks, ..Verdict::of(set, report.counts) })
 }
 
-fn look(wheels: &[PathBuf], set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Report, Error> {
+fn look(
+    wheels: &[PathBuf],
+    set: &Set,
+    known: Facts,
+    scratch: &Path,
+    reporter: &dyn Reporter,
+) -> Result<(Report, Facts), Error> {
     let python = PythonVersion::newest_of(wheels);
     let mut all: Vec<(PathBuf, Role)> = wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
     all.extend(beside(wheels, &set.beside, python, reporter)?.into_iter().map(|path| (path, Role::Beside)));
@@ -137,10 +164,11 @@ fn look(wheels: &[PathBuf], set: &Set, scratch: &Path, reporter: &dyn Reporter) 
         }
     }
     let facts = match set.scope {
-        Scope::Files => Facts::read(&site, reporter)?,
+        Scope::Files => known.of(&site, reporter)?,
         Scope::Names => Facts::default(),
     };
-    audit(&site, &facts, &Options { scope: set.scope, ..Options::default() }, reporter)
+    let report = audit(&site, &facts, &Options { scope: set.scope, ..Options::default() }, reporter)?;
+    Ok((report, facts))
 }
 
 /// The wheels that stand beside: those that were named, and what is required of folders.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use ::split::TargetNames;
 use ::split::verify::Verification;
 use ::split::wheels::{self, Growth, Kind, Outcome, Output, Plan, Ready, Request};
-use audit::written::{Set, Verdict, Written};
+use audit::written::{Programs, Set, Verdict, Written};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use report::Exit;
@@ -201,7 +201,11 @@ fn audit(settings: &Settings, plan: &Plan, ready: &Ready, printer: &Printer) -> 
     // A variant is the same wheel again, for another installer.
     let parts = ready.wheels().filter(|(kind, ..)| *kind != Kind::Variant);
     let wheels = parts.map(|(_, staged, place)| Written { staged: staged.to_owned(), place }).collect();
-    let set = Set { wheels, before: vec![plan.input.clone()], ..Set::default() };
+    let programs = match settings.request.verification {
+        Verification::Full => Programs::Same,
+        Verification::Skip => Programs::Unknown,
+    };
+    let set = Set { wheels, before: vec![plan.input.clone()], programs, ..Set::default() };
     settings.last_look.at(&set, &format!("the parts of `{}`", plan.host), &settings.request.scratch, printer)
 }
 
