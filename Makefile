@@ -1,5 +1,5 @@
 # Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs the rest.
-.PHONY: demo setup lint test test-real bench bench-split bench-audit bench-hipify clean
+.PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-hipify clean
 
 demo:
 	scripts/demo
@@ -32,5 +32,8 @@ bench-audit: setup
 bench-hipify: setup
 	scripts/run-benchmark-hipify
 
+dist:
+	scripts/dist
+
 clean:
-	rm -rf .demo .venv target
+	rm -rf .demo .venv dist target
