@@ -150,13 +150,17 @@ def extras_of(information: ModuleType, family: str | None) -> dict[str, list[str
     if hasattr(information, "build_extras"):
         return information.build_extras(family)
     extras = {
-        name: [package.get_dist_package_require(family)]
+        name: [_marked(package.get_dist_package_require(family), getattr(package, "sys_platform", ""))]
         for name, package in information.ALL_PACKAGES.items()
         if not package.required and (family is not None or not package.is_target_specific)
     }
     per_target = information.build_per_target_extras() if information.AVAILABLE_TARGET_FAMILIES else {}
     # Names of extras are lower case (PEP 685).
     return extras | {extra.lower(): requirements for extra, requirements in per_target.items()}
+
+
+def _marked(requirement: str, sys_platform: str) -> str:
+    return f'{requirement}; sys_platform == "{sys_platform}"' if sys_platform else requirement
 
 
 def archive_stem(information: ModuleType) -> str:

@@ -1,8 +1,9 @@
 """`rocwheel compat build_python_packages` against what today's script makes of the same artifacts.
 
 `snapshots/therock-*.json` hold what ROCm/TheRock's build_python_packages.py (commit 89553ce3746e) made of the artifacts of
-therock.py: names, files, links of the devel tree, search paths, requirements, scripts and generated lines. Each difference has
-to be a deviation that is listed here with its reason, and each deviation has to occur.
+therock.py, those for Windows under a Python that says it runs there: names, files, links of the devel tree, search paths,
+requirements, scripts and generated lines. Each difference has to be a deviation that is listed here with its reason, and each
+deviation has to occur.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 FAMILIES = {
     "kpack": ("--linux-amdgpu-families", "gfx94X-dcgpu;gfx1100", "--windows-amdgpu-families", "gfx1100"),
     "legacy": ("--linux-amdgpu-families", "", "--windows-amdgpu-families", ""),
+    "windows": ("--linux-amdgpu-families", "gfx94X-dcgpu;gfx1100", "--windows-amdgpu-families", "gfx1100;gfx1151"),
 }
 
 # What differs on purpose: the kinds of packages it is in, a pattern for the lines, and the reason.
@@ -58,8 +60,15 @@ DEVIATIONS["legacy"] = [
         "what is for a family has it as default",
         r"rocm_sdk_(devel|libraries\w*) generated [+-] (DEFAULT|AVAILABLE)_TARGET_FAMIL.*",
     ),
+    ("the default is the first by number", r"rocm_(sdk_core|profiler) generated [+-] DEFAULT_TARGET_FAMILY = .*"),
     ("there are no device packages to promise", r"[\w/-]+ generated \+ ALL_PACKAGES\.pop\('device', None\)"),
     ("and so no extras for them", r"[\w/-]*rocm extra - device.*"),
+]
+LINUX_ONLY = ("become stubs", "has them from core", "manylinux tag", "search paths")
+DEVIATIONS["windows"] = [
+    *(one for one in DEVIATIONS["kpack"] if not any(words in one[0] for words in LINUX_ONLY)),
+    ("there are no profilers to promise", r"[\w/-]+ generated \+ ALL_PACKAGES\.pop\('profiler', None\)"),
+    ("and so no extra for them", r"rocm extra - profiler rocm-profiler==.*"),
 ]
 
 
@@ -102,7 +111,7 @@ def describe_wheel(path: Path) -> list[str]:
                     for member in tar:
                         end = f" -> {member.linkname}" if member.issym() else "/" if member.isdir() else ""
                         lines.append(f"devel {member.name}{end}")
-            elif name.endswith("/.devel_links/gfx942.json"):
+            elif name.endswith(("/.devel_links/gfx942.json", "/.devel_links/gfx1151.json")):
                 lines += [f"link {one['relpath']} {one['target']}" for one in json.loads(content)["links"]]
             elif content.startswith(b"\x7fELF"):
                 dynamic = ELFFile(io.BytesIO(content)).get_section_by_name(".dynamic")

@@ -4,6 +4,7 @@ into other artifacts, variants of targets, profilers. Everything is made here by
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,24 @@ class Build:
         source.write_text("int main(void) { return 0; }\n")
         run("gcc", "-o", place, source)
         source.unlink()
+
+    def windows_file(self, artifact: str, path: str, needs: tuple[str, ...] = ()) -> Path:
+        """A DLL or a program for Windows, by its name, which imports a function of each library in `needs`."""
+        place = self.place(artifact, path)
+        with tempfile.TemporaryDirectory() as folder:
+            imports = []
+            for number, name in enumerate(needs):
+                Path(folder, "x.def").write_text(f"LIBRARY {name}\nEXPORTS\ng{number}\n")
+                imports.append(f"{number}.lib")
+                run("llvm-dlltool-19", "-m", "i386:x86-64", "-d", "x.def", "-l", imports[-1], cwd=folder)
+            declared = "".join(f"__declspec(dllimport) int g{number}(void);\n" for number in range(len(needs)))
+            called = "".join(f" + g{number}()" for number in range(len(needs)))
+            Path(folder, "x.c").write_text(f"{declared}int f(void) {{ return {sum(map(ord, path))}{called}; }}\n")
+            run("clang-19", "--target=x86_64-pc-windows-msvc", "-O1", "-c", "x.c", "-o", "x.obj", cwd=folder)
+            kind = ["/dll", "/noentry", "/export:f"] if path.endswith(".dll") else ["/entry:f", "/subsystem:console"]
+            run("lld-link-19", "/nodefaultlib", "/brepro", "/out:x.out", "x.obj", *imports, *kind, cwd=folder)
+            place.write_bytes(Path(folder, "x.out").read_bytes())
+        return place
 
     def manifest(self, *, split: bool) -> None:
         document = {
@@ -137,4 +156,31 @@ def legacy(root: Path) -> None:
         build.file(f"blas_lib_{family}", f"lib/rocblas/library/K_{family}.co", family)
 
 
-BUILDS: dict[str, Callable[[Path], None]] = {"kpack": kpack, "legacy": legacy}
+def windows(root: Path) -> None:
+    """A build for Windows: libraries in `bin`, import libraries in `lib`, no links, no SONAMEs."""
+    build = Build(root)
+    build.manifest(split=True)
+    build.windows_file("amd-llvm_lib_generic", "bin/amd_comgr0701.dll", ("KERNEL32.dll",))
+    for name in ("clang", "amdclang", "amdclang++", "offload-arch"):
+        build.windows_file("amd-llvm_run_generic", f"lib/llvm/bin/{name}.exe")
+    build.windows_file("core-kpack_lib_generic", "bin/rocm_kpack.dll")
+    build.windows_file("core-hip_lib_generic", "bin/amdhip64_7.dll", ("KERNEL32.dll", "MSVCP140.dll"))
+    build.windows_file("core-hip_lib_generic", "bin/hiprtc0701.dll", ("amd_comgr0701.dll",))
+    build.windows_file("core-hip_run_generic", "bin/hipcc.exe")
+    build.windows_file("core-hip_run_generic", "bin/hipconfig.exe")
+    build.windows_file("core-hipinfo_run_generic", "bin/hipInfo.exe", ("amdhip64_7.dll",))
+    build.file("core-hip_dev_generic", "lib/amdhip64.lib")
+    build.file("core-hip_dev_generic", "include/hip/hip_runtime.h")
+    build.file("core-hip_dev_generic", "lib/cmake/hip/hip-config.cmake")
+    build.file("prim_dev_generic", "include/rocprim/rocprim.hpp")
+    build.windows_file("blas_lib_generic", "bin/rocblas.dll", ("amdhip64_7.dll",))
+    build.windows_file("blas_lib_generic", "bin/hipblas.dll", ("rocblas.dll",))
+    build.file("blas_dev_generic", "lib/rocblas.lib")
+    build.file("blas_dev_generic", "include/rocblas/rocblas.h")
+    build.windows_file("blas_test_generic", "bin/rocblas-test.exe")
+    for target in ("gfx1100", "gfx1151"):
+        build.file(f"blas_lib_{target}", f".kpack/blas_lib_{target}.kpack", target)
+        build.file(f"blas_lib_{target}", f"bin/rocblas/library/K_{target}.co", target)
+
+
+BUILDS: dict[str, Callable[[Path], None]] = {"kpack": kpack, "legacy": legacy, "windows": windows}

@@ -20,7 +20,7 @@ pub mod list;
 pub mod manifest;
 pub mod name;
 pub mod pattern;
-mod portable;
+pub mod portable;
 mod scan;
 pub mod staging;
 pub mod targets;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 /// Pairs of paths that are one file where case does not count, in the order of the second. `paths` is sorted.
-pub(crate) fn same_but_for_case<'a>(paths: impl IntoIterator<Item = &'a str>) -> Vec<(String, String)> {
+pub fn same_but_for_case<'a>(paths: impl IntoIterator<Item = &'a str>) -> Vec<(String, String)> {
     let mut folded: HashMap<String, &str> = HashMap::new();
     let mut pairs = Vec::new();
     for path in paths {
@@ -17,7 +17,7 @@ pub(crate) fn same_but_for_case<'a>(paths: impl IntoIterator<Item = &'a str>) ->
 
 /// Why Windows cannot hold a file of that path; `None` when it can
 /// (<https://learn.microsoft.com/windows/win32/fileio/naming-a-file>).
-pub(crate) fn refused_by_windows(path: &str) -> Option<&'static str> {
+pub fn refused_by_windows(path: &str) -> Option<&'static str> {
     path.split('/').find_map(|name| {
         if is_device(name) {
             Some("a device is called like that")

@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use object::LittleEndian as Little;
 use object::pe::{
-    IMAGE_DIRECTORY_ENTRY_DEBUG, IMAGE_DIRECTORY_ENTRY_SECURITY, IMAGE_NT_OPTIONAL_HDR64_MAGIC, ImageDataDirectory,
-    ImageDebugDirectory, ImageDosHeader, ImageFileHeader, ImageOptionalHeader64, ImageSectionHeader,
+    IMAGE_DIRECTORY_ENTRY_DEBUG, IMAGE_DIRECTORY_ENTRY_SECURITY, IMAGE_FILE_DLL, IMAGE_NT_OPTIONAL_HDR64_MAGIC,
+    ImageDataDirectory, ImageDebugDirectory, ImageDosHeader, ImageFileHeader, ImageOptionalHeader64,
+    ImageSectionHeader,
 };
 use object::pod::Pod;
 use positioned_io::ReadAt;
@@ -34,6 +35,10 @@ pub struct PeSection {
 /// What the headers of a 64-bit PE file say.
 #[derive(Debug, Clone)]
 pub struct Pe {
+    /// The machine it is for: 0x8664 is x86-64, 0xaa64 is ARM64.
+    pub machine: u16,
+    /// Whether it is a library (DLL) rather than a program.
+    pub is_library: bool,
     /// The address that pointers in the file assume the image to be loaded at.
     pub image_base: u64,
     /// The sections, in the order of the table.
@@ -43,7 +48,8 @@ pub struct Pe {
     /// File offsets of the headers.
     coff: u64,
     optional: u64,
-    directories: Vec<(u64, u64)>,
+    /// Addresses, relative to the base, and sizes of the tables that the optional header names.
+    pub(crate) directories: Vec<(u64, u64)>,
     table: u64,
 }
 
@@ -88,6 +94,8 @@ impl Pe {
         }
         let table = optional + u64::from(file.size_of_optional_header.get(Little));
         let mut pe = Self {
+            machine: file.machine.get(Little).0,
+            is_library: file.characteristics.get(Little).0 & IMAGE_FILE_DLL.0 != 0,
             image_base: header.image_base.get(Little),
             sections: Vec::new(),
             file_alignment,

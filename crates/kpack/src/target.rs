@@ -177,7 +177,8 @@ pub fn base_target(target: &str) -> &str {
 
 /// Orders targets as people do: by major, minor and stepping, so `gfx90a` comes before `gfx942` and both before
 /// `gfx1010`. The last two characters of a name are hexadecimal digits, what is before them is decimal. Variants of one
-/// target (`gfx942:xnack+`, `gfx1250-strict`) follow it as text; names of another form come last, as text.
+/// target (`gfx942:xnack+`, `gfx1250-strict`) follow it as text. An `X` in a family stands for any digit and comes after them
+/// all: `gfx94X-dcgpu` after `gfx942`, before `gfx950` and `gfx110X-all`. Names of another form come last, as text.
 pub fn compare(left: &str, right: &str) -> Ordering {
     key(left).cmp(&key(right)).then_with(|| left.cmp(right))
 }
@@ -188,10 +189,14 @@ fn key(target: &str) -> (bool, u32, u32) {
     let parsed = name.strip_prefix("gfx").and_then(|digits| {
         let split = digits.len().checked_sub(2).filter(|split| *split > 0 && digits.is_ascii())?;
         let (major, rest) = digits.split_at(split);
-        let all_digits = major.bytes().all(|byte| byte.is_ascii_digit())
-            && rest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        let numbers = all_digits.then(|| (major.parse(), u32::from_str_radix(rest, 16)));
-        numbers.and_then(|(major, rest)| Some((major.ok()?, rest.ok()?)))
+        let digit = |character: char| match character {
+            '0'..='9' | 'a'..='f' => character.to_digit(16),
+            'X' => Some(16),
+            _ => None,
+        };
+        let number = rest.chars().try_fold(0, |number, character| Some(number * 17 + digit(character)?));
+        let major = major.bytes().all(|byte| byte.is_ascii_digit()).then(|| major.parse().ok())?;
+        Some((major?, number?))
     });
     parsed.map_or((true, 0, 0), |(major, rest)| (false, major, rest))
 }
@@ -304,5 +309,17 @@ mod tests {
         let mut names: Vec<String> = sorted.iter().rev().chain(&sorted).map(|name| (*name).to_owned()).collect();
         sort(&mut names);
         assert_eq!(names, sorted);
+    }
+
+    #[test]
+    fn families_sort_among_targets() {
+        let mut names: Vec<String> =
+            ["gfx110X-all", "gfx950-dcgpu", "gfx94X-dcgpu", "gfx1100", "dgpu-all", "gfx942", "gfx90a", "gfx120X-all"]
+                .map(str::to_owned)
+                .to_vec();
+        sort(&mut names);
+        let expected =
+            ["gfx90a", "gfx942", "gfx94X-dcgpu", "gfx950-dcgpu", "gfx1100", "gfx110X-all", "gfx120X-all", "dgpu-all"];
+        assert_eq!(names, expected);
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::inspect::Natures;
 use crate::populate::Population;
+use crate::system::System;
 use crate::{Error, Logical};
 
 const EMBEDDED: &str = include_str!("../../../data/tools.toml");
@@ -48,6 +49,9 @@ struct ToolRow {
     also_called: Vec<String>,
     #[serde(default)]
     requires: Vec<String>,
+    /// The one system that has it.
+    #[serde(default)]
+    system: Option<System>,
     probe: Probe,
 }
 
@@ -119,23 +123,33 @@ impl Tools {
         Ok(Tools { rows: file.tool, no_load })
     }
 
-    /// The tools of a distribution: those whose files are all in it.
-    pub fn of(&self, population: &Population) -> Vec<Tool> {
+    /// The tools of a distribution: those whose files are all in it. On Windows a program's name has an ending.
+    pub fn of(&self, population: &Population, system: System) -> Vec<Tool> {
+        let endings: &[&str] = match system {
+            System::Linux => &[""],
+            System::Windows => &[".exe", ".bat"],
+        };
+        let file = |row: &ToolRow| {
+            let paths = endings.iter().map(|ending| format!("{}{ending}", row.path));
+            paths.into_iter().find(|path| population.files.contains_key(path))
+        };
         let there = |glob: &str| {
             let pattern = Pattern::new(glob);
             population.files.keys().any(|path| pattern.matches(path))
         };
         self.rows
             .iter()
-            .filter(|row| row.package == population.logical && population.files.contains_key(&row.path))
+            .filter(|row| row.package == population.logical && row.system.is_none_or(|only| only == system))
             .filter(|row| row.requires.iter().all(|glob| there(glob)))
-            .map(|row| Tool {
-                name: row.name.clone(),
-                path: row.path.clone(),
-                function: row.name.replace('-', "_").replace('+', "p"),
-                devel: row.devel,
-                probe: row.probe.clone(),
-                also_called: row.also_called.clone(),
+            .filter_map(|row| {
+                Some(Tool {
+                    name: row.name.clone(),
+                    path: file(row)?,
+                    function: row.name.replace('-', "_").replace('+', "p"),
+                    devel: row.devel,
+                    probe: row.probe.clone(),
+                    also_called: row.also_called.clone(),
+                })
             })
             .collect()
     }
@@ -185,11 +199,36 @@ mod tests {
         let mut population = Population::new(Logical::Core, None, "_rocm_sdk_core".into());
         population.files.insert("bin/rocm-smi".into(), PlannedFile::text(""));
         population.files.insert("bin/hipcc".into(), PlannedFile::text(""));
-        let names =
-            |population: &Population| tools.of(population).into_iter().map(|tool| tool.name).collect::<Vec<_>>();
+        let names = |population: &Population| {
+            tools.of(population, System::Linux).into_iter().map(|tool| tool.name).collect::<Vec<_>>()
+        };
         assert_eq!(names(&population), ["hipcc"], "rocm-smi loads librocm_smi64, which is not there");
         population.files.insert("lib/librocm_smi64.so.1".into(), PlannedFile::text(""));
         assert_eq!(names(&population), ["hipcc", "rocm-smi"]);
+    }
+
+    #[test]
+    fn programs_for_windows_are_found_by_their_endings() {
+        let tools = Tools::embedded().unwrap();
+        let mut population = Population::new(Logical::Core, None, "_rocm_sdk_core".into());
+        for path in
+            ["bin/hipcc.exe", "bin/hipconfig.bat", "bin/hipInfo.exe", "bin/rocminfo", "lib/llvm/bin/amdclang++.exe"]
+        {
+            population.files.insert(path.into(), PlannedFile::text(""));
+        }
+        let found = tools.of(&population, System::Windows);
+        let paths: Vec<(&str, &str)> = found.iter().map(|tool| (tool.name.as_str(), tool.path.as_str())).collect();
+        assert_eq!(
+            paths,
+            [
+                ("amdclang++", "lib/llvm/bin/amdclang++.exe"),
+                ("hipcc", "bin/hipcc.exe"),
+                ("hipconfig", "bin/hipconfig.bat"),
+                ("hipInfo", "bin/hipInfo.exe"),
+            ]
+        );
+        let on_linux = tools.of(&population, System::Linux);
+        assert_eq!(on_linux.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["rocminfo"]);
     }
 
     #[test]

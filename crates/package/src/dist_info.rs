@@ -3,11 +3,12 @@
 //!
 //! AMD's promotion tool edits these lines as text: one assignment a line, at column 0, no annotations.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use artifact::targets::base_target;
 
 use crate::Logical;
+use crate::system::System;
 
 /// What a set of packages offers to the person who installs it.
 #[derive(Debug, Clone)]
@@ -27,6 +28,8 @@ pub struct Promise {
     pub neutral_libraries: bool,
     /// The distributions that exist.
     pub distributions: BTreeSet<Logical>,
+    /// Those that exist for one of two systems only.
+    pub only_on: BTreeMap<Logical, System>,
 }
 
 impl Promise {
@@ -71,6 +74,10 @@ impl Promise {
         for absent in Logical::ALL.into_iter().filter(|logical| !self.distributions.contains(logical)) {
             lines.push(format!("ALL_PACKAGES.pop({}, None)", repr(absent.key())));
         }
+        for (logical, system) in &self.only_on {
+            let (key, platform) = (repr(logical.key()), repr(system.sys_platform()));
+            lines.push(format!("ALL_PACKAGES[{key}].sys_platform = {platform}"));
+        }
         if let Some(family) = self.default_family() {
             lines.push(format!("DEFAULT_TARGET_FAMILY = {}", repr(family)));
         }
@@ -111,15 +118,20 @@ impl Promise {
         logical == Logical::Device || (logical == Logical::Libraries && !self.neutral_libraries)
     }
 
-    /// The marker of a target that only one of the two systems has.
-    fn marker(&self, target: &str) -> Option<&'static str> {
+    /// The marker of a distribution, or of one of its targets, that only one of the two systems has.
+    fn marker(&self, logical: Logical, target: Option<&str>) -> Option<String> {
+        let system = self.only_on.get(&logical).copied().or_else(|| self.system_of(target?))?;
+        Some(format!("sys_platform == \"{}\"", system.sys_platform()))
+    }
+
+    fn system_of(&self, target: &str) -> Option<System> {
         if self.linux_families.is_empty() || self.windows_families.is_empty() {
             return None;
         }
         let offered = |list: &[String]| list.iter().any(|family| base_target(family) == target);
         match (offered(&self.linux_families), offered(&self.windows_families)) {
-            (true, false) => Some("sys_platform == \"linux\""),
-            (false, true) => Some("sys_platform == \"win32\""),
+            (true, false) => Some(System::Linux),
+            (false, true) => Some(System::Windows),
             _ => None,
         }
     }
@@ -129,7 +141,8 @@ impl Promise {
     pub fn neutral_extras(&self) -> Vec<(String, Vec<Requirement>)> {
         let mut extras: Vec<(String, Vec<Requirement>)> = Vec::new();
         for logical in self.optional().into_iter().filter(|logical| !self.is_target_specific(*logical)) {
-            let requirement = Requirement { text: self.requirement(logical, None), marker: None };
+            let (text, marker) = (self.requirement(logical, None), self.marker(logical, None));
+            let requirement = Requirement { text, marker };
             extras.push((logical.key().to_owned(), vec![requirement]));
         }
         self.add_target_extras(&mut extras);
@@ -157,7 +170,7 @@ impl Promise {
             for target in &targets {
                 let requirement = Requirement {
                     text: self.requirement(logical, Some(target)),
-                    marker: self.marker(target).map(str::to_owned),
+                    marker: self.marker(logical, Some(target)),
                 };
                 // Names of extras are normalised (PEP 685); the distribution keeps its spelling.
                 extras.push((format!("{logical}-{}", target.to_lowercase()), vec![requirement.clone()]));
@@ -174,7 +187,8 @@ impl Promise {
             .optional()
             .into_iter()
             .map(|logical| {
-                (logical.key().to_owned(), vec![Requirement { text: self.requirement(logical, default), marker: None }])
+                let (text, marker) = (self.requirement(logical, default), self.marker(logical, None));
+                (logical.key().to_owned(), vec![Requirement { text, marker }])
             })
             .collect();
         if self.targets().len() > 1 {
@@ -239,6 +253,7 @@ mod tests {
             windows_families: list(&["gfx1100"]),
             neutral_libraries: true,
             distributions: Logical::ALL.into_iter().collect(),
+            only_on: BTreeMap::new(),
         }
     }
 
@@ -289,6 +304,18 @@ mod tests {
         let names: Vec<String> = promise.extras().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["libraries", "devel"]);
         assert!(promise.lines(Logical::Core, None).contains("ALL_PACKAGES.pop('profiler', None)\n"));
+    }
+
+    #[test]
+    fn what_one_system_lacks_is_marked() {
+        let promise = Promise { only_on: BTreeMap::from([(Logical::Profiler, System::Linux)]), ..promise() };
+        let (_, requirements) = promise.extras().into_iter().find(|(extra, _)| extra == "profiler").unwrap();
+        assert_eq!(
+            requirements[0].requires_dist("profiler"),
+            "rocm-profiler==10.1.0a20260822; sys_platform == \"linux\" and extra == \"profiler\""
+        );
+        let lines = promise.lines(Logical::Core, None);
+        assert!(lines.contains("\nALL_PACKAGES['profiler'].sys_platform = 'linux'\n"), "{lines}");
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use report::{Exit, Hint};
 
+use crate::request::Shape;
 use crate::stub;
+use crate::system::System;
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +45,50 @@ pub enum Error {
         attempt: String,
         /// The operating system's answer, with the path.
         source: std::io::Error,
+    },
+    /// Artifacts of one system hold what only the other can run.
+    #[error("the artifacts for {system} in `{artifacts}` hold {} for {}: {}", files(*count), system.other(), shown(paths, *count))]
+    Foreign {
+        /// The system that the artifacts are for.
+        system: System,
+        /// The folder of artifacts.
+        artifacts: PathBuf,
+        /// The first of the files, below that folder.
+        paths: Vec<String>,
+        /// How many there are.
+        count: usize,
+    },
+    /// Paths that no installation on Windows can have.
+    #[error("`{path}` cannot be packaged for Windows: {reason}")]
+    WindowsPath {
+        /// Path in the package.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A platform tag for packages that are not made.
+    #[error("`{tag}` is no platform tag for {system}, which these artifacts are for")]
+    PlatformTag {
+        /// The tag.
+        tag: String,
+        /// The system.
+        system: System,
+    },
+    /// The artifacts of the two systems are of two releases.
+    #[error("the artifacts for Linux are of version {linux}, those for Windows of version {windows}")]
+    Versions {
+        /// Of the manifest in the artifacts for Linux.
+        linux: String,
+        /// Of the manifest in the artifacts for Windows.
+        windows: String,
+    },
+    /// The artifacts of the two systems are of two shapes.
+    #[error("the artifacts for Linux are made for the shape `{linux}`, those for Windows for `{windows}`")]
+    Shapes {
+        /// Of those for Linux.
+        linux: Shape,
+        /// Of those for Windows.
+        windows: Shape,
     },
     /// Two artifacts put different things at one path (defect C1 of the scripts).
     #[error("`{path}` is in `{first}` and in `{second}`, with different contents")]
@@ -149,6 +195,16 @@ pub enum Error {
     Interrupted,
 }
 
+fn files(number: usize) -> String {
+    if number == 1 { "a file".into() } else { format!("{number} files") }
+}
+
+fn shown(paths: &[String], count: usize) -> String {
+    let more = count.saturating_sub(paths.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    paths.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ") + &more
+}
+
 fn count(number: usize) -> String {
     if number == 1 { "1 thing".into() } else { format!("{number} things") }
 }
@@ -181,8 +237,16 @@ impl Hint for Error {
             Error::Conflict { .. } => {
                 Some("remove one of the two artifacts, or build both from the same sources".into())
             }
+            Error::Foreign { system, .. } => Some(format!(
+                "keep the two apart: `--artifacts DIR` for Linux, `--windows-artifacts DIR` for Windows. Remove what came \
+                 from a build for {}",
+                system.other()
+            )),
+            Error::PlatformTag { .. } => Some("leave --platform-tag out: the right one is found".into()),
+            Error::Shapes { .. } => Some("split those that are not split, or name one shape for both with --shape".into()),
+            Error::Versions { .. } => Some("take both from one build, or say with --version what the packages are".into()),
             Error::Version { .. } => Some("give one such as `7.1.0` or `7.1.0a20261121` with --version".into()),
-            Error::Name { .. } => Some("rename the file in the artifact, or remove it".into()),
+            Error::Name { .. } | Error::WindowsPath { .. } => Some("rename the file in the artifact, or remove it".into()),
             Error::ManifestVersion { .. } => Some(
                 "give the packages' version with --version, or mend `rocm_package_version` in therock_manifest.json"
                     .into(),
@@ -225,7 +289,7 @@ impl Hint for Error {
             Error::Wheel(error) => error.exit(),
             Error::Interrupted => Exit::Interrupted,
             Error::Locked { .. } => Exit::TryAgain,
-            Error::Version { .. } | Error::Shape { .. } => Exit::Usage,
+            Error::Version { .. } | Error::Shape { .. } | Error::PlatformTag { .. } => Exit::Usage,
             _ => Exit::Failed,
         }
     }

@@ -3,7 +3,7 @@
 //! A library is never copied to be edited: its patch is laid over the original while the wheel reads it (pitfalls 15),
 //! so every input byte is read once and every output byte written once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ use crate::devel::DevelEntry;
 use crate::populate::{PlannedFile, Source};
 use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request, SelectorForm};
 use crate::state::{Finished, OutputFolder, stamp};
+use crate::system::System;
 use crate::{Error, selector, stub};
 
 /// The folder of the packages, below the output folder.
@@ -78,6 +79,8 @@ pub struct Prepared {
 /// Wheels that are installed together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Set {
+    /// The system that they are installed on.
+    pub system: System,
     /// Where each wheel is now, and where it will be.
     pub wheels: Vec<(PathBuf, PathBuf)>,
     /// Wheels of all families, for those of one.
@@ -108,7 +111,7 @@ pub fn prepare(
 
 impl Prepared {
     /// The sets that have a wheel which nobody has looked at yet. Packages of a GPU family lie in a folder of their own and are
-    /// installed with those that are for all.
+    /// installed with those that are for all; those for Linux and for Windows are never installed together.
     pub fn sets(&self, folder: &OutputFolder) -> Vec<Set> {
         let staged = |path: &str| {
             let moved = self.moved.iter().find(|(moved, ..)| moved == path);
@@ -116,17 +119,23 @@ impl Prepared {
         };
         let is_wheel = |path: &&str| Path::new(path).extension().is_some_and(|extension| extension == "whl");
         let wheels = self.packages.iter().map(|package| package.path.as_str()).filter(is_wheel);
-        let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut groups: BTreeMap<(&str, System), Vec<&str>> = BTreeMap::new();
         for path in wheels {
-            groups.entry(path.rsplit_once('/').map_or("", |(group, _)| group)).or_default().push(path);
+            let group = path.rsplit_once('/').map_or("", |(group, _)| group);
+            for system in systems(path, &self.packages) {
+                groups.entry((group, system)).or_default().push(path);
+            }
         }
-        let common: Vec<PathBuf> = groups.get(DIST).into_iter().flatten().map(|path| staged(path)).collect();
-        let is_new = |path: &&str| self.moved.iter().any(|(moved, ..)| moved == path) || !folder.was_looked_at(path);
-        let of_group = |(group, paths): (&str, Vec<&str>)| Set {
-            wheels: paths.into_iter().map(|path| (staged(path), folder.path(path))).collect(),
-            beside: if group == DIST { Vec::new() } else { common.clone() },
+        let common = |system: System| -> Vec<PathBuf> {
+            groups.get(&(DIST, system)).into_iter().flatten().map(|path| staged(path)).collect()
         };
-        groups.into_iter().filter(|(_, paths)| paths.iter().any(is_new)).map(of_group).collect()
+        let is_new = |path: &&str| self.moved.iter().any(|(moved, ..)| moved == path) || !folder.was_looked_at(path);
+        let of_group = |((group, system), paths): (&(&str, System), &Vec<&str>)| Set {
+            system: *system,
+            wheels: paths.iter().map(|path| (staged(path), folder.path(path))).collect(),
+            beside: if *group == DIST { Vec::new() } else { common(*system) },
+        };
+        groups.iter().filter(|(_, paths)| paths.iter().any(is_new)).map(of_group).collect()
     }
 
     /// Moves the packages to their places, all together.
@@ -148,6 +157,19 @@ impl Prepared {
         let removed = publish().map_err(|error| error.or_full_disk(&request.output))?;
         Ok(Outcome { packages, removed, strangers: folder.strangers() })
     }
+}
+
+/// The systems that a wheel is installed on: that of its tag, or each that the other packages are for.
+fn systems(path: &str, packages: &[Package]) -> BTreeSet<System> {
+    let of = |path: &str| {
+        let tag = path.strip_suffix(".whl")?.rsplit('-').next()?;
+        System::of_tag(tag)
+    };
+    if let Some(system) = of(path) {
+        return BTreeSet::from([system]);
+    }
+    let all: BTreeSet<System> = packages.iter().filter_map(|package| of(&package.path)).collect();
+    if all.is_empty() { BTreeSet::from([System::Linux]) } else { all }
 }
 
 fn write(

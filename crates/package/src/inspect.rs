@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use elf::{Elf, Kind};
+use elf::{Elf, Imports, Kind, Pe};
 use fs_err as fs;
 use rayon::prelude::*;
 use report::Reporter;
@@ -13,6 +13,10 @@ use crate::Error;
 
 /// ELF machine number of x86-64, the only one whose search paths are edited (pitfalls 5).
 const X86_64: u16 = 62;
+/// The same in PE files.
+const PE_X86_64: u16 = 0x8664;
+/// What programs and libraries for Windows are called.
+const WINDOWS_ENDINGS: [&str; 3] = [".dll", ".exe", ".pyd"];
 
 /// How packaging treats a file.
 #[derive(Debug, Clone)]
@@ -23,8 +27,19 @@ pub enum Nature {
     Program(Arc<Elf>),
     /// A program that needs no loader: a static executable or a script.
     Standalone,
+    /// A program or library for 64-bit Windows.
+    Windows(Arc<WindowsFile>),
     /// Anything else, ELF files of other machines (GPU code objects) among them.
     Data,
+}
+
+/// What the headers of a PE file say.
+#[derive(Debug)]
+pub struct WindowsFile {
+    /// Sections and kind.
+    pub pe: Pe,
+    /// The DLLs that it asks for.
+    pub imports: Imports,
 }
 
 impl Nature {
@@ -32,7 +47,7 @@ impl Nature {
     pub fn elf(&self) -> Option<&Elf> {
         match self {
             Nature::Library(elf) | Nature::Program(elf) => Some(elf),
-            Nature::Standalone | Nature::Data => None,
+            Nature::Standalone | Nature::Windows(_) | Nature::Data => None,
         }
     }
 
@@ -44,9 +59,22 @@ impl Nature {
         }
     }
 
+    /// True for what a loader of either system takes as a library.
+    pub fn is_library(&self) -> bool {
+        match self {
+            Nature::Library(_) => true,
+            Nature::Windows(file) => file.pe.is_library,
+            _ => false,
+        }
+    }
+
     /// True for what can be started.
     pub fn runs(&self) -> bool {
-        matches!(self, Nature::Program(_) | Nature::Standalone)
+        match self {
+            Nature::Program(_) | Nature::Standalone => true,
+            Nature::Windows(file) => !file.pe.is_library,
+            Nature::Library(_) | Nature::Data => false,
+        }
     }
 }
 
@@ -85,6 +113,14 @@ fn nature(path: &Path, executable: bool) -> Result<Nature, Error> {
     if executable && magic[..read].starts_with(b"#!") {
         return Ok(Nature::Standalone);
     }
+    if magic.starts_with(b"MZ") {
+        return match windows_file(file.file()) {
+            Ok(found) => Ok(found.map_or(Nature::Data, |found| Nature::Windows(Arc::new(found)))),
+            // Many a file begins with these letters.
+            Err(_) if !is_called_program(path) => Ok(Nature::Data),
+            Err(source) => Err(Error::Elf { path: path.to_owned(), source }),
+        };
+    }
     if magic != *b"\x7fELF" {
         return Ok(Nature::Data);
     }
@@ -98,4 +134,18 @@ fn nature(path: &Path, executable: bool) -> Result<Nature, Error> {
         },
         _ => Nature::Data,
     })
+}
+
+fn is_called_program(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    WINDOWS_ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+/// `None` for programs of DOS, for those of 32 bits, which HIP does not exist for, and for those of other machines.
+fn windows_file(file: &dyn positioned_io::ReadAt) -> Result<Option<WindowsFile>, elf::Error> {
+    if !elf::is_pe(file)? {
+        return Ok(None);
+    }
+    let Some(pe) = Pe::read(file)?.filter(|pe| pe.machine == PE_X86_64) else { return Ok(None) };
+    Ok(Some(WindowsFile { imports: pe.imports(file)?, pe }))
 }

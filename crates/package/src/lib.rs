@@ -4,6 +4,7 @@
 mod contents;
 mod devel;
 mod dist_info;
+mod dll_imports;
 mod error;
 mod execute;
 mod imported;
@@ -18,6 +19,7 @@ mod select;
 mod selector;
 mod state;
 pub mod stub;
+mod system;
 mod templates;
 mod tree;
 pub mod version;
@@ -26,12 +28,13 @@ pub use devel::DevelEntry;
 pub use dist_info::Promise;
 pub use error::Error;
 pub use execute::{LastLook, Outcome, Package, Prepared, Set, execute, prepare};
-pub use planner::plan;
+pub use planner::{plan, plan_both};
 pub use populate::{Note, PlannedFile, Source};
 pub use request::{
     Incomplete, Incompletes, LeftOut, Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request, SelectorForm, Shape,
     Unclaimed, Unsupported,
 };
 pub use rules::Logical;
-pub use search_path::Dropped;
+pub use search_path::{Dropped, Missing};
 pub use state::OutputFolder;
+pub use system::System;

@@ -1,10 +1,11 @@
 //! From a request and a catalog to a [`Plan`]. Reads names, sizes and ELF headers; writes nothing.
 
 mod assemble;
+mod systems;
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use artifact::dlopen::DlopenTable;
@@ -21,58 +22,44 @@ use crate::licenses::Licenses;
 use crate::populate::{Input, Note, PlannedFile, Population, Source};
 use crate::request::{Incompletes, LeftOut, Plan, Request, Shape, Unclaimed, Unsupported};
 use crate::rules::Rules;
-use crate::search_path::{Dropped, SearchPaths};
+use crate::search_path::{Dropped, Missing, SearchPaths};
 use crate::select::Selection;
+use crate::system::System;
 use crate::templates::Templates;
 use crate::tree::Tree;
-use crate::{Error, Logical};
+use crate::{Error, Logical, dll_imports};
 use whole::Problem;
 
-/// Computes what `request` makes of `catalog`.
+/// Computes what `request` makes of `catalog`, which holds artifacts for one system.
 ///
 /// # Errors
 /// Everything that would make the set wrong is found here, before anything is written: missing targets, libraries
 /// that nothing provides, one path with two contents, a version pip does not accept. With [`Incompletes::Drop`] packages
 /// that are not whole are left out instead, as long as core is whole.
 pub fn plan(request: &Request, catalog: &Catalog, reporter: &dyn Reporter) -> Result<Plan, Error> {
-    let manifest = Manifest::find(catalog)?;
-    let version = request.version.clone().unwrap_or_else(|| manifest.rocm_package_version.clone());
-    if wheel::check_version(&version).is_err() {
-        return Err(match request.version {
-            Some(_) => Error::Version { value: version },
-            None => Error::ManifestVersion { value: version, artifacts: request.artifacts.clone() },
-        });
-    }
-    let imported = Imported::find(&manifest);
-    let shape = request.shape.unwrap_or_else(|| shape_of(&manifest, imported.as_ref()));
-    let templates = match &request.templates {
-        Some(folder) => Templates::read(folder)?,
-        None => Templates::embedded(),
-    };
-    let (wanted, absent) = targets(request, catalog, shape)?;
-    let on_windows = windows_targets(request, shape)?;
-    let mut planner = Planner {
-        request,
-        catalog,
-        shape,
-        rules: Rules::embedded()?,
-        tools: Tools::embedded()?,
-        dlopen: DlopenTable::embedded(),
-        natures: natures(catalog, reporter)?,
-        licenses: Licenses::collect(catalog, imported.as_ref())?,
-        allowed: imported.map(|imported| imported.allowed_unresolved).unwrap_or_default(),
-        manifest: (version != manifest.rocm_package_version).then(|| renamed(manifest, &version)),
-        targets: wanted,
-        on_windows,
-        templates: Arc::new(templates),
-        dropped: BTreeSet::new(),
-        incomplete: BTreeMap::new(),
-        version,
-    };
-    for target in absent {
-        planner.note_incomplete(&planner.name_for(&target), ["no artifact holds code for it".to_owned()]);
-    }
-    planner.plan()
+    let place = Place { artifacts: &request.artifacts, catalog, system: request.system };
+    systems::make(vec![Planner::new(request, place, reporter)?])
+}
+
+/// As [`plan`], for artifacts for Linux and artifacts for Windows: packages of both, and one selector for them.
+///
+/// # Errors
+/// As [`plan`], and when the two are not of one version and shape.
+pub fn plan_both(request: &Request, [linux, windows]: [&Catalog; 2], reporter: &dyn Reporter) -> Result<Plan, Error> {
+    let windows_artifacts = request.windows_artifacts.as_ref().unwrap_or(&request.artifacts);
+    let linux = Place { artifacts: &request.artifacts, catalog: linux, system: Some(System::Linux) };
+    let windows = Place { artifacts: windows_artifacts, catalog: windows, system: Some(System::Windows) };
+    systems::make(vec![Planner::new(request, linux, reporter)?, Planner::new(request, windows, reporter)?])
+}
+
+/// Artifacts that are packaged.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    /// The folder.
+    artifacts: &'a Path,
+    catalog: &'a Catalog,
+    /// What they are for; `None` looks at the files.
+    system: Option<System>,
 }
 
 /// The manifest's text with another version: what is installed must say one version everywhere.
@@ -96,7 +83,12 @@ fn shape_of(manifest: &Manifest, imported: Option<&Imported>) -> Shape {
 
 /// Targets (or families) that are packaged: those asked for, else those that are there; numerically sorted. And those
 /// that were asked for, are not there, and may be left out.
-fn targets(request: &Request, catalog: &Catalog, shape: Shape) -> Result<(Vec<String>, Vec<String>), Error> {
+fn targets(
+    asked: &[String],
+    incompletes: Incompletes,
+    catalog: &Catalog,
+    shape: Shape,
+) -> Result<(Vec<String>, Vec<String>), Error> {
     let per_target = catalog.artifacts.iter().map(|artifact| &artifact.name).filter(|name| !name.is_generic());
     let mut present: Vec<String> = match shape {
         Shape::PerFamily => per_target.map(|name| name.target_family.clone()).collect(),
@@ -104,23 +96,18 @@ fn targets(request: &Request, catalog: &Catalog, shape: Shape) -> Result<(Vec<St
     };
     targets::sort(&mut present);
     present.dedup();
-    if request.targets.is_empty() {
+    if asked.is_empty() {
         return Ok((present, Vec::new()));
     }
-    let wanted = expand(&request.targets, shape, &present)?;
+    let wanted = expand(asked, shape, &present)?;
     let (there, missing): (Vec<String>, Vec<String>) = wanted.into_iter().partition(|target| present.contains(target));
     // Of a set without any of its targets nothing is left that was asked for.
-    let may_miss = request.incompletes == Incompletes::Drop && !there.is_empty();
+    let may_miss = incompletes == Incompletes::Drop && !there.is_empty();
     if missing.is_empty() || may_miss {
         Ok((there, missing))
     } else {
         Err(Error::MissingTargets { targets: missing, present })
     }
-}
-
-/// The targets that the selector offers on Windows.
-fn windows_targets(request: &Request, shape: Shape) -> Result<Vec<String>, Error> {
-    expand(&request.windows_targets, shape, &[])
 }
 
 /// The targets that lists name, or the families where those are what is packaged; numerically sorted.
@@ -157,7 +144,10 @@ fn natures(catalog: &Catalog, reporter: &dyn Reporter) -> Result<Natures, Error>
 
 struct Planner<'a> {
     request: &'a Request,
+    /// The folder of `catalog`.
+    artifacts: &'a Path,
     catalog: &'a Catalog,
+    system: System,
     shape: Shape,
     rules: Rules,
     tools: Tools,
@@ -169,8 +159,8 @@ struct Planner<'a> {
     /// Text of the manifest to ship when another version than the one it names was asked for.
     manifest: Option<String>,
     targets: Vec<String>,
-    /// Targets (or families) that another run packages for Windows; numerically sorted.
-    on_windows: Vec<String>,
+    /// Targets (or families) that another run packages for the other system; numerically sorted.
+    elsewhere: Vec<String>,
     templates: Arc<Templates>,
     /// Distributions that are left out because they are not whole.
     dropped: BTreeSet<Logical>,
@@ -179,22 +169,77 @@ struct Planner<'a> {
     version: String,
 }
 
+impl<'a> Planner<'a> {
+    fn new(request: &'a Request, place: Place<'a>, reporter: &dyn Reporter) -> Result<Self, Error> {
+        let Place { artifacts, catalog, system } = place;
+        let manifest = Manifest::find(catalog)?;
+        let version = request.version.clone().unwrap_or_else(|| manifest.rocm_package_version.clone());
+        if wheel::check_version(&version).is_err() {
+            return Err(match request.version {
+                Some(_) => Error::Version { value: version },
+                None => Error::ManifestVersion { value: version, artifacts: artifacts.to_owned() },
+            });
+        }
+        let imported = Imported::find(&manifest);
+        let shape = request.shape.unwrap_or_else(|| shape_of(&manifest, imported.as_ref()));
+        let templates = match &request.templates {
+            Some(folder) => Templates::read(folder)?,
+            None => Templates::embedded(),
+        };
+        let natures = natures(catalog, reporter)?;
+        let system = system.unwrap_or_else(|| System::of_files(&catalog.artifacts, &natures));
+        let (wanted, absent) = targets(request.targets_on(system), request.incompletes, catalog, shape)?;
+        let mut planner = Planner {
+            request,
+            artifacts,
+            catalog,
+            system,
+            shape,
+            rules: Rules::embedded()?,
+            tools: Tools::embedded()?,
+            dlopen: DlopenTable::embedded(),
+            natures,
+            licenses: Licenses::collect(catalog, imported.as_ref())?,
+            allowed: imported.map(|imported| imported.allowed_unresolved).unwrap_or_default(),
+            manifest: (version != manifest.rocm_package_version).then(|| renamed(manifest, &version)),
+            targets: wanted,
+            elsewhere: expand(request.only_on(system.other()), shape, &[])?,
+            templates: Arc::new(templates),
+            dropped: BTreeSet::new(),
+            incomplete: BTreeMap::new(),
+            version,
+        };
+        for target in absent {
+            planner.note_incomplete(&planner.name_for(&target), ["no artifact holds code for it".to_owned()]);
+        }
+        Ok(planner)
+    }
+}
+
 /// What is found on the way to the wheels.
 #[derive(Default)]
 struct Findings {
     dropped: Vec<Dropped>,
     problems: Vec<Problem>,
+    /// Libraries that packages for Windows need and that no table knows.
+    unknown: Vec<Missing>,
     notes: Vec<Note>,
 }
 
 /// One set of wheels that are installed together, with its selector.
 struct Set {
     family: Option<String>,
-    folder: Option<String>,
     world: Tree,
     /// In order of precedence; core and profiler first.
     populations: Vec<Population>,
     devel: DevelTree,
+}
+
+/// What a plan is made of, when it is known to be whole.
+struct Settled {
+    sets: Vec<Set>,
+    findings: Findings,
+    leftovers: Leftovers,
 }
 
 /// What is in no package.
@@ -204,7 +249,9 @@ struct Leftovers {
 }
 
 impl Planner<'_> {
-    fn plan(mut self) -> Result<Plan, Error> {
+    /// The sets that are whole.
+    fn settle(&mut self) -> Result<Settled, Error> {
+        self.check_system()?;
         loop {
             let (sets, findings, leftovers) = self.sets()?;
             let problems = whole::problems(&sets, &findings.problems);
@@ -212,16 +259,25 @@ impl Planner<'_> {
                 if self.request.unsupported == Unsupported::Refuse {
                     self.check_kpack(&sets)?;
                 }
-                return self.finish(&sets, findings, leftovers);
+                return Ok(Settled { sets, findings, leftovers });
             }
             // Every round leaves something out, so there are only so many.
             self.leave_out(&problems)?;
         }
     }
 
+    fn selection(&self) -> Selection<'_> {
+        Selection {
+            catalog: self.catalog,
+            rules: &self.rules,
+            shape: self.shape,
+            system: self.system,
+            targets: &self.targets,
+        }
+    }
+
     fn sets(&self) -> Result<(Vec<Set>, Findings, Leftovers), Error> {
-        let selection =
-            Selection { catalog: self.catalog, rules: &self.rules, shape: self.shape, targets: &self.targets };
+        let selection = self.selection();
         let (left_out, unclaimed) = selection.leftovers();
         if self.request.unclaimed == Unclaimed::Refuse && !unclaimed.is_empty() {
             let lines = unclaimed.iter().map(|row| format!("{}: {}", row.what, row.reason)).collect();
@@ -232,11 +288,10 @@ impl Planner<'_> {
         let mut sets = Vec::new();
         if self.shape == Shape::PerFamily && !self.targets.is_empty() {
             for family in &self.targets {
-                let folder = (self.targets.len() > 1).then(|| family.clone());
-                sets.push(self.set(&selection, Some(family), folder, &mut findings)?);
+                sets.push(self.set(&selection, Some(family), &mut findings)?);
             }
         } else {
-            sets.push(self.set(&selection, None, None, &mut findings)?);
+            sets.push(self.set(&selection, None, &mut findings)?);
         }
         Ok((sets, findings, leftovers))
     }
@@ -251,19 +306,13 @@ impl Planner<'_> {
         name + &self.request.nonce
     }
 
-    fn set(
-        &self,
-        selection: &Selection<'_>,
-        family: Option<&String>,
-        folder: Option<String>,
-        findings: &mut Findings,
-    ) -> Result<Set, Error> {
+    fn set(&self, selection: &Selection<'_>, family: Option<&String>, findings: &mut Findings) -> Result<Set, Error> {
         let family = family.map(String::as_str);
         let world = Tree::merge(self.catalog, |artifact| {
             selection.packaged(artifact)
                 && (artifact.name.is_generic() || family.is_none_or(|family| artifact.name.target_family == family))
         })?;
-        let input = Input { world: &world, natures: &self.natures };
+        let input = Input { world: &world, natures: &self.natures, system: self.system };
         let mut populations = Vec::new();
         for logical in [Logical::Core, Logical::Profiler, Logical::Libraries] {
             if self.dropped.contains(&logical) {
@@ -301,7 +350,7 @@ impl Planner<'_> {
             }
         }
         if populations.is_empty() {
-            return Err(Error::Nothing { path: self.request.artifacts.clone(), wanted: "any package".into() });
+            return Err(Error::Nothing { path: self.artifacts.to_owned(), wanted: "any package".into() });
         }
         let mut devel = {
             let runtime: Vec<&Population> =
@@ -318,7 +367,7 @@ impl Planner<'_> {
             findings.notes.append(&mut population.notes);
         }
         findings.notes.append(&mut devel.notes);
-        Ok(Set { family: family.map(str::to_owned), folder, world, populations, devel })
+        Ok(Set { family: family.map(str::to_owned), world, populations, devel })
     }
 
     /// The target that is part of a distribution's name.
@@ -340,6 +389,10 @@ impl Planner<'_> {
             Logical::ALL[..5].iter().map(|logical| (*logical, self.platform_package(*logical, family))).collect();
         let provided =
             |library: &str| manylinux::Policies::built_in().provides(library) || self.allowed.contains(library);
+        if self.system == System::Windows {
+            self.dll_imports(populations, family, &provided, findings);
+            return;
+        }
         let search =
             SearchPaths { rules: &self.rules, dlopen: self.dlopen, natures: &self.natures, provided: &provided };
         for index in 0..populations.len() {
@@ -376,6 +429,27 @@ impl Planner<'_> {
             if let (Source::Edited { .. }, Some(entry)) = (&file.source, devel.entries.get_mut(&path)) {
                 *entry = DevelEntry::File(file);
             }
+        }
+    }
+
+    /// Files for Windows have no search path: nothing in them changes.
+    fn dll_imports(
+        &self,
+        populations: &[Population],
+        family: Option<&str>,
+        provided: &dyn Fn(&str) -> bool,
+        findings: &mut Findings,
+    ) {
+        for (index, population) in populations.iter().enumerate() {
+            let reachable = self.reachable(population.logical);
+            let is_beside = |(other, one): &(usize, &Population)| *other != index && reachable.contains(&one.logical);
+            let others: Vec<&Population> =
+                populations.iter().enumerate().filter(is_beside).map(|(_, other)| other).collect();
+            let outcome = dll_imports::check(population, &others, &self.natures, provided);
+            for missing in outcome.missing {
+                findings.problems.push(Problem::of(population, family, whole::needed(&missing)));
+            }
+            findings.unknown.extend(outcome.unknown);
         }
     }
 

@@ -10,8 +10,9 @@ use artifact::{EntryKind, Pattern};
 use serde::Serialize;
 
 use crate::Logical;
-use crate::inspect::{Nature, Natures};
+use crate::inspect::Natures;
 use crate::rules::Rule;
+use crate::system::System;
 use crate::tree::{Node, Tree, file_name, join, parent};
 
 /// Where the bytes of a planned file come from.
@@ -114,6 +115,8 @@ pub struct Input<'a> {
     pub world: &'a Tree,
     /// What each file is.
     pub natures: &'a Natures,
+    /// The system that it is for.
+    pub system: System,
 }
 
 impl Population {
@@ -218,6 +221,16 @@ impl Population {
             return; // A link to a directory: wheels cannot hold it; the devel tree does.
         };
         let nature = input.natures.of(&node.source);
+        if input.system == System::Windows {
+            if nature.runs() {
+                self.note(
+                    path,
+                    &format!("a copy of `{resolved}`: there are no links in packages, and no exec stubs for Windows"),
+                );
+            }
+            self.files.insert(path.to_owned(), PlannedFile::of(node));
+            return;
+        }
         if let Some(soname) = nature.soname() {
             if soname == file_name(path) {
                 self.files.insert(path.to_owned(), PlannedFile::of(node));
@@ -256,9 +269,7 @@ impl Population {
 
     /// Paths of the shared libraries.
     pub fn libraries<'a>(&'a self, natures: &'a Natures) -> impl Iterator<Item = &'a str> {
-        self.files
-            .iter()
-            .filter_map(|(path, file)| matches!(natures.of(file.path()?), Nature::Library(_)).then_some(path.as_str()))
+        self.files.iter().filter_map(|(path, file)| natures.of(file.path()?).is_library().then_some(path.as_str()))
     }
 }
 

@@ -12,7 +12,8 @@ use crate::contents::Tool;
 use crate::devel::DevelEntry;
 use crate::dist_info::Promise;
 use crate::populate::{Note, PlannedFile};
-use crate::search_path::Dropped;
+use crate::search_path::{Dropped, Missing};
+use crate::system::System;
 use crate::templates::Templates;
 
 /// How GPU code is distributed over wheels.
@@ -91,6 +92,11 @@ impl SelectorForm {
 pub struct Request {
     /// Folder with artifact directories or archives.
     pub artifacts: PathBuf,
+    /// What they are for; `None` takes what their files are for.
+    pub system: Option<System>,
+    /// Folder with the artifacts for Windows, where those for Linux and for Windows are packaged together
+    /// ([`crate::plan_both`]).
+    pub windows_artifacts: Option<PathBuf>,
     /// Folder to write to; the packages come to lie in `dist/` below it.
     pub output: PathBuf,
     /// Shape; `None` takes the one the manifest tells.
@@ -99,13 +105,17 @@ pub struct Request {
     pub version: Option<String>,
     /// Suffix of the import packages (today's `--version-suffix`).
     pub nonce: String,
-    /// Targets and families to package and to insist on; empty takes what is there.
+    /// Targets and families to package and to insist on, whatever the system; empty takes what is there.
     pub targets: Vec<String>,
-    /// Targets and families that the selector offers on Windows as well; another run packages them.
+    /// The same for Linux alone, in place of `targets`. A run without artifacts for Linux offers them in the selector:
+    /// another run packages them.
+    pub linux_targets: Vec<String>,
+    /// The same for Windows.
     pub windows_targets: Vec<String>,
     /// Distributions to write; empty writes all.
     pub only: Vec<Logical>,
-    /// Platform tag; `None` computes the lowest one that the symbols allow.
+    /// Platform tag of the packages for the system that it names; `None` computes the lowest one that the symbols allow, and
+    /// is `win_amd64` for Windows.
     pub platform_tag: Option<String>,
     /// Compression of the wheels.
     pub level: wheel::Level,
@@ -124,15 +134,32 @@ pub struct Request {
 }
 
 impl Request {
+    /// What is asked for on a system.
+    pub(crate) fn targets_on(&self, system: System) -> &[String] {
+        let own = self.only_on(system);
+        if own.is_empty() { &self.targets } else { own }
+    }
+
+    /// What is asked for on this system alone.
+    pub(crate) fn only_on(&self, system: System) -> &[String] {
+        match system {
+            System::Linux => &self.linux_targets,
+            System::Windows => &self.windows_targets,
+        }
+    }
+
     /// The settings without any choice: what is there, as the manifest says, compressed, dated 1980.
     pub fn new(artifacts: PathBuf, output: PathBuf) -> Self {
         Self {
             artifacts,
+            system: None,
+            windows_artifacts: None,
             output,
             shape: None,
             version: None,
             nonce: String::new(),
             targets: Vec::new(),
+            linux_targets: Vec::new(),
             windows_targets: Vec::new(),
             only: Vec::new(),
             platform_tag: None,
@@ -152,6 +179,8 @@ impl Request {
 pub struct PlannedWheel {
     /// Which distribution.
     pub logical: Logical,
+    /// Where it runs.
+    pub system: System,
     /// Target or family.
     pub target: Option<String>,
     /// Folder below `dist/`, for sets with one selector for each family.
@@ -261,6 +290,8 @@ pub struct Plan {
     pub version: String,
     /// Base targets or families the set is for.
     pub targets: Vec<String>,
+    /// Those of each system that is packaged.
+    pub systems: BTreeMap<System, Vec<String>>,
     /// Wheels in the order in which they are written.
     pub wheels: Vec<PlannedWheel>,
     /// Selectors, written last.
@@ -269,6 +300,8 @@ pub struct Plan {
     pub unclaimed: Vec<LeftOut>,
     /// Packages that are left out because they would not be whole; the selector does not promise them.
     pub incomplete: Vec<Incomplete>,
+    /// Libraries that are in none of the packages and that are not known to be on every Windows.
+    pub unknown_libraries: Vec<Missing>,
     /// Artifacts and files left out on purpose.
     pub left_out: Vec<LeftOut>,
     /// Library search path entries that were not kept.

@@ -7,6 +7,7 @@ use artifact::{Artifact, Catalog, EntryKind, Predicate};
 use crate::Logical;
 use crate::request::{LeftOut, Shape};
 use crate::rules::{Rule, Rules};
+use crate::system::System;
 use crate::tree::Tree;
 
 /// Answers which artifacts belong to which distribution in one shape.
@@ -17,6 +18,8 @@ pub struct Selection<'a> {
     pub rules: &'a Rules,
     /// How GPU code is distributed.
     pub shape: Shape,
+    /// The system that the artifacts are for.
+    pub system: System,
     /// Base targets, or families in the per-family shape, that are packaged.
     pub targets: &'a [String],
 }
@@ -47,6 +50,8 @@ impl Selection<'_> {
         let rule = self.rules.of(logical);
         let own = || target.is_some_and(|target| target == self.target_of(artifact));
         let fits = match (logical, self.shape) {
+            // AMD builds them for Linux alone (spec 2.3).
+            (Logical::Profiler, _) if self.system == System::Windows => false,
             (Logical::Device, _) => !name.is_generic() && own(),
             (Logical::Libraries | Logical::Devel, Shape::Split) => name.is_generic(),
             (Logical::Libraries | Logical::Devel, Shape::PerFamily) => name.is_generic() || own(),
@@ -123,6 +128,8 @@ impl Selection<'_> {
                     Logical::ALL.into_iter().filter(|logical| self.takes_somehow(*logical, artifact)).collect();
                 if !takers.is_empty() {
                     self.leftover_files(artifact, &takers, &mut on_purpose);
+                } else if self.system == System::Windows && self.rules.of(Logical::Profiler).names(&name.name) {
+                    on_purpose.push(row("there are profilers for Linux alone"));
                 } else if let Some(reason) = self.rules.left_out_component(&name.component) {
                     on_purpose.push(row(reason));
                 } else {

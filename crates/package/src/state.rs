@@ -96,8 +96,9 @@ impl OutputFolder {
     }
 
     /// Removes unpacked archives that are not among the artifacts of this run.
-    pub fn prune_scratch(&self, catalog: &Catalog) -> Result<(), Error> {
-        let used = |path: &Path| catalog.artifacts.iter().any(|artifact| artifact.root.starts_with(path));
+    pub fn prune_scratch(&self, catalogs: &[&Catalog]) -> Result<(), Error> {
+        let artifacts = || catalogs.iter().flat_map(|catalog| &catalog.artifacts);
+        let used = |path: &Path| artifacts().any(|artifact| artifact.root.starts_with(path));
         for entry in fs::read_dir(self.scratch()).into_iter().flatten().flatten() {
             if entry.path().is_dir() && !used(&entry.path()) {
                 fs::remove_dir_all(entry.path()).map_err(Error::io("remove an unpacked archive of an earlier run"))?;

@@ -106,6 +106,20 @@ fn a_set_that_another_run_completes_for_windows() {
 }
 
 #[test]
+fn a_set_of_both_systems() {
+    let (linux, windows) = (build(&["gfx942", "gfx1100"]), Build::split());
+    windows.dll("core-hip_lib_generic", "bin/amdhip64_7.dll", &[]);
+    linux.program("rocprofiler-systems_run_generic", "bin/rocprof-sys-run", "return 0;", &[]);
+    agree(&linux, &linux.request_with(&windows));
+    // Without device packages, and without libraries, for Windows.
+    windows.file("blas_lib_gfx1151", "bin/rocblas/library/K_gfx1151.co", "code");
+    windows.dll("rand_lib_generic", "bin/rocrand.dll", &[]);
+    let request = linux.request_with(&windows);
+    agree(&linux, &request);
+    agree(&linux, &Request { shape: Some(Shape::Fat), ..request });
+}
+
+#[test]
 fn a_split_set_with_one_target() {
     let build = build(&["gfx942"]);
     agree(&build, &build.request());

@@ -22,6 +22,7 @@ mod record;
 mod rewrite;
 mod sdist;
 pub mod tar;
+pub mod windows;
 
 pub use content::{Concat, Content, FileContent, PatchedContent, Reader};
 pub use distribution::{

@@ -3,16 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use artifact::portable;
 use artifact::targets::base_target;
 use wheel::manylinux::{self, FileNeeds, LibraryNeeds};
 use wheel::{Tag, WheelName};
 
-use super::{Findings, Leftovers, Planner, Set};
+use super::systems::Folders;
+use super::{Planner, Set};
 use crate::contents::console_scripts;
 use crate::devel::{DevelEntry, device_links};
 use crate::dist_info::Promise;
 use crate::populate::{PlannedFile, Population};
-use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, SelectorForm, Shape};
+use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, SelectorForm};
+use crate::system::System;
 use crate::{Error, Logical, templates};
 
 fn libraries(elf: &elf::Elf) -> Vec<LibraryNeeds> {
@@ -24,87 +27,35 @@ fn libraries(elf: &elf::Elf) -> Vec<LibraryNeeds> {
 }
 
 impl Planner<'_> {
-    fn promise(&self, sets: &[Set]) -> Promise {
-        let mut distributions = BTreeSet::from([Logical::Meta]);
-        for set in sets {
-            distributions.extend(set.populations.iter().map(|population| population.logical));
-            if !set.devel.entries.is_empty() {
-                distributions.insert(Logical::Devel);
-            }
-        }
-        let per_target = match self.shape {
-            Shape::Fat => false,
-            Shape::Split => distributions.contains(&Logical::Device),
-            Shape::PerFamily => distributions.contains(&Logical::Libraries),
-        };
-        let of_shape = |targets: &[String]| if per_target { targets.to_vec() } else { Vec::new() };
-        let (here, windows_families) = (of_shape(&self.targets), of_shape(&self.on_windows));
-        // Markers tell the systems apart, so both lists are needed as soon as there is the other system's.
-        let listed = !self.request.targets.is_empty() || !windows_families.is_empty();
-        let mut families: Vec<String> = here.iter().chain(&windows_families).cloned().collect();
-        artifact::targets::sort(&mut families);
-        families.dedup();
-        Promise {
-            version: self.version.clone(),
-            nonce: self.request.nonce.clone(),
-            linux_families: if listed { here } else { Vec::new() },
-            windows_families,
-            families,
-            neutral_libraries: self.shape != Shape::PerFamily,
-            distributions,
-        }
-    }
-
-    pub(super) fn finish(
+    /// Adds the wheels of the sets; `folders` says whether each family has one of its own.
+    pub(super) fn add_wheels(
         &self,
+        plan: &mut Plan,
+        promise: &Promise,
         sets: &[Set],
-        findings: Findings,
-        Leftovers { left_out, unclaimed }: Leftovers,
-    ) -> Result<Plan, Error> {
-        let promise = self.promise(sets);
-        let mut plan = Plan {
-            schema: 1,
-            shape: self.shape,
-            version: self.version.clone(),
-            targets: self.targets.clone(),
-            wheels: Vec::new(),
-            selectors: Vec::new(),
-            unclaimed,
-            incomplete: self.left_incomplete(),
-            left_out,
-            dropped_search_paths: findings.dropped,
-            notes: findings.notes,
-        };
+        folders: Folders,
+    ) -> Result<(), Error> {
         for (index, set) in sets.iter().enumerate() {
-            let highest = self.platform(set.populations.iter().flat_map(|population| self.needs(population)));
+            let highest = self.platform(set.populations.iter().flat_map(|population| self.needs(population)))?;
             for population in &set.populations {
                 // Core and profiler are the same for every family: the first set writes them.
                 let common = matches!(population.logical, Logical::Core | Logical::Profiler);
                 if (index == 0 || !common) && self.wanted(population.logical) {
                     let platform = match population.logical {
                         Logical::Device => highest.clone(),
-                        _ => self.platform(self.needs(population)),
+                        _ => self.platform(self.needs(population))?,
                     };
-                    plan.wheels.push(self.wheel(&promise, set, population, platform)?);
+                    plan.wheels.push(self.wheel(promise, set, population, platform)?);
                 }
             }
             if !set.devel.entries.is_empty() && self.wanted(Logical::Devel) {
-                plan.wheels.push(self.devel_wheel(&promise, set)?);
-            }
-            if self.wanted(Logical::Meta) {
-                for form in &self.request.selectors {
-                    plan.selectors.push(self.selector(&promise, set, *form));
-                }
+                plan.wheels.push(self.devel_wheel(promise, set, folders)?);
             }
         }
-        plan.notes.sort();
-        plan.notes.dedup();
-        plan.dropped_search_paths.sort();
-        plan.dropped_search_paths.dedup();
-        Ok(plan)
+        Ok(())
     }
 
-    fn wanted(&self, logical: Logical) -> bool {
+    pub(super) fn wanted(&self, logical: Logical) -> bool {
         self.request.only.is_empty() || self.request.only.contains(&logical)
     }
 
@@ -116,9 +67,17 @@ impl Planner<'_> {
     }
 
     /// Platform tag and what sets it.
-    fn platform(&self, needs: impl Iterator<Item = FileNeeds>) -> (String, Option<String>) {
+    fn platform(&self, needs: impl Iterator<Item = FileNeeds>) -> Result<(String, Option<String>), Error> {
         if let Some(tag) = &self.request.platform_tag {
-            return (tag.clone(), None);
+            if System::of_tag(tag).is_none_or(|system| system == self.system) {
+                return Ok((tag.clone(), None));
+            }
+            if self.request.windows_artifacts.is_none() {
+                return Err(Error::PlatformTag { tag: tag.clone(), system: self.system });
+            }
+        }
+        if self.system == System::Windows {
+            return Ok((wheel::windows::PLATFORM.to_owned(), None));
         }
         let needs: Vec<FileNeeds> = needs.collect();
         let floor = manylinux::floor(&needs);
@@ -126,7 +85,7 @@ impl Planner<'_> {
             .reasons
             .first()
             .map(|reason| format!("{} needs {} of {}", reason.file, reason.version, reason.library));
-        (floor.tag, reason)
+        Ok((floor.tag, reason))
     }
 
     fn base_wheel(
@@ -150,6 +109,7 @@ impl Planner<'_> {
         let requires = rule.requires.iter().map(|required| promise.requirement(*required, target)).collect();
         Ok(PlannedWheel {
             logical,
+            system: self.system,
             target: target.map(str::to_owned),
             folder: None,
             name,
@@ -181,6 +141,7 @@ impl Planner<'_> {
         for (path, file) in &population.files {
             check_name(&format!("{package}/{path}"), Some(file))?;
         }
+        self.check_for_windows(package, population.files.keys())?;
         wheel.files = population.files.iter().map(|(path, file)| (format!("{package}/{path}"), file.clone())).collect();
         if logical == Logical::Device {
             let target = target.unwrap_or_default();
@@ -194,7 +155,7 @@ impl Planner<'_> {
                 *file = PlannedFile::text(text.clone());
             }
             wheel.files.insert(format!("{package}/__init__.py"), PlannedFile::text(""));
-            let tools = self.templates.with_functions(logical, self.tools.of(population));
+            let tools = self.templates.with_functions(logical, self.tools.of(population, self.system));
             let pure = self.add_python(&mut wheel, promise, set.family.as_deref(), target);
             wheel.scripts = console_scripts(&pure, &tools);
             wheel.tools = tools;
@@ -238,7 +199,7 @@ impl Planner<'_> {
         wheel.licenses = files;
     }
 
-    fn devel_wheel(&self, promise: &Promise, set: &Set) -> Result<PlannedWheel, Error> {
+    fn devel_wheel(&self, promise: &Promise, set: &Set, folders: Folders) -> Result<PlannedWheel, Error> {
         let root = self.platform_package(Logical::Devel, None);
         let files = || {
             set.devel.entries.values().filter_map(|entry| match entry {
@@ -253,9 +214,9 @@ impl Planner<'_> {
             Some(FileNeeds { file: path.display().to_string(), libraries: libraries(elf) })
         });
         let runtime = set.populations.iter().flat_map(|population| self.needs(population));
-        let platform = self.platform(runtime.chain(in_tar));
+        let platform = self.platform(runtime.chain(in_tar))?;
         let mut wheel = self.base_wheel(Logical::Devel, None, promise, platform)?;
-        wheel.folder.clone_from(&set.folder);
+        wheel.folder = folders.of(set.family.as_deref());
         let pure = self.add_python(&mut wheel, promise, set.family.as_deref(), None);
         let owners = files().flat_map(|file| file.owners.iter().copied()).collect();
         self.add_licenses(&mut wheel, &owners);
@@ -263,6 +224,7 @@ impl Planner<'_> {
             let file = if let DevelEntry::File(file) = entry { Some(file) } else { None };
             check_name(&format!("{root}/{path}"), file)?;
         }
+        self.check_for_windows(&root, set.devel.entries.keys())?;
         let mut members: Vec<(String, DevelEntry)> =
             set.devel.tar_order().into_iter().map(|path| (path.to_owned(), set.devel.entries[path].clone())).collect();
         if self.templates.import_the_devel_tree() && !set.devel.entries.contains_key("__init__.py") {
@@ -272,12 +234,36 @@ impl Planner<'_> {
         Ok(wheel)
     }
 
-    fn selector(&self, promise: &Promise, set: &Set, form: SelectorForm) -> PlannedSelector {
-        let promise = set
-            .family
-            .as_deref()
-            .filter(|_| set.folder.is_some())
-            .map_or_else(|| promise.clone(), |family| promise.restricted_to(family));
+    /// Paths that installers on Windows could not make, or could make only once.
+    fn check_for_windows<'p>(
+        &self,
+        package: &str,
+        paths: impl Iterator<Item = &'p String> + Clone,
+    ) -> Result<(), Error> {
+        if self.system != System::Windows {
+            return Ok(());
+        }
+        let refused = |path: &str, reason: String| Error::WindowsPath { path: format!("{package}/{path}"), reason };
+        for path in paths.clone() {
+            if let Some(reason) = portable::refused_by_windows(path) {
+                return Err(refused(path, reason.to_owned()));
+            }
+        }
+        match portable::same_but_for_case(paths.map(String::as_str)).into_iter().next() {
+            Some((other, path)) => Err(refused(&path, format!("it is the same path as `{package}/{other}` there"))),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn selector(
+        &self,
+        promise: &Promise,
+        family: Option<&str>,
+        folders: Folders,
+        form: SelectorForm,
+    ) -> PlannedSelector {
+        let folder = folders.of(family);
+        let promise = folder.as_deref().map_or_else(|| promise.clone(), |family| promise.restricted_to(family));
         let extras = match form {
             SelectorForm::Sdist => promise.extras(),
             SelectorForm::Wheel => promise.neutral_extras(),
@@ -295,7 +281,7 @@ impl Planner<'_> {
         PlannedSelector {
             form,
             place: form.folder(&self.request.selectors),
-            folder: set.folder.clone(),
+            folder,
             file_name: match form {
                 SelectorForm::Sdist => format!("rocm-{}.tar.gz", promise.version),
                 SelectorForm::Wheel => format!("rocm-{}-py3-none-any.whl", promise.version),

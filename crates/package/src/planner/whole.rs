@@ -2,20 +2,25 @@
 
 use std::path::Path;
 
+use artifact::EntryKind;
 use artifact::targets::base_target;
-use elf::Elf;
 use kpack::{FatBinary, Magic};
 
 use super::{Planner, Set};
+use crate::inspect::Nature;
 use crate::populate::Population;
 use crate::request::{Incomplete, Incompletes, Shape};
 use crate::search_path::Missing;
+use crate::system::System;
+use crate::tree::file_name;
 use crate::{Error, Logical};
 
-/// Section by which AMD's tool marks a library whose device code is in `.kpack` archives (kpack spec 3).
-const KPACK_MARKER: &str = ".rocm_kpack_ref";
-/// Section of device code, or of the markers that stand for it.
-const CODE_SECTION: &str = ".hip_fatbin";
+/// Sections by which AMD's tool marks a library whose device code is in `.kpack` archives, in ELF and in PE (kpack spec 3).
+const KPACK_MARKERS: [&str; 2] = [".rocm_kpack_ref", ".kpackrf"];
+/// Sections of device code, or of the markers that stand for it.
+const CODE_SECTIONS: [&str; 2] = [".hip_fatbin", ".hip_fat"];
+/// So many files are named where many are wrong.
+const SHOWN: usize = 3;
 
 /// Something that a package lacks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,16 +138,38 @@ impl Planner<'_> {
         .collect()
     }
 
+    /// Artifacts of a build for the other system, or a part of one, are a mistake that no user should find.
+    pub(super) fn check_system(&self) -> Result<(), Error> {
+        let selection = self.selection();
+        let mut paths = Vec::new();
+        for artifact in self.catalog.artifacts.iter().filter(|artifact| selection.packaged(artifact)) {
+            for entry in artifact.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::File { .. })) {
+                if self.system.is_foreign(&entry.path, self.natures.of(&artifact.path(entry))) {
+                    paths.push(format!("{}/{}/{}", artifact.name, artifact.basedirs[entry.basedir], entry.path));
+                }
+            }
+        }
+        if paths.is_empty() {
+            return Ok(());
+        }
+        paths.sort();
+        let count = paths.len();
+        paths.truncate(SHOWN);
+        Err(Error::Foreign { system: self.system, artifacts: self.artifacts.to_owned(), paths, count })
+    }
+
     /// Pitfalls 8: a runtime without kpack support loads such a library silently and then has no kernels.
     pub(super) fn check_kpack(&self, sets: &[Set]) -> Result<(), Error> {
         for set in sets {
-            let understood =
-                set.world.iter().any(|(path, _)| crate::tree::file_name(path).starts_with("librocm_kpack.so"));
+            let runtime = match self.system {
+                System::Linux => "librocm_kpack.so",
+                System::Windows => "rocm_kpack",
+            };
+            let understood = set.world.iter().any(|(path, _)| file_name(path).starts_with(runtime));
             for population in set.populations.iter().filter(|_| !understood) {
                 for file in population.files.values() {
                     let Some(path) = file.path() else { continue };
-                    let Some(elf) = self.natures.of(path).elf() else { continue };
-                    if elf.sections.iter().any(|section| section.name == KPACK_MARKER) || is_kpacked(path, elf) {
+                    if expects_kpack(path, self.natures.of(path)) {
                         return Err(Error::KpackUnsupported { path: path.clone() });
                     }
                 }
@@ -152,13 +179,22 @@ impl Planner<'_> {
     }
 }
 
-/// Whether a wrapper of the file says that its code is in an archive; no section needs to say so. A file that cannot be
-/// read as a fat binary says nothing.
-fn is_kpacked(path: &Path, elf: &Elf) -> bool {
-    let has_code = elf.sections.iter().any(|section| section.name == CODE_SECTION);
+/// Whether a section says that the file's code is in an archive, or a wrapper: no section needs to say so. A file that cannot
+/// be read as a fat binary says nothing.
+fn expects_kpack(path: &Path, nature: &Nature) -> bool {
+    let (mut marked, mut has_code) = (false, false);
+    let mut look = |name: &str| {
+        marked |= KPACK_MARKERS.contains(&name);
+        has_code |= CODE_SECTIONS.contains(&name);
+    };
+    match nature {
+        Nature::Library(elf) | Nature::Program(elf) => elf.sections.iter().for_each(|section| look(&section.name)),
+        Nature::Windows(file) => file.pe.sections.iter().for_each(|section| look(&section.name)),
+        Nature::Standalone | Nature::Data => {}
+    }
     let read = || {
         let file = fs_err::File::open(path).ok()?;
         FatBinary::read(file.file(), file.metadata().ok()?.len()).ok()?
     };
-    has_code && read().is_some_and(|fat| fat.wrappers.iter().any(|wrapper| wrapper.magic == Magic::Kpacked))
+    marked || has_code && read().is_some_and(|fat| fat.wrappers.iter().any(|wrapper| wrapper.magic == Magic::Kpacked))
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use artifact::Catalog;
-use package::{Outcome, OutputFolder, Plan, Request};
+use package::{Outcome, OutputFolder, Plan, Request, System};
 use report::Silent;
 
 /// A folder of artifacts and a folder for packages.
@@ -109,14 +109,60 @@ impl Build {
         fs_err::remove_file(source).unwrap();
     }
 
+    /// A library for Windows with a function of its own, which imports one of each library in `needed`.
+    pub fn dll(&self, artifact: &str, path: &str, needed: &[&str]) -> PathBuf {
+        self.pe(artifact, path, needed, &["/dll", "/noentry", "/export:f"])
+    }
+
+    /// A program for Windows.
+    pub fn exe(&self, artifact: &str, path: &str, needed: &[&str]) -> PathBuf {
+        self.pe(artifact, path, needed, &["/entry:f", "/subsystem:console"])
+    }
+
+    /// What clang and lld make for Windows, with these options of the linker. No header or library of Windows is needed.
+    pub fn pe(&self, artifact: &str, path: &str, needed: &[&str], options: &[&str]) -> PathBuf {
+        let place = self.place(artifact, path);
+        let folder = tempfile::tempdir().unwrap();
+        let run = |program: &str, arguments: &[&str]| {
+            let output = Command::new(program).args(arguments).current_dir(folder.path()).output();
+            let output = output.unwrap_or_else(|error| panic!("{program}: {error}: run `scripts/setup`"));
+            let said = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            assert!(output.status.success(), "{program}: {said:?}");
+        };
+        let (mut declared, mut called, mut libraries) = (String::new(), String::new(), Vec::new());
+        for (index, library) in needed.iter().enumerate() {
+            let definition = format!("LIBRARY {library}\nEXPORTS\ng{index}\n");
+            fs_err::write(folder.path().join("x.def"), definition).unwrap();
+            let import = format!("{index}.lib");
+            run("llvm-dlltool-19", &["-m", "i386:x86-64", "-d", "x.def", "-l", &import]);
+            declared += &format!("__declspec(dllimport) int g{index}(void);\n");
+            called += &format!(" + g{index}()");
+            libraries.push(import);
+        }
+        fs_err::write(folder.path().join("x.c"), format!("{declared}int f(void) {{ return 42{called}; }}\n")).unwrap();
+        run("clang-19", &["--target=x86_64-pc-windows-msvc", "-O1", "-c", "x.c", "-o", "x.obj"]);
+        let mut arguments = vec!["/nodefaultlib", "/brepro", "/out:x.out", "x.obj"];
+        arguments.extend(libraries.iter().map(String::as_str).chain(options.iter().copied()));
+        run("lld-link-19", &arguments);
+        fs_err::copy(folder.path().join("x.out"), &place).unwrap();
+        place
+    }
+
+    /// The request for both systems, with the artifacts of `windows`.
+    pub fn request_with(&self, windows: &Build) -> Request {
+        Request { system: Some(System::Linux), windows_artifacts: Some(windows.artifacts()), ..self.request() }
+    }
+
     pub fn request(&self) -> Request {
         Request { level: wheel::Level::Fast, ..Request::new(self.artifacts(), self.output()) }
     }
 
     pub fn plan(&self, request: &Request) -> Result<Plan, package::Error> {
         let scratch = self.folder.path().join("scratch");
-        let catalog = Catalog::open(&self.artifacts(), &scratch, &Silent)?;
-        package::plan(request, &catalog, &Silent)
+        let catalog = Catalog::open(&request.artifacts, &scratch, &Silent)?;
+        let Some(windows) = &request.windows_artifacts else { return package::plan(request, &catalog, &Silent) };
+        let windows = Catalog::open(windows, &scratch, &Silent)?;
+        package::plan_both(request, [&catalog, &windows], &Silent)
     }
 
     pub fn package(&self, request: &Request) -> Result<(Plan, Outcome), package::Error> {

@@ -1,6 +1,6 @@
 //! `rocwheel package`: artifacts in, wheels and the selector out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -10,8 +10,8 @@ use audit::written::{self, Verdict};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use package::{
-    Incomplete, Incompletes, LeftOut, Logical, Outcome, OutputFolder, Plan, Prepared, Request, SelectorForm, Shape,
-    Unclaimed, Unsupported,
+    Incomplete, Incompletes, LeftOut, Logical, Missing, Outcome, OutputFolder, Plan, Prepared, Request, SelectorForm,
+    Shape, System, Unclaimed, Unsupported,
 };
 use report::Exit;
 use serde::Serialize;
@@ -34,8 +34,14 @@ const WRITTEN: [Column; 5] =
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Arguments {
     /// Directory of artifacts, exploded or in archives
-    #[arg(short, long, value_name = "DIR")]
-    artifacts: PathBuf,
+    #[arg(short, long, value_name = "DIR", required_unless_present = "windows_artifacts")]
+    artifacts: Option<PathBuf>,
+    /// Directory of artifacts for Windows: packages for both systems, with one selector (experimental)
+    ///
+    /// Without --artifacts only those for Windows are made. Their platform is win_amd64, nothing in their files is changed,
+    /// and nothing of them has run: they are made on Linux.
+    #[arg(long, value_name = "DIR")]
+    windows_artifacts: Option<PathBuf>,
     /// Directory to write to: missing, empty, or made by this command
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
@@ -51,10 +57,10 @@ pub(crate) struct Arguments {
     /// GPU targets or families to package and to insist on [default: those there are]
     #[arg(long, value_name = "LIST")]
     targets: Option<String>,
-    /// The same, under the name of TheRock's scripts
+    /// The same for Linux alone; what the selector offers there, where another run packages it
     #[arg(long, value_name = "LIST", conflicts_with = "targets")]
     linux_amdgpu_families: Option<String>,
-    /// GPU targets or families that the selector offers on Windows as well, where another run packages them
+    /// The same for Windows alone; what the selector offers there, where another run packages it
     #[arg(long, value_name = "LIST")]
     windows_amdgpu_families: Option<String>,
     /// Write only these: core, libraries, device, devel, profiler, meta
@@ -63,7 +69,7 @@ pub(crate) struct Arguments {
     /// How hard to compress the wheels
     #[arg(long, value_name = "LEVEL", default_value = "default")]
     compression: CompressionArgument,
-    /// Platform tag of the wheels [default: the lowest manylinux tag that the symbols allow]
+    /// Platform tag of the wheels for its system [default: the lowest manylinux tag that the symbols allow; win_amd64]
     #[arg(long, value_name = "TAG")]
     platform_tag: Option<String>,
     /// Fail when there are artifacts or files that no rule claims
@@ -153,8 +159,17 @@ impl TryFrom<Arguments> for Settings {
             SelectorArgument::Wheel => vec![SelectorForm::Wheel],
             SelectorArgument::Both => vec![SelectorForm::Sdist, SelectorForm::Wheel],
         };
+        let windows = arguments.windows_artifacts;
+        let (artifacts, windows_artifacts, system) = match (arguments.artifacts, windows) {
+            (Some(artifacts), Some(windows)) => (artifacts, Some(windows), Some(System::Linux)),
+            (Some(artifacts), None) => (artifacts, None, None),
+            (None, Some(windows)) => (windows, None, Some(System::Windows)),
+            (None, None) => return Err(Usage::new("there are no artifacts to package").into()),
+        };
         let request = Request {
-            artifacts: arguments.artifacts,
+            artifacts,
+            system,
+            windows_artifacts,
             output: arguments.output,
             shape,
             incompletes: if arguments.drop_incomplete { Incompletes::Drop } else { Incompletes::Refuse },
@@ -162,7 +177,8 @@ impl TryFrom<Arguments> for Settings {
             templates: arguments.python_templates,
             version: arguments.version,
             nonce: arguments.version_suffix,
-            targets: arguments.targets.or(arguments.linux_amdgpu_families).into_iter().collect(),
+            targets: arguments.targets.into_iter().collect(),
+            linux_targets: arguments.linux_amdgpu_families.into_iter().collect(),
             windows_targets: arguments.windows_amdgpu_families.into_iter().collect(),
             only,
             platform_tag: arguments.platform_tag,
@@ -189,14 +205,39 @@ struct Document<'a> {
     version: &'a str,
     shape: Shape,
     targets: &'a [String],
+    /// Those of each system.
+    systems: &'a BTreeMap<System, Vec<String>>,
     #[serde(flatten)]
     outcome: &'a Outcome,
     incomplete: &'a [Incomplete],
     unclaimed: &'a [LeftOut],
+    unknown_libraries: &'a [Missing],
     left_out: &'a [LeftOut],
     /// One verdict for each set of packages that are installed together, where something was written.
     audit: &'a [Verdict],
     seconds: f64,
+}
+
+/// The artifacts of a run.
+struct Artifacts {
+    /// All, or those for Linux where there are others for Windows.
+    first: Catalog,
+    windows: Option<Catalog>,
+}
+
+impl Artifacts {
+    fn open(request: &Request, scratch: &Path, printer: &Printer) -> Result<Artifacts, artifact::Error> {
+        let open = |folder: &PathBuf| Catalog::open(folder, scratch, printer.reporter());
+        let windows = request.windows_artifacts.as_ref().map(open).transpose()?;
+        Ok(Artifacts { first: open(&request.artifacts)?, windows })
+    }
+
+    fn plan(&self, request: &Request, printer: &Printer) -> Result<Plan, package::Error> {
+        match &self.windows {
+            Some(windows) => package::plan_both(request, [&self.first, windows], printer.reporter()),
+            None => package::plan(request, &self.first, printer.reporter()),
+        }
+    }
 }
 
 /// Plans, writes, and prints what was written.
@@ -205,14 +246,14 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let request = &settings.request;
     if settings.mode == Mode::DryRun {
         let scratch = environment::scratch_below(&settings.scratch)?;
-        let catalog = Catalog::open(&request.artifacts, scratch.path(), printer.reporter())?;
-        let plan = package::plan(request, &catalog, printer.reporter())?;
+        let plan = Artifacts::open(request, scratch.path(), printer)?.plan(request, printer)?;
         return show_plan(&plan, printer);
     }
-    artifact::outside(&request.output, std::slice::from_ref(&request.artifacts))?;
+    let inputs: Vec<PathBuf> = std::iter::once(&request.artifacts).chain(&request.windows_artifacts).cloned().collect();
+    artifact::outside(&request.output, &inputs)?;
     let mut folder = OutputFolder::open(&request.output)?;
-    let catalog = Catalog::open(&request.artifacts, &folder.scratch(), printer.reporter())?;
-    let plan = package::plan(request, &catalog, printer.reporter())?;
+    let artifacts = Artifacts::open(request, &folder.scratch(), printer)?;
+    let plan = artifacts.plan(request, printer)?;
     let prepared = package::prepare(&plan, request, &mut folder, printer.reporter())?;
     let verdicts = audit(&prepared, settings, &folder, printer)?;
     let look = match settings.last_look {
@@ -220,22 +261,22 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         LastLook::Skip => package::LastLook::Skipped,
     };
     let outcome = prepared.publish(request, &mut folder, look)?;
-    folder.prune_scratch(&catalog)?;
+    let used: Vec<&Catalog> = std::iter::once(&artifacts.first).chain(&artifacts.windows).collect();
+    folder.prune_scratch(&used)?;
     let seconds = begin.elapsed().as_secs_f64();
     tell_next_steps(&plan, &outcome, &request.output, printer)?;
     if printer.format() == Format::Json {
-        let (version, shape, targets) = (&*plan.version, plan.shape, &*plan.targets);
-        let (incomplete, unclaimed, left_out) = (&*plan.incomplete, &*plan.unclaimed, &*plan.left_out);
-        let (outcome, audit) = (&outcome, &*verdicts);
         printer.json(&Document {
-            version,
-            shape,
-            targets,
-            outcome,
-            incomplete,
-            unclaimed,
-            left_out,
-            audit,
+            version: &plan.version,
+            shape: plan.shape,
+            targets: &plan.targets,
+            systems: &plan.systems,
+            outcome: &outcome,
+            incomplete: &plan.incomplete,
+            unclaimed: &plan.unclaimed,
+            unknown_libraries: &plan.unknown_libraries,
+            left_out: &plan.left_out,
+            audit: &verdicts,
             seconds,
         })?;
         return Ok(exit_of(&plan));
@@ -286,9 +327,13 @@ fn audit(
         Unsupported::Refuse => BTreeSet::new(),
     };
     let look = |set: package::Set| {
+        let what = match set.system {
+            System::Linux => "the set",
+            System::Windows => "the set for Windows",
+        };
         let wheels = set.wheels.into_iter().map(|(staged, place)| written::Written { staged, place }).collect();
         let set = written::Set { wheels, beside: set.beside, wanted: wanted.clone(), ..written::Set::default() };
-        settings.last_look.at(&set, "the set", &folder.staging(), printer)
+        settings.last_look.at(&set, what, &folder.staging(), printer)
     };
     let verdicts: Vec<Option<Verdict>> = prepared.sets(folder).into_iter().map(look).collect::<Result<_, _>>()?;
     Ok(verdicts.into_iter().flatten().collect())
@@ -319,7 +364,12 @@ fn show_plan(plan: &Plan, printer: &Printer) -> anyhow::Result<Exit> {
         printer.json(plan)?;
         return Ok(exit_of(plan));
     }
-    let targets = if plan.targets.is_empty() { "none".to_owned() } else { plan.targets.join(", ") };
+    let list = |targets: &[String]| if targets.is_empty() { "none".to_owned() } else { targets.join(", ") };
+    let on = |(system, targets): (&System, &Vec<String>)| format!("{} on {system}", list(targets));
+    let targets = match plan.systems.len() {
+        1 if plan.systems.contains_key(&System::Linux) => list(&plan.targets),
+        _ => plan.systems.iter().map(on).collect::<Vec<_>>().join("; "),
+    };
     printer.line(format!("version {}, shape {}, GPU targets: {targets}\n", plan.version, plan.shape))?;
     let wheels = plan.wheels.iter().map(|wheel| {
         let path = in_folder(wheel.folder.as_ref(), &wheel.file_name);
@@ -364,6 +414,16 @@ fn show_remarks(plan: &Plan, printer: &Printer) {
         printer.warn(format!("`{}` is not made: {}", incomplete.package, incomplete.reasons.join("; ")));
     }
     let files = |left_out: &LeftOut| printer::count(left_out.files as u64, "file", "files");
+    if plan.systems.contains_key(&System::Windows) {
+        printer.note("the packages for Windows are experimental: nothing of them has run");
+    }
+    for missing in &plan.unknown_libraries {
+        let needed_by = missing.needed_by.first().map(String::as_str).unwrap_or_default();
+        printer.warn(format!(
+            "`{}` is in none of the packages, and not known to be on every Windows: `{needed_by}` needs it",
+            missing.library
+        ));
+    }
     for left_out in &plan.unclaimed {
         printer.warn(format!("no rule claims `{}` ({}): {}", left_out.what, files(left_out), left_out.reason));
     }

@@ -14,7 +14,6 @@ import os
 import re
 import warnings
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from . import _contents, _devices, _dist_info
@@ -27,6 +26,7 @@ PRELOAD_VARIABLE = "ROCM_SDK_PRELOAD_LIBRARIES"
 
 _ALL_CDLLS: dict[str, ctypes.CDLL] = {}
 _devices_were_checked = False
+_dll_directories: list[object] = []
 
 
 def find_libraries(*shortnames: str) -> list[Path]:
@@ -81,9 +81,8 @@ def _find_library(shortname: str) -> Path | None:
 
 def _is_listed(library: _dist_info.LibraryEntry, family: str | None) -> bool:
     pure = _contents.site_directory() / library.package.get_pure_py_package_name(family)
-    pattern = f"{library.relpath}/{library.pattern}"
     listed = _contents.read_contents(pure).get("libraries", [])
-    return any(fnmatchcase(item["path"], pattern) for item in listed)
+    return any(library.matches(item["path"]) for item in listed)
 
 
 def preload_libraries(*shortnames: str, rtld_global: bool = True) -> None:
@@ -91,6 +90,7 @@ def preload_libraries(*shortnames: str, rtld_global: bool = True) -> None:
 
     With `rtld_global` their symbols are there for every library that is loaded later.
     """
+    _add_dll_directories_once()
     mode = ctypes.RTLD_GLOBAL if rtld_global else ctypes.RTLD_LOCAL
     for shortname in shortnames:
         if shortname in _ALL_CDLLS:
@@ -150,6 +150,14 @@ def _check_version(expected: str | re.Pattern[str], fail: bool) -> None:
     if fail:
         raise RuntimeError(message)
     warnings.warn(message, UserWarning, stacklevel=3)
+
+
+def _add_dll_directories_once() -> None:
+    """On Windows: lets libraries and extension modules find the DLLs of all ROCm packages, whichever they are in."""
+    global _dll_directories
+    if os.name == "nt" and not _dll_directories:
+        # What is returned takes the folder away again when it is closed.
+        _dll_directories = [os.add_dll_directory(str(folder)) for folder in _contents.dll_directories()]
 
 
 def _warn_about_devices_once() -> None:

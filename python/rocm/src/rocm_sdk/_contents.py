@@ -122,6 +122,14 @@ def installed_packages() -> list[Package]:
     return found
 
 
+def dll_directories() -> list[Path]:
+    """The folders of the installed packages in which other packages' libraries have to look for DLLs on Windows, which
+    has no search path in the libraries themselves. Core comes first."""
+    names = ["bin", "lib/llvm/bin", "lib"]
+    folders = [package.platform_directory / name for package in installed_packages() for name in names]
+    return [folder for folder in folders if any(folder.glob("*.dll"))]
+
+
 def read_contents(pure_directory: Path) -> dict[str, Any]:
     """The `_contents.json` of a package; empty for one that was made without it."""
     path = pure_directory / "_contents.json"

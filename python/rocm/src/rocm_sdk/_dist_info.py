@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -55,6 +56,13 @@ class LibraryEntry(NamedTuple):
         """The folder on this platform, relative to the platform package."""
         return self.windows_relpath if os.name == "nt" else self.posix_relpath
 
+    def matches(self, path: str) -> bool:
+        """Whether a path in the platform package, with `/`, is one of its files; on Windows case does not count."""
+        pattern = f"{self.relpath}/{self.pattern}"
+        if os.name == "nt":
+            return fnmatchcase(path.lower(), pattern.lower())
+        return fnmatchcase(path, pattern)
+
     @property
     def package(self) -> PackageEntry:
         """The package that holds it. ModuleNotFoundError if this distribution was made without that package."""
@@ -76,6 +84,8 @@ class PackageEntry:
         # May hold `{target_family}`. Reassigned by a generated line where the libraries are the same for all targets.
         self.dist_package_template = dist_package_template
         self.required = required
+        # `sys.platform` of the one system that has it; empty for all. Set by a generated line.
+        self.sys_platform = ""
         self.shares_py_package_of = shares_py_package_of
 
     def __repr__(self) -> str:
@@ -97,6 +107,11 @@ class PackageEntry:
     def get_dist_package_require(self, target_family: str | None = None) -> str:
         """The requirement that pins this package to the version of this distribution."""
         return f"{self.get_dist_package_name(target_family)}=={__version__}"
+
+    @property
+    def platform_marker(self) -> str:
+        """The marker of a package that one system alone has."""
+        return f'sys_platform == "{self.sys_platform}"' if self.sys_platform else ""
 
     def get_py_package_name(self, target_family: str | None = None) -> str:
         """The import name of the package that holds the files, e.g. `_rocm_sdk_core`."""
@@ -296,9 +311,7 @@ def determine_target_family() -> str | None:
     if not AVAILABLE_TARGET_FAMILIES:
         return None
     requested = os.environ.get("ROCM_SDK_TARGET_FAMILY", "").strip()
-    family = requested or discover_current_target_family() or DEFAULT_TARGET_FAMILY
-    if family is None:
-        family = AVAILABLE_TARGET_FAMILIES[0]
+    family = requested or discover_current_target_family() or default_target_family()
     if family not in AVAILABLE_TARGET_FAMILIES:
         raise ValueError(
             f"Requested ROCM_SDK_TARGET_FAMILY={family} is not available in the distribution "
@@ -306,6 +319,14 @@ def determine_target_family() -> str | None:
         )
     CACHED_TARGET_FAMILY = family
     return family
+
+
+def default_target_family() -> str:
+    """What is taken when no GPU is found: the default, or the first that this platform has if it lacks that."""
+    here = get_platform_target_families()
+    if DEFAULT_TARGET_FAMILY is not None and (not here or base_target(DEFAULT_TARGET_FAMILY) in here):
+        return DEFAULT_TARGET_FAMILY
+    return here[0] if here else AVAILABLE_TARGET_FAMILIES[0]
 
 
 def get_target_family_platform_marker(target_family: str) -> str:
@@ -318,6 +339,11 @@ def get_target_family_platform_marker(target_family: str) -> str:
     if on_linux == on_windows:
         return ""
     return 'sys_platform == "linux"' if on_linux else 'sys_platform == "win32"'
+
+
+def marked(requirement: str, marker: str) -> str:
+    """A requirement with its environment marker, if it has one."""
+    return f"{requirement}; {marker}" if marker else requirement
 
 
 def build_install_requires() -> list[str]:
@@ -353,8 +379,8 @@ def build_per_target_extras() -> dict[str, list[str]]:
             continue
         everything: list[str] = []
         for target in targets:
-            marker = get_target_family_platform_marker(target)
-            requirement = package.get_dist_package_require(target) + (f"; {marker}" if marker else "")
+            marker = package.platform_marker or get_target_family_platform_marker(target)
+            requirement = marked(package.get_dist_package_require(target), marker)
             extras[f"{package.logical_name}-{target.lower()}"] = [requirement]
             everything.append(requirement)
         extras[f"{package.logical_name}-all"] = everything
@@ -364,7 +390,7 @@ def build_per_target_extras() -> dict[str, list[str]]:
 def build_extras(target_family: str | None) -> dict[str, list[str]]:
     """All extras of the selector; the bare ones (`libraries`, `device`, ...) stand for the given family."""
     extras = {
-        package.logical_name: [package.get_dist_package_require(target_family)]
+        package.logical_name: [marked(package.get_dist_package_require(target_family), package.platform_marker)]
         for package in ALL_PACKAGES.values()
         if _is_offered(package)
     }

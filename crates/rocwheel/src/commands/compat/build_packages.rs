@@ -9,7 +9,7 @@ use package::{Request, Unclaimed, Unsupported};
 use report::Exit;
 
 use super::given;
-use crate::commands::last_look::LastLook;
+use crate::commands::last_look::LastLookArguments;
 use crate::commands::{Mode, package as packages, rocm_version};
 use crate::environment;
 use crate::printer::Printer;
@@ -48,12 +48,14 @@ pub(super) struct Arguments {
     /// Store the files in the wheels as they are
     #[arg(long)]
     no_wheel_compression: bool,
-    /// GPU families to package and to insist on, separated by `;` or `,` [default: those there are]
+    /// GPU families to package for Linux and to insist on, separated by `;` or `,` [default: those there are]
     #[arg(long, value_name = "LIST")]
     linux_amdgpu_families: Option<String>,
-    /// GPU families that the selector offers on Windows as well
+    /// The same for Windows. Artifacts are for one of the two; what is listed for the other is only offered
     #[arg(long, value_name = "LIST")]
     windows_amdgpu_families: Option<String>,
+    #[command(flatten)]
+    last_look: LastLookArguments,
 }
 
 /// What the command works with.
@@ -74,7 +76,7 @@ impl TryFrom<Arguments> for Settings {
         let request = Request {
             version,
             nonce: given(arguments.version_suffix).unwrap_or_default(),
-            targets: given(arguments.linux_amdgpu_families).into_iter().collect(),
+            linux_targets: given(arguments.linux_amdgpu_families).into_iter().collect(),
             windows_targets: given(arguments.windows_amdgpu_families).into_iter().collect(),
             level: if arguments.no_wheel_compression { wheel::Level::None } else { wheel::Level::Default },
             epoch: environment::epoch()?,
@@ -84,8 +86,8 @@ impl TryFrom<Arguments> for Settings {
         };
         let mode = Mode::new(arguments.no_build_packages);
         let unused = arguments.devel_tarball_compression.then_some("--devel-tarball-compression");
-        let settings =
-            packages::Settings { request, mode, last_look: LastLook::Audit, scratch: environment::scratch() };
+        let last_look = arguments.last_look.choice();
+        let settings = packages::Settings { request, mode, last_look, scratch: environment::scratch() };
         Ok(Self { settings, unused: unused.into_iter().collect() })
     }
 }

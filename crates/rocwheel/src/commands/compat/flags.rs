@@ -4,9 +4,28 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::failure::Usage;
 
-/// Flags of today's other scripts, with the script and what it does there (rocm-python-packages spec 6.5 to 6.9, 7.7 to
-/// 7.11).
-const FLAGS: [(&str, &str, &str); 45] = [
+/// Flags of today's scripts, with the script and what it does there (rocm-python-packages spec 1.8, 2.1, 4,
+/// 5.3, 6.5 to 6.9, 7.7 to 7.11).
+const FLAGS: [(&str, &str, &str); 64] = [
+    ("--artifact-dir", "build_python_packages", "the folder of artifacts"),
+    ("--dest-dir", "build_python_packages", "the folder that packages are written to"),
+    ("--build-packages", "build_python_packages", "writes packages rather than what they are made of"),
+    ("--version-suffix", "build_python_packages", "is appended to the names of import packages"),
+    ("--wheel-compression", "build_python_packages", "compresses wheels"),
+    ("--devel-tarball-compression", "build_python_packages", "compresses the tar of the devel package"),
+    ("--linux-amdgpu-families", "build_python_packages", "the GPU families for Linux"),
+    ("--windows-amdgpu-families", "build_python_packages", "the GPU families for Windows"),
+    ("--release-type", "compute_rocm_package_version", "the kind of release that versions are for"),
+    ("--custom-version-suffix", "compute_rocm_package_version", "is appended to the base version"),
+    ("--prerelease-version", "compute_rocm_package_version", "the number of the release candidate"),
+    ("--override-base-version", "compute_rocm_package_version", "takes the place of that in version.json"),
+    ("--override-git-sha", "compute_rocm_package_version", "the commit in versions of development"),
+    ("--amdgpu-families", "expand_amdgpu_families", "the families whose targets are printed"),
+    ("--output-mode", "expand_amdgpu_families", "targets or extras"),
+    ("--descriptor", "fileset_tool", "the artifact.toml that says which files are whose"),
+    ("--artifact-name", "fileset_tool", "the artifact that is made"),
+    ("--compression-type", "fileset_tool", "xz or zstd"),
+    ("--hash-file", "fileset_tool", "where an archive's digest is written"),
     ("--run-id", "fetch_artifacts", "the run whose artifacts are fetched"),
     ("--artifact-group", "fetch_artifacts", "the group of artifacts that is fetched or uploaded"),
     ("--amdgpu-targets", "fetch_artifacts", "the targets whose artifacts are fetched"),
@@ -93,6 +112,7 @@ mod tests {
              artifacts are fetched; leave it out"
         );
         assert!(with("--no-delete-after-extract").unwrap().contains("removes archives"));
+        assert!(with("--dest-dir").unwrap().contains("`--dest-dir` is of `build_python_packages`"));
         assert_eq!(with("--nonsense"), None);
         assert_eq!(explained(&["rocwheel", "package", "--run-id", "5"]), None);
     }

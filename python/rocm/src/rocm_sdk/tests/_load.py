@@ -1,8 +1,9 @@
 """Loads one library in a process of its own and tells, as JSON, which files that brought in. Run as a script:
 
-    python -I -S _load.py LIBRARY
+    python -I -S _load.py LIBRARY [DLL_DIRECTORY]...
 
-Each library gets its own process, because one that was loaded before would hide that the next cannot find it.
+Each library gets its own process, because one that was loaded before would hide that the next cannot find it. The folders
+are those that Windows is to look for DLLs in.
 """
 
 import ctypes
@@ -38,6 +39,9 @@ def main() -> None:
     before = set(mapped_objects())
     answer: dict[str, object]
     try:
+        if os.name == "nt":
+            for folder in sys.argv[2:]:
+                os.add_dll_directory(folder)
         ctypes.CDLL(sys.argv[1])
         answer = {"error": None, "loaded": [path for path in mapped_objects() if path not in before]}
     except OSError as problem:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from .. import _contents, _dist_info, find_libraries
@@ -51,7 +50,7 @@ def load(path: Path, policy: Policy) -> Verdict:
         return "the file is missing", ""
     try:
         process = subprocess.run(
-            [sys.executable, "-I", "-S", str(LOADER), str(path)],
+            [sys.executable, "-I", "-S", str(LOADER), str(path), *dll_directories()],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=TIMEOUT_SECONDS,
@@ -70,6 +69,11 @@ def load(path: Path, policy: Policy) -> Verdict:
     return None, f"{len(answer['loaded'])} objects" if answer["loaded"] else ""
 
 
+def dll_directories() -> list[str]:
+    """What a process has to be told on Windows."""
+    return [str(folder) for folder in _contents.dll_directories()] if os.name == "nt" else []
+
+
 def _how(status: int) -> str:
     if status >= 0:
         return f"with status {status}"
@@ -85,9 +89,8 @@ def check_short_names(report: Report) -> None:
     listed = {package.logical_name: package.libraries for package in _contents.installed_packages()}
     found, absent = [], []
     for name, entry in _dist_info.ALL_LIBRARIES.items():
-        pattern = f"{entry.relpath}/{entry.pattern}"
         libraries = listed.get(entry.package_name, [])
-        if not any(fnmatchcase(library.path, pattern) for library in libraries):
+        if not entry.pattern or not any(entry.matches(library.path) for library in libraries):
             absent.append(name)
             continue
         try:

@@ -48,7 +48,9 @@ def _is_there(name: str, ours: set[str], packages: list[_contents.Package]) -> b
     if name in ours or shutil.which(name, path=_search_path()) is not None:
         return True
     folders = (Path("bin"), Path("lib", "llvm", "bin"))
-    return any((package.platform_directory / folder / name).exists() for package in packages for folder in folders)
+    names = (name, f"{name}.exe") if os.name == "nt" else (name,)
+    paths = (package.platform_directory / folder / name for package in packages for folder in folders for name in names)
+    return any(path.exists() for path in paths)
 
 
 def _search_path() -> str:

@@ -1,0 +1,76 @@
+//! Input: a [`Pe`]. Output: the DLLs that it asks Windows for: with the import table when it is loaded, with the table of
+//! delayed imports when something in them is first called.
+
+use object::pe::{IMAGE_DIRECTORY_ENTRY_DELAY_IMPORT, IMAGE_DIRECTORY_ENTRY_IMPORT};
+use positioned_io::ReadAt;
+
+use crate::image::Source;
+use crate::{Error, Pe};
+
+const IMPORTS: &str = "PE import table";
+const DELAYED: &str = "PE table of delayed imports";
+/// Bytes of an entry, and where in it the address of the name is.
+const IMPORT: (u64, usize) = (20, 12);
+const DELAYED_IMPORT: (u64, usize) = (32, 4);
+/// The libraries with the most imports have some tens.
+const MOST: u64 = 4096;
+/// Bytes of the longest file name on Windows, and the zero behind it.
+const LONGEST_NAME: u64 = 256;
+
+/// Names of DLLs as they are written in the file, in its order; Windows takes no notice of upper and lower case.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Imports {
+    /// Without these it is not loaded.
+    pub needed: Vec<String>,
+    /// These are looked for when they are used.
+    pub delayed: Vec<String>,
+}
+
+impl Pe {
+    /// Reads both tables; a file without them imports nothing.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`] and [`Error::Malformed`] for tables that are cut, lead out of the file or have no end.
+    pub fn imports(&self, reader: &dyn ReadAt) -> Result<Imports, Error> {
+        let source = Source { reader };
+        Ok(Imports {
+            needed: self.names(source, IMAGE_DIRECTORY_ENTRY_IMPORT, IMPORT, IMPORTS)?,
+            delayed: self.names(source, IMAGE_DIRECTORY_ENTRY_DELAY_IMPORT, DELAYED_IMPORT, DELAYED)?,
+        })
+    }
+
+    fn names(
+        &self,
+        source: Source<'_>,
+        directory: usize,
+        (size, name_at): (u64, usize),
+        what: &'static str,
+    ) -> Result<Vec<String>, Error> {
+        let Some((address, _)) = self.directories.get(directory).copied().filter(|(address, _)| *address != 0) else {
+            return Ok(Vec::new());
+        };
+        let outside = |address: u64| Error::malformed(what, format!("address {address:#x} is in no section"));
+        let table = self.mapped(address).ok_or_else(|| outside(address))?;
+        let mut names = Vec::new();
+        for index in 0..MOST {
+            let at = table.start + index * size;
+            if at + size > table.end {
+                break;
+            }
+            let entry = source.bytes(at, size, what)?;
+            let mut word = [0; 4];
+            word.copy_from_slice(&entry[name_at..name_at + 4]);
+            let address = u64::from(u32::from_le_bytes(word));
+            if address == 0 {
+                return Ok(names);
+            }
+            let place = self.mapped(address).ok_or_else(|| outside(address))?;
+            let bytes = source.bytes(place.start, (place.end - place.start).min(LONGEST_NAME), what)?;
+            let Some(end) = bytes.iter().position(|&byte| byte == 0) else {
+                return Err(Error::malformed(what, "a name has no end".to_owned()));
+            };
+            names.push(String::from_utf8_lossy(&bytes[..end]).into_owned());
+        }
+        Err(Error::malformed(what, "it has no end".to_owned()))
+    }
+}

@@ -1,0 +1,55 @@
+//! What packages for Windows need besides themselves: populations in, libraries that are missing out.
+//!
+//! Windows looks for a DLL by its name alone: among those that the process has loaded, beside the program or library that
+//! asks, and in folders that Python names (`rocm_sdk` names those of all packages). So a package is complete when the
+//! packages that are installed with it hold all names, wherever.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wheel::windows;
+
+use crate::inspect::{Nature, Natures};
+use crate::populate::Population;
+use crate::search_path::Missing;
+use crate::tree::{file_name, join};
+
+/// Libraries that a population needs and that are nowhere.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Those of ROCm.
+    pub missing: Vec<Missing>,
+    /// Those of which nothing is known: the tables of Windows' own libraries are never complete.
+    pub unknown: Vec<Missing>,
+}
+
+/// Looks for everything that the files of `population` import when they are loaded, in it and in `others`. Imports that are
+/// delayed until they are used may be missing.
+pub fn check(
+    population: &Population,
+    others: &[&Population],
+    natures: &Natures,
+    provided: &dyn Fn(&str) -> bool,
+) -> Outcome {
+    let names: BTreeSet<String> = std::iter::once(&population)
+        .chain(others)
+        .flat_map(|one| one.files.keys())
+        .map(|path| file_name(path).to_ascii_lowercase())
+        .collect();
+    let mut missing: BTreeMap<(bool, &str), BTreeSet<String>> = BTreeMap::new();
+    for (path, file) in &population.files {
+        let Some(Nature::Windows(pe)) = file.path().map(|source| natures.of(source)) else { continue };
+        for library in &pe.imports.needed {
+            if names.contains(&library.to_ascii_lowercase()) || windows::provides(library) || provided(library) {
+                continue;
+            }
+            let is_rocm = windows::provider(library) == Some(windows::Provider::Rocm);
+            missing.entry((is_rocm, library)).or_default().insert(join(&population.platform_package, path));
+        }
+    }
+    let mut outcome = Outcome::default();
+    for ((is_rocm, library), needed_by) in missing {
+        let row = Missing { library: library.to_owned(), needed_by: needed_by.into_iter().collect() };
+        if is_rocm { outcome.missing.push(row) } else { outcome.unknown.push(row) }
+    }
+    outcome
+}

@@ -1,0 +1,210 @@
+"""Builds for Windows and Linux, packaged together on Linux and installed for Windows by pip and uv. Nothing runs on Windows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import therock
+
+from command import Rocwheel, run
+from environment import TOOLS
+from trees import files
+
+VERSION = therock.VERSION
+WINDOWS = f"{VERSION}-py3-none-win_amd64.whl"
+UV = (TOOLS / "uv", "pip", "install", "--quiet", "--no-cache", "--no-index")
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    places = {kind: tmp_path_factory.mktemp(kind) for kind in ("kpack", "windows")}
+    for kind, place in places.items():
+        therock.BUILDS[kind](place)
+    return places
+
+
+@pytest.fixture(scope="module")
+def output(rocwheel: Rocwheel, builds: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Packages of both systems."""
+    place = tmp_path_factory.mktemp("both") / "out"
+    rocwheel.package(builds["kpack"], place, "--windows-artifacts", builds["windows"])
+    return place
+
+
+def install(output: Path, target: Path, *requirements: str, platform: str = "x86_64-pc-windows-msvc") -> set[str]:
+    """Installs for a platform, as uv can; the answer is which packages there are."""
+    where = ["--find-links", output / "dist", "--target", target, "--python", sys.executable]
+    run(*UV, "--python-platform", platform, *where, *requirements)
+    return {path.name.split("-")[0] for path in target.glob("*.dist-info")}
+
+
+def test_one_run_makes_both_and_neither_overwrites_the_other(output: Path) -> None:
+    names = sorted(path.name for path in (output / "dist").iterdir())
+    windows = ["core", "devel", "device_gfx1100", "device_gfx1151", "libraries"]
+    assert [name for name in names if name.endswith(WINDOWS)] == [f"rocm_sdk_{name}-{WINDOWS}" for name in windows]
+    linux = [name.split("-")[0] for name in names if "manylinux" in name]
+    sdk = ["core", "devel", "device_gfx1100", "device_gfx942", "libraries"]
+    assert linux == ["rocm_profiler", *(f"rocm_sdk_{name}" for name in sdk)]
+    assert len(names) == 12 and f"rocm-{VERSION}.tar.gz" in names
+
+
+def test_windows_gets_what_is_for_windows(output: Path, tmp_path: Path) -> None:
+    installed = install(output, tmp_path / "all", "rocm[libraries,devel,profiler,device-all]")
+    sdk = ("core", "devel", "device_gfx1100", "device_gfx1151", "libraries")
+    assert installed == {"rocm", *(f"rocm_sdk_{name}" for name in sdk)}, "neither gfx942 nor the profilers"
+    there = files(tmp_path / "all")
+    assert "_rocm_sdk_core/bin/amdhip64_7.dll" in there
+    assert "_rocm_sdk_libraries/.kpack/blas_lib_gfx1151.kpack" in there
+    assert not [name for name in there if name.endswith(".so") or ".so." in name]
+    linux = install(output, tmp_path / "linux", "rocm[libraries,profiler,device-all]", platform="x86_64-manylinux_2_36")
+    assert {"rocm_profiler", "rocm_sdk_device_gfx942"} < linux and "rocm_sdk_device_gfx1151" not in linux
+
+
+def test_pip_takes_the_wheels_of_its_platform(output: Path, tmp_path: Path) -> None:
+    """pip builds no source distribution for another platform, so the selector is left out."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-cache-dir", "--no-index", "--only-binary=:all:"]
+    target = ["--platform", "win_amd64", "--python-version", "3.12", "--target", tmp_path / "target"]
+    device = f"rocm-sdk-device-gfx1100=={VERSION}"
+    run(*pip, *target, "--find-links", output / "dist", device, f"rocm-sdk-devel=={VERSION}")
+    names = {path.name.split("-")[0] for path in (tmp_path / "target").glob("*.dist-info")}
+    assert names == {f"rocm_sdk_{name}" for name in ("core", "devel", "device_gfx1100", "libraries")}
+    with zipfile.ZipFile(output / "dist" / f"rocm_sdk_core-{WINDOWS}") as wheel:
+        scripts = wheel.read(f"rocm_sdk_core-{VERSION}.dist-info/entry_points.txt").decode()
+    assert "hipInfo = rocm_sdk_core._cli:hipInfo\n" in scripts
+    assert "amdclang++ = rocm_sdk_core._cli:amdclangpp\n" in scripts and "rocm-smi" not in scripts
+
+
+# Runs the installed code as if on Windows. What is Windows' own stays out: `os.name` is what the code asks.
+AS_ON_WINDOWS = """
+import ctypes, json, os, sys, types
+import rocm_sdk, rocm_sdk._dist_info, rocm_sdk._links, rocm_sdk.__main__
+class Os(types.ModuleType):
+    name = "nt"
+    folders = []
+    def add_dll_directory(self, path):
+        self.folders.append(path)
+    def __getattr__(self, name):
+        return getattr(os, name)
+fake = Os("os")
+for module in (rocm_sdk, rocm_sdk._dist_info):
+    module.os = fake
+loaded = []
+ctypes.CDLL = lambda path, mode: loaded.append(path)
+rocm_sdk.initialize_process(preload_shortnames=["amd_comgr", "amdhip64", "hiprtc", "hipblas"], check_version="10.1.*")
+found = [str(path) for path in rocm_sdk.find_libraries("rocblas", "rccl", "rocm_kpack")]
+print(json.dumps({"loaded": loaded, "found": found, "folders": fake.folders}))
+"""
+
+
+def test_the_python_inside_knows_the_dlls(output: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    install(output, site, "rocm[libraries,devel,device-gfx1151]")
+    environment = {"PYTHONPATH": str(site)}
+    answer = json.loads(run(sys.executable, "-c", AS_ON_WINDOWS, environment=environment).stdout)
+    core, libraries = f"{site}/_rocm_sdk_core/bin", f"{site}/_rocm_sdk_libraries/bin"
+    expected = [f"{core}/amd_comgr0701.dll", f"{core}/amdhip64_7.dll", f"{core}/hiprtc0701.dll"]
+    assert answer["loaded"] == [*expected, f"{libraries}/hipblas.dll"]
+    assert answer["found"] == [f"{libraries}/rocblas.dll", f"{core}/rocm_kpack.dll"], "there is no rccl on Windows"
+    assert answer["folders"] == [core, libraries]
+
+    def rocm_sdk(*arguments: str) -> str:
+        return run(sys.executable, "-m", "rocm_sdk", *arguments, environment=environment).stdout.strip()
+
+    assert rocm_sdk("targets") == "gfx942;gfx1100"
+    root = Path(rocm_sdk("path", "--root"))
+    # Devel's import libraries, and the same files as the other packages'.
+    assert (root / "lib/rocblas.lib").is_file() and (root / "lib/amdhip64.lib").is_file()
+    assert (root / "bin/rocblas.dll").samefile(site / "_rocm_sdk_libraries/bin/rocblas.dll")
+    kernel = "bin/rocblas/library/K_gfx1151.co"
+    assert (root / kernel).samefile(site / "_rocm_sdk_libraries" / kernel)
+    rocm_sdk("init", "--verify")
+
+
+def test_the_plan_shows_both(rocwheel: Rocwheel, builds: dict[str, Path], tmp_path: Path) -> None:
+    both = ("--windows-artifacts", builds["windows"], "--dry-run")
+    shown = rocwheel.package(builds["kpack"], tmp_path / "out", *both)
+    assert "GPU targets: gfx942, gfx1100 on Linux; gfx1100, gfx1151 on Windows\n" in shown.stdout, shown.stdout
+    assert f"rocm_sdk_core-{WINDOWS}" in shown.stdout and "would write 12 packages" in shown.stderr
+    assert "experimental" in shown.stderr
+    plan = json.loads(
+        rocwheel.run("--json", "package", "--artifacts", builds["kpack"], "-o", tmp_path / "out", *both).stdout
+    )
+    assert plan["systems"] == {"linux": ["gfx942", "gfx1100"], "windows": ["gfx1100", "gfx1151"]}
+    assert {wheel["system"] for wheel in plan["wheels"]} == {"linux", "windows"}
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_second_run_writes_nothing_and_the_bytes_are_the_same(
+    rocwheel: Rocwheel, builds: dict[str, Path], output: Path, tmp_path: Path
+) -> None:
+    both = ("--windows-artifacts", builds["windows"])
+    again = rocwheel.package(builds["kpack"], output, *both)
+    assert again.stdout.count("up to date") == 12, again.stdout
+    rocwheel.package(builds["kpack"], tmp_path / "other", *both, "--jobs", "1")
+    assert digests(output / "dist") == digests(tmp_path / "other/dist")
+
+
+def test_archives_of_both_systems(rocwheel: Rocwheel, builds: dict[str, Path], output: Path, tmp_path: Path) -> None:
+    """Both have artifacts of the same names, and their archives are unpacked into one folder."""
+    for kind, artifacts in builds.items():
+        archives = tmp_path / kind
+        archives.mkdir()
+        for artifact in artifacts.iterdir():
+            if artifact.is_dir():
+                rocwheel.run("artifact", "archive", artifact, "--output", archives)
+    both = (tmp_path / "out", "--windows-artifacts", tmp_path / "windows")
+    rocwheel.package(tmp_path / "kpack", *both)
+    assert digests(output / "dist") == digests(tmp_path / "out/dist")
+    assert rocwheel.package(tmp_path / "kpack", *both).stdout.count("up to date") == 12, "they stay unpacked"
+
+
+def test_trees_of_both_systems_are_told_apart(rocwheel: Rocwheel, builds: dict[str, Path], tmp_path: Path) -> None:
+    linux, windows = builds["kpack"], builds["windows"]
+
+    def refused(*arguments: object, code: int = 1) -> str:
+        return rocwheel.run("package", *arguments, "--output", tmp_path / "out", expect=code).stderr
+
+    said = refused("--windows-artifacts", linux)
+    assert "the artifacts for Windows in `" in said and "files for Linux: `" in said and "bin/" in said, said
+    said = refused("--artifacts", windows, "--windows-artifacts", linux)
+    assert "files for Windows: `" in said and ".dll`" in said and "hint: keep the two apart" in said, said
+    assert "required arguments" in refused(code=2)
+    missing = tmp_path / "missing"
+    assert str(missing) in refused("--artifacts", linux, "--windows-artifacts", missing)
+    assert "lie inside one another" in refused("--artifacts", linux, "--windows-artifacts", tmp_path)
+    said = refused("--windows-artifacts", windows, "--platform-tag", "manylinux_2_28_x86_64", code=2)
+    assert "`manylinux_2_28_x86_64` is no platform tag for Windows" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_library_of_rocm_that_is_missing_is_an_error_and_others_are_warned_of(
+    rocwheel: Rocwheel, tmp_path: Path
+) -> None:
+    therock.windows(tmp_path)
+    build = therock.Build(tmp_path)
+    build.windows_file("rand_lib_generic", "bin/rocrand.dll", ("rocfft.dll", "mystery.dll"))
+    arguments = ("package", "--windows-artifacts", tmp_path, "--output", tmp_path.with_name("out-of-it"))
+    said = rocwheel.run(*arguments, expect=1).stderr
+    assert "`rocfft.dll` is needed by `_rocm_sdk_libraries/bin/rocrand.dll`" in said, said
+    build.windows_file("fft_lib_generic", "bin/rocfft.dll")
+    done = rocwheel.run(*arguments)
+    assert "`mystery.dll` is in none of the packages" in done.stderr, done.stderr
+
+
+def test_real_tools_of_python_accept_the_wheels(output: Path) -> None:
+    wheels = sorted((output / "dist").glob("*win_amd64.whl"))
+    run(sys.executable, "-m", "twine", "check", "--strict", *wheels)
+    said = subprocess.run([TOOLS / "check-wheel-contents", *wheels], capture_output=True, text=True).stdout
+    # W002 (equal files) is normal in real trees.
+    assert set(re.findall(r"\bW\d{3}\b", said)) <= {"W002"} and said.count("OK") + said.count("W002") == 5, said
