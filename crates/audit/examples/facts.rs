@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let wheels: Vec<_> = std::env::args_os().skip(1).map(|path| (PathBuf::from(path), Role::Audited)).collect();
     let scratch = tempfile::tempdir()?;
     let begin = Instant::now();
-    let place = Place { python: "3.12".parse()?, prefix: "/environment".to_owned() };
+    let place = Place::new("3.12".parse()?, "/environment");
     let site = Site::open(&wheels, &place, scratch.path(), &Silent)?;
     println!("{:.3} s: {} files, {} clashes", begin.elapsed().as_secs_f64(), site.files.len(), site.clashes.len());
     let facts = Facts::read(&site, &Silent)?;

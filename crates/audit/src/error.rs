@@ -18,8 +18,38 @@ pub enum Error {
     /// Nothing to look at.
     #[error("there is no wheel to look at")]
     NoWheels,
-    /// An environment has one wheel of a distribution, and two were given.
-    #[error("`{}` and `{}` are both wheels of {name}, and an environment has one", first.display(), second.display())]
+    /// A folder that holds no installed packages.
+    #[error("`{}` is no folder of installed packages: it has no `.dist-info` folders", path.display())]
+    NotPackages {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A virtual environment whose packages are in two folders.
+    #[error("`{}` has packages in several folders: {}", environment.display(), paths(folders))]
+    SeveralFolders {
+        /// The environment.
+        environment: PathBuf,
+        /// The folders.
+        folders: Vec<PathBuf>,
+    },
+    /// A file or folder of an environment cannot be read.
+    #[error("could not read `{}`", path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// RECORD of an installed distribution cannot be understood.
+    #[error("`{info}/RECORD` cannot be read: {reason}")]
+    Record {
+        /// The `.dist-info` folder.
+        info: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// An environment has one distribution of a name, and two were given.
+    #[error("`{}` and `{}` are both {name}, and an environment has one", first.display(), second.display())]
     SameDistribution {
         /// The canonical name of the distribution.
         name: String,
@@ -171,7 +201,14 @@ impl Hint for Error {
             Self::Conflict { .. } | Self::Unsettled { .. } => {
                 Some("put the wheels that belong together into a folder, and name it with `--with`".to_owned())
             }
-            Self::NoWheels => Some("name at least one `.whl` file".to_owned()),
+            Self::NoWheels => {
+                Some("name at least one `.whl` file, or a folder of installed packages that has some".to_owned())
+            }
+            Self::NotPackages { path } => Some(format!(
+                "name the `site-packages` folder of an environment, or the wheels themselves: `{}/*.whl`",
+                path.display()
+            )),
+            Self::SeveralFolders { .. } => Some("name the folder that is meant".to_owned()),
             _ => None,
         }
     }
@@ -180,9 +217,19 @@ impl Hint for Error {
         match self {
             Self::Wheel(error) => error.exit(),
             Self::Interrupted => Exit::Interrupted,
-            Self::PythonVersion { .. } | Self::NoWheels | Self::Address { .. } | Self::Offline { .. } => Exit::Usage,
+            Self::PythonVersion { .. }
+            | Self::NoWheels
+            | Self::NotPackages { .. }
+            | Self::SeveralFolders { .. }
+            | Self::Address { .. }
+            | Self::Offline { .. } => Exit::Usage,
             Self::Fetch { .. } | Self::Status { status: 429 | 500..=599, .. } => Exit::TryAgain,
             _ => Exit::Failed,
         }
     }
+}
+
+fn paths(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
+    paths.join(", ")
 }

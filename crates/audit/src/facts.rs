@@ -1,8 +1,9 @@
 //! Input: a [`Site`]. Output: [`Facts`], what the headers of every ELF and PE file in it say. Each file is opened once, in
 //! parallel, and no more of it is unpacked than its headers need.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use artifact::dlopen;
 use elf::{DynamicSymbols, Elf, Kind, Pe};
 use positioned_io::ReadAt;
 use rayon::prelude::*;
@@ -40,6 +41,9 @@ pub struct Object {
     pub symbols: Result<DynamicSymbols, String>,
     /// Bytes.
     pub size: u64,
+    /// Names of libraries in the data of a file that calls `dlopen`, without those it is linked to and its own; `None` while nobody
+    /// has looked ([`Facts::find_loads`]).
+    pub loads: Option<BTreeSet<String>>,
 }
 
 /// What an ELF file is for.
@@ -82,7 +86,13 @@ impl Object {
             Purpose::Native => DynamicSymbols::read(reader).map_err(|error| with_causes(&error)),
             _ => Ok(DynamicSymbols::default()),
         };
-        Ok(Some(Object { elf, purpose, symbols, size }))
+        Ok(Some(Object { elf, purpose, symbols, size, loads: None }))
+    }
+
+    /// Whether it asks the loader for libraries at run time.
+    pub fn calls_dlopen(&self) -> bool {
+        let symbols = self.is_native().then_some(self.symbols.as_ref().ok()).flatten();
+        symbols.is_some_and(|symbols| symbols.undefined().any(|needed| ["dlopen", "dlmopen"].contains(&needed.name)))
     }
 
     /// Whether the dynamic loader is asked for it: all others are data.
@@ -165,6 +175,28 @@ impl Facts {
         Ok(self)
     }
 
+    /// Finds the names in the data of files that call `dlopen` ([`Object::loads`]), which means to unpack that data: of large
+    /// libraries much more than their headers.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`]. A file that cannot be read has no names.
+    pub fn find_loads(&mut self, site: &Site, reporter: &dyn Reporter) -> Result<(), Error> {
+        let mut callers: Vec<(&String, &mut Object)> =
+            self.objects.iter_mut().filter(|(_, object)| object.calls_dlopen()).collect();
+        reporter.begin("names of libraries", Some(callers.len() as u64), Unit::Items);
+        callers.sort_by_key(|(_, object)| std::cmp::Reverse(object.size));
+        let found = callers.into_par_iter().try_for_each(|(path, object)| {
+            if reporter.interrupted() {
+                return Err(Error::Interrupted);
+            }
+            object.loads = Some(mentions(site, path, &object.elf).unwrap_or_default());
+            reporter.advance(1);
+            Ok(())
+        });
+        reporter.end();
+        found
+    }
+
     /// Programs and libraries that the loader is asked for, by path.
     pub fn native(&self) -> impl Iterator<Item = (&String, &Object)> {
         self.objects.iter().filter(|(_, object)| object.is_native())
@@ -173,27 +205,45 @@ impl Facts {
 
 fn look(site: &Site, path: &str) -> Found {
     let Ok(placed) = site.placed(path) else { return Found::Data };
-    let wheel = &site.wheels[placed.wheel].wheel;
-    let format = match wheel.start(&placed.member, 4) {
+    let distribution = &site.distributions[placed.wheel];
+    let format = match distribution.start(&placed.member, 4) {
         Ok(start) if start == b"\x7fELF" => "ELF",
         Ok(start) if start.starts_with(b"MZ") => "PE",
         // What is no program is not this module's business, and RECORD's hash finds what is damaged.
         _ => return Found::Data,
     };
     let read = || -> Result<Found, String> {
-        let reader = wheel.sparse(&placed.member, site.scratch()).map_err(|error| with_causes(&error))?;
+        let places = distribution.places(&placed.member, site.scratch()).map_err(|error| with_causes(&error))?;
+        let reader = places.reader();
         if format == "ELF" {
             // Where nothing can be said beforehand, reading does what it has to, and knows what is wrong.
-            reader.want(&elf::header_places(&reader, placed.size).unwrap_or_default());
-            reader.want(&elf::dynamic_places(&reader).unwrap_or_default());
-            let object = Object::read(&reader, placed.size).map_err(|error| with_causes(&error))?;
+            places.want(&elf::header_places(reader, placed.size).unwrap_or_default());
+            places.want(&elf::dynamic_places(reader).unwrap_or_default());
+            let object = Object::read(reader, placed.size).map_err(|error| with_causes(&error))?;
             return Ok(object.map_or(Found::Data, |object| Found::Object(Box::new(object))));
         }
         // Programs for DOS, and text that begins with these letters, are no programs for Windows.
-        if !elf::is_pe(&reader).map_err(|error| with_causes(&error))? {
+        if !elf::is_pe(reader).map_err(|error| with_causes(&error))? {
             return Ok(Found::Data);
         }
-        Ok(Found::Windows(Pe::read(&reader).map_err(|error| with_causes(&error))?.map(Box::new)))
+        Ok(Found::Windows(Pe::read(reader).map_err(|error| with_causes(&error))?.map(Box::new)))
     };
     read().unwrap_or_else(|reason| Found::Unreadable(Unreadable { format, reason }))
+}
+
+/// The names of libraries in the data of a file that are neither its own nor of those it is linked to.
+fn mentions(site: &Site, path: &str, elf: &Elf) -> Option<BTreeSet<String>> {
+    let placed = site.files.get(path)?;
+    let places = site.distributions[placed.wheel].places(&placed.member, site.scratch()).ok()?;
+    let ends = |section: &elf::Section| section.offset..section.offset.saturating_add(section.size).min(placed.size);
+    places.want(&dlopen::sections(elf).map(ends).collect::<Vec<_>>());
+    let file = path.rsplit('/').next().unwrap_or(path);
+    // A name without version in the data means the same library as one with it that the file is linked to.
+    let is_known = |name: &String| {
+        file.starts_with(name.as_str())
+            || elf.soname.iter().chain(&elf.needed).any(|known| known.starts_with(name.as_str()))
+    };
+    let mut names = dlopen::mentions(places.reader(), elf);
+    names.retain(|name| !is_known(name));
+    Some(names)
 }

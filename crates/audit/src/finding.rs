@@ -219,7 +219,7 @@ pub struct Finding {
     pub code: Code,
     /// How much it weighs.
     pub severity: Severity,
-    /// File name of the wheel that has to change.
+    /// File name of the wheel that has to change; of what is installed, the name of its `.dist-info` folder.
     pub wheel: Option<String>,
     /// Member of that wheel, the first in order when there are several.
     pub file: Option<String>,
@@ -272,10 +272,10 @@ impl Finding {
         Finding { file, related, ..self }
     }
 
-    /// The same with the command that mends it.
+    /// The same with the command that mends it, where there is one.
     #[must_use]
-    pub fn fixed_by(self, command: impl Into<String>) -> Finding {
-        Finding { fix: Some(command.into()), ..self }
+    pub fn fixed_by(self, command: impl Into<Option<String>>) -> Finding {
+        Finding { fix: command.into(), ..self }
     }
 
     /// What findings are sorted by: the heaviest first, then by wheel, code, file and subject.

@@ -11,7 +11,7 @@ mod process;
 mod search;
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use wheel::manylinux::Release;
 
@@ -77,6 +77,23 @@ pub struct Trace {
     pub loaded: Vec<Loaded>,
     /// What is not found, in the order of asking.
     pub missing: Vec<Missing>,
+    /// What could be loaded by name afterwards ([`Loader::load_by_name`]).
+    pub by_name: Vec<ByName>,
+}
+
+/// A library of the environment that a name in the data of another one leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ByName {
+    /// Who has the name: a file of the environment.
+    pub by: String,
+    /// The name.
+    pub name: String,
+    /// What it leads to.
+    pub path: String,
+    /// The files of the environment that come with it and were not there before, itself among them.
+    pub brings: Vec<String>,
+    /// Whether all that it needs is found too.
+    pub complete: bool,
 }
 
 /// A library in the process.
@@ -213,6 +230,27 @@ impl<'a> Loader<'a> {
         }
         process.trace
     }
+}
+
+impl Loader<'_> {
+    /// As [`Loader::load`], and then what the files have the names of in their data ([`crate::facts::Object::loads`]), as if each
+    /// were opened once. A name that leads nowhere is no fault: most are tried, and done without.
+    pub fn load_by_name<S: AsRef<str>>(&self, roots: &[S]) -> Trace {
+        let mut process = Process::new(self);
+        let preloaded = self.scenario.preloaded.iter().map(String::as_str);
+        for path in preloaded.chain(roots.iter().map(AsRef::as_ref)) {
+            process.open(path);
+        }
+        let mut trace = process.trace.clone();
+        trace.by_name = process.open_by_name();
+        trace
+    }
+}
+
+/// Whether any machine of a policy, or one with drivers and a display, has a library.
+pub(crate) fn is_of_system(library: &str) -> bool {
+    static MACHINE: LazyLock<Machine<'static>> = LazyLock::new(|| Machine::new(&System::Policy { glibc: None }, 1));
+    MACHINE.promises(library)
 }
 
 /// [`Loader::load`] for those who ask once.

@@ -22,8 +22,8 @@ pub(crate) struct Owners {
 pub(crate) struct Owner {
     /// What people call it.
     pub(crate) name: String,
-    /// The requirement that brings it.
-    pub(crate) require: String,
+    require: String,
+    cuda: bool,
     distributions: Vec<Pattern>,
     families: Vec<Pattern>,
     kind: Option<Kind>,
@@ -41,6 +41,8 @@ struct Table {
 struct Row {
     name: String,
     require: String,
+    #[serde(default)]
+    cuda: bool,
     distributions: Vec<String>,
     /// Whose families in the other table are this owner's as well.
     kind: Option<Kind>,
@@ -69,9 +71,14 @@ impl Owner {
         self.kind == Some(Kind::Torch)
     }
 
-    /// Whether it is CUDA.
+    /// Whether it is CUDA, or one of NVIDIA's libraries for it.
     pub(crate) fn is_cuda(&self) -> bool {
-        self.name == "CUDA"
+        self.cuda
+    }
+
+    /// The requirement that brings it, for this major version of CUDA.
+    pub(crate) fn requirement(&self, cuda: u32) -> String {
+        self.require.replace("{cuda}", &cuda.to_string())
     }
 }
 
@@ -89,6 +96,7 @@ impl Owners {
         let owners = table.owner.into_iter().map(|row| Owner {
             name: row.name,
             require: row.require,
+            cuda: row.cuda,
             distributions: patterns(row.distributions),
             families: patterns(row.families),
             kind: row.kind,
@@ -123,6 +131,15 @@ mod tests {
         assert_eq!(name("libamdhip64.so.7"), Some("ROCm"));
         assert_eq!(name("librocm_sysdeps_z.so.1"), Some("ROCm"));
         assert_eq!(name("libcudart.so.12"), Some("CUDA"));
+        assert_eq!(name("libcudnn_ops.so.9"), Some("cuDNN"));
+        assert_eq!(name("libcutensornet.so.2"), Some("cuQuantum"));
+        let required = |library: &str, cuda| owners.of(library).map(|owner| owner.requirement(cuda));
+        assert_eq!(required("libnccl.so.2", 13).as_deref(), Some("nvidia-nccl-cu13"));
+        assert_eq!(required("libcutensor.so.2", 12).as_deref(), Some("cutensor-cu12"));
+        assert_eq!(required("libcublas.so.12", 12).as_deref(), Some("cuda-toolkit"));
+        let cudnn = owners.of("libcudnn.so.9").unwrap();
+        assert!(cudnn.is_cuda() && cudnn.is_brought_by("nvidia-cudnn-cu12"));
+        assert!(!cudnn.is_brought_by("cuda-toolkit") && !cudnn.is_brought_by("nvidia-nccl-cu12"));
         for foreign in ["libgomp.so.1", "libz.so.1", "libtorchish.so.1", "libamdhip64-1f7b8bcc.so.7", "libfoo.so"] {
             assert_eq!(name(foreign), None, "{foreign}");
         }

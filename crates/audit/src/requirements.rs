@@ -215,15 +215,16 @@ pub struct Unmet<'a> {
 impl Declared {
     /// Reads what the wheels of an environment declare.
     pub fn read(site: &Site, target: &Target) -> Declared {
-        let version = |metadata: &Headers, name: &str| {
-            let text = metadata.get("Version").unwrap_or_default();
-            Version::from_str(&text).or_else(|_| Version::from_str(name)).unwrap_or_else(|_| Version::new([0]))
+        let version = |text: &str| {
+            // What is in a file name is escaped.
+            let plain = || Version::from_str(&text.replace('_', "-"));
+            Version::from_str(text).or_else(|_| plain()).unwrap_or_else(|_| Version::new([0]))
         };
         let mut declared = Declared {
-            wheels: site.wheels.iter().map(|wheel| Requirements::of(&wheel.metadata)).collect(),
-            extras: vec![BTreeSet::new(); site.wheels.len()],
-            versions: site.wheels.iter().map(|wheel| version(&wheel.metadata, &wheel.wheel.name.version)).collect(),
-            index: site.wheels.iter().enumerate().map(|(index, wheel)| (wheel.name.clone(), index)).collect(),
+            wheels: site.distributions.iter().map(|wheel| Requirements::of(&wheel.metadata)).collect(),
+            extras: vec![BTreeSet::new(); site.distributions.len()],
+            versions: site.distributions.iter().map(|distribution| version(&distribution.version())).collect(),
+            index: site.distributions.iter().enumerate().map(|(index, wheel)| (wheel.name.clone(), index)).collect(),
             environment: target.environment(),
         };
         // Extras ask for extras; each round asks for one more or is the last.

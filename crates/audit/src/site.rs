@@ -1,30 +1,34 @@
-//! Input: wheels, and the Python they are for. Output: a [`Site`], the files of a virtual environment that has them all,
-//! placed as pip places them. Nothing is written: a file is a member of a wheel that can be read.
+//! Input: wheels and folders of installed packages, and the Python they are for. Output: a [`Site`], the files of a virtual
+//! environment that has them all, wheels placed as pip places them. Nothing is written: a file is a member of a wheel that can be
+//! read, or lies on this machine.
 //!
 //! The places are those of the wheel specification (`.data` folders, entry points) and of pip's scheme for a virtual
 //! environment on Linux, where `purelib` and `platlib` are one folder.
 
+mod distribution;
+mod installed;
 mod place;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use rayon::prelude::*;
 use report::Reporter;
-use wheel::Headers;
-use wheel::read::{Kind, Wheel};
+use wheel::read::Kind;
 
 use crate::Error;
+pub use distribution::{Distribution, Form};
+use installed::Found;
+pub use installed::{Installed, PackageFolder};
 use place::{Destination, entry_points};
 pub use place::{Place, PythonVersion};
 
 /// The files of an environment. Paths are relative to its prefix, with `/`: `lib/python3.12/site-packages/torch/lib/libtorch.so`,
 /// `bin/hipcc`.
 pub struct Site {
-    /// The wheels: first those that stand beside, then those that are audited, each group in the order given. A later one
-    /// overwrites what an earlier one has placed, as when it is installed later.
-    pub wheels: Vec<InstalledWheel>,
+    /// First those that stand beside, then those that are audited, each group in the order given. A later one overwrites what an
+    /// earlier one has placed, as when it is installed later.
+    pub distributions: Vec<Distribution>,
     /// What lies where.
     pub files: BTreeMap<String, Placed>,
     /// Programs that the installer writes for entry points, by path: `bin/rocm-sdk`.
@@ -35,26 +39,12 @@ pub struct Site {
     pub place: Place,
     /// Folders that hold files, with all folders above them; the prefix itself is the empty path.
     folders: std::collections::BTreeSet<String>,
+    /// What was passed over when folders were read, in sentences.
+    pub notes: Vec<String>,
     scratch: PathBuf,
 }
 
-/// A wheel of the environment.
-pub struct InstalledWheel {
-    /// The file, as it is called in findings: where it is, or where it will be.
-    pub path: PathBuf,
-    /// Its members.
-    pub wheel: Arc<Wheel>,
-    /// Canonical name of the distribution (PEP 503), from the file name.
-    pub name: String,
-    /// METADATA.
-    pub metadata: Headers,
-    /// The file WHEEL.
-    pub wheel_file: Headers,
-    /// Why it is here.
-    pub role: Role,
-}
-
-/// Why a wheel is in the environment.
+/// Why a distribution is in the environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// It is there for the others to find things in; nobody asks what is wrong with it.
@@ -66,20 +56,22 @@ pub enum Role {
 /// A file of the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// Index into [`Site::wheels`].
+    /// Index into [`Site::distributions`].
     pub wheel: usize,
-    /// Its name in the wheel.
+    /// Its name in the wheel, or in RECORD where it is installed.
     pub member: String,
     /// Bytes unpacked.
     pub size: u64,
-    /// Whether it can be run: by its mode in the archive, or because it is a script.
+    /// Whether it can be run: by its mode, or because it is a script.
     pub executable: bool,
+    /// Device and inode of a file of this machine, which may have several names.
+    pub identity: Option<(u64, u64)>,
 }
 
 /// A program that starts a function of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
-    /// Index into [`Site::wheels`].
+    /// Index into [`Site::distributions`].
     pub wheel: usize,
     /// What it calls: `rocm_sdk.__main__:main`.
     pub target: String,
@@ -90,51 +82,66 @@ pub struct Script {
 pub struct Clash {
     /// The path.
     pub path: String,
-    /// Indices into [`Site::wheels`]; the last one has overwritten the others.
+    /// Indices into [`Site::distributions`]; the last one has overwritten the others.
     pub wheels: Vec<usize>,
     /// Whether all have the same bytes there, by size and CRC-32, so that it does not matter who comes last.
     pub same: bool,
 }
 
 impl Site {
-    /// Opens the wheels and places their members. `scratch` is a folder for temporary files of members that are too large
-    /// for memory.
+    /// Opens wheels and folders of installed packages, and places their files. `scratch` is a folder for temporary files of members
+    /// that are too large for memory.
     ///
-    /// A wheel that stands beside is left out when one of the same distribution is audited.
+    /// What stands beside is left out when one of the same distribution is audited.
     ///
     /// # Errors
-    /// [`Error::Wheel`] when one cannot be opened, [`Error::Unplaceable`] for what makes pip refuse one,
-    /// [`Error::SameDistribution`] when two of one role are of one distribution, [`Error::NoWheels`] when none is audited.
+    /// [`Error::Wheel`] when a wheel cannot be opened, [`Error::NotPackages`] for a folder of something else, [`Error::Read`] for one
+    /// that cannot be read, [`Error::Unplaceable`] for what makes pip refuse a wheel, [`Error::SameDistribution`] when two of one role
+    /// are of one distribution, [`Error::NoWheels`] when none is audited.
     pub fn open(
-        wheels: &[(PathBuf, Role)],
+        paths: &[(PathBuf, Role)],
         place: &Place,
         scratch: &Path,
         reporter: &dyn Reporter,
     ) -> Result<Site, Error> {
-        if !wheels.iter().any(|(_, role)| *role == Role::Audited) {
+        let opened: Vec<Found> = paths
+            .par_iter()
+            .map(|(path, role)| {
+                if reporter.interrupted() {
+                    return Err(Error::Interrupted);
+                }
+                if path.is_dir() {
+                    let folder = PackageFolder::find(path)?.ok_or_else(|| Error::NotPackages { path: path.clone() })?;
+                    return folder.read(place, *role);
+                }
+                Ok(Found { distributions: vec![Distribution::open(path, *role)?], notes: Vec::new() })
+            })
+            .collect::<Result<_, Error>>()?;
+        let (mut distributions, mut notes) = (Vec::new(), Vec::new());
+        for found in opened {
+            distributions.extend(found.distributions);
+            notes.extend(found.notes);
+        }
+        if !distributions.iter().any(|distribution| distribution.role == Role::Audited) {
             return Err(Error::NoWheels);
         }
-        let opened: Vec<Result<InstalledWheel, Error>> = wheels
-            .par_iter()
-            .map(
-                |(path, role)| {
-                    if reporter.interrupted() { Err(Error::Interrupted) } else { InstalledWheel::open(path, *role) }
-                },
-            )
+        distributions.sort_by_key(|distribution| distribution.role);
+        check_names(&distributions)?;
+        let audited: Vec<String> = distributions
+            .iter()
+            .filter(|distribution| distribution.role == Role::Audited)
+            .map(|distribution| distribution.name.clone())
             .collect();
-        let mut installed = opened.into_iter().collect::<Result<Vec<_>, _>>()?;
-        installed.sort_by_key(|wheel| wheel.role);
-        check_names(&installed)?;
-        let audited: Vec<String> =
-            installed.iter().filter(|wheel| wheel.role == Role::Audited).map(|wheel| wheel.name.clone()).collect();
-        installed.retain(|wheel| wheel.role == Role::Audited || !audited.contains(&wheel.name));
+        distributions
+            .retain(|distribution| distribution.role == Role::Audited || !audited.contains(&distribution.name));
         let mut site = Site {
-            wheels: installed,
+            distributions,
             files: BTreeMap::new(),
             scripts: BTreeMap::new(),
             clashes: Vec::new(),
             place: place.clone(),
             folders: std::collections::BTreeSet::new(),
+            notes,
             scratch: scratch.to_owned(),
         };
         site.place_all()?;
@@ -143,17 +150,35 @@ impl Site {
 
     fn place_all(&mut self) -> Result<(), Error> {
         let mut owners: BTreeMap<String, Vec<(usize, Option<String>)>> = BTreeMap::new();
-        for index in 0..self.wheels.len() {
-            let installed = &self.wheels[index];
-            let points = entry_points(installed)?;
-            let destination = Destination { place: &self.place, wheel: installed, points: &points };
-            for member in installed.wheel.members().iter().filter(|member| member.kind != Kind::Directory) {
+        for index in 0..self.distributions.len() {
+            let distribution = &self.distributions[index];
+            let wheel = match &distribution.form {
+                Form::Wheel(wheel) => wheel,
+                Form::Installed(installed) => {
+                    for (member, file) in &installed.files {
+                        let placed = Placed {
+                            wheel: index,
+                            member: member.clone(),
+                            size: file.size,
+                            executable: file.executable,
+                            identity: Some(file.identity),
+                        };
+                        owners.entry(file.place.clone()).or_default().push((index, Some(member.clone())));
+                        self.files.insert(file.place.clone(), placed);
+                    }
+                    continue;
+                }
+            };
+            let points = entry_points(wheel)?;
+            let destination = Destination { place: &self.place, path: &distribution.path, wheel, points: &points };
+            for member in wheel.members().iter().filter(|member| member.kind != Kind::Directory) {
                 let Some((path, is_script)) = destination.of(&member.name)? else { continue };
                 let placed = Placed {
                     wheel: index,
                     member: member.name.clone(),
                     size: member.size,
                     executable: member.executable || is_script,
+                    identity: None,
                 };
                 owners.entry(path.clone()).or_default().push((index, Some(member.name.clone())));
                 self.files.insert(path, placed);
@@ -190,19 +215,23 @@ impl Site {
         Ok(())
     }
 
-    /// Whether members are the same bytes, as the directories of their archives have it.
+    /// Whether files that go to one place are the same bytes: by what archives and RECORD have of them. Of two that are installed
+    /// one has overwritten the other, so that the file itself would say nothing.
     fn are_same(&self, owners: &[(usize, Option<String>)]) -> bool {
-        let marks: Option<Vec<(u64, u32)>> = owners
-            .iter()
-            .map(|(index, member)| self.wheels[*index].wheel.member(member.as_deref()?))
-            .map(|member| member.map(|member| (member.size, member.crc32())))
-            .collect();
-        marks.is_some_and(|marks| marks.windows(2).all(|pair| pair[0] == pair[1]))
+        let all = || owners.iter().map(|(index, member)| Some((&self.distributions[*index], member.as_deref()?)));
+        let recorded: Option<Vec<&str>> =
+            all().map(|owner| owner.and_then(|(owner, member)| owner.installed()?.recorded(member))).collect();
+        if let Some(hashes) = recorded {
+            return hashes.windows(2).all(|pair| pair[0] == pair[1]);
+        }
+        let checksums: Option<Vec<(u64, u32)>> =
+            all().map(|owner| owner.and_then(|(owner, member)| owner.checksum(member))).collect();
+        checksums.is_some_and(|checksums| checksums.windows(2).all(|pair| pair[0] == pair[1]))
     }
 
-    /// The wheel that a file comes from.
-    pub fn wheel_of(&self, path: &str) -> Option<&InstalledWheel> {
-        self.files.get(path).map(|placed| &self.wheels[placed.wheel])
+    /// The distribution that a file comes from.
+    pub fn wheel_of(&self, path: &str) -> Option<&Distribution> {
+        self.files.get(path).map(|placed| &self.distributions[placed.wheel])
     }
 
     /// Whether there is a folder at a path.
@@ -222,13 +251,13 @@ impl Site {
         path.strip_prefix(packages.as_str()).and_then(|rest| rest.strip_prefix('/')).unwrap_or(path)
     }
 
-    /// Random access to a file, as [`Wheel::reader`] gives it.
+    /// Random access to a file, as [`wheel::read::Wheel::reader`] gives it.
     ///
     /// # Errors
-    /// [`Error::NoSuchFile`], and [`Error::Wheel`] when it cannot be unpacked.
+    /// [`Error::NoSuchFile`], [`Error::Wheel`] when it cannot be unpacked and [`Error::Read`] when it cannot be opened.
     pub fn reader(&self, path: &str) -> Result<wheel::Reader, Error> {
         let placed = self.placed(path)?;
-        Ok(self.wheels[placed.wheel].wheel.reader(&placed.member, &self.scratch)?)
+        self.distributions[placed.wheel].reader(&placed.member, &self.scratch)
     }
 
     /// All bytes of a file of at most 64 MiB.
@@ -237,7 +266,7 @@ impl Site {
     /// As [`Site::reader`].
     pub fn bytes(&self, path: &str) -> Result<Vec<u8>, Error> {
         let placed = self.placed(path)?;
-        Ok(self.wheels[placed.wheel].wheel.bytes(&placed.member)?)
+        self.distributions[placed.wheel].bytes(&placed.member)
     }
 
     pub(crate) fn scratch(&self) -> &Path {
@@ -249,33 +278,9 @@ impl Site {
     }
 }
 
-impl InstalledWheel {
-    fn open(path: &Path, role: Role) -> Result<InstalledWheel, Error> {
-        let wheel = Wheel::open(path)?;
-        // Old wheels have METADATA in other encodings; a character that is shown wrongly is no reason not to look at them.
-        let text = |file: &str| -> Result<Headers, Error> {
-            let bytes = wheel.bytes(&format!("{}/{file}", wheel.info()))?;
-            Ok(Headers::parse(&String::from_utf8_lossy(&bytes)))
-        };
-        Ok(InstalledWheel {
-            path: path.to_owned(),
-            name: wheel::canonical_name(&wheel.name.distribution),
-            metadata: text("METADATA")?,
-            wheel_file: text("WHEEL")?,
-            role,
-            wheel: Arc::new(wheel),
-        })
-    }
-
-    /// What people call it: the name of the file.
-    pub fn file_name(&self) -> String {
-        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-    }
-}
-
-fn check_names(wheels: &[InstalledWheel]) -> Result<(), Error> {
+fn check_names(distributions: &[Distribution]) -> Result<(), Error> {
     let mut seen: BTreeMap<(Role, &str), &Path> = BTreeMap::new();
-    for wheel in wheels {
+    for wheel in distributions.iter().filter(|distribution| !distribution.is_rest()) {
         if let Some(first) = seen.insert((wheel.role, &wheel.name), &wheel.path) {
             let (name, first, second) = (wheel.name.clone(), first.to_owned(), wheel.path.clone());
             return Err(Error::SameDistribution { name, first, second });

@@ -77,7 +77,7 @@ pub struct Answer {
 
 /// What is wanted.
 pub struct Request<'a> {
-    /// The wheels that are looked at.
+    /// The wheels that are looked at, and `.dist-info` folders of what is installed. Of one distribution the last counts.
     pub audited: &'a [PathBuf],
     /// Where others are looked for; what is in several is taken from the first.
     pub sources: &'a [Source],
@@ -141,17 +141,28 @@ struct Known {
 
 impl Known {
     fn open(path: &Path) -> Result<Known, Error> {
+        if path.is_dir() {
+            let metadata = path.join("METADATA");
+            let bytes = fs_err::read(&metadata).map_err(|source| Error::Read { path: metadata.clone(), source })?;
+            let metadata = Headers::parse(&String::from_utf8_lossy(&bytes));
+            let said = |field: &str| metadata.get(field).unwrap_or_default();
+            return Ok(Known::with(&said("Name"), &said("Version"), &metadata));
+        }
         let wheel = Wheel::open(path)?;
         let bytes = wheel.bytes(&format!("{}/METADATA", wheel.info()))?;
         Ok(Known::of(&wheel.name, &Headers::parse(&String::from_utf8_lossy(&bytes))))
     }
 
     fn of(name: &wheel::WheelName, metadata: &Headers) -> Known {
-        let text = name.version.replace('_', "-");
+        // What is in a file name is escaped.
+        Known::with(&name.distribution, &name.version.replace('_', "-"), metadata)
+    }
+
+    fn with(name: &str, version: &str, metadata: &Headers) -> Known {
         Known {
-            name: wheel::canonical_name(&name.distribution),
+            name: wheel::canonical_name(name),
             // The name of a wheel is read only when it has a version.
-            version: text.parse().unwrap_or_else(|_| pep440_rs::Version::new([0])),
+            version: version.parse().unwrap_or_else(|_| pep440_rs::Version::new([0])),
             requirements: Requirements::of(metadata).all,
             python: metadata.get("Requires-Python"),
         }

@@ -156,9 +156,9 @@ fn look(
     let python = PythonVersion::newest_of(wheels);
     let mut all: Vec<(PathBuf, Role)> = wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
     all.extend(beside(wheels, &set.beside, python, reporter)?.into_iter().map(|path| (path, Role::Beside)));
-    let place = Place { python, prefix: "/environment".to_owned() };
+    let place = Place::new(python, "/environment");
     let mut site = Site::open(&all, &place, scratch, reporter)?;
-    for installed in &mut site.wheels {
+    for installed in &mut site.distributions {
         if let Some(written) = set.wheels.iter().find(|written| written.staged == installed.path) {
             installed.path.clone_from(&written.place);
         }

@@ -23,7 +23,7 @@ fn site(folder: &std::path::Path, wheels: &[(&str, &[(&str, &str)])]) -> Site {
         let written = write_wheel(&distribution, folder, &WriteOptions::default(), &Silent).unwrap();
         paths.push((written.path, Role::Audited));
     }
-    let place = Place { python: "3.12".parse().unwrap(), prefix: "/p".to_owned() };
+    let place = Place::new("3.12".parse().unwrap(), "/p");
     Site::open(&paths, &place, folder, &Silent).unwrap()
 }
 

@@ -28,7 +28,7 @@ fn make(folder: &Path, name: &str, scripts: &[&str], files: &[(&str, &str)]) -> 
 }
 
 fn place(python: &str) -> Place {
-    Place { python: python.parse().unwrap(), prefix: "/p".to_owned() }
+    Place::new(python.parse().unwrap(), "/p")
 }
 
 fn open(wheels: &[(PathBuf, Role)], folder: &Path) -> Result<Site, Error> {
@@ -104,7 +104,7 @@ fn files_of_two_wheels_clash() {
     );
     // The one that stands beside is installed first, whatever the order it is given in.
     let site = open(&[(one.clone(), Role::Audited), (other.clone(), Role::Beside)], folder.path()).unwrap();
-    assert_eq!(site.wheels[0].name, "other");
+    assert_eq!(site.distributions[0].name, "other");
     let clashes: Vec<(&str, bool)> = site.clashes.iter().map(|clash| (site.shown(&clash.path), clash.same)).collect();
     assert_eq!(
         clashes,
@@ -139,10 +139,10 @@ fn what_pip_refuses_is_an_error() {
     let again = folder.path().join("twice-1.0-1-py3-none-any.whl");
     fs_err::copy(&first, &again).unwrap();
     let both = error(&[(first.clone(), Role::Audited), (again.clone(), Role::Audited)]);
-    assert!(both.to_string().ends_with("are both wheels of twice, and an environment has one"), "{both}");
+    assert!(both.to_string().ends_with("are both twice, and an environment has one"), "{both}");
     assert!(both.hint().is_some());
     // One that stands beside gives way to the one that is audited.
-    assert_eq!(open(&[(first, Role::Audited), (again, Role::Beside)], folder.path()).unwrap().wheels.len(), 1);
+    assert_eq!(open(&[(first, Role::Audited), (again, Role::Beside)], folder.path()).unwrap().distributions.len(), 1);
     let none = error(&[(folder.path().join("absent-1-py3-none-any.whl"), Role::Audited)]);
     assert!(matches!(none, Error::Wheel(_)), "{none:?}");
 }

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
-use tempfile::TempDir;
+use wheel::Staging;
 
 use crate::arguments::GlobalArguments;
 use crate::failure::Usage;
 use crate::github::Step;
+use crate::indexes::{Places, Told};
 
 /// 1980-01-01, the oldest day that a ZIP file knows.
 const EPOCH: u64 = 315_532_800;
@@ -72,7 +73,7 @@ pub(crate) fn scratch_near(given: Option<&Path>, folder: Option<&Path>) -> PathB
 }
 
 /// A new directory for what belongs to `output`, which is replaced as a whole and so cannot hold it.
-pub(crate) fn scratch_beside(given: Option<&Path>, output: Option<&Path>) -> anyhow::Result<TempDir> {
+pub(crate) fn scratch_beside(given: Option<&Path>, output: Option<&Path>) -> anyhow::Result<Staging> {
     let output = output.map(std::path::absolute).transpose()?;
     scratch_below(&scratch_near(given, output.as_deref().map(|output| output.parent().unwrap_or(Path::new("/")))))
 }
@@ -99,16 +100,49 @@ pub(crate) fn proxy() -> Option<String> {
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
 }
 
+/// Where pip and uv look for packages here, by their variables and pip's files.
+pub(crate) fn indexes() -> anyhow::Result<Places> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let mut files = Vec::new();
+    for path in pip_files() {
+        match fs_err::read_to_string(&path) {
+            Ok(text) => files.push((path, text)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).context("cannot read a configuration file of pip"),
+        }
+    }
+    Ok(Told { variable: &variable, files }.places()?)
+}
+
+/// pip's configuration files, the weakest first: the machine's, the user's, the environment's, and the one that a variable names
+/// (pip documentation, "Configuration").
+fn pip_files() -> Vec<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let named = set("PIP_CONFIG_FILE");
+    if named.as_deref() == Some(Path::new("/dev/null")) {
+        return Vec::new();
+    }
+    let user = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
+    [
+        Some(PathBuf::from("/etc/pip.conf")),
+        set("HOME").map(|home| home.join(".pip/pip.conf")),
+        user.map(|user| user.join("pip/pip.conf")),
+        set("VIRTUAL_ENV").map(|environment| environment.join("pip.conf")),
+        named,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
 /// The variables that programs which this one starts may have.
 pub(crate) fn variables() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os()
 }
 
-/// A new directory below `parent` that is removed when it goes out of scope.
-pub(crate) fn scratch_below(parent: &Path) -> anyhow::Result<TempDir> {
-    tempfile::Builder::new()
-        .prefix("rocwheel-")
-        .tempdir_in(parent)
+/// A new directory below `parent` that is removed when it goes out of scope, or by the next one when this process is killed.
+pub(crate) fn scratch_below(parent: &Path) -> anyhow::Result<Staging> {
+    Staging::new_in(parent, "rocwheel-")
         .with_context(|| format!("cannot make a temporary directory in `{}`", parent.display()))
 }
 

@@ -7,6 +7,7 @@ mod configuration;
 mod environment;
 mod failure;
 mod github;
+mod indexes;
 mod interrupt;
 mod misplaced;
 mod printer;

@@ -128,7 +128,9 @@ fn folders_are_no_wheels_and_no_library_path_is_made_up() {
     let ran = context.run(["audit", "dist"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(
-        ran.stderr.contains("error: `dist` is a directory, and wheels are files\nhint: `dist/*.whl` names"),
+        ran.stderr.contains(
+            "error: `dist` is no folder of installed packages: it has no `.dist-info` folders\nhint: name the"
+        ),
         "{ran:?}"
     );
     let ran = context.run(["audit", "x-1-py3-none-any.whl", "--library-path", "gone"]);

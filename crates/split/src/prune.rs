@@ -87,6 +87,17 @@ pub enum Destination {
     InPlace,
 }
 
+/// A wheel that was written and is not in its place yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StagedWheel {
+    /// Where it is, under its own name.
+    pub staged: PathBuf,
+    /// Where it will be.
+    pub place: PathBuf,
+    /// What it was made of.
+    pub before: PathBuf,
+}
+
 /// Whether something is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Run {
@@ -103,6 +114,19 @@ pub enum Run {
 /// # Errors
 /// See [`Error`]. Targets that were nowhere found are no error: [`Outcome::missing`] names them.
 pub fn prune(paths: &[PathBuf], options: &Options<'_>, reporter: &dyn Reporter) -> Result<Outcome, Error> {
+    prune_and(paths, options, reporter, |_| Ok(()))
+}
+
+/// As [`prune`], but `look` sees the wheels of each input before they are in their place; its error stops everything.
+///
+/// # Errors
+/// As [`prune`], and those of `look`.
+pub fn prune_and<E: From<Error>>(
+    paths: &[PathBuf],
+    options: &Options<'_>,
+    reporter: &dyn Reporter,
+    mut look: impl FnMut(&[StagedWheel]) -> Result<(), E>,
+) -> Result<Outcome, E> {
     let table = TargetTable::embedded();
     place::check(paths, &options.destination)?;
     let mut outcome = Outcome::default();
@@ -113,6 +137,7 @@ pub fn prune(paths: &[PathBuf], options: &Options<'_>, reporter: &dyn Reporter) 
         if options.destination == Destination::InPlace {
             record::warn_outside(place.output(), &pruned, reporter);
         }
+        look(&place.wheels(path, &pruned))?;
         place.commit(&pruned)?;
         outcome.add(pruned);
     }

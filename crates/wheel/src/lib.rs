@@ -21,6 +21,7 @@ pub mod read;
 mod record;
 mod rewrite;
 mod sdist;
+mod staging;
 pub mod tar;
 pub mod windows;
 
@@ -39,3 +40,4 @@ pub use read::same_version;
 pub use record::{Digest, Row, RowEdit, digest, edit_rows, hash_column, parse_rows};
 pub use rewrite::{Existing, Order, Rewrite, rewrite};
 pub use sdist::{Sdist, write_sdist};
+pub use staging::Staging;

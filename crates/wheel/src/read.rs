@@ -15,7 +15,7 @@ mod zip_file;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::content::Shared;
 use crate::record::{Algorithm, Hash, Row, parse_rows};
@@ -43,6 +43,8 @@ pub struct Wheel {
     directory: u64,
     /// The `.dist-info` folder, without a slash.
     info: String,
+    /// The rows of RECORD, once somebody has asked for them.
+    rows: OnceLock<Vec<Row>>,
 }
 
 /// What a member is.
@@ -130,7 +132,8 @@ impl Wheel {
             }
         };
         let index = members.iter().enumerate().map(|(index, member)| (member.name.clone(), index)).collect();
-        let wheel = Wheel { name, path: path.to_owned(), file, members, index, directory: start, info };
+        let rows = OnceLock::new();
+        let wheel = Wheel { name, path: path.to_owned(), file, members, index, directory: start, info, rows };
         for needed in ["METADATA", "WHEEL"] {
             wheel.check_has(needed)?;
         }
@@ -236,9 +239,13 @@ impl Wheel {
 
     /// The rows of RECORD. Errors when there is none.
     pub fn record(&self) -> Result<Vec<Row>, Error> {
+        if let Some(rows) = self.rows.get() {
+            return Ok(rows.clone());
+        }
         self.check_has("RECORD")?;
         let text = self.info_text("RECORD")?;
-        parse_rows(&text).map_err(|reason| self.malformed(format!("RECORD: {reason}")))
+        let rows = parse_rows(&text).map_err(|reason| self.malformed(format!("RECORD: {reason}")))?;
+        Ok(self.rows.get_or_init(|| rows).clone())
     }
 
     /// The hash of a member, unpacked in windows; `go_on` is asked before each.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Context, Extra, file_name};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
-use crate::site::InstalledWheel;
+use crate::site::Distribution;
 
 /// Names that nobody gives a package that others are to import.
 const STRAY: [&str; 27] = [
@@ -61,7 +61,7 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
 }
 
 fn stray(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
-    let installed = &context.site.wheels[wheel];
+    let installed = &context.site.distributions[wheel];
     let packages = context.site.packages();
     let mut tops: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for path in context.paths(wheel) {
@@ -69,7 +69,7 @@ fn stray(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
             continue;
         };
         let top = inside.split('/').next().unwrap_or_default();
-        if top != installed.wheel.info() {
+        if top != installed.info() {
             tops.entry(top).or_default().push(path);
         }
     }
@@ -108,18 +108,19 @@ fn clashes(context: &Context<'_>, findings: &mut Vec<Finding>) {
         groups.entry((clash.wheels.clone(), severity)).or_default().push(&clash.path);
     }
     for ((wheels, severity), paths) in groups {
-        let names: Vec<String> = wheels.iter().map(|wheel| format!("`{}`", context.site.wheels[*wheel].name)).collect();
+        let names: Vec<String> =
+            wheels.iter().map(|wheel| format!("`{}`", context.site.distributions[*wheel].name)).collect();
         let first = paths.first().copied().unwrap_or_default();
         let shown = context.site.shown(first);
         let same = if severity == Severity::Error { "with different content" } else { "with the same content" };
         let message = format!("{} both install `{shown}`, {same}", names.join(" and "));
         let wheel = wheels.iter().copied().find(|wheel| context.is_audited(*wheel)).unwrap_or_default();
         let mut finding = Finding::new(Code::SharedFile, shown, message)
-            .of(context.site.wheels[wheel].file_name())
+            .of(context.site.distributions[wheel].file_name())
             .in_files(paths.iter().map(|path| context.site.shown(path)))
             .weighing(severity);
         if severity == Severity::Error {
-            finding = finding.fixed_by(fix::drop_files(&context.site.wheels[wheel], shown));
+            finding = finding.fixed_by(fix::drop_files(&context.site.distributions[wheel], shown));
         }
         findings.push(finding);
     }
@@ -138,10 +139,10 @@ fn on_windows(context: &Context<'_>, path: &str) -> String {
 }
 
 fn paths(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
-    let installed = &context.site.wheels[wheel];
-    let for_windows =
-        installed.wheel.name.platforms.iter().any(|platform| platform == "any" || platform.starts_with("win"))
-            || context.options.extras.contains(&Extra::WindowsPaths);
+    let installed = &context.site.distributions[wheel];
+    let may_be_windows = |platform: &String| platform == "any" || platform.starts_with("win");
+    let for_windows = installed.wheel().is_some() && installed.platforms().iter().any(may_be_windows)
+        || context.options.extras.contains(&Extra::WindowsPaths);
     if for_windows {
         let lengths = context.paths(wheel).iter().map(|path| (on_windows(context, path).encode_utf16().count(), *path));
         if let Some((longest, path)) = lengths.max() {
@@ -173,11 +174,6 @@ fn paths(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Bytes of the wheel.
-pub(super) fn size(installed: &InstalledWheel) -> u64 {
-    fs_err::metadata(installed.wheel.path()).map_or(0, |metadata| metadata.len())
-}
-
 /// Who does not take a file of so many bytes, and how bad that is.
 fn gate(size: u64) -> Option<(&'static str, Severity)> {
     match size {
@@ -190,8 +186,9 @@ fn gate(size: u64) -> Option<(&'static str, Severity)> {
     }
 }
 
-fn sizes(installed: &InstalledWheel, findings: &mut Vec<Finding>) {
-    let size = size(installed);
+fn sizes(installed: &Distribution, findings: &mut Vec<Finding>) {
+    // What is installed is not published.
+    let size = if installed.wheel().is_some() { installed.size() } else { 0 };
     if let Some((limit, severity)) = gate(size) {
         let message = format!("the wheel has {} MB, and {limit}", size.div_ceil(MEGABYTE));
         findings.push(Finding::new(Code::Size, "size", message).of(installed.file_name()).weighing(severity));

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::dlopen::DlopenTable;
+use artifact::dlopen::{DlopenTable, Load};
 use wheel::manylinux::Policies;
 
 use super::requirements::Brought;
@@ -44,8 +44,8 @@ impl Verdict {
         Verdict { severity, ..self }
     }
 
-    fn fixed_by(self, fix: String) -> Verdict {
-        Verdict { fix: Some(fix), ..self }
+    fn fixed_by(self, fix: Option<String>) -> Verdict {
+        Verdict { fix, ..self }
     }
 }
 
@@ -78,7 +78,7 @@ fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
 
 /// Why a library is missing.
 fn judge(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
-    let installed = &context.site.wheels[wheel];
+    let installed = &context.site.distributions[wheel];
     let name = missing.name.as_str();
     if let Some((file, why)) = &missing.refused {
         let message = format!(", and the loader gives up on `{}`: {why}", context.site.shown(file));
@@ -136,16 +136,30 @@ fn needs_torch(context: &Context<'_>, wheel: usize) -> bool {
 }
 
 /// The requirement that brings the libraries of an owner.
-fn require(context: &Context<'_>, wheel: usize, owner: &Owner) -> String {
+fn require(context: &Context<'_>, wheel: usize, owner: &Owner) -> Option<String> {
     // PyTorch brings the ROCm or CUDA that it was built with.
     let is_torchs = (owner.is_rocm() || owner.is_cuda()) && needs_torch(context, wheel);
-    let requirement = if is_torchs { "torch" } else { &owner.require };
-    fix::require(&context.site.wheels[wheel], requirement)
+    let requirement = if is_torchs { "torch".to_owned() } else { owner.requirement(cuda(context, wheel)) };
+    fix::require(&context.site.distributions[wheel], &requirement)
+}
+
+/// The major version of CUDA that a wheel is linked to: NVIDIA's libraries that count as it does.
+fn cuda(context: &Context<'_>, wheel: usize) -> u32 {
+    const COUNTING: [&str; 5] =
+        ["libcudart.so.", "libcublas.so.", "libcublasLt.so.", "libnvrtc.so.", "libnvJitLink.so."];
+    /// What most wheels are made for.
+    const USUAL: u32 = 12;
+    let mut names = context.native(wheel).flat_map(|(_, object)| &object.elf.needed);
+    let version = names.find_map(|name| {
+        let version = COUNTING.iter().find_map(|start| name.strip_prefix(start))?;
+        version.split('.').next()?.parse().ok()
+    });
+    version.unwrap_or(USUAL)
 }
 
 /// A file of the set has the name, and the loader does not find it.
 fn in_the_set(context: &Context<'_>, wheel: usize, name: &str) -> Option<Verdict> {
-    let installed = &context.site.wheels[wheel];
+    let installed = &context.site.distributions[wheel];
     let is_named = |path: &str, object: &crate::facts::Object| {
         object.elf.soname.as_deref().map_or(file_name(path) == name, |soname| soname == name || file_name(path) == name)
     };
@@ -177,7 +191,7 @@ fn in_the_set(context: &Context<'_>, wheel: usize, name: &str) -> Option<Verdict
         // Something else may load it first, with ctypes for example.
         return Some(Verdict::new(Code::LibraryNotFound, message).weighing(Severity::Warning));
     }
-    let distribution = &context.site.wheels[owner].name;
+    let distribution = &context.site.distributions[owner].name;
     if !context.requirements[wheel].closure(context, wheel).contains(&owner) {
         let message = format!(" of `{distribution}`, which METADATA does not require");
         return Some(Verdict::new(Code::MissingRequirement, message).fixed_by(fix::require(installed, distribution)));
@@ -205,7 +219,7 @@ fn in_the_set(context: &Context<'_>, wheel: usize, name: &str) -> Option<Verdict
 
 /// A library that nobody is known to bring.
 fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
-    let installed = &context.site.wheels[wheel];
+    let installed = &context.site.distributions[wheel];
     let unknown = context.requirements[wheel].unknown(context);
     let outside: Vec<&str> =
         missing.searched.iter().map(String::as_str).filter(|entry| entry.starts_with('/')).collect();
@@ -292,8 +306,7 @@ fn copies(context: &Context<'_>, findings: &mut Vec<Finding>) {
 /// What stands for the bytes of a file: size and checksum.
 fn content(context: &Context<'_>, path: &str) -> Option<(u64, u32)> {
     let placed = context.site.files.get(path)?;
-    let member = context.site.wheels[placed.wheel].wheel.member(&placed.member)?;
-    Some((member.size, member.crc32()))
+    context.site.distributions[placed.wheel].checksum(&placed.member)
 }
 
 /// RW022: `data/dlopen.toml` says who does not work without whom.
@@ -304,8 +317,17 @@ fn loaded_by_name(context: &Context<'_>, findings: &mut Vec<Finding>) {
     for (wheel, _) in context.audited() {
         let mut wanted: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for path in context.paths(wheel) {
-            let soname = context.facts.objects.get(*path).and_then(|object| object.elf.soname.as_deref());
-            for load in table.of(soname.unwrap_or_else(|| file_name(path))).iter().filter(|load| load.required) {
+            let object = context.facts.objects.get(*path);
+            let soname = object.and_then(|object| object.elf.soname.as_deref());
+            // The table tells what some build of a library loads; this one may have no such name.
+            let names_it = |load: &&Load| {
+                let loads = object.and_then(|object| object.loads.as_ref());
+                loads.is_none_or(|loads| {
+                    loads.iter().any(|name| load.matches(name) || load.matches(&format!("{name}.0")))
+                })
+            };
+            let loads = table.of(soname.unwrap_or_else(|| file_name(path))).iter();
+            for load in loads.filter(|load| load.required).filter(names_it) {
                 let is_there = names.iter().any(|name| load.matches(name));
                 if !is_there && !Policies::built_in().provides(&load.pattern) {
                     wanted.entry(load.pattern.clone()).or_default().push(path);

@@ -49,7 +49,7 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) -> Resul
         }
     }
     for ((wheel, name, path, before), files) in taken {
-        let installed = &context.site.wheels[wheel];
+        let installed = &context.site.distributions[wheel];
         let (rest, severity) = match &before {
             Some(Where::Site(own)) => (format!("in place of `{}`", context.site.shown(own)), Severity::Warning),
             Some(Where::System(_)) => ("in place of the one of the system".to_owned(), Severity::Note),

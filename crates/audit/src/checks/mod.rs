@@ -30,7 +30,7 @@ use crate::loader::Root;
 use crate::preload::{PreloadList, Preloads};
 use crate::report::{Counts, Environment, Report, WheelSummary};
 use crate::requirements::{Declared, Target};
-use crate::site::{InstalledWheel, Role, Site};
+use crate::site::{Distribution, Form, Role, Site};
 use requirements::Requirements;
 use traces::Rooted;
 
@@ -117,6 +117,7 @@ pub fn audit(site: &Site, facts: &Facts, options: &Options, reporter: &dyn Repor
         findings,
         ignored,
         scenarios: traces::summaries(&context),
+        loads: traces::loads(&context),
         notes: platform::limits(&context),
     })
 }
@@ -159,7 +160,7 @@ impl<'a> Context<'a> {
         options: &'a Options,
         reporter: &'a dyn Reporter,
     ) -> Result<Context<'a>, Error> {
-        let mut paths = vec![Vec::new(); site.wheels.len()];
+        let mut paths = vec![Vec::new(); site.distributions.len()];
         for (path, placed) in &site.files {
             paths[placed.wheel].push(path.as_str());
         }
@@ -170,7 +171,8 @@ impl<'a> Context<'a> {
         });
         let target = Target { python: site.place.python, platform: crate::requirements::Platform::Linux { glibc } };
         let declared = Declared::read(site, &target);
-        let requirements = (0..site.wheels.len()).map(|wheel| Requirements::of(&declared, wheel, &target)).collect();
+        let requirements =
+            (0..site.distributions.len()).map(|wheel| Requirements::of(&declared, wheel, &target)).collect();
         let mut context = Context {
             site,
             facts,
@@ -192,13 +194,13 @@ impl<'a> Context<'a> {
     }
 
     /// The audited wheels with their numbers.
-    pub(crate) fn audited(&self) -> impl Iterator<Item = (usize, &'a InstalledWheel)> {
-        self.site.wheels.iter().enumerate().filter(|(_, wheel)| wheel.role == Role::Audited)
+    pub(crate) fn audited(&self) -> impl Iterator<Item = (usize, &'a Distribution)> {
+        self.site.distributions.iter().enumerate().filter(|(_, wheel)| wheel.role == Role::Audited)
     }
 
     /// Whether the wheel of this number is audited.
     pub(crate) fn is_audited(&self, wheel: usize) -> bool {
-        self.site.wheels[wheel].role == Role::Audited
+        self.site.distributions[wheel].role == Role::Audited
     }
 
     /// The paths of a wheel.
@@ -234,7 +236,7 @@ impl<'a> Context<'a> {
 
     /// The wheel of this canonical name.
     pub(crate) fn named(&self, name: &str) -> Option<usize> {
-        self.site.wheels.iter().position(|wheel| wheel.name == name)
+        self.site.distributions.iter().position(|wheel| wheel.name == name)
     }
 
     /// A finding about some files of a wheel.
@@ -246,7 +248,7 @@ impl<'a> Context<'a> {
         paths: impl IntoIterator<Item = &'p str>,
     ) -> Finding {
         let members = paths.into_iter().map(|path| self.member(path));
-        Finding::new(code, subject, message).of(self.site.wheels[wheel].file_name()).in_files(members)
+        Finding::new(code, subject, message).of(self.site.distributions[wheel].file_name()).in_files(members)
     }
 }
 
@@ -267,28 +269,32 @@ pub(crate) fn listed<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
 }
 
 fn summaries(context: &Context<'_>) -> Vec<WheelSummary> {
-    let of = |(index, installed): (usize, &InstalledWheel)| {
-        let wheel = &installed.wheel;
-        let files = wheel.members().iter().filter(|member| member.kind != wheel::read::Kind::Directory);
+    let of = |(index, installed): (usize, &Distribution)| {
+        let (files, bytes) = installed.totals();
         WheelSummary {
             path: installed.path.to_string_lossy().into_owned(),
             file: installed.file_name(),
             name: installed.metadata.get("Name").unwrap_or_else(|| installed.name.clone()),
-            version: installed.metadata.get("Version").unwrap_or_else(|| wheel.name.version.clone()),
+            version: installed.version(),
+            form: match installed.form {
+                Form::Wheel(_) => "wheel",
+                Form::Installed(_) => "installed",
+            },
             role: match installed.role {
                 Role::Audited => "audited",
                 Role::Beside => "beside",
             },
-            size: layout::size(installed),
-            installed: files.clone().map(|member| member.size).sum(),
-            files: files.count() as u64,
+            size: installed.size(),
+            installed: bytes,
+            files,
             objects: context.native(index).count() as u64,
-            platforms: wheel.name.platforms.clone(),
+            platforms: installed.platforms(),
             floor: platform::floor(context, index),
             cpu: platform::cpu(context, index),
         }
     };
-    let mut wheels: Vec<(usize, &InstalledWheel)> = context.site.wheels.iter().enumerate().collect();
+    let all = context.site.distributions.iter().enumerate();
+    let mut wheels: Vec<(usize, &Distribution)> = all.filter(|(_, distribution)| !distribution.is_rest()).collect();
     wheels.sort_by_key(|(_, wheel)| std::cmp::Reverse(wheel.role));
     wheels.into_iter().map(of).collect()
 }

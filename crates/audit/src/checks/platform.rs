@@ -13,7 +13,7 @@ use crate::finding::{Code, Finding, Severity};
 use crate::fix;
 use crate::loader::Where;
 use crate::report;
-use crate::site::InstalledWheel;
+use crate::site::{Distribution, Installed};
 
 /// What a platform tag promises (PEP 425, 600, 656).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,8 +80,8 @@ impl Platform {
     }
 }
 
-fn platforms(installed: &InstalledWheel) -> impl Iterator<Item = (&str, Platform)> {
-    installed.wheel.name.platforms.iter().map(|tag| (tag.as_str(), Platform::parse(tag)))
+fn platforms(installed: &Distribution) -> impl Iterator<Item = (String, Platform)> {
+    installed.platforms().into_iter().map(|tag| (tag.clone(), Platform::parse(&tag)))
 }
 
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
@@ -189,7 +189,7 @@ fn oldest() -> &'static Release {
 }
 
 fn too_new(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
-    let installed = &context.site.wheels[wheel];
+    let installed = &context.site.distributions[wheel];
     let needs = needs(context, wheel);
     if is_musl(&needs) {
         return;
@@ -198,11 +198,15 @@ fn too_new(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         Platform::Manylinux { glibc, .. } => Some((format!("the tag `{tag}` promises"), tag, glibc)),
         _ => None,
     });
-    let mut asked: Vec<(String, &str, Release)> = tags.collect();
+    let mut asked: Vec<(String, String, Release)> = tags.collect();
     // Several names of one promise, `manylinux2014` and `manylinux_2_17`.
     asked.sort_by(|one, other| (&one.2, one.1.len()).cmp(&(&other.2, other.1.len())));
     asked.dedup_by(|one, other| one.2 == other.2);
-    let named = context.options.glibc.iter().map(|glibc| ("it is to work with".to_owned(), "--glibc", glibc.clone()));
+    let named = context
+        .options
+        .glibc
+        .iter()
+        .map(|glibc| ("it is to work with".to_owned(), "--glibc".to_owned(), glibc.clone()));
     let is_from_tag = asked.len();
     asked.extend(named);
     let lowest = manylinux::floor(&needs).tag;
@@ -230,7 +234,7 @@ fn too_new(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
             Finding::new(Code::TooNew, subject, message).of(installed.file_name()).in_files(files.clone());
         finding.file = Some(file.to_owned());
         if index < is_from_tag && lowest.starts_with("manylinux") {
-            finding.fix = Some(fix::platform(installed, &lowest));
+            finding.fix = fix::platform(installed, &lowest);
         }
         findings.push(finding);
     }
@@ -285,12 +289,13 @@ fn cpu_level(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     }
 }
 
-fn names(wheel: usize, installed: &InstalledWheel, context: &Context<'_>, findings: &mut Vec<Finding>) {
-    let name = &installed.wheel.name;
+fn names(wheel: usize, installed: &Distribution, context: &Context<'_>, findings: &mut Vec<Finding>) {
+    // What is installed has no file name that could be wrong, and is not published.
+    let Some(own) = installed.wheel() else { return };
+    let name = &own.name;
     let finding = |subject: &str, message: String| Finding::new(Code::Tags, subject, message).of(installed.file_name());
-    if !installed.wheel.name_agrees() {
-        let message =
-            format!("the folder `{}` is of another distribution or version than the file name", installed.wheel.info());
+    if !own.name_agrees() {
+        let message = format!("the folder `{}` is of another distribution or version than the file name", own.info());
         findings.push(finding("dist-info", message));
     }
     let said = installed.metadata.get("Name").unwrap_or_default();
@@ -303,7 +308,7 @@ fn names(wheel: usize, installed: &InstalledWheel, context: &Context<'_>, findin
         let message = format!("METADATA says the version is `{said}`, the file name says `{}`", name.version);
         findings.push(finding("Version", message));
     }
-    let in_wheel: BTreeSet<Tag> = installed.wheel_file.all("Tag").iter().flat_map(|tag| expanded(tag)).collect();
+    let in_wheel = installed.tags_inside();
     let in_name = name.tags();
     if in_wheel != in_name {
         let only = |one: &BTreeSet<Tag>, other: &BTreeSet<Tag>| -> Vec<String> {
@@ -321,7 +326,7 @@ fn names(wheel: usize, installed: &InstalledWheel, context: &Context<'_>, findin
     for (tag, platform) in platforms(installed) {
         if matches!(platform, Platform::Linux { .. }) {
             let message = format!("the platform `{tag}` promises nothing about glibc, and PyPI refuses it");
-            let finding = finding(tag, message).weighing(Severity::Warning);
+            let finding = finding(&tag, message).weighing(Severity::Warning);
             let floor = floor(context, wheel).filter(|floor| floor.tag.starts_with("manylinux"));
             findings.push(match floor {
                 Some(floor) => finding.fixed_by(fix::platform(installed, &floor.tag)),
@@ -331,25 +336,11 @@ fn names(wheel: usize, installed: &InstalledWheel, context: &Context<'_>, findin
     }
 }
 
-/// A tag of the file WHEEL, which may be a set in itself: `py2.py3-none-any`.
-fn expanded(text: &str) -> Vec<Tag> {
-    let parts: Vec<Vec<&str>> = text.trim().split('-').map(|part| part.split('.').collect()).collect();
-    let [pythons, abis, platforms] = &parts[..] else { return Vec::new() };
-    let mut tags = Vec::new();
-    for python in pythons {
-        for abi in abis {
-            for platform in platforms {
-                tags.extend(format!("{python}-{abi}-{platform}").parse::<Tag>());
-            }
-        }
-    }
-    tags
-}
-
 /// A wheel for any platform that holds compiled files for one.
 fn any(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
-    let installed = &context.site.wheels[wheel];
-    if !platforms(installed).all(|(_, platform)| platform == Platform::Any) {
+    let installed = &context.site.distributions[wheel];
+    let mut tags = platforms(installed).peekable();
+    if tags.peek().is_none() || !tags.all(|(_, platform)| platform == Platform::Any) {
         return;
     }
     let compiled =
@@ -388,7 +379,7 @@ fn machine_of(object: &Object) -> &'static str {
 }
 
 fn machines(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
-    let installed = &context.site.wheels[wheel];
+    let installed = &context.site.distributions[wheel];
     let promised: BTreeSet<String> =
         platforms(installed).filter_map(|(_, platform)| platform.machine().map(str::to_owned)).collect();
     if promised.is_empty() {
@@ -420,14 +411,30 @@ fn stacks(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     if !paths.is_empty() {
         let message = "asks for an executable stack, with which glibc 2.41 and newer refuses to load it";
         let finding = context.finding((Code::ExecutableStack, wheel), "PT_GNU_STACK", message, paths);
-        findings.push(finding.fixed_by(fix::repair(&context.site.wheels[wheel])));
+        findings.push(finding.fixed_by(fix::repair(&context.site.distributions[wheel])));
     }
 }
 
-/// Wheels whose files the loader was not asked about.
+/// What was not looked at, and why.
 pub(crate) fn limits(context: &Context<'_>) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes = context.site.notes.clone();
+    if context.audited().any(|(_, distribution)| distribution.installed().is_some()) {
+        notes.push(
+            "of what is installed nobody can say whether its wheels had true names and how large they were".to_owned(),
+        );
+    }
     for (wheel, installed) in context.audited() {
+        if let Some(source) = installed.installed().and_then(Installed::editable) {
+            notes.push(format!(
+                "`{}` is an editable installation of `{source}`: its files are there, and were not looked at",
+                installed.name
+            ));
+        } else if !installed.is_complete() {
+            notes.push(format!(
+                "`{}` has no RECORD: its files were told by their names, and others of it may have been missed",
+                installed.file_name()
+            ));
+        }
         let others: BTreeSet<&str> = context
             .objects(wheel)
             .filter(|(_, object)| object.purpose == Purpose::OtherMachine)

@@ -41,6 +41,7 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
 fn used<'a>(context: &'a Context<'_>, wheel: usize) -> BTreeSet<&'a str> {
     let mut used = BTreeSet::new();
     for rooted in context.rooted.iter().filter(|rooted| rooted.wheel == wheel) {
+        used.extend(rooted.trace.by_name.iter().map(|loaded| loaded.path.as_str()));
         let loaded = &rooted.trace.loaded;
         let is_root = |place: &Where| matches!(place, Where::Site(path) if *path == rooted.path);
         let mut open: Vec<usize> = (0..loaded.len()).filter(|index| is_root(&loaded[*index].place)).collect();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Context, Extra, file_name};
 use crate::finding::{Code, Finding};
-use crate::site::{InstalledWheel, PythonVersion};
+use crate::site::{Distribution, PythonVersion};
 
 /// For which Python a module is by its name (PEP 3149).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,12 +48,17 @@ enum Promise {
     Only(Vec<String>),
     /// Every Python 3, or every CPython from some version on.
     Many,
+    /// Nothing: an installer left no tags.
+    Nothing,
 }
 
-fn promise(installed: &InstalledWheel) -> Promise {
-    let name = &installed.wheel.name;
-    let is_stable = name.abis.iter().any(|abi| abi == "abi3" || abi == "abi3t");
-    let is_generic = name.pythons.iter().any(|python| python.starts_with("py") && !python.starts_with("pypy"));
+fn promise(installed: &Distribution) -> Promise {
+    let (pythons, abis) = (installed.pythons(), installed.abis());
+    if pythons.is_empty() {
+        return Promise::Nothing;
+    }
+    let is_stable = abis.iter().any(|abi| abi == "abi3" || abi == "abi3t");
+    let is_generic = pythons.iter().any(|python| python.starts_with("py") && !python.starts_with("pypy"));
     if is_stable || is_generic {
         return Promise::Many;
     }
@@ -62,10 +67,10 @@ fn promise(installed: &InstalledWheel) -> Promise {
             return format!("pypy{rest}");
         }
         // `cp313-cp313t` is the build without the global lock, `cp37-cp37m` what all old ones were.
-        let longer = name.abis.iter().find(|abi| ["t", "m"].contains(&abi.strip_prefix(python.as_str()).unwrap_or("")));
+        let longer = abis.iter().find(|abi| ["t", "m"].contains(&abi.strip_prefix(python.as_str()).unwrap_or("")));
         longer.unwrap_or(python).clone()
     };
-    Promise::Only(name.pythons.iter().map(with_abi).collect())
+    Promise::Only(pythons.iter().map(with_abi).collect())
 }
 
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
@@ -84,7 +89,7 @@ fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
             modules.entry(name).or_default().push((path, suits));
         }
     }
-    let promise = promise(&context.site.wheels[wheel]);
+    let promise = promise(&context.site.distributions[wheel]);
     let mut wrong: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for files in modules.values() {
         let serves = |wanted: &str| {
@@ -92,6 +97,7 @@ fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         };
         let is_wrong = match &promise {
             Promise::Only(pythons) => !pythons.iter().any(|python| serves(python)),
+            Promise::Nothing => false,
             // Modules for several Pythons are chosen from at run time.
             Promise::Many => matches!(&files[..], [(_, Suits::One(_))]),
         };
@@ -100,7 +106,7 @@ fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         }
     }
     for (python, paths) in wrong {
-        let tags = context.site.wheels[wheel].wheel.name.tags();
+        let tags = context.site.distributions[wheel].tags();
         let tag = tags.first().map(|tag| format!("{}-{}", tag.python, tag.abi)).unwrap_or_default();
         let message = format!("is for {python} only, and the tag of the wheel is `{tag}`");
         findings.push(context.finding((Code::Python, wheel), python, message, paths));
@@ -108,11 +114,12 @@ fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
 }
 
 /// Whether the Python that was named can have the wheel.
-fn named(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<Finding>) {
+fn named(context: &Context<'_>, installed: &Distribution, findings: &mut Vec<Finding>) {
     let python = context.site.place.python;
     let finding =
         |subject: &str, message: String| Finding::new(Code::Python, subject, message).of(installed.file_name());
-    if !installed.wheel.name.tags().iter().any(|tag| fits(&tag.python, &tag.abi, python)) {
+    let tags = installed.tags();
+    if !tags.is_empty() && !tags.iter().any(|tag| fits(&tag.python, &tag.abi, python)) {
         let message = format!("the tags are for other interpreters than Python {python}");
         findings.push(finding(&format!("Python {python}"), message));
     }

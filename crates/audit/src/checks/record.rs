@@ -1,13 +1,13 @@
 //! Input: the members of a wheel and its RECORD. Output: what does not match (RW016), hashes that are none (RW017), and
 //! files that are not what they claim to be (RW023).
 
-use wheel::read::{Kind, Problem};
+use wheel::read::Problem;
 
 use super::{Context, Extra, Scope, file_name};
 use crate::Error;
 use crate::finding::{Code, Finding};
 use crate::fix;
-use crate::site::InstalledWheel;
+use crate::site::Distribution;
 
 /// How a pointer of Git LFS begins, which stands for a file that was not fetched.
 const LFS: &[u8] = b"version https://git-lfs.github.com/spec/v1";
@@ -25,21 +25,26 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) -> Resul
     Ok(())
 }
 
-fn record(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<Finding>) -> Result<(), Error> {
-    let wheel = &installed.wheel;
+fn record(context: &Context<'_>, installed: &Distribution, findings: &mut Vec<Finding>) -> Result<(), Error> {
     let finding = |code, subject: &str, message: String| Finding::new(code, subject, message).of(installed.file_name());
-    if wheel.member(&format!("{}/RECORD", wheel.info())).is_none() {
-        let message = format!("there is no `{}/RECORD`", wheel.info());
-        findings.push(finding(Code::Record, "RECORD", message));
+    let Some(problems) = installed.problems(context.options.extras.contains(&Extra::Hashes)) else {
+        // Installers may leave none, and then it is said what that means for the other questions.
+        if installed.wheel().is_some() {
+            let message = format!("there is no `{}/RECORD`", installed.info());
+            findings.push(finding(Code::Record, "RECORD", message));
+        }
         return Ok(());
-    }
-    let problems = if context.options.extras.contains(&Extra::Hashes) { wheel.verify() } else { wheel.verify_rows() };
+    };
     let problems = match problems {
-        Err(error @ wheel::Error::Malformed { .. }) => {
+        Err(error @ (Error::Wheel(wheel::Error::Malformed { .. }) | Error::Record { .. })) => {
             findings.push(finding(Code::Record, "RECORD", error.to_string()));
             return Ok(());
         }
         other => other?,
+    };
+    let missing = match installed.wheel() {
+        Some(_) => "RECORD lists files that are not in the wheel",
+        None => "RECORD lists files that are not there any more",
     };
     let mut unhashed = Vec::new();
     // What is true of many files is one finding.
@@ -52,7 +57,7 @@ fn record(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<
                 unhashed.push(name);
                 continue;
             }
-            Problem::Missing(name) => (("missing", "RECORD lists files that are not in the wheel"), name),
+            Problem::Missing(name) => (("missing", missing), name),
             Problem::Unrecorded(name) => (("unrecorded", "RECORD does not list all files of the wheel"), name),
             Problem::Repeated(name) => (("repeated", "RECORD lists files more than once"), name),
             Problem::Hash(name) => (("hash", "the bytes are not those whose hash RECORD has"), name),
@@ -63,17 +68,16 @@ fn record(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<
     }
     for ((subject, message), names) in groups {
         let mut finding = finding(Code::Record, subject, message.to_owned()).in_files(names);
-        // Other bytes than those that were recorded are nothing to write down: somebody changed them.
-        if ["missing", "unrecorded", "repeated"].contains(&subject) {
+        // Other bytes than those that were recorded are nothing to write down: somebody changed them. An installer puts them back.
+        if installed.wheel().is_none() || ["missing", "unrecorded", "repeated"].contains(&subject) {
             finding = finding.fixed_by(fix::record(installed));
         }
         findings.push(finding);
     }
     if !unhashed.is_empty() {
-        let rows = wheel.record()?;
-        let is_written = |name: &String| rows.iter().any(|row| row.path == *name && !row.hash.is_empty());
-        let what = if unhashed.iter().any(is_written) { "no hash that installers take" } else { "no hash" };
-        let all = wheel.members().iter().filter(|member| member.kind != Kind::Directory).count();
+        let is_written = installed.has_hash_text(&unhashed)?;
+        let what = if is_written { "no hash that installers take" } else { "no hash" };
+        let (all, _) = installed.totals();
         let message = format!("RECORD has {what} for {} of {all} files", unhashed.len());
         let finding = finding(Code::RecordHash, "RECORD", message).in_files(unhashed);
         findings.push(finding.fixed_by(fix::record(installed)));
@@ -105,11 +109,11 @@ fn is_library_name(path: &str) -> bool {
 /// What a file that is no ELF file is instead, when that cannot be what its name promises.
 fn wrong_start(context: &Context<'_>, path: &str) -> Option<&'static str> {
     let placed = context.site.files.get(path)?;
-    let installed = &context.site.wheels[placed.wheel];
+    let installed = &context.site.distributions[placed.wheel];
     if placed.size == 0 {
         return Some("it is empty");
     }
-    let start = installed.wheel.start(&placed.member, 256).ok()?;
+    let start = installed.start(&placed.member, 256).ok()?;
     if start.starts_with(LFS) {
         return Some("it is a pointer of Git LFS in place of the content");
     }

@@ -90,7 +90,10 @@ impl Requirements {
     /// Requirements that were not given and of which nobody knows what they bring.
     pub(crate) fn unknown(&self, context: &Context<'_>) -> Vec<String> {
         let names = self.names(context).into_iter();
-        let unknown = names.filter(|name| context.named(name).is_none() && !Owners::embedded().is_plain(name));
+        // Of an editable installation the files are elsewhere.
+        let is_known =
+            |name: &str| context.named(name).is_some_and(|other| context.site.distributions[other].is_complete());
+        let unknown = names.filter(|name| !is_known(name) && !Owners::embedded().is_plain(name));
         unknown.map(str::to_owned).collect()
     }
 }
@@ -102,7 +105,7 @@ pub(super) fn unmet(context: &Context<'_>, findings: &mut Vec<Finding>) {
         let (true, Some(other)) = (context.is_audited(unmet.wheel), unmet.other) else { continue };
         let text = &unmet.requirement.text;
         let message = format!("requires `{text}`, and the set has version {}", context.declared.versions[other]);
-        let wheel = context.site.wheels[unmet.wheel].file_name();
+        let wheel = context.site.distributions[unmet.wheel].file_name();
         findings.push(Finding::new(Code::MissingRequirement, unmet.requirement.name.clone(), message).of(wheel));
     }
 }
@@ -112,6 +115,9 @@ pub(super) fn unneeded(context: &Context<'_>, findings: &mut Vec<Finding>) -> Re
     for (wheel, installed) in context.audited() {
         if context.reporter.interrupted() {
             return Err(Error::Interrupted);
+        }
+        if !installed.is_complete() {
+            continue;
         }
         let loads = loads(context, wheel);
         for requirement in requirements::unneeded(context.site, &context.declared, wheel, &loads)? {
@@ -126,10 +132,11 @@ pub(super) fn unneeded(context: &Context<'_>, findings: &mut Vec<Finding>) -> Re
 
 /// The wheels that the files of a wheel load libraries of.
 fn loads(context: &Context<'_>, wheel: usize) -> BTreeSet<usize> {
-    let rooted = context.rooted.iter().filter(|rooted| rooted.wheel == wheel);
-    let owners = rooted.flat_map(|rooted| &rooted.trace.loaded).filter_map(|loaded| match &loaded.place {
+    let rooted = || context.rooted.iter().filter(|rooted| rooted.wheel == wheel);
+    let owners = rooted().flat_map(|rooted| &rooted.trace.loaded).filter_map(|loaded| match &loaded.place {
         Where::Site(path) => context.owner(path),
         Where::System(_) => None,
     });
-    owners.collect()
+    let by_name = rooted().flat_map(|rooted| &rooted.trace.by_name).flat_map(|loaded| &loaded.brings);
+    owners.chain(by_name.filter_map(|path| context.owner(path))).collect()
 }

@@ -2,6 +2,7 @@
 //! (RW019), split GPU code (RW021) and GPU code that lies (RW024).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use artifact::Pattern;
 use kpack::FatBinary;
@@ -16,7 +17,7 @@ use crate::Error;
 use crate::facts::{Object, Purpose};
 use crate::finding::{Code, Finding, Severity};
 use crate::owners::{Owner, Owners};
-use crate::site::InstalledWheel;
+use crate::site::Distribution;
 
 /// Section of the wrappers, which register GPU code with the runtime.
 const WRAPPERS: &str = ".hipFatBinSegment";
@@ -32,15 +33,15 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) -> Resul
         not_rocm(context, wheel, findings);
         split_code(context, wheel, findings)?;
         if context.options.extras.contains(&Extra::GpuCode) {
-            gpu_code(context, installed, findings)?;
+            gpu_code(context, (wheel, installed), findings)?;
         }
     }
     Ok(())
 }
 
 /// Whether name or version say that a wheel is a ROCm build.
-fn says_rocm(installed: &InstalledWheel) -> Option<String> {
-    let version = installed.metadata.get("Version").unwrap_or_else(|| installed.wheel.name.version.clone());
+fn says_rocm(installed: &Distribution) -> Option<String> {
+    let version = installed.version();
     let local = version.split_once('+').map(|(_, local)| local.to_owned()).unwrap_or_default();
     if local.to_ascii_lowercase().contains("rocm") {
         return Some(version);
@@ -54,7 +55,7 @@ fn says_rocm(installed: &InstalledWheel) -> Option<String> {
 }
 
 fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
-    let installed = &context.site.wheels[wheel];
+    let installed = &context.site.distributions[wheel];
     let Some(said) = says_rocm(installed) else { return };
     let native: Vec<(&str, &Object)> = context.native(wheel).collect();
     if native.is_empty() {
@@ -186,18 +187,46 @@ fn finds(context: &Context<'_>, folder: &str, pattern: &str) -> bool {
 }
 
 /// RW024: everything that the survey of GPU code finds wrong.
-fn gpu_code(context: &Context<'_>, installed: &InstalledWheel, findings: &mut Vec<Finding>) -> Result<(), Error> {
+fn gpu_code(
+    context: &Context<'_>,
+    (wheel, installed): (usize, &Distribution),
+    findings: &mut Vec<Finding>,
+) -> Result<(), Error> {
     let options = survey::Options {
         scratch: context.site.scratch().to_owned(),
         targets: None,
         kernels: Kernels::Counted,
         digest: FileDigest::Skip,
     };
-    let paths = [installed.wheel.path().to_owned()];
+    // The wheel, or the files that may have such code.
+    let files: BTreeMap<PathBuf, &str> = match installed.installed() {
+        None => BTreeMap::new(),
+        Some(files) => context
+            .paths(wheel)
+            .iter()
+            .filter(|path| {
+                context.facts.objects.contains_key(**path)
+                    || [".co", ".hsaco", ".kpack", ".dat"].iter().any(|suffix| path.ends_with(suffix))
+            })
+            .filter_map(|path| {
+                let member = &context.site.files.get(*path)?.member;
+                Some((files.path(member)?.to_owned(), member.as_str()))
+            })
+            .collect(),
+    };
+    let paths: Vec<PathBuf> = match installed.wheel() {
+        Some(wheel) => vec![wheel.path().to_owned()],
+        None => files.keys().cloned().collect(),
+    };
+    if paths.is_empty() {
+        return Ok(());
+    }
     survey::survey(&paths, &options, context.reporter, |file| -> Result<(), kpack::Error> {
         for fault in file.findings.iter().filter(|finding| finding.weight == Weight::Fault) {
             let finding = Finding::new(Code::GpuCode, fault.subject.name(), fault.message.clone());
-            findings.push(finding.of(installed.file_name()).in_files(file.location.member.clone()));
+            let member = files.get(&file.location.path).map(|member| (*member).to_owned());
+            let member = member.or_else(|| file.location.member.clone());
+            findings.push(finding.of(installed.file_name()).in_files(member));
         }
         Ok(())
     })

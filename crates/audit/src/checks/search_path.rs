@@ -59,7 +59,7 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
 }
 
 /// The command that leaves only good entries in the search paths of some files.
-fn mend(context: &Context<'_>, wheel: usize, paths: &BTreeSet<&str>) -> String {
+fn mend(context: &Context<'_>, wheel: usize, paths: &BTreeSet<&str>) -> Option<String> {
     let mut kept: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
     let (mut others, mut lacking) = (false, false);
     for (path, object) in context.native(wheel) {
@@ -82,7 +82,7 @@ fn mend(context: &Context<'_>, wheel: usize, paths: &BTreeSet<&str>) -> String {
         let patterns = if is_all && members.iter().all(is_library) { vec!["*.so*".to_owned()] } else { members };
         patterns.into_iter().map(move |pattern| (pattern, good.clone()))
     });
-    fix::search_paths(&context.site.wheels[wheel], &files.collect::<Vec<_>>())
+    fix::search_paths(&context.site.distributions[wheel], &files.collect::<Vec<_>>())
 }
 
 /// Whose folder an absolute entry is.

@@ -7,14 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use artifact::dlopen::DlopenTable;
 use rayon::prelude::*;
 
 use super::{Context, file_name};
 use crate::Error;
 use crate::facts::Object;
-use crate::loader::{Loader, Scenario, System, Trace, Where};
+use crate::loader::{Loader, Scenario, System, Trace, Where, is_of_system};
 use crate::preload::PreloadList;
-use crate::report::ScenarioSummary;
+use crate::report::{LoadedByName, ScenarioSummary};
 
 /// A file that a process could start from, and what the loader answers.
 pub(crate) struct Rooted {
@@ -128,7 +129,45 @@ pub(crate) fn trace(context: &Context<'_>) -> Result<Vec<Rooted>, Error> {
             preloaded: preloaded.clone(),
         }));
     }
+    excuse(&mut all);
     Ok(all)
+}
+
+/// A library that one of the set loads by name is not alone then: what that one has loaded is there, and so are its search paths.
+fn excuse(rooted: &mut [Rooted]) {
+    let loaded: BTreeSet<String> = rooted
+        .iter()
+        .flat_map(|rooted| &rooted.trace.by_name)
+        .filter(|loaded| loaded.complete)
+        .flat_map(|loaded| loaded.brings.iter().cloned())
+        .collect();
+    for rooted in rooted.iter_mut().filter(|rooted| rooted.kind == RootKind::Plugin && loaded.contains(&rooted.path)) {
+        rooted.trace.missing.clear();
+    }
+}
+
+/// What the files of the audited wheels have the names of in their data, without what every system has.
+pub(crate) fn loads(context: &Context<'_>) -> Vec<LoadedByName> {
+    let mut found: BTreeMap<(&str, &str), &str> = BTreeMap::new();
+    for loaded in context.rooted.iter().flat_map(|rooted| &rooted.trace.by_name) {
+        found.insert((&loaded.by, &loaded.name), &loaded.path);
+    }
+    let mut loads = Vec::new();
+    for (wheel, installed) in context.audited() {
+        for (path, object) in context.native(wheel) {
+            let soname = object.elf.soname.as_deref().unwrap_or_else(|| file_name(path));
+            let table = DlopenTable::embedded().of(soname);
+            let names = object.loads.iter().flatten().filter(|name| !is_of_system(name));
+            loads.extend(names.map(|name| LoadedByName {
+                wheel: installed.file_name(),
+                file: context.member(path),
+                library: name.clone(),
+                found: found.get(&(path, name.as_str())).map(|path| context.site.shown(path).to_owned()),
+                listed: table.iter().any(|load| load.matches(name)),
+            }));
+        }
+    }
+    loads
 }
 
 /// Files that a wheel has loaded before its own: its preload list.
@@ -139,7 +178,7 @@ fn before(context: &Context<'_>, wheel: usize) -> Vec<String> {
 fn run(context: &Context<'_>, roots: &[(&str, RootKind)], preloaded: &[String]) -> Vec<Trace> {
     let scenario = scenario(context, preloaded.to_vec());
     let loader = Loader::new(context.site, context.facts, &scenario);
-    roots.par_iter().map(|(path, _)| loader.load(&[*path])).collect()
+    roots.par_iter().map(|(path, _)| loader.load_by_name(&[*path])).collect()
 }
 
 /// What the extension modules of a wheel load when they are imported.
@@ -164,7 +203,7 @@ fn provides(context: &Context<'_>, trace: &Trace, names: &BTreeSet<String>) -> b
 
 /// What was asked, wheel by wheel.
 pub(crate) fn summaries(context: &Context<'_>) -> Vec<ScenarioSummary> {
-    let of = |(wheel, installed): (usize, &crate::site::InstalledWheel)| {
+    let of = |(wheel, installed): (usize, &crate::site::Distribution)| {
         let rooted = || context.rooted.iter().filter(move |rooted| rooted.wheel == wheel);
         let paths: BTreeSet<&str> = rooted()
             .flat_map(|rooted| &rooted.trace.loaded)

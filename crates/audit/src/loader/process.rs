@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use super::files::{File, Location, Opened, from_machine};
 use super::search::{Hit, SHOWN, SearchPath, SearchPaths, expand};
-use super::{Loaded, Loader, Missing, Rule, Trace, Where};
+use super::{ByName, Loaded, Loader, Missing, Rule, Trace, Where};
+use crate::facts::Object;
+use crate::site::Site;
 
 /// `DF_1_NODEFLIB`: not the system's directories.
 const NO_DEFAULT_LIBRARIES: u64 = 0x800;
@@ -29,13 +31,19 @@ pub(super) struct Process<'l, 'a> {
 #[derive(PartialEq, Eq, Hash)]
 enum Identity {
     Site(String),
+    /// Device and inode of an installed file.
+    Installed((u64, u64)),
     Real(PathBuf),
 }
 
 impl Identity {
-    fn of(file: &File<'_>) -> Identity {
+    fn of(site: &Site, file: &File<'_>) -> Identity {
         match file {
-            File::Site(path, _) => Identity::Site((*path).to_owned()),
+            File::Site(path, _) => site
+                .files
+                .get(*path)
+                .and_then(|placed| placed.identity)
+                .map_or_else(|| Identity::Site((*path).to_owned()), Identity::Installed),
             File::Real(real) => Identity::Real(real.file.clone()),
         }
     }
@@ -71,13 +79,17 @@ impl<'l, 'a> Process<'l, 'a> {
             return;
         };
         let file = File::Site(path, object);
-        if self.identities.contains_key(&Identity::of(&file)) {
+        if self.identities.contains_key(&Identity::of(self.loader.site, &file)) {
             return;
         }
         let name = self.loader.absolute(path);
         let first = self.add(&name, file, None, Rule::Asked);
         path.clone_into(&mut self.trace.loaded[first].name);
-        let mut waiting = VecDeque::from([first]);
+        self.complete(VecDeque::from([first]));
+    }
+
+    /// Loads what files need, and what that needs.
+    fn complete(&mut self, mut waiting: VecDeque<usize>) {
         while let Some(index) = waiting.pop_front() {
             let Some(file) = self.files[index].clone() else { continue };
             let needs = &file.object().elf.needed;
@@ -91,13 +103,45 @@ impl<'l, 'a> Process<'l, 'a> {
         }
     }
 
+    /// Opens every library whose name is in the data of one that is loaded, with what it needs, and what has its name in the data of
+    /// those in turn.
+    pub(super) fn open_by_name(&mut self) -> Vec<ByName> {
+        let mut opened = Vec::new();
+        let mut by = 0;
+        while by < self.trace.loaded.len() {
+            let object: Option<&'a Object> = match &self.files[by] {
+                Some(File::Site(_, object)) => Some(*object),
+                _ => None,
+            };
+            for name in object.and_then(|object| object.loads.as_ref()).into_iter().flatten() {
+                let (first, missing) = (self.trace.loaded.len(), self.trace.missing.len());
+                let target = if self.names.contains_key(name) { None } else { self.need(by, name) };
+                self.complete((first..self.trace.loaded.len()).collect());
+                let complete = self.trace.missing.len() == missing;
+                self.trace.missing.truncate(missing);
+                let site = |loaded: &Loaded| match &loaded.place {
+                    Where::Site(path) => Some(path.clone()),
+                    Where::System(_) => None,
+                };
+                if let Some((target, _)) = target
+                    && let (Some(path), Some(by)) = (site(&self.trace.loaded[target]), site(&self.trace.loaded[by]))
+                {
+                    let brings = self.trace.loaded[first..].iter().filter_map(site).collect();
+                    opened.push(ByName { by, name: name.clone(), path, brings, complete });
+                }
+            }
+            by += 1;
+        }
+        opened
+    }
+
     /// Finds one library that `by` needs, and loads it where it is new.
     fn need(&mut self, by: usize, written: &str) -> Option<(usize, Rule)> {
         let name = expand(written, &self.origin(by), self.loader.machine.library_folder());
         match self.search(by, &name) {
             Searched::Loaded(index, rule) => Some((index, rule)),
             Searched::File(file, rule) => {
-                if let Some(index) = self.identities.get(&Identity::of(&file)) {
+                if let Some(index) = self.identities.get(&Identity::of(self.loader.site, &file)) {
                     self.names.entry(name).or_insert(*index);
                     return Some((*index, Rule::AlreadyLoaded));
                 }
@@ -135,7 +179,7 @@ impl<'l, 'a> Process<'l, 'a> {
         for known in [Some(name.to_owned()), Some(path), soname].into_iter().flatten() {
             self.names.entry(known).or_insert(index);
         }
-        self.identities.insert(Identity::of(&file), index);
+        self.identities.insert(Identity::of(self.loader.site, &file), index);
         self.files.push(Some(file));
         self.trace.loaded.push(Loaded { name: name.to_owned(), place, needed_by: by, by: rule, needs: Vec::new() });
         index

@@ -9,9 +9,8 @@ use elf::{NeededEdit, Patch, Patched, SearchPath, SearchPathTag, StackFlag};
 use rayon::prelude::*;
 use report::Reporter;
 use serde::Serialize;
-use tempfile::TempDir;
 use wheel::read::Wheel;
-use wheel::{Content, FileContent, Member, Reader, Rewrite, WheelName};
+use wheel::{Content, FileContent, Member, Reader, Rewrite, Staging, WheelName};
 
 use super::plan::{Edit, Plan};
 use super::{Error, Prepared, Request, budget, strip};
@@ -29,7 +28,7 @@ pub struct Outcome {
 
 /// A repaired wheel that is complete and not yet in its place. It goes when this goes.
 pub struct Staged {
-    _staging: TempDir,
+    _staging: Staging,
     path: PathBuf,
     outcome: Outcome,
 }
@@ -98,10 +97,8 @@ impl Prepared {
         if is_same(&self.plan.input, &target) {
             return Err(wheel::Error::SameFile { path: target }.into());
         }
-        let staging = tempfile::Builder::new()
-            .prefix(".rocwheel-")
-            .tempdir_in(output)
-            .map_err(Error::file("make a temporary folder in", output))?;
+        let staging =
+            Staging::new_in(output, ".rocwheel-").map_err(Error::file("make a temporary folder in", output))?;
         let staged = staging.path().join(&self.plan.output);
         if self.plan.is_empty() {
             fs_err::copy(&self.plan.input, &staged).map_err(Error::file("write", &staged))?;

@@ -23,8 +23,25 @@ pub struct Report {
     pub ignored: BTreeMap<String, u64>,
     /// What the loader was asked, wheel by wheel, and how it went.
     pub scenarios: Vec<ScenarioSummary>,
+    /// Libraries whose names are in the data of files that call `dlopen`, when that was looked at.
+    pub loads: Vec<LoadedByName>,
     /// What could not be looked at, in sentences.
     pub notes: Vec<String>,
+}
+
+/// A name in the data of a file that may load it at run time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LoadedByName {
+    /// File name of the wheel.
+    pub wheel: String,
+    /// The member that has the name.
+    pub file: String,
+    /// The name: `libamd_comgr.so.2`.
+    pub library: String,
+    /// The file of the set that the loader would find for it; `None` when it finds none, which is no fault by itself.
+    pub found: Option<String>,
+    /// Whether the table of what ROCm loads has it.
+    pub listed: bool,
 }
 
 /// The environment that was simulated.
@@ -70,15 +87,17 @@ impl Counts {
 pub struct WheelSummary {
     /// Path as given.
     pub path: String,
-    /// Its file name.
+    /// Its file name, or that of its `.dist-info` folder.
     pub file: String,
     /// Name of the distribution.
     pub name: String,
     /// Its version.
     pub version: String,
+    /// `wheel`, or `installed`.
+    pub form: &'static str,
     /// `audited`, or `beside` when it is only there for the others.
     pub role: &'static str,
-    /// Bytes of the wheel.
+    /// Bytes of the wheel; of what is installed, those of its files.
     pub size: u64,
     /// Bytes when installed.
     pub installed: u64,
@@ -86,7 +105,7 @@ pub struct WheelSummary {
     pub files: u64,
     /// ELF files for the machine of the tag, programs and libraries.
     pub objects: u64,
-    /// Platforms of its file name.
+    /// Platforms of its file name, or of the file WHEEL of what is installed.
     pub platforms: Vec<String>,
     /// What it needs of the system; `None` for wheels without ELF files.
     pub floor: Option<Floor>,

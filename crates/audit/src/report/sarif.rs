@@ -109,7 +109,7 @@ mod tests {
         let finding = Finding::new(Code::SearchPath, "/opt/rocm/lib", "it leaves the environment")
             .of("a_b-1.0-py3-none-any.whl")
             .in_files(["a/x.so", "a/y.so"])
-            .fixed_by("rocwheel edit a");
+            .fixed_by("rocwheel edit a".to_owned());
         let findings = vec![finding, Finding::new(Code::SharedFile, "p", "two wheels")];
         let report = Report {
             environment: Environment { python: "3.12".to_owned(), glibc: None, library_path: Vec::new() },
@@ -118,6 +118,7 @@ mod tests {
             findings,
             ignored: std::collections::BTreeMap::new(),
             scenarios: Vec::new(),
+            loads: Vec::new(),
             notes: Vec::new(),
         };
         let log = log(&report, "1.2.3");

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::str::FromStr;
 
 use wheel::WheelName;
+use wheel::read::Wheel;
 
-use super::InstalledWheel;
 use crate::Error;
 
 /// The environment.
@@ -17,12 +17,24 @@ pub struct Place {
     pub python: PythonVersion,
     /// Its absolute path, without a slash at the end. Only a value: nothing has to be there.
     pub prefix: String,
+    /// Where packages are, when it is not where a virtual environment has them.
+    packages: Option<String>,
 }
 
 impl Place {
+    /// A virtual environment with this prefix.
+    pub fn new(python: PythonVersion, prefix: impl Into<String>) -> Place {
+        Place { python, prefix: prefix.into(), packages: None }
+    }
+
+    /// The same with the packages in another folder, relative to the prefix.
+    pub(super) fn with_packages(self, packages: String) -> Place {
+        Place { packages: Some(packages), ..self }
+    }
+
     /// The folder that packages are imported from, relative to the prefix.
     pub fn packages(&self) -> String {
-        format!("lib/python{}/site-packages", self.python)
+        self.packages.clone().unwrap_or_else(|| format!("lib/python{}/site-packages", self.python))
     }
 }
 
@@ -81,7 +93,9 @@ impl fmt::Display for PythonVersion {
 /// Finds the places for the members of one wheel.
 pub(super) struct Destination<'a> {
     pub(super) place: &'a Place,
-    pub(super) wheel: &'a InstalledWheel,
+    /// What the wheel is called in messages.
+    pub(super) path: &'a Path,
+    pub(super) wheel: &'a Wheel,
     pub(super) points: &'a BTreeMap<String, String>,
 }
 
@@ -94,7 +108,7 @@ impl Destination<'_> {
         let Some(rest) = data else {
             return Ok(Some((format!("{packages}/{member}"), false)));
         };
-        let fail = |why| Error::Unplaceable { wheel: self.wheel.path.clone(), member: member.to_owned(), why };
+        let fail = |why| Error::Unplaceable { wheel: self.path.to_owned(), member: member.to_owned(), why };
         let Some((key, path)) = rest.split_once('/') else {
             return Err(fail("it lies in the `.data` folder itself, and has to lie in a folder of it"));
         };
@@ -102,7 +116,7 @@ impl Destination<'_> {
             "purelib" | "platlib" => (format!("{packages}/{path}"), false),
             "data" => (path.to_owned(), false),
             "headers" => {
-                let name = &self.wheel.name;
+                let name = wheel::canonical_name(&self.wheel.name.distribution);
                 let python = PythonVersion { free_threaded: false, ..self.place.python };
                 (format!("include/site/python{python}/{name}/{path}"), false)
             }
@@ -128,12 +142,12 @@ fn without_wrapper(script: &str) -> &str {
 
 /// Console and window programs of a wheel: name and what they call (entry points specification). A name that is no file
 /// name is left out: installers refuse it or write nothing they can find again.
-pub(super) fn entry_points(installed: &InstalledWheel) -> Result<BTreeMap<String, String>, Error> {
-    let member = format!("{}/entry_points.txt", installed.wheel.info());
-    if installed.wheel.member(&member).is_none() {
+pub(super) fn entry_points(wheel: &Wheel) -> Result<BTreeMap<String, String>, Error> {
+    let member = format!("{}/entry_points.txt", wheel.info());
+    if wheel.member(&member).is_none() {
         return Ok(BTreeMap::new());
     }
-    let bytes = installed.wheel.bytes(&member)?;
+    let bytes = wheel.bytes(&member)?;
     Ok(parse_entry_points(&String::from_utf8_lossy(&bytes)))
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn target() -> Target {
 
 fn site(wheels: &[PathBuf], scratch: &Path) -> Site {
     let wheels: Vec<_> = wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
-    let place = Place { python: target().python, prefix: "/env".to_owned() };
+    let place = Place::new(target().python, "/env");
     Site::open(&wheels, &place, scratch, &Silent).unwrap()
 }
 
@@ -44,7 +44,7 @@ fn requirements_reach_through_others_and_their_extras() {
     let unmet: Vec<_> = declared
         .unmet()
         .iter()
-        .map(|unmet| (site.wheels[unmet.wheel].name.clone(), unmet.requirement.text.clone(), unmet.other))
+        .map(|unmet| (site.distributions[unmet.wheel].name.clone(), unmet.requirement.text.clone(), unmet.other))
         .collect();
     let base = declared.wheel("base");
     let device = "device".to_owned();

@@ -154,7 +154,7 @@ impl Bench {
     pub fn audit(&self, packs: &[Pack], options: &Options) -> Report {
         let folder = tempfile::tempdir_in(self.folder.path()).unwrap();
         let wheels: Vec<(PathBuf, Role)> = packs.iter().map(|pack| (pack.write(folder.path()), pack.role)).collect();
-        let place = Place { python: "3.12".parse().unwrap(), prefix: "/p".to_owned() };
+        let place = Place::new("3.12".parse().unwrap(), "/p");
         let site = Site::open(&wheels, &place, folder.path(), &Silent).unwrap();
         let facts = Facts::read(&site, &Silent).unwrap();
         audit(&site, &facts, options, &Silent).unwrap()

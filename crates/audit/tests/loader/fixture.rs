@@ -152,7 +152,7 @@ impl Environment {
     pub(crate) fn site(&self) -> Site {
         let wheels: Vec<_> = self.wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
         let prefix = self.prefix().to_str().unwrap().to_owned();
-        let place = Place { python: "3.11".parse().unwrap(), prefix };
+        let place = Place::new("3.11".parse().unwrap(), prefix);
         Site::open(&wheels, &place, &self.path("scratch"), &Silent).unwrap()
     }
 

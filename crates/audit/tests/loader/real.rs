@@ -31,7 +31,7 @@ for path in sys.argv[2:]:
                         file.write(block)
 ";
     run(Command::new("python3").args(["-c", script]).arg(prefix.join(PACKAGES)).args(wheels));
-    let place = Place { python: "3.11".parse().unwrap(), prefix: prefix.to_str().unwrap().to_owned() };
+    let place = Place::new("3.11".parse().unwrap(), prefix.to_str().unwrap());
     let wheels: Vec<_> = wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
     let site = Site::open(&wheels, &place, folder.path(), &Silent).unwrap();
     let facts = Facts::read(&site, &Silent).unwrap();

@@ -13,7 +13,7 @@ use audit::finding::{Code, Severity};
 use audit::loader::Root;
 use audit::report::{Report, sarif};
 use audit::requirements::{Platform, Target};
-use audit::site::{Place, PythonVersion, Role, Site};
+use audit::site::{PackageFolder, Place, PythonVersion, Role, Site};
 use audit::with::{self, Fetch, Http, Request, Source};
 use audit::{Extra, Options, SetLibraryPath};
 use clap::{Args, ValueEnum};
@@ -21,9 +21,12 @@ use report::Exit;
 use wheel::WheelName;
 use wheel::manylinux::Release;
 
-use crate::environment;
 use crate::failure::Usage;
 use crate::printer::{Format, Printer};
+use crate::{environment, indexes};
+
+/// What one says in place of an address for the indexes that pip and uv ask. A folder of that name is `./index`.
+const INDEX: &str = "index";
 
 /// Say whether wheels will load, wherever their tags promise it
 ///
@@ -31,14 +34,17 @@ use crate::printer::{Format, Printer};
 /// the dynamic loader would find. It works on wheels of any project, without configuration and without ROCm. Each
 /// finding has a code; `--explain` says what it means and what to do.
 ///
+/// A virtual environment, or its site-packages folder, is looked at as it is, whatever installed it.
+///
 /// The exit code is 1 when there is an error.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Wheels that are installed together
-    #[arg(required_unless_present = "explain", value_name = "WHEEL")]
+    /// Wheels that are installed together, or a folder of installed packages
+    #[arg(required_unless_present = "explain", value_name = "WHEEL|DIR")]
     wheels: Vec<PathBuf>,
-    /// Where the wheels are that the others require: wheels, folders, or addresses of package indexes
-    #[arg(long, value_name = "WHEEL|DIR|URL")]
+    /// Where the wheels are that the others require: wheels, folders of wheels or of installed packages, or addresses of
+    /// package indexes; `index` stands for those that pip and uv ask here, by their variables and pip.conf
+    #[arg(long, value_name = "WHEEL|DIR|URL|index")]
     with: Vec<String>,
     /// Refuse to ask an index
     #[arg(long)]
@@ -77,7 +83,8 @@ pub(crate) struct Arguments {
 /// How far the questions go.
 #[derive(Debug, Args)]
 struct Depth {
-    /// Do not unpack everything to compare it with the hashes of RECORD
+    /// Do not unpack everything: neither is it compared with the hashes of RECORD, nor searched for names of libraries that are
+    /// loaded at run time
     #[arg(long)]
     no_hashes: bool,
     /// Read all GPU code too, and check that it is what it says
@@ -113,6 +120,7 @@ pub(crate) enum Settings {
 /// How wheels are looked at.
 #[derive(Debug)]
 pub(crate) struct Look {
+    /// Wheels and folders of installed packages.
     wheels: Vec<PathBuf>,
     with: Vec<String>,
     offline: bool,
@@ -146,11 +154,6 @@ impl TryFrom<Arguments> for Settings {
             (arguments.python.is_some(), Extra::Python),
         ];
         let extras = extras.into_iter().filter(|(wanted, _)| *wanted).map(|(_, extra)| extra).collect();
-        if let Some(folder) = arguments.wheels.iter().find(|path| path.is_dir()) {
-            let folder = folder.display();
-            return Err(Usage::new(format!("`{folder}` is a directory, and wheels are files"))
-                .hint(format!("`{folder}/*.whl` names the wheels in it; installed packages are not read")));
-        }
         let library_path = library_path(&arguments.library_path)?;
         Ok(Self::Look(Box::new(Look {
             wheels: arguments.wheels,
@@ -217,12 +220,12 @@ fn explain(codes: &[Code], printer: &Printer) -> anyhow::Result<Exit> {
 
 fn look(look: &Look, printer: &Printer) -> anyhow::Result<Exit> {
     let scratch = environment::scratch_below(&look.scratch)?;
-    let python = match look.python {
-        Some(python) => python,
-        None => PythonVersion::newest_of(&look.wheels),
-    };
-    let site = open(look, python, scratch.path(), printer)?;
-    let facts = Facts::read(&site, printer.reporter())?;
+    let site = open(look, scratch.path(), printer)?;
+    let mut facts = Facts::read(&site, printer.reporter())?;
+    // The names are in data that would otherwise stay packed.
+    if look.options.extras.contains(&Extra::Hashes) {
+        facts.find_loads(&site, printer.reporter())?;
+    }
     if let Some(library) = &look.why {
         return why(&site, &facts, library, printer);
     }
@@ -249,18 +252,76 @@ fn exit(report: &Report, fail_on: Severity) -> Exit {
     if report.has(fail_on) { Exit::Failed } else { Exit::Done }
 }
 
-fn open(look: &Look, python: PythonVersion, scratch: &Path, printer: &Printer) -> anyhow::Result<Site> {
+fn open(look: &Look, scratch: &Path, printer: &Printer) -> anyhow::Result<Site> {
     let mut wheels: Vec<(PathBuf, Role)> = look.wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
-    let (files, sources): (Vec<&String>, Vec<&String>) = look.with.iter().partition(|text| is_wheel(text));
-    wheels.extend(files.iter().map(|path| (PathBuf::from(path), Role::Beside)));
+    let mut sources: Vec<String> = Vec::new();
+    let mut offline = look.offline;
+    let mut folder: Option<PackageFolder> = None;
+    for path in look.wheels.iter().filter(|path| path.is_dir()) {
+        let found = PackageFolder::find(path)?.ok_or_else(|| audit::Error::NotPackages { path: path.clone() })?;
+        only(&mut folder, found)?;
+    }
+    for text in &look.with {
+        if text == INDEX {
+            let places = environment::indexes()?;
+            offline |= places.offline;
+            let shown: Vec<String> = places.all.iter().map(|place| indexes::shown(place)).collect();
+            printer.note(format!("looking in {} ({})", shown.join(", "), places.said_by));
+            sources.extend(places.all);
+            continue;
+        }
+        let path = PathBuf::from(text);
+        let packages = if path.is_dir() { PackageFolder::find(&path)? } else { None };
+        match packages {
+            Some(found) => only(&mut folder, found)?,
+            None if !is_wheel(text) => {
+                sources.push(text.clone());
+                continue;
+            }
+            None => {}
+        }
+        wheels.push((path, Role::Beside));
+    }
+    let python = python(look, folder.as_ref())?;
     if !sources.is_empty() {
-        let gathered = gather(look, python, &sources, scratch, printer)?;
+        let installed = folder.as_ref().map(PackageFolder::infos).unwrap_or_default();
+        let files = look.wheels.iter().filter(|path| !path.is_dir()).cloned();
+        let audited: Vec<PathBuf> = installed.into_iter().chain(files).collect();
+        let known = Known { python, audited: &audited, offline };
+        let gathered = gather(look, &known, &sources, scratch, printer)?;
         let known: Vec<PathBuf> = wheels.iter().map(|(path, _)| path.clone()).collect();
         let new = gathered.into_iter().filter(|path| !known.iter().any(|known| same_distribution(known, path)));
         wheels.extend(new.map(|path| (path, Role::Beside)));
     }
-    let place = Place { python, prefix: "/environment".to_owned() };
+    let place = folder.map_or_else(|| Place::new(python, "/environment"), |folder| folder.place(python));
     Ok(Site::open(&wheels, &place, scratch, printer.reporter())?)
+}
+
+/// An environment has one folder of packages.
+fn only(folder: &mut Option<PackageFolder>, found: PackageFolder) -> Result<(), Usage> {
+    if let Some(other) = folder.replace(found)
+        && let Some(found) = folder
+        && other != *found
+    {
+        let (first, second) = (other.path().display(), found.path().display());
+        return Err(Usage::new(format!("`{first}` and `{second}` are the packages of two environments"))
+            .hint("look at them one by one"));
+    }
+    Ok(())
+}
+
+/// The Python that is asked for, that packages are installed for, or the newest that all tags allow.
+fn python(look: &Look, folder: Option<&PackageFolder>) -> Result<PythonVersion, Usage> {
+    let found = folder.and_then(PackageFolder::python);
+    match (look.python, found) {
+        (Some(python), Some(found)) if python != found && folder.is_some_and(PackageFolder::is_of_environment) => {
+            let folder = folder.map(|folder| folder.path().display().to_string()).unwrap_or_default();
+            Err(Usage::new(format!("`{folder}` is of Python {found}, and `--python` says {python}"))
+                .hint("leave `--python` out"))
+        }
+        (Some(python), _) | (None, Some(python)) => Ok(python),
+        (None, None) => Ok(PythonVersion::newest_of(&look.wheels)),
+    }
 }
 
 fn is_wheel(text: &str) -> bool {
@@ -277,11 +338,18 @@ fn same_distribution(one: &Path, other: &Path) -> bool {
     }
 }
 
+/// What is known of the environment before wheels are looked for.
+struct Known<'a> {
+    python: PythonVersion,
+    audited: &'a [PathBuf],
+    offline: bool,
+}
+
 /// The wheels that the audited ones require, from folders and indexes.
 fn gather(
     look: &Look,
-    python: PythonVersion,
-    sources: &[&String],
+    known: &Known<'_>,
+    sources: &[String],
     scratch: &Path,
     printer: &Printer,
 ) -> anyhow::Result<Vec<PathBuf>> {
@@ -291,16 +359,17 @@ fn gather(
         let (major, minor) = text.split_once('.')?;
         Some((major.parse().ok()?, minor.parse().ok()?))
     });
+    let Known { python, audited, offline } = *known;
     let target = Target { python, platform: Platform::Linux { glibc } };
     let cache = environment::cache().map_or_else(|| scratch.to_owned(), |cache| cache.join("audit"));
     let proxy = environment::proxy();
-    let http = if look.offline {
+    let http = if offline {
         None
     } else {
         Some(Http::new(proxy.as_deref()).map_err(|error| anyhow::anyhow!(error).context("cannot set up HTTP"))?)
     };
     let fetch = http.as_ref().map(|http| http as &dyn Fetch);
-    let request = Request { audited: &look.wheels, sources: &sources, target: &target, cache: &cache, fetch };
+    let request = Request { audited, sources: &sources, target: &target, cache: &cache, fetch };
     let gathered = with::gather(&request, printer.reporter())?;
     for unmet in &gathered.unmet {
         let with::Unmet { requirer, requirement, reason } = unmet;

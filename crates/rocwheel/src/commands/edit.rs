@@ -8,7 +8,7 @@ use ::wheel::edit::{
     self, BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, Prepared, RecordEdit,
     Requirement, RequirementEdit, SearchPathEdit, TagEdit, VersionEdit,
 };
-use ::wheel::{Existing, FileDigest, WriteOptions};
+use ::wheel::{Existing, FileDigest, Staging, WriteOptions};
 use audit::Scope;
 use audit::written::{Set, Verdict, Written};
 use clap::Args;
@@ -275,7 +275,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     // Made only where a library is to be unpacked into it.
     let needs_scratch = !settings.edit.search_paths.is_empty();
     let scratch = needs_scratch.then(|| environment::scratch_below(&settings.scratch)).transpose()?;
-    let scratch = scratch.as_ref().map_or(settings.scratch.as_path(), tempfile::TempDir::path);
+    let scratch = scratch.as_ref().map_or(settings.scratch.as_path(), Staging::path);
     let plans = edit::plan(&settings.files, &settings.edit, scratch, printer.reporter())?;
     check_names(&plans)?;
     let mut written: Vec<Option<(Edited, Option<Verdict>)>> = Vec::with_capacity(plans.len());
@@ -336,11 +336,12 @@ fn audit(settings: &Settings, plan: &Plan, prepared: &Prepared, printer: &Printe
 /// What an edit may have changed for the audit. Reading the headers of packed libraries takes far longer than to change a version.
 fn scope(edit: &Edit, plan: &Plan) -> Scope {
     let Edit { name, version: _, python_tags, abi_tags, platform_tags, build: _, .. } = edit;
-    let Edit { requirements, extras, pins: _, fields, search_paths, drop, also_in, .. } = edit;
+    // Those fields that the audit reads have options of their own.
+    let Edit { requirements, extras, pins: _, fields: _, search_paths, drop, also_in, .. } = edit;
     let says_rocm = |version: &str| version.to_ascii_lowercase().contains("rocm");
     let is_of_names = name.is_none()
         && [python_tags, abi_tags, platform_tags].iter().all(|tags| tags.is_none())
-        && (requirements.is_empty() && extras.is_empty() && fields.is_empty())
+        && (requirements.is_empty() && extras.is_empty())
         && (search_paths.is_empty() && drop.is_empty() && also_in.is_empty())
         && (says_rocm(&plan.old_version) || !says_rocm(&plan.version));
     if is_of_names { Scope::Names } else { Scope::Files }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use artifact::Catalog;
+use audit::written::{Set, Verdict, Written};
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
 use kpack::bundle::{Form, Method};
@@ -13,10 +14,11 @@ use split::Error;
 use split::fuse::builds::{self, Artifacts};
 use split::fuse::{self, Build, Fused, FusedFile, Plan, wheels};
 use split::verify::View;
-use wheel::WriteOptions;
+use wheel::{Staging, WriteOptions};
 
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
+use crate::commands::last_look::{self, LastLook, LastLookArguments};
 use crate::commands::split::is_artifacts;
 use crate::environment;
 use crate::failure::Usage;
@@ -56,6 +58,8 @@ pub(crate) struct Arguments {
     /// Last part of the names of the artifacts that are written
     #[arg(long, value_name = "NAME", default_value = "generic")]
     family: String,
+    #[command(flatten)]
+    last_look: LastLookArguments,
     /// Print the plan and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -72,8 +76,18 @@ pub(crate) struct Settings {
     form: Form,
     family: String,
     mode: Mode,
+    last_look: LastLook,
     scratch: Option<PathBuf>,
     options: WriteOptions,
+}
+
+/// A wheel that was written.
+#[derive(Serialize)]
+struct Audited<'a> {
+    #[serde(flatten)]
+    written: &'a wheels::WrittenWheel,
+    /// What the audit says of it; null when it was not audited.
+    audit: Option<&'a Verdict>,
 }
 
 impl TryFrom<Arguments> for Settings {
@@ -96,6 +110,7 @@ impl TryFrom<Arguments> for Settings {
             form,
             family: arguments.family,
             mode: Mode::new(arguments.dry_run),
+            last_look: arguments.last_look.choice(),
             scratch: arguments.scratch,
             options: WriteOptions { epoch: environment::epoch()?, ..WriteOptions::default() },
         })
@@ -240,9 +255,24 @@ impl Job<'_> {
         let Some(output) = self.output() else { return self.show_plans(&[&plan], &set.removed) };
         Self::needs_code(&[&plan])?;
         let fused = self.fuse(&plan, &set.builds, scratch.path())?;
-        let written = wheels::write(&set, (&plan, &fused), output, &self.settings.options, self.printer.reporter())?;
+        let ready = wheels::prepare(&set, (&plan, &fused), output, &self.settings.options, self.printer.reporter())?;
+        let verdict = self.audit(&set, &ready, scratch.path())?;
+        let written = ready.commit()?;
         drop(fused.view);
-        self.show(&[&plan], &fused.files, (&set.removed, Some(&written), written.bytes, &written.path))
+        let audited = Audited { written: &written, audit: verdict.as_ref() };
+        let exit = self.show(&[&plan], &fused.files, (&set.removed, Some(&audited), written.bytes, &written.path))?;
+        if let (Some(verdict), Format::Text) = (&verdict, self.printer.format()) {
+            last_look::show(verdict, &[&written.path], self.printer);
+        }
+        Ok(exit)
+    }
+
+    /// Looks at the fused wheel, by itself.
+    fn audit(&self, set: &wheels::Wheels, ready: &wheels::Ready, scratch: &Path) -> anyhow::Result<Option<Verdict>> {
+        let written = Written { staged: ready.staged().to_owned(), place: ready.place().to_owned() };
+        let what = format!("`{}`", ready.place().file_name().unwrap_or_default().display());
+        let set = Set { wheels: vec![written], before: set.hosts()[..1].to_vec(), ..Set::default() };
+        self.settings.last_look.at(&set, &what, scratch, self.printer)
     }
 
     /// Where to write; `None` with `--dry-run`.
@@ -250,7 +280,7 @@ impl Job<'_> {
         self.settings.output.as_deref().filter(|_| self.settings.mode == Mode::Execute)
     }
 
-    fn scratch(&self, output: Option<&Path>) -> anyhow::Result<tempfile::TempDir> {
+    fn scratch(&self, output: Option<&Path>) -> anyhow::Result<Staging> {
         environment::scratch_beside(self.settings.scratch.as_deref(), output)
     }
 

@@ -1,15 +1,20 @@
 //! `rocwheel prune`: GPU code for some targets stays, the rest goes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use artifact::TargetTable;
+use audit::written::{Set, Verdict, Written};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use report::Exit;
-use split::prune::{self, Action, Compress, Destination, Empty, Keep, LEVEL, Options, Outcome, PrunedFile, Run};
+use serde::Serialize;
+use split::prune::{
+    self, Action, Compress, Destination, Empty, Keep, LEVEL, Options, Outcome, PrunedFile, Run, StagedWheel,
+};
 use wheel::WriteOptions;
 
 use crate::commands::Mode;
+use crate::commands::last_look::{self, LastLook, LastLookArguments};
 use crate::environment;
 use crate::failure::Usage;
 use crate::printer::{self, Format, Printer};
@@ -43,6 +48,8 @@ pub(crate) struct Arguments {
     /// Allow files and bundles that have no GPU code left
     #[arg(long)]
     allow_empty: bool,
+    #[command(flatten)]
+    last_look: LastLookArguments,
     /// Say what would stay and go and how much that saves, and write nothing; sizes of compressed code are estimated
     #[arg(long)]
     dry_run: bool,
@@ -70,6 +77,7 @@ pub(crate) struct Settings {
     level: i32,
     empty: Empty,
     mode: Mode,
+    last_look: LastLook,
     scratch: PathBuf,
     write: WriteOptions,
 }
@@ -98,6 +106,7 @@ impl TryFrom<Arguments> for Settings {
             level: arguments.compression_level,
             empty: if arguments.allow_empty { Empty::Allow } else { Empty::Refuse },
             mode: Mode::new(arguments.dry_run),
+            last_look: arguments.last_look.choice(),
             scratch: arguments.scratch.unwrap_or_else(environment::scratch),
             write: WriteOptions { epoch: environment::epoch()?, ..WriteOptions::default() },
         })
@@ -117,17 +126,52 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         scratch: scratch.path(),
         write: settings.write,
     };
-    let outcome = prune::prune(&settings.paths, &options, printer.reporter())?;
+    let mut audited: Vec<(Vec<PathBuf>, Verdict)> = Vec::new();
+    let outcome = prune::prune_and(&settings.paths, &options, printer.reporter(), |wheels| -> anyhow::Result<()> {
+        for wheel in wheels {
+            audited.extend(audit(settings, wheel, scratch.path(), printer)?);
+        }
+        Ok(())
+    })?;
     let exit = if outcome.missing.is_empty() { Exit::Done } else { Exit::Failed };
     if printer.format() == Format::Json {
-        printer.json(&outcome)?;
+        let audit = audited.iter().map(|(_, verdict)| verdict).collect();
+        printer.json(&Document { outcome: &outcome, audit })?;
     } else {
         print(&outcome, settings, printer)?;
+        for (wheels, verdict) in &audited {
+            last_look::show(verdict, wheels, printer);
+        }
     }
     if !outcome.missing.is_empty() {
         printer.warn(format!("no GPU code was found for {}", outcome.missing.join(", ")));
     }
     Ok(exit)
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    outcome: &'a Outcome,
+    /// What the audit says of the wheels that were written, one by one.
+    audit: Vec<&'a Verdict>,
+}
+
+/// Looks at one wheel that was pruned, by itself: those of a folder need not belong together.
+fn audit(
+    settings: &Settings,
+    wheel: &StagedWheel,
+    scratch: &Path,
+    printer: &Printer,
+) -> anyhow::Result<Option<(Vec<PathBuf>, Verdict)>> {
+    let set = Set {
+        wheels: vec![Written { staged: wheel.staged.clone(), place: wheel.place.clone() }],
+        before: vec![wheel.before.clone()],
+        ..Set::default()
+    };
+    let what = format!("`{}`", wheel.place.file_name().unwrap_or_default().display());
+    let verdict = settings.last_look.at(&set, &what, scratch, printer)?;
+    Ok(verdict.map(|verdict| (vec![wheel.place.clone()], verdict)))
 }
 
 fn print(outcome: &Outcome, settings: &Settings, printer: &Printer) -> anyhow::Result<()> {

@@ -9,7 +9,7 @@ use kpack::Databases;
 use report::Reporter;
 use serde::Serialize;
 use wheel::read::{Kind, Listed, MemberContent, Wheel};
-use wheel::{Content, Headers, Member, Rewrite, WriteOptions};
+use wheel::{Content, Headers, Member, Rewrite, Staging, WriteOptions};
 
 use super::{Build, Fused, Plan};
 use crate::error::Error;
@@ -25,6 +25,7 @@ pub struct Wheels {
     /// What is worth knowing.
     pub notes: Vec<String>,
     host: Arc<Wheel>,
+    hosts: Vec<PathBuf>,
     metadata: Option<String>,
     /// The member behind each path of the first build; the others' files are added under their path.
     members: BTreeMap<String, String>,
@@ -163,7 +164,9 @@ pub fn open(paths: &[PathBuf], scratch: &Path) -> Result<Wheels, Error> {
         builds.push(Build { name: format!("`{}`", show(host)), view });
     }
     let (metadata, removed) = cleaned(&first.headers);
-    Ok(Wheels { builds, removed, notes, host: Arc::clone(&first.wheel), metadata, members })
+    let host = Arc::clone(&first.wheel);
+    let hosts = hosts.iter().map(|host| host.wheel.path().to_owned()).collect();
+    Ok(Wheels { builds, removed, notes, host, hosts, metadata, members })
 }
 
 fn files<'a>(wheel: &'a Wheel, folders: &'a Folders) -> impl Iterator<Item = &'a Listed> {
@@ -197,17 +200,54 @@ impl Folders {
     }
 }
 
-/// Writes the fused wheel into the folder `output`, under the name of the host wheel.
+/// A fused wheel that is complete and not yet in its place. It goes when this goes.
+pub struct Ready {
+    /// In the folder of the result.
+    _staging: Staging,
+    /// The wheel under its own name.
+    staged: PathBuf,
+    written: WrittenWheel,
+}
+
+impl Ready {
+    /// Where it is now.
+    pub fn staged(&self) -> &Path {
+        &self.staged
+    }
+
+    /// Where it will be.
+    pub fn place(&self) -> &Path {
+        &self.written.path
+    }
+
+    /// Moves it to its place; a wheel of that name is replaced.
+    ///
+    /// # Errors
+    /// When somebody else changes the folder meanwhile.
+    pub fn commit(self) -> Result<WrittenWheel, Error> {
+        fs_err::rename(&self.staged, &self.written.path)?;
+        Ok(self.written)
+    }
+}
+
+impl Wheels {
+    /// The wheels that the builds are made of.
+    pub fn hosts(&self) -> &[PathBuf] {
+        &self.hosts
+    }
+}
+
+/// Writes the fused wheel, under the name of the host wheel, for the folder `output`, which is made where it is missing.
 ///
 /// # Errors
 /// An output that is the input; files that cannot be read or written; an interruption.
-pub fn write(
+pub fn prepare(
     wheels: &Wheels,
     (plan, fused): (&Plan, &Fused),
     output: &Path,
     options: &WriteOptions,
     reporter: &dyn Reporter,
-) -> Result<WrittenWheel, Error> {
+) -> Result<Ready, Error> {
     let mut rewrite = Rewrite { metadata: wheels.metadata.clone(), ..Rewrite::default() };
     for path in &plan.archives {
         rewrite.drop.extend(wheels.members.get(path).cloned());
@@ -223,10 +263,17 @@ pub fn write(
         }
     }
     fs_err::create_dir_all(output)?;
-    let written = wheel::rewrite(&wheels.host, &rewrite, output, options, reporter)?;
+    let input = wheels.host.path();
+    let path = output.join(input.file_name().unwrap_or_default());
+    if fs_err::canonicalize(&path).ok() == Some(fs_err::canonicalize(input)?) {
+        return Err(wheel::Error::SameFile { path }.into());
+    }
+    let staging = Staging::new_in(output, ".rocwheel-")?;
+    let written = wheel::rewrite(&wheels.host, &rewrite, staging.path(), options, reporter)?;
     let bytes = written.compressed;
     let sha256 = written.sha256.unwrap_or_default();
-    Ok(WrittenWheel { path: written.path, files: written.files, bytes, sha256 })
+    let files = written.files;
+    Ok(Ready { _staging: staging, staged: written.path, written: WrittenWheel { path, files, bytes, sha256 } })
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Input: the inputs and where results go. Output: a folder to write into, and the move of what was written to its place.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
+use wheel::Staging;
 
-use super::{Destination, Error, Options, Pruned, Run};
+use super::{Destination, Error, Options, Pruned, Run, StagedWheel};
 
 /// Checks that no output is in the way of another one or of an input.
 pub(super) fn check(paths: &[PathBuf], destination: &Destination) -> Result<(), Error> {
@@ -54,7 +55,7 @@ fn outermost(path: &Path) -> Option<PathBuf> {
 /// Where one input's result is made, and where it goes.
 pub(super) struct Place {
     /// A folder on the file system of the result; `None` in a dry run.
-    staging: Option<TempDir>,
+    staging: Option<Staging>,
     /// The result's final path.
     output: PathBuf,
     in_place: bool,
@@ -74,7 +75,7 @@ impl Place {
             Run::DryRun => None,
             Run::Execute => {
                 fs_err::create_dir_all(&folder)?;
-                Some(tempfile::Builder::new().prefix(".rocwheel-prune-").tempdir_in(&folder)?)
+                Some(Staging::new_in(&folder, ".rocwheel-prune-")?)
             }
         };
         Ok(Self { staging, output, in_place })
@@ -82,7 +83,7 @@ impl Place {
 
     /// Where to write; `None` in a dry run.
     pub(super) fn staging(&self) -> Option<&Path> {
-        self.staging.as_ref().map(TempDir::path)
+        self.staging.as_ref().map(Staging::path)
     }
 
     /// Where the result goes.
@@ -97,14 +98,37 @@ impl Place {
 
     /// Where the result of this name is written; a single file has the name `""`.
     pub(super) fn staged(&self, relative: &str) -> Option<PathBuf> {
-        let root = self.staging()?.join("result");
+        let root = self.staging()?.join(self.name());
         Some(if relative.is_empty() { root } else { root.join(relative) })
+    }
+
+    /// The result has its name already, which says what a wheel is.
+    fn name(&self) -> &OsStr {
+        self.output.file_name().unwrap_or(OsStr::new("result"))
+    }
+
+    /// The wheels that changed. `input` is what they were made of.
+    pub(super) fn wheels(&self, input: &Path, pruned: &Pruned) -> Vec<StagedWheel> {
+        let at = |root: &Path, path: &str| if path.is_empty() { root.to_owned() } else { root.join(path) };
+        let is_wheel = |path: &Path| path.extension().is_some_and(|extension| extension == "whl");
+        let Some(root) = self.staged("") else { return Vec::new() };
+        let paths: Vec<&str> = if is_wheel(&self.output) {
+            vec![""]
+        } else {
+            let changed = pruned.files.iter().filter(|file| file.action == super::Action::Changed);
+            changed.map(|file| file.path.as_str()).filter(|path| is_wheel(Path::new(path))).collect()
+        };
+        paths
+            .into_iter()
+            .map(|path| StagedWheel { staged: at(&root, path), place: at(&self.output, path), before: at(input, path) })
+            .filter(|wheel| wheel.staged.is_file())
+            .collect()
     }
 
     /// Moves what was written to its place.
     pub(super) fn commit(mut self, pruned: &Pruned) -> Result<(), Error> {
         let Some(staging) = self.staging.take() else { return Ok(()) };
-        let result = staging.path().join("result");
+        let result = staging.path().join(self.name());
         if !self.in_place || !result.is_dir() {
             // Of an input that stays as it is in its place nothing was written.
             return match fs_err::symlink_metadata(&result) {

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use report::{Reporter, Unit as Counted};
 use serde::Serialize;
-use tempfile::TempDir;
 use wheel::read::Wheel;
-use wheel::{Content, FileContent, Member, PatchedContent, Rewrite, WriteOptions, Written};
+use wheel::{Content, FileContent, Member, PatchedContent, Rewrite, Staging, WriteOptions, Written};
 
 use super::metadata::{self, Markers};
 use super::survey::code_error;
@@ -86,7 +85,7 @@ pub fn execute(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Rep
 /// The wheels of a plan, written and verified, that are not in their place yet. They go when this goes.
 pub struct Ready {
     /// Below the output folder.
-    staging: TempDir,
+    staging: Staging,
     output: PathBuf,
     wheels: Vec<Staged>,
     growth: Option<Growth>,
@@ -106,7 +105,7 @@ pub fn prepare(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Rep
     {
         return Err(Error::SameFolder { input: input.clone(), output: output.to_owned() });
     }
-    let staging = tempfile::Builder::new().prefix(".rocwheel-split-").tempdir_in(output).map_err(failed)?;
+    let staging = Staging::new_in(output, ".rocwheel-split-").map_err(failed)?;
     let job = Job { plan, request, staging: &staging, reporter };
     let (wheels, growth) = job.write()?;
     let verification = match request.verification {
@@ -181,7 +180,7 @@ impl Staged {
 struct Job<'a> {
     plan: &'a Plan,
     request: &'a Request,
-    staging: &'a TempDir,
+    staging: &'a Staging,
     reporter: &'a dyn Reporter,
 }
 

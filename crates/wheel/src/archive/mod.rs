@@ -18,7 +18,7 @@ use crate::content::Shared;
 use crate::output::{Hashing, Output};
 use crate::read::Listed;
 use crate::record::Digest;
-use crate::{Content, Error, WriteOptions, Written};
+use crate::{Content, Error, Level, WriteOptions, Written};
 use chunks::{Done, Large, Packed, Part, Unit, Workshop};
 pub(crate) use deflate::CHUNK;
 pub(crate) use format::{DIRECTORY, Method, REGULAR_FILE, SYMLINK};
@@ -93,6 +93,11 @@ impl Archive {
     pub(crate) fn create(path: &Path, options: WriteOptions) -> Result<Archive, Error> {
         let output = Output::create(path, options.digest)?;
         Ok(Archive { output, options, central: Vec::new(), entries: 0, raw: 0, large: Growing::default() })
+    }
+
+    /// How hard what follows is packed.
+    pub(crate) fn set_level(&mut self, level: Level) {
+        self.options.level = level;
     }
 
     /// Adds the members in the order given.

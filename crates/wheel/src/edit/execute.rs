@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use report::{Reporter, Unit};
-use tempfile::TempDir;
 
 use super::plan::{Plan, Steps, WheelSteps};
 use super::sdist;
 use crate::output::Output;
 use crate::read::MemberContent;
-use crate::{Content, Error, Existing, Order, PatchedContent, Rewrite, WriteOptions, rewrite};
+use crate::{Content, Error, Existing, Order, PatchedContent, Rewrite, Staging, WriteOptions, rewrite};
 
 /// Bytes that are copied between two looks at whether the user wants to stop.
 const WINDOW: u64 = 16 << 20;
@@ -58,7 +57,7 @@ pub fn execute(plan: &Plan, place: &Place, options: &WriteOptions, reporter: &dy
 /// A result that is complete and not yet in its place. It goes when this goes.
 pub struct Prepared {
     /// In the folder of the result; nothing where the file stays where it is.
-    staging: Option<TempDir>,
+    staging: Option<Staging>,
     place: PathBuf,
     /// Where it is now.
     edited: Edited,
@@ -122,7 +121,7 @@ pub fn prepare(plan: &Plan, place: &Place, options: &WriteOptions, reporter: &dy
         let edited = Edited { path: plan.input.clone(), size: plan.size, sha256: None };
         return Ok(Prepared { staging: None, place: plan.input.clone(), edited, replaced: None });
     }
-    let staging = tempfile::Builder::new().prefix(".rocwheel-").tempdir_in(&folder);
+    let staging = Staging::new_in(&folder, ".rocwheel-");
     let staging = staging.map_err(|source| Error::Create { directory: folder.clone(), source })?;
     let staged = staging.path().join(&plan.output);
     let write = || -> Result<Edited, Error> {

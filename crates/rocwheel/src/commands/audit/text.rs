@@ -45,9 +45,11 @@ pub(super) fn report(report: &Report, printer: &Printer) -> anyhow::Result<()> {
         parts.push(format!("{ignored} ignored"));
     }
     let objects: u64 = audited().map(|wheel| wheel.objects).sum();
+    let installed = audited().any(|wheel| wheel.form == "installed");
+    let (one, many) = if installed { ("distribution", "distributions") } else { ("wheel", "wheels") };
     printer.line(format!(
         "\n{}, {}: {}",
-        printer::count(audited().count() as u64, "wheel", "wheels"),
+        printer::count(audited().count() as u64, one, many),
         printer::count(objects, "program or library", "programs and libraries"),
         parts.join(", ")
     ))?;

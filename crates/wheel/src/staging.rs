@@ -1,0 +1,144 @@
+//! Input: a folder. Output: a temporary folder in it, which goes with its owner; when the owner was killed, the next one in the same
+//! folder removes it.
+//!
+//! What is removed has to be nobody's: a folder of the right name that belongs to the same user and has a mark in it, on which no
+//! process holds a lock. The kernel gives up locks when a process ends, however it ends.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+/// The file that marks such a folder, and is locked while somebody uses it.
+const MARK: &str = ".in-use";
+/// Characters of a random name behind the prefix, as tempfile makes them.
+const RANDOM: usize = 6;
+
+/// A temporary folder. Dropping it removes it with all that is in it.
+#[derive(Debug)]
+pub struct Staging {
+    // Goes before the lock does.
+    folder: TempDir,
+    _lock: Option<fs_err::File>,
+}
+
+impl Staging {
+    /// Makes one in `parent`, with a name that begins with `prefix`, after those that killed processes have left there are removed.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn new_in(parent: &Path, prefix: &str) -> io::Result<Staging> {
+        #[cfg(unix)]
+        sweep(parent, prefix);
+        let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(parent)?;
+        // Where there are no locks nobody removes anything.
+        #[cfg(unix)]
+        let lock = mark(folder.path()).ok();
+        #[cfg(not(unix))]
+        let lock = None;
+        Ok(Staging { folder, _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Removes it.
+    ///
+    /// # Errors
+    /// When that fails, which dropping it does not say.
+    pub fn close(self) -> io::Result<()> {
+        self.folder.close()
+    }
+}
+
+/// Puts the mark into a folder. It gets its name when it is locked already, so that nobody finds it free.
+#[cfg(unix)]
+fn mark(folder: &Path) -> io::Result<fs_err::File> {
+    let unlocked = folder.join(".unlocked");
+    let file = fs_err::File::create_new(&unlocked)?;
+    if let Err(error) = lock(&file) {
+        fs_err::remove_file(&unlocked)?;
+        return Err(error);
+    }
+    fs_err::rename(&unlocked, folder.join(MARK))?;
+    Ok(file)
+}
+
+#[cfg(unix)]
+fn lock(file: &fs_err::File) -> io::Result<()> {
+    use rustix::fs::{FlockOperation, flock};
+    Ok(flock(file, FlockOperation::NonBlockingLockExclusive)?)
+}
+
+/// Removes what killed processes have left. Whatever cannot be removed stays.
+#[cfg(unix)]
+fn sweep(parent: &Path, prefix: &str) {
+    let Ok(entries) = fs_err::read_dir(parent) else { return };
+    let stale: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|entry| {
+            let name = entry.file_name();
+            let random = name.to_str().and_then(|name| name.strip_prefix(prefix));
+            random
+                .is_some_and(|random| random.len() == RANDOM && random.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+        })
+        .map(|entry| entry.path())
+        .filter(|path| is_own(path))
+        .collect();
+    for folder in stale {
+        let Ok(file) = fs_err::File::open(folder.join(MARK)) else { continue };
+        if lock(&file).is_ok() {
+            let _ = fs_err::remove_dir_all(&folder);
+        }
+    }
+}
+
+/// Whether a path is a folder, not a link to one, of the user that this process runs as.
+#[cfg(unix)]
+fn is_own(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let user = rustix::process::geteuid().as_raw();
+    fs_err::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == user)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_killed_processes_goes_and_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let make = |name: &str, files: &[&str]| {
+            fs_err::create_dir(parent.path().join(name)).unwrap();
+            for file in files {
+                fs_err::write(parent.path().join(name).join(file), "x").unwrap();
+            }
+        };
+        make(".rocwheel-Ab12Cd", &[MARK, "large.whl"]);
+        make(".rocwheel-unmark", &["precious.txt"]);
+        make(".rocwheel-nomark", &[]);
+        make(".rocwheel-long-name", &[MARK]);
+        make("rocwheel-Ab12Cd", &[MARK]);
+        let used = Staging::new_in(parent.path(), ".rocwheel-").unwrap();
+        assert!(!parent.path().join(".rocwheel-Ab12Cd").exists());
+        let other = Staging::new_in(parent.path(), ".rocwheel-").unwrap();
+        assert!(used.path().join(MARK).exists() && other.path().exists(), "a folder in use was removed");
+        drop(used);
+        other.close().unwrap();
+        let kept = [".rocwheel-long-name", ".rocwheel-nomark", ".rocwheel-unmark", "rocwheel-Ab12Cd"];
+        let mut names: Vec<String> = fs_err::read_dir(parent.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        assert_eq!(names, kept);
+        // A link is not followed.
+        let outside = tempfile::tempdir().unwrap();
+        fs_err::write(outside.path().join(MARK), "").unwrap();
+        fs_err::os::unix::fs::symlink(outside.path(), parent.path().join(".rocwheel-linked")).unwrap();
+        drop(Staging::new_in(parent.path(), ".rocwheel-").unwrap());
+        assert!(outside.path().join(MARK).exists());
+    }
+}
