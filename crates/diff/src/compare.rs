@@ -1,5 +1,6 @@
 //! Input: one entry of each side. Output: whether they are the same, mean the same, or what differs.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
@@ -156,16 +157,40 @@ impl<'a> Context<'a> {
         data(&opened)
     }
 
-    /// Programs and libraries for Windows: equal GPU code says nothing of the rest, of which only the bytes are compared.
+    /// Programs and libraries for Windows: what they import and their GPU code are told apart, of the rest only the bytes.
     fn windows(&self, opened: &Opened<'_>) -> Result<Findings, Error> {
-        let gpu = or_unreadable(opened, gpu::compare(opened, self))?;
-        if gpu.targets.is_empty() {
-            return data(opened);
-        }
         let mut findings = data(opened)?;
-        findings.changes.extend(gpu.changes);
-        Ok(Findings { targets: gpu.targets, notes: gpu.notes, ..findings })
+        let told = or_unreadable(opened, gpu::compare(opened, self))?;
+        if !told.targets.is_empty() {
+            findings.changes.extend(told.changes);
+            findings.notes = told.notes;
+            findings.targets = told.targets;
+        }
+        match (imports(&*opened.old), imports(&*opened.new)) {
+            (Ok(old), Ok(new)) => {
+                let kinds = (ChangeKind::LostNeeded, ChangeKind::NewNeeded);
+                findings.changes.extend(Change::of_sets(kinds, &old, &new));
+            }
+            (Err(error), _) | (_, Err(error)) => {
+                findings.changes.push(Change::of(ChangeKind::Unreadable, with_causes(&error)));
+            }
+        }
+        findings.changes.sort();
+        Ok(findings)
     }
+}
+
+/// The DLLs that a file asks for. Windows takes no notice of upper and lower case; text that only begins as programs do asks
+/// for nothing.
+fn imports(content: &dyn Content) -> Result<BTreeSet<String>, Error> {
+    let reader = content.open()?;
+    if !elf::is_pe(&reader)? {
+        return Ok(BTreeSet::new());
+    }
+    let Some(pe) = elf::Pe::read(&reader)? else { return Ok(BTreeSet::new()) };
+    let imports = pe.imports(&reader)?;
+    let delayed = imports.delayed.iter().map(|name| format!("{} (delayed)", name.to_lowercase()));
+    Ok(imports.needed.iter().map(|name| name.to_lowercase()).chain(delayed).collect())
 }
 
 /// A file that cannot be understood is compared by its bytes, and said to be so.

@@ -299,8 +299,14 @@ fn libraries_for_windows_are_not_the_same_for_their_gpu_code_alone() {
     let mut bytes = fs_err::read(&old).unwrap();
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
-    let new = place.write("new/old.dll", bytes);
-    assert!(kinds(&place.compare(&old, &new)).contains(&ChangeKind::Content));
+    let new = place.write("new/old.dll", &bytes);
+    assert_eq!(kinds(&place.compare(&old, &new)), [ChangeKind::Content, ChangeKind::Mode]);
+    let name = b"amdhip64.dll";
+    let at = bytes.windows(name.len()).position(|window| window.eq_ignore_ascii_case(name)).unwrap();
+    bytes[at + 7] = b'5';
+    let new = place.write("other/old.dll", bytes);
+    let found = kinds(&place.compare(&old, &new));
+    assert!([ChangeKind::LostNeeded, ChangeKind::NewNeeded].iter().all(|kind| found.contains(kind)), "{found:?}");
     let (text, other) = (place.write("a/MZ.txt", "MZ one"), place.write("b/MZ.txt", "MZ two"));
     assert_eq!(kinds(&place.compare(&text, &other)), [ChangeKind::Content]);
 }
