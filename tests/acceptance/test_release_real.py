@@ -44,7 +44,7 @@ def test_the_files_are_those_of_a_release(dist: Path) -> None:
     assert len(names) == 3 and names[0] == "SHA256SUMS", names
     run("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=dist)
     (wheel,) = dist.glob("*.whl")
-    assert wheel.name.endswith("-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl")
+    assert wheel.name.endswith("-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert [name for name in names if name.endswith(".data/scripts/rocwheel")], names
