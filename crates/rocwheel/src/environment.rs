@@ -142,7 +142,12 @@ pub(crate) fn variables() -> impl Iterator<Item = (OsString, OsString)> {
 
 /// A new directory below `parent` that is removed when it goes out of scope, or by the next one when this process is killed.
 pub(crate) fn scratch_below(parent: &Path) -> anyhow::Result<Staging> {
-    Staging::new_in(parent, "rocwheel-")
+    const PREFIX: &str = "rocwheel-";
+    // A run that made the output's folder had its own beside it, the next one has it inside.
+    if let Some(above) = parent.parent() {
+        Staging::sweep(above, PREFIX);
+    }
+    Staging::new_in(parent, PREFIX)
         .with_context(|| format!("cannot make a temporary directory in `{}`", parent.display()))
 }
 

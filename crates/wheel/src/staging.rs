@@ -28,8 +28,7 @@ impl Staging {
     /// # Errors
     /// When the folder cannot be made.
     pub fn new_in(parent: &Path, prefix: &str) -> io::Result<Staging> {
-        #[cfg(unix)]
-        sweep(parent, prefix);
+        Staging::sweep(parent, prefix);
         let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(parent)?;
         // Where there are no locks nobody removes anything.
         #[cfg(unix)]
@@ -37,6 +36,14 @@ impl Staging {
         #[cfg(not(unix))]
         let lock = None;
         Ok(Staging { folder, _lock: lock })
+    }
+
+    /// Removes what killed processes have left in `parent`, by folders of this prefix. What cannot be removed stays.
+    pub fn sweep(parent: &Path, prefix: &str) {
+        #[cfg(unix)]
+        sweep(parent, prefix);
+        #[cfg(not(unix))]
+        let _ = (parent, prefix);
     }
 
     /// Where it is.
