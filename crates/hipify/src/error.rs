@@ -141,6 +141,28 @@ pub enum Error {
     /// The output folder is inside of the tree.
     #[error("`{0}` lies in the tree that is to be copied")]
     OutputInside(String),
+    /// A run that was killed has left the tree half converted.
+    #[error("a conversion of `{0}` was killed before it was complete")]
+    Unfinished(String),
+    /// Another run works there.
+    #[error("another run converts `{0}`")]
+    Locked(String),
+    /// What a killed run has left cannot be taken back.
+    #[error("a conversion of `{tree}` was killed, and of what it wrote `{}` changed since", changed.join("`, `"))]
+    ChangedSince {
+        /// The tree.
+        tree: String,
+        /// Paths relative to it.
+        changed: Vec<String>,
+    },
+    /// The journal of a killed run cannot be read.
+    #[error("could not understand `{path}`, which a conversion that was killed left: {reason}")]
+    Journal {
+        /// The journal.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// Places where the original gives no result.
     #[error("{}", places(.0))]
     Defects(Vec<Place>),
@@ -188,6 +210,14 @@ impl Hint for Error {
             Self::Outside(_) => "replace the link by what it names, or leave it out with `--ignore`",
             Self::OutputExists(_) => "choose a new folder, or convert in place",
             Self::OutputInside(_) => "choose a folder beside it",
+            Self::Unfinished(_) => "`--recover` takes it back, and so does converting in place again before it begins",
+            Self::Locked(_) => "wait until it has ended",
+            Self::ChangedSince { .. } => {
+                "nothing was touched: keep what you need of these files, remove them, and take it back with `--recover`"
+            }
+            Self::Journal { .. } => {
+                "take the tree from where it came, or remove the file when you know that the tree is whole"
+            }
             Self::Defects(_) => "correct the sources, or let `--fix-defects` do what was probably meant",
             Self::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 "nothing was converted; `--output` writes into another folder"
@@ -200,6 +230,7 @@ impl Hint for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Interrupted => Exit::Interrupted,
+            Self::Locked(_) => Exit::TryAgain,
             Self::NoTree(_) | Self::Pattern(..) | Self::OutputInside(_) => Exit::Usage,
             _ => Exit::Failed,
         }

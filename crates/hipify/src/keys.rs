@@ -23,8 +23,8 @@ pub(crate) struct Keys {
     /// Children of all nodes, those of one node side by side and sorted.
     edges: Vec<(u8, u32)>,
     entries: Vec<Entry>,
-    /// Bytes that a word begins with.
-    first: [bool; 256],
+    /// Which two bytes a word begins with, a bit each: most places are dismissed without a look at the trie.
+    begins: Box<[u64; 1024]>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -55,13 +55,23 @@ impl Keys {
                 Entry { word: word.clone(), value: value.clone(), inside }
             })
             .collect();
-        let mut keys = Self { nodes: Vec::new(), edges: Vec::new(), entries, first: [false; 256] };
+        let mut keys = Self { nodes: Vec::new(), edges: Vec::new(), entries, begins: Box::new([0; 1024]) };
         let all = keys.entries.len();
         keys.node(0, all, 0);
         for entry in &keys.entries {
-            keys.first[usize::from(entry.word.as_bytes()[0])] = true;
+            match *entry.word.as_bytes() {
+                [first] => keys.begins[usize::from(first) * 4..][..4].fill(u64::MAX),
+                [first, second, ..] => keys.begins[bit(first, second).0] |= bit(first, second).1,
+                [] => {}
+            }
         }
         keys
+    }
+
+    /// Whether a word may begin with these two bytes.
+    fn may_begin(&self, first: u8, second: u8) -> bool {
+        let (word, mask) = bit(first, second);
+        self.begins[word] & mask != 0
     }
 
     /// Makes the node of the sorted entries `from..to`, which agree in the first `depth` bytes.
@@ -109,6 +119,22 @@ impl Keys {
         self.entries.get(best as usize)
     }
 
+    /// The next place from `at` on where a word may begin, by the two bytes there and, within ASCII, by the one before.
+    fn candidate(&self, bytes: &[u8], at: usize, boundaries: Boundaries) -> Option<usize> {
+        let mut inside = boundaries == Boundaries::Required
+            && at.checked_sub(1).is_none_or(|before| WORD[usize::from(bytes[before])]);
+        for (offset, pair) in bytes.get(at..)?.windows(2).enumerate() {
+            let (first, second) = (pair[0], pair[1]);
+            if !inside && self.may_begin(first, second) {
+                return Some(at + offset);
+            }
+            inside = boundaries == Boundaries::Required && WORD[usize::from(first)];
+        }
+        // A word of one byte at the very end.
+        let last = bytes.len().checked_sub(1).filter(|last| *last >= at && !inside)?;
+        self.may_begin(bytes[last], 0).then_some(last)
+    }
+
     /// Replaces from left to right; `preferred` values come before those of the words themselves. `None` when nothing was
     /// replaced.
     pub(crate) fn replace(
@@ -121,10 +147,10 @@ impl Keys {
     ) -> Option<String> {
         let bytes = text.as_bytes();
         let (mut output, mut copied, mut at) = (String::new(), 0, 0);
-        while at < bytes.len() {
-            let candidate =
-                self.first[usize::from(bytes[at])] && (boundaries == Boundaries::Free || gap_before(text, at));
-            let Some(entry) = candidate.then(|| self.find(text, at, boundaries)).flatten() else {
+        while let Some(candidate) = self.candidate(bytes, at, boundaries) {
+            at = candidate;
+            let may_stand = boundaries == Boundaries::Free || gap_before(text, at);
+            let Some(entry) = may_stand.then(|| self.find(text, at, boundaries)).flatten() else {
                 at += 1;
                 continue;
             };
@@ -149,6 +175,22 @@ impl Keys {
             output
         })
     }
+}
+
+/// Bytes that are word characters by themselves.
+const WORD: [bool; 256] = {
+    let mut word = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        word[byte] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'_';
+        byte += 1;
+    }
+    word
+};
+
+/// Where two bytes are in a table of bits.
+fn bit(first: u8, second: u8) -> (usize, u64) {
+    (usize::from(first) * 4 + usize::from(second >> 6), 1 << (second & 63))
 }
 
 impl Entry {
@@ -180,6 +222,13 @@ mod tests {
     #[test]
     fn a_word_at_the_first_or_last_place_stays() {
         assert_eq!(replaced(&[("ab", "c")], "ab ab ab", Boundaries::Required), "ab c ab");
+    }
+
+    #[test]
+    fn words_of_one_byte_are_words() {
+        assert_eq!(replaced(&[("a", "b"), ("cd", "e")], "aa a cd acd a", Boundaries::Free), "bb b e be b");
+        assert_eq!(replaced(&[("a", "b")], "a aa a- -a", Boundaries::Required), "a aa b- -a");
+        assert_eq!(replaced(&[("<a", "b")], "x<a <a; é<a.", Boundaries::Required), "x<a b; é<a.");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! interruption. A library never prints; the binary implements [`Reporter`] with bars, lines or silence.
 
 use std::fmt;
+use std::io::{self, Read};
 
 /// Receives progress and answers whether the work should go on. Implementations are called from many threads.
 pub trait Reporter: Send + Sync {
@@ -37,6 +38,33 @@ impl Reporter for Silent {
     fn warn(&self, _message: &str) {}
     fn interrupted(&self) -> bool {
         false
+    }
+}
+
+/// A reader that reports the bytes it reads, and ends with an error as soon as the user wants to stop.
+pub struct Watched<'a, R> {
+    inner: R,
+    reporter: &'a dyn Reporter,
+}
+
+impl<'a, R> Watched<'a, R> {
+    /// Reports what is read of `inner` as progress of the current stage, in bytes.
+    pub fn new(inner: R, reporter: &'a dyn Reporter) -> Self {
+        Self { inner, reporter }
+    }
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    /// # Errors
+    /// Those of the inner reader; an interruption, which [`Reporter::interrupted`] tells apart from them.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.reporter.interrupted() {
+            // Not the kind `Interrupted`: that one means to try again.
+            return Err(io::Error::other("interrupted"));
+        }
+        let read = self.inner.read(buffer)?;
+        self.reporter.advance(read as u64);
+        Ok(read)
     }
 }
 
@@ -101,6 +129,8 @@ impl fmt::Display for Exit {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
 
     #[test]
@@ -111,5 +141,33 @@ mod tests {
         assert_eq!(nearest("gfx9", known), Some("gfx942"), "the first of those that are as near");
         assert_eq!(nearest("everything", known), None);
         assert_eq!(nearest("x", []), None);
+    }
+
+    /// Wants to stop after so many bytes.
+    struct Until(u64, AtomicU64);
+
+    impl Reporter for Until {
+        fn begin(&self, _: &str, _: Option<u64>, _: Unit) {}
+        fn advance(&self, amount: u64) {
+            self.1.fetch_add(amount, Ordering::Relaxed);
+        }
+        fn end(&self) {}
+        fn warn(&self, _: &str) {}
+        fn interrupted(&self) -> bool {
+            self.1.load(Ordering::Relaxed) >= self.0
+        }
+    }
+
+    #[test]
+    fn reading_reports_and_stops() {
+        let reporter = Until(u64::MAX, AtomicU64::new(0));
+        assert_eq!(io::copy(&mut Watched::new(&[1; 100][..], &reporter), &mut io::sink()).ok(), Some(100));
+        assert_eq!(reporter.1.load(Ordering::Relaxed), 100);
+        let reporter = Until(10, AtomicU64::new(0));
+        let mut watched = Watched::new(&[1; 100][..], &reporter);
+        let mut page = [0; 10];
+        assert_eq!(watched.read(&mut page).ok(), Some(10));
+        // `read_exact` and `io::copy` would try again after an error of the kind `Interrupted`.
+        assert_eq!(watched.read(&mut page).map_err(|error| error.kind()), Err(io::ErrorKind::Other));
     }
 }

@@ -1,6 +1,7 @@
 //! `rocwheel source hipify`: what it prints and writes, and what it says about bad input.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Stdio;
 
 use insta::assert_snapshot;
 use testing::TestContext;
@@ -214,4 +215,80 @@ fn results_that_depend_on_the_order_are_refused() {
     write(&context, "tree/x/cuda/b.h", " cudaStream_t s;\n");
     write(&context, "tree/x/CUDAcuda/b.h", " cudaStream_t s;\n");
     assert_eq!(run(&context, &["tree", "--ignore", "hip/*"]).code, Some(0));
+}
+
+/// PyTorch's setting with the second algorithm: files that change in place, and files with results in folders of their own.
+fn pytorch(context: &TestContext, tree: &str, files: usize) {
+    let settings = "includes = ['torch/*', 'aten/*']\nignores = []\ndef is_hip_clang():\n    return True\n";
+    write(context, &format!("{tree}/tools/amd_build/build_amd.py"), settings);
+    for at in 0..files {
+        write(context, &format!("{tree}/torch/{}/a{at}.h", at % 7), format!(" cudaStream_t s{at};\n"));
+        write(context, &format!("{tree}/aten/{}/cuda/k{at}.cu", at % 5), format!(" cudaMalloc({at});\n"));
+    }
+}
+
+/// A folder's files with their paths in it.
+fn relative(context: &TestContext, folder: &str) -> Vec<(String, Vec<u8>)> {
+    let begin = context.path(folder).display().to_string();
+    tree(context, folder).into_iter().map(|(path, bytes)| (path.replace(&begin, ""), bytes)).collect()
+}
+
+#[test]
+fn a_run_that_is_killed_at_any_time_is_taken_back_by_the_next() {
+    let context = context();
+    pytorch(&context, "fresh", 120);
+    let before = relative(&context, "fresh");
+    let begun = std::time::Instant::now();
+    assert_eq!(run(&context, &["fresh"]).code, Some(0));
+    let whole = begun.elapsed();
+    let after = relative(&context, "fresh");
+    assert_ne!(before, after);
+    let mut said = 0;
+    for at in 0..12_u32 {
+        let name = format!("tree{at}");
+        pytorch(&context, &name, 120);
+        let mut command = context.command();
+        command.args(HIPIFY).arg(&name).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the program can be started");
+        // The writing is at the end of a run.
+        std::thread::sleep(whole * (26 + 6 * at) / 100);
+        // Without an effect when it has ended already.
+        let _ = child.kill();
+        child.wait().expect("a child of the test");
+        let left = context.path(&format!("{name}/.rocwheel-hipify")).exists();
+        let check = run(&context, &[&name, "--check"]);
+        assert_eq!(left, check.stderr.contains("was killed before it was complete"), "{check:?}");
+        let next = run(&context, &[&name]);
+        assert_eq!(next.code, Some(0), "{next:?}");
+        assert_eq!(left, next.stderr.contains("was killed"), "{next:?}");
+        said += u32::from(left);
+        assert_eq!(relative(&context, &name), after, "killed after {at}");
+        fs_err::remove_dir_all(context.path(&name)).expect("a folder of the test");
+    }
+    // Which step is hit is chance; that every single one can be, a test of the library shows.
+    assert!(said < 12);
+}
+
+#[test]
+fn a_half_converted_tree_is_refused_and_can_be_taken_back() {
+    let context = context();
+    let nothing = run(&context, &["tree", "--recover"]);
+    assert_eq!(nothing.stdout, "`tree` is as it should be: no conversion was killed there\n");
+    // As a run leaves it that was killed after its first rename.
+    let journal = "{\"begun\":{\"schema\":1,\"folders\":[\"csrc/hip\"],\"entries\":[{\"path\":\"csrc/hip/k.hip\",\"replaced\":false}]}}\n";
+    write(&context, "tree/.rocwheel-hipify", journal);
+    write(&context, "tree/csrc/hip/.rocwheel-hipify-0.new", "half");
+    for options in [&["--check"][..], &["--diff"], &["--dry-run"], &["--output", "out"], &["--json", "--check"]] {
+        let refused = run(&context, &[&["tree"], options].concat());
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        let all = format!("{}{}", refused.stdout, refused.stderr);
+        assert!(all.contains("was killed before it was complete") && all.contains("--recover"), "{refused:?}");
+    }
+    assert_snapshot!("hipify_recover", run(&context, &["tree", "--recover"]).snapshot());
+    assert!(!context.path("tree/csrc/hip").exists() && !context.path("tree/.rocwheel-hipify").exists());
+    write(&context, "tree/.rocwheel-hipify", journal);
+    assert_snapshot!("hipify_recover_json", run(&context, &["tree", "--recover", "--json"]).snapshot());
+    assert_eq!(run(&context, &["tree", "--recover", "--check"]).code, Some(2));
+    write(&context, "tree/.rocwheel-hipify", "nonsense\n");
+    assert_snapshot!("hipify_damaged_journal", run(&context, &["tree"]).snapshot());
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
 use fs_err::os::unix::fs::OpenOptionsExt as _;
-use report::{Reporter, Unit};
+use report::{Reporter, Unit, Watched};
 use sha2::{Digest as _, Sha256};
 use tar::EntryType;
 
@@ -30,7 +30,7 @@ pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
     let file = fs_err::File::open(path)?;
     let size = file.metadata()?.len();
     reporter.begin("Checking the archive", Some(size), Unit::Bytes);
-    let mut file = Watched { file, reporter };
+    let mut file = Watched::new(file, reporter);
     let mut digest = Sha256::new();
     let mut page = vec![0; 1 << 17];
     let read = loop {
@@ -66,7 +66,7 @@ pub(crate) fn unpack(archive: &Path, folder: &Path, reporter: &dyn Reporter) -> 
 fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Reporter) -> Result<Unpacked, Error> {
     let wrong = |reason: String| Error::Archive { path: path.to_owned(), reason };
     let failed = |error: io::Error| if reporter.interrupted() { Error::Interrupted } else { wrong(error.to_string()) };
-    let mut tarball = tar::Archive::new(decoder(BufReader::new(Watched { file, reporter })).map_err(failed)?);
+    let mut tarball = tar::Archive::new(decoder(BufReader::new(Watched::new(file, reporter))).map_err(failed)?);
     let mut unpacked = Unpacked { newest: 0, files: 0 };
     // Links come last: then nothing can be written through one.
     let mut links: Vec<(PathBuf, PathBuf)> = Vec::new();
@@ -200,23 +200,6 @@ fn lift(folder: &Path) -> Result<(), Error> {
         fs_err::rename(entry.path(), folder.join(entry.file_name()))?;
     }
     Ok(fs_err::remove_dir(&aside)?)
-}
-
-/// Reports what is read and stops when asked to.
-struct Watched<'a> {
-    file: fs_err::File,
-    reporter: &'a dyn Reporter,
-}
-
-impl Read for Watched<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.reporter.interrupted() {
-            return Err(io::Error::other("interrupted"));
-        }
-        let read = self.file.read(buffer)?;
-        self.reporter.advance(read as u64);
-        Ok(read)
-    }
 }
 
 #[cfg(test)]

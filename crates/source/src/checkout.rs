@@ -30,6 +30,10 @@ pub trait Convert {
     /// Whatever goes wrong; then nothing is written.
     fn convert(&self, tree: &Path, reporter: &dyn Reporter) -> Result<u64, Box<dyn std::error::Error + Send + Sync>>;
 
+    /// Takes back what a conversion that was killed has left half done. What cannot be taken back stays, and is kept like everything else
+    /// that an interrupted run has left.
+    fn take_back(&self, _tree: &Path) {}
+
     /// What decides the result besides the tree: a checkout that was made with something else is made again.
     fn settings(&self) -> String;
 }
@@ -115,7 +119,8 @@ fn one(checkout: &Checkout, git: &Git, convert: &dyn Convert, reporter: &dyn Rep
     }
     let folder = Folder::open(&checkout.directory, git, reporter)?;
     let before = folder.state();
-    let repository = Repository::new(git, &checkout.directory, reporter);
+    let git = folder.git(git);
+    let repository = Repository::new(&git, &checkout.directory, reporter);
     let mut run = Run {
         checkout,
         reference,

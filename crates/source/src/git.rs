@@ -20,6 +20,7 @@ use report::{Exit, Hint, Reporter};
 use rustix::process::{Pid, Signal};
 
 use crate::error::Error;
+use crate::state::Lock;
 
 /// Who commits.
 const NAME: &str = "rocwheel";
@@ -36,6 +37,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Git {
     variables: Vec<(OsString, OsString)>,
     settings: Vec<(String, String)>,
+    /// Where each process that is started is written down.
+    lock: Option<Lock>,
 }
 
 /// What git answered.
@@ -80,10 +83,15 @@ impl Git {
                 || ["SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "LANGUAGE", "LC_ALL"].contains(&name.as_ref())
         };
         let variables = environment.into_iter().filter(|(name, _)| !unwanted(name)).collect();
-        let mut git = Git { variables, settings: Vec::new() };
+        let mut git = Git { variables, settings: Vec::new(), lock: None };
         settings::check_version(&git)?;
         git.settings = settings::of_the_user(&git);
         Ok(git)
+    }
+
+    /// The same, writing down in a lock what it starts.
+    pub(crate) fn leaving_word(&self, lock: Lock) -> Git {
+        Git { lock: Some(lock), ..self.clone() }
     }
 
     /// A command in a folder.
@@ -181,6 +189,9 @@ impl Call<'_> {
             }
             _ => Error::NoGit { source },
         })?;
+        if let Some(lock) = &self.git.lock {
+            lock.has_begun(child.id())?;
+        }
         watch(child, reporter)
     }
 }
@@ -305,51 +316,110 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-const NETWORK: [&str; 8] = [
-    "Could not resolve host",
-    "Connection timed out",
-    "Connection refused",
-    "Connection reset",
-    "Operation timed out",
-    "early EOF",
-    "The requested URL returned error: 5",
-    "Temporary failure in name resolution",
+/// Why a command failed, as far as its words say, most certain first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    Space,
+    Owner,
+    Lock,
+    LocalSubmodule,
+    Credentials,
+    Gone,
+    Network,
+}
+
+/// What git and curl say. Servers that do not tell strangers what they have ask for a password instead.
+const CAUSES: [(Cause, &[&str]); 7] = [
+    (Cause::Space, &["No space left on device", "Disk quota exceeded"]),
+    (Cause::Owner, &["dubious ownership"]),
+    (Cause::Lock, &[".lock': File exists"]),
+    (Cause::LocalSubmodule, &["transport 'file' not allowed"]),
+    (
+        Cause::Credentials,
+        &[
+            "terminal prompts disabled",
+            "could not read Username",
+            "could not read Password",
+            "unable to get password from user",
+            "Authentication failed",
+            "Permission denied (publickey",
+            "returned error: 401",
+            "returned error: 403",
+        ],
+    ),
+    (
+        Cause::Gone,
+        &[
+            "does not appear to be a git repository",
+            "epository not found",
+            "repository not exported",
+            "/' not found",
+            "does not exist",
+            "returned error: 404",
+        ],
+    ),
+    (
+        Cause::Network,
+        &[
+            "Could not resolve host",
+            "Temporary failure in name resolution",
+            "unable to look up",
+            "Connection timed out",
+            "Connection refused",
+            "Connection reset",
+            "Couldn't connect",
+            "Could not connect",
+            "Failed to connect",
+            "unable to connect to",
+            "Network is unreachable",
+            "No route to host",
+            "Operation timed out",
+            "Operation too slow",
+            "Empty reply from server",
+            "transfer closed",
+            "RPC failed",
+            "unexpected disconnect",
+            "hung up unexpectedly",
+            "hung up upon initial contact",
+            "early EOF",
+            "The requested URL returned error: 429",
+            "The requested URL returned error: 5",
+        ],
+    ),
 ];
-const CREDENTIALS: [&str; 5] = [
-    "terminal prompts disabled",
-    "could not read Username",
-    "could not read Password",
-    "Authentication failed",
-    "Permission denied (publickey",
-];
-const GONE: [&str; 4] =
-    ["does not appear to be a git repository", "Repository not found", "repository not found", "does not exist"];
+
+impl Failure {
+    fn cause(&self) -> Option<Cause> {
+        CAUSES.iter().find(|(_, words)| self.says(words)).map(|(cause, _)| *cause)
+    }
+
+    /// Whether it may go well the next time.
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.cause() == Some(Cause::Network)
+    }
+}
 
 impl Hint for Failure {
     fn hint(&self) -> Option<String> {
-        let text = if self.says(&["No space left on device", "Disk quota exceeded"]) {
-            "free some space and run it again: it goes on where it stopped".to_owned()
-        } else if self.says(&["dubious ownership"]) {
-            format!("if you trust it: `git config --global --add safe.directory {}`", self.directory.display())
-        } else if self.says(&[".lock': File exists"]) {
-            "if no other git works there, a run was killed: remove the lock file that is named and run it again"
-                .to_owned()
-        } else if self.says(&["transport 'file' not allowed"]) {
-            "submodules on this machine are taken only when the project itself is: see `protocol.file.allow` in git's manual".to_owned()
-        } else if self.says(&CREDENTIALS) {
-            "it never asks: set up a credential helper or an SSH agent for that address, or name another with `--origin`".to_owned()
-        } else if self.says(&GONE) {
-            "the origin is gone or never was: name the right one with `--origin`".to_owned()
-        } else if self.says(&NETWORK) {
-            "the network failed: run it again, and it goes on where it stopped".to_owned()
-        } else {
-            return None;
-        };
-        Some(text)
+        let is_submodule = self.command.starts_with("git submodule");
+        Some(match self.cause()? {
+            Cause::Space => "free some space and run it again: it goes on where it stopped".to_owned(),
+            Cause::Owner => {
+                format!("if you trust it: `git config --global --add safe.directory {}`", self.directory.display())
+            }
+            Cause::Lock => "another git works there, or one was killed: when none does, remove the lock file that is named and run it again".to_owned(),
+            Cause::LocalSubmodule => "submodules on this machine are taken only when the project itself is: see `protocol.file.allow` in git's manual".to_owned(),
+            Cause::Credentials => "it never asks: set up a credential helper or an SSH agent for that address, or name another with `--origin`; a repository that is \
+                 gone looks the same on many servers"
+                .to_owned(),
+            Cause::Gone if is_submodule => "an address in .gitmodules leads nowhere: if the submodule has moved, `git config --global url.NEW.insteadOf OLD` leads there".to_owned(),
+            Cause::Gone => "the origin is gone or never was: name the right one with `--origin`".to_owned(),
+            Cause::Network => "the network failed: run it again, and it goes on where it stopped".to_owned(),
+        })
     }
 
     fn exit(&self) -> Exit {
-        if self.says(&NETWORK) { Exit::TryAgain } else { Exit::Failed }
+        if self.is_temporary() { Exit::TryAgain } else { Exit::Failed }
     }
 }
 
@@ -419,6 +489,12 @@ mod tests {
         assert!(failure("error: file write error: No space left on device").hint().unwrap().contains("space"));
         assert!(failure("fatal: 'x' does not appear to be a git repository").hint().unwrap().contains("--origin"));
         assert!(failure("fatal: detected dubious ownership").hint().unwrap().contains("safe.directory d"));
+        assert!(failure("fatal: repository 'http://h/x/' not found").hint().unwrap().contains("gone or never was"));
+        assert_eq!(
+            failure("fatal: could not read Username: terminal prompts disabled\nearly EOF").exit(),
+            Exit::Failed
+        );
+        assert_eq!(failure("error: RPC failed; curl 18 transfer closed").exit(), Exit::TryAgain);
         assert_eq!(failure("something new").hint(), None);
     }
 }

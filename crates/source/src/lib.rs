@@ -1,12 +1,13 @@
 //! Input: names of projects, or a manifest. Output: their sources, checked out, converted, patched and tagged.
 //!
-//! A request and the table of sources make a [`Plan`], which is serialisable and touches nothing; [`Plan::execute`] walks it, with git
+//! [`check_out`] does all of it. A request and the table of sources make a [`Plan`], which is serialisable and touches nothing; [`Plan::execute`] walks it, with git
 //! on the command line. [`manifest`] describes what is checked out, [`patches`] turns commits of one's own into files and back.
 
 mod archive;
 mod checkout;
 mod error;
 mod git;
+mod hipified;
 pub mod manifest;
 pub mod patches;
 mod pins;
@@ -16,11 +17,28 @@ mod request;
 mod state;
 mod table;
 
+use report::Reporter;
+
 pub use archive::sha256;
 pub use checkout::{Convert, Outcome, Status};
 pub use error::Error;
 pub use git::{Failure, Git};
+pub use hipified::Hipify;
 pub use plan::{Checkout, Plan, Reference, Step};
 pub use repository::{HIPIFY, UPSTREAM};
 pub use request::{Archive, Conversion, Movement, Related, Request, Submodules, TritonPin, Wanted};
 pub use table::{KnownArchive, Line, LocalChange, PinFiles, Project, Table, TritonRules};
+
+/// Checks projects out: plans what the request means and walks the plan, as `rocwheel source checkout` does.
+///
+/// # Errors
+/// See [`Error`]. The checkouts before the one that failed are complete, and a second call goes on where the first one stopped.
+pub fn check_out(
+    request: &Request,
+    table: &Table,
+    git: &Git,
+    convert: &dyn Convert,
+    reporter: &dyn Reporter,
+) -> Result<Vec<Outcome>, Error> {
+    Plan::new(request, table)?.execute(git, convert, reporter, &mut |_| {})
+}

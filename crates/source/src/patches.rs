@@ -223,7 +223,9 @@ impl PatchSet {
     /// # Errors
     /// No tag to start from; work that is not committed; a set that cannot be written.
     pub fn save(&self, git: &Git, reporter: &dyn Reporter) -> Result<Vec<Group>, Error> {
-        let (folder, checkout) = self.open(git, reporter)?;
+        let folder = self.open(git, reporter)?;
+        let git = folder.git(git);
+        let checkout = Repository::new(&git, &self.checkout, reporter);
         if checkout.commit(&format!("refs/tags/{UPSTREAM}"))?.is_none() {
             return Err(Error::NoTag { path: self.checkout.clone(), tag: UPSTREAM });
         }
@@ -305,7 +307,9 @@ impl PatchSet {
     /// # Errors
     /// No such set, a tree with work in it, a patch that does not apply.
     pub fn apply(&self, stage: Option<Stage>, git: &Git, reporter: &dyn Reporter) -> Result<Vec<Group>, Error> {
-        let (_folder, checkout) = self.open(git, reporter)?;
+        let folder = self.open(git, reporter)?;
+        let git = folder.git(git);
+        let checkout = Repository::new(&git, &self.checkout, reporter);
         if !self.set.is_dir() {
             let folder = self.set.parent().unwrap_or(&self.set);
             return Err(Error::NoPatchSet { path: self.set.clone(), known: sets(folder)? });
@@ -340,12 +344,11 @@ impl PatchSet {
         Ok(applied)
     }
 
-    fn open<'a>(&self, git: &'a Git, reporter: &'a dyn Reporter) -> Result<(Folder, Repository<'a>), Error> {
+    fn open(&self, git: &Git, reporter: &dyn Reporter) -> Result<Folder, Error> {
         if !self.checkout.join(".git").exists() {
             return Err(Error::NotGit { path: self.checkout.clone() });
         }
-        let folder = Folder::open(&self.checkout, git, reporter)?;
-        Ok((folder, Repository::new(git, &self.checkout, reporter)))
+        Folder::open(&self.checkout, git, reporter)
     }
 }
 

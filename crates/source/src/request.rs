@@ -1,6 +1,6 @@
 //! Input: what the user asks for. Output: the same in the words of this crate.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -37,6 +37,28 @@ pub struct Request {
     pub movement: Movement,
 }
 
+impl Request {
+    /// What the command line means when it names nothing but projects. `root` is absolute.
+    pub fn new(root: &Path, projects: Vec<Wanted>) -> Request {
+        Request {
+            root: root.to_owned(),
+            projects,
+            line: None,
+            torch: None,
+            depth: None,
+            jobs: None,
+            submodules: Submodules::Take,
+            conversion: Conversion::Commit,
+            related: Related::WhereNamed,
+            triton: TritonPin::Commit,
+            triton_rules: None,
+            patches: None,
+            patchset: None,
+            movement: Movement::Allowed,
+        }
+    }
+}
+
 /// One project of a request.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
@@ -50,6 +72,13 @@ pub struct Wanted {
     pub reference: Option<String>,
     /// A source archive in place of a repository.
     pub archive: Option<Archive>,
+}
+
+impl Wanted {
+    /// A project with nothing said about it: its place, its origin and its commit are what the table and torch's pins say.
+    pub fn of(project: &str) -> Wanted {
+        Wanted { project: project.to_owned(), ..Wanted::default() }
+    }
 }
 
 /// A source archive on the disk.

@@ -1,18 +1,24 @@
 //! Input: a folder for a checkout. Output: the folder, locked, with what the last run there left.
 
+mod killed;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use report::Reporter;
 use serde::{Deserialize, Serialize};
 
+use self::killed::Mark;
 use crate::error::Error;
 use crate::git::Git;
 use crate::patches::Stage;
 
 /// Where a checkout keeps what is its own, inside the folder of git.
 const FOLDER: &str = "rocwheel";
+/// How the names of folders for temporary files begin.
+const SCRATCH: &str = "run-";
 
 /// A folder with a checkout, or for one; nobody else works in it while this exists.
 #[derive(Debug)]
@@ -21,7 +27,27 @@ pub(crate) struct Folder {
     own: PathBuf,
     /// Whether nothing was there before this run.
     pub(crate) is_new: bool,
-    _lock: fs_err::File,
+    /// Whether the last run did not come to its end, good or bad.
+    pub(crate) was_killed: bool,
+    lock: Lock,
+}
+
+/// The lock of a folder. It also says which git is at work there, so that the next run can end it should this one be killed.
+#[derive(Debug, Clone)]
+pub(crate) struct Lock(Arc<fs_err::File>);
+
+impl Lock {
+    /// Says that a git has begun its work, which leads a group of processes.
+    pub(crate) fn has_begun(&self, group: u32) -> io::Result<()> {
+        Mark::of(group).write(&self.0)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // The run has ended by itself, whatever came of it. Where this fails, the next one looks for what is not there.
+        let _ = self.lock.0.set_len(0);
+    }
 }
 
 /// What the last run left, written into the folder of git.
@@ -93,12 +119,27 @@ impl Folder {
             PathBuf::from(directory).join(FOLDER)
         };
         fs_err::create_dir_all(&own)?;
-        let lock = fs_err::File::create(own.join("lock"))?;
+        let mut options = fs_err::OpenOptions::new();
+        // What is in it is somebody else's until the lock is ours.
+        let mut lock = options.read(true).write(true).create(true).truncate(false).open(own.join("lock"))?;
         match lock.file().try_lock() {
-            Ok(()) => Ok(Folder { path: path.to_owned(), own, is_new, _lock: lock }),
-            Err(std::fs::TryLockError::WouldBlock) => Err(Error::Locked { path: path.to_owned() }),
-            Err(std::fs::TryLockError::Error(error)) => Err(error.into()),
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => return Err(Error::Locked { path: path.to_owned() }),
+            Err(std::fs::TryLockError::Error(error)) => return Err(error.into()),
         }
+        let mark = Mark::read(&mut lock)?;
+        if let Some(mark) = mark {
+            mark.end();
+            killed::remove_remains(own.parent().unwrap_or(&own))?;
+            remove_scratch(&own)?;
+        }
+        Mark::NOTHING.write(&lock)?;
+        Ok(Folder { path: path.to_owned(), own, is_new, was_killed: mark.is_some(), lock: Lock(Arc::new(lock)) })
+    }
+
+    /// git that leaves word of itself here.
+    pub(crate) fn git(&self, git: &Git) -> Git {
+        git.leaving_word(self.lock.clone())
     }
 
     /// What the last run left. A state that cannot be read says nothing: then everything in the tree is somebody's work.
@@ -116,7 +157,7 @@ impl Folder {
 
     /// A path for a temporary file of this run.
     pub(crate) fn scratch(&self) -> Result<tempfile::TempDir, Error> {
-        Ok(tempfile::Builder::new().prefix("run-").tempdir_in(&self.own)?)
+        Ok(tempfile::Builder::new().prefix(SCRATCH).tempdir_in(&self.own)?)
     }
 
     /// Takes away what a first run made that got nothing; the folder was empty or not there before.
@@ -128,6 +169,20 @@ impl Folder {
         }
         Ok(())
     }
+}
+
+/// Removes the temporary files of a run that was killed.
+fn remove_scratch(own: &Path) -> io::Result<()> {
+    for entry in fs_err::read_dir(own)? {
+        let (path, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
+        let name = name.to_string_lossy();
+        if name.starts_with(SCRATCH) && path.is_dir() {
+            fs_err::remove_dir_all(path)?;
+        } else if name.starts_with(".tmp") {
+            fs_err::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 /// What the last run left in a checkout that is only looked at.

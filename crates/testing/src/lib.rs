@@ -1,6 +1,7 @@
 //! Input: the path of a program. Output: a place of its own to run it in, and what it said as text that is the same on
 //! every machine, for snapshots. For tests only.
 
+pub mod git_server;
 pub mod gpu;
 
 use std::ffi::OsStr;

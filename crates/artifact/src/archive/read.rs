@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use report::Reporter;
+use report::{Reporter, Watched};
 use tar::EntryType;
 
 use super::Compression;
@@ -58,7 +58,7 @@ pub(crate) fn for_each_member(
     take: &mut dyn FnMut(&Member, Content) -> Result<(), Error>,
 ) -> Result<Vec<Entry>, Error> {
     let compression = Compression::of(archive)?;
-    let file = Watched { file: fs_err::File::open(archive)?, reporter };
+    let file = Watched::new(fs_err::File::open(archive)?, reporter);
     let failed = |source: io::Error| {
         if reporter.interrupted() {
             Error::Interrupted
@@ -274,23 +274,6 @@ impl<R: Read> Read for Exact<R> {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the archive ends inside a member"));
         }
         self.left = self.left.saturating_sub(read as u64);
-        Ok(read)
-    }
-}
-
-/// Reports what is read and stops when asked to.
-struct Watched<'a> {
-    file: fs_err::File,
-    reporter: &'a dyn Reporter,
-}
-
-impl Read for Watched<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.reporter.interrupted() {
-            return Err(io::Error::other("interrupted"));
-        }
-        let read = self.file.read(buffer)?;
-        self.reporter.advance(read as u64);
         Ok(read)
     }
 }

@@ -5,20 +5,24 @@
 
 mod convert;
 mod includes;
+mod journal;
+#[cfg(test)]
+mod killed;
 mod plan;
 mod select;
 mod write;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+pub use journal::{Recovered, recover};
 pub use plan::plan;
 pub use select::Selection;
 pub use write::{Done, Place};
 
-use crate::build_amd::{Copy, Edits};
+use crate::build_amd::{BuildAmd, Copy, Edits};
 use crate::{Algorithm, Defects, Launches, Setting, Trouble, Unmapped};
 
 /// What is wanted of a tree.
@@ -40,6 +44,30 @@ pub struct Request {
     pub copy: Option<Copy>,
     /// Whether to look for CUDA names that are left, which costs time.
     pub survey: Survey,
+}
+
+impl Request {
+    /// PyTorch as its own `build_amd.py` converts it. `compiler`: what becomes of launches where the script asks the machine.
+    pub fn pytorch(tree: &Path, settings: BuildAmd, compiler: Launches) -> Self {
+        let BuildAmd { includes, ignores, extra_files, edits, launches, copy } = settings;
+        let selection = Selection { includes, ignores, extra_files, ..Selection::default() };
+        let launches = launches.unwrap_or(compiler);
+        Self { setting: Setting::Pytorch, launches, selection, edits, copy, ..Self::extension(tree) }
+    }
+
+    /// A tree as `torch.utils.cpp_extension` converts it, all of it.
+    pub fn extension(tree: &Path) -> Self {
+        Self {
+            tree: tree.to_owned(),
+            setting: Setting::Extension,
+            launches: Launches::Convert,
+            defects: Defects::Refuse,
+            selection: Selection { includes: vec!["*".to_owned()], ..Selection::default() },
+            edits: Vec::new(),
+            copy: None,
+            survey: Survey::Nothing,
+        }
+    }
 }
 
 /// Whether the results are searched for names of CUDA.

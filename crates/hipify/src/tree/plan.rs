@@ -9,13 +9,17 @@ use report::{Reporter, Unit};
 
 use super::convert::{Converted, Converter, Failed, root};
 use super::includes::Includes;
-use super::{Counts, Plan, Request, Status, Write, select};
+use super::{Counts, Plan, Request, Status, Write, journal, select};
 use crate::transform::path;
 use crate::{Defects, Error, Setting, Tables};
 
 /// Reads and converts everything; writes nothing.
+///
+/// # Errors
+/// A tree that a run which was killed has left half converted ([`super::recover`]), everything that has no result, and what the disk says.
 pub fn plan(request: &Request, tables: &Tables, reporter: &dyn Reporter) -> Result<Plan, Error> {
     let root = root(&request.tree)?;
+    journal::check(&root)?;
     let mut selection = request.selection.clone();
     if let Some(copy) = &request.copy {
         if root.join(&copy.source).is_file() {

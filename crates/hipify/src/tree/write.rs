@@ -1,14 +1,15 @@
 //! Input: a plan. Output: the converted tree, in place or as a copy. All results are complete, beside where they belong, before the
-//! first is moved into place.
+//! first is moved into place; until the last is, everything can be taken back.
 
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use report::{Reporter, Unit};
-use tempfile::TempPath;
 use walkdir::WalkDir;
 
+use super::journal::{Journal, Stamp, step};
 use super::{Plan, Write};
 use crate::Error;
 
@@ -32,45 +33,52 @@ pub struct Done {
 
 impl Plan {
     /// Writes the results.
+    ///
+    /// # Errors
+    /// Whatever the disk says, an interruption, another run in the same place. Then everything is as it was before.
     pub fn execute(&self, place: &Place, reporter: &dyn Reporter) -> Result<Done, Error> {
         match place {
-            Place::InPlace => self.write(&self.root, reporter)?,
+            Place::InPlace if self.writes.is_empty() => {}
+            Place::InPlace => self.write(reporter)?,
             Place::Folder(folder) => self.copy(folder, reporter)?,
         }
         let bytes = self.writes.iter().map(|write| write.bytes.len() as u64).sum();
         Ok(Done { files: self.writes.len() as u64, bytes })
     }
 
-    fn write(&self, root: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
-        let mut folders = Folders(Vec::new());
-        for write in &self.writes {
-            if let Some(folder) = root.join(&write.path).parent() {
-                folders.create(folder)?;
+    fn write(&self, reporter: &dyn Reporter) -> Result<(), Error> {
+        let mut journal = Journal::begin(&self.root, &self.writes)?;
+        let staged = self.stage(&journal, reporter);
+        match staged.and_then(|stamps| journal.put(stamps)) {
+            Ok(()) => journal.forget(),
+            Err(error) => {
+                // When that fails as well, the journal stays, and the next run takes it back.
+                let _ = journal.take_back();
+                Err(error)
             }
         }
+    }
+
+    /// Writes all results beside their places.
+    fn stage(&self, journal: &Journal, reporter: &dyn Reporter) -> Result<Vec<Stamp>, Error> {
+        for folder in journal.folders() {
+            step();
+            fs_err::create_dir(folder)?;
+        }
         reporter.begin("writing", Some(self.writes.len() as u64), Unit::Items);
-        let staged: Vec<Result<(TempPath, PathBuf), Error>> = self
-            .writes
-            .par_iter()
-            .map(|write| {
-                if reporter.interrupted() {
-                    return Err(Error::Interrupted);
-                }
-                reporter.advance(1);
-                stage(root, write)
-            })
-            .collect();
-        let staged = staged.into_iter().collect::<Result<Vec<_>, Error>>()?;
+        let stamp = |(index, write): (usize, &Write)| {
+            if reporter.interrupted() {
+                return Err(Error::Interrupted);
+            }
+            reporter.advance(1);
+            step();
+            let replaced = journal.replaced(index).map(fs_err::metadata).transpose()?;
+            create(&journal.beside(index), &write.bytes, replaced.as_ref())
+        };
+        let stamps: Vec<Result<Stamp, Error>> = self.writes.par_iter().enumerate().map(stamp).collect();
         reporter.end();
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
-        // From here on nothing stops: each step is a rename within one folder.
-        folders.0.clear();
-        for (staged, path) in staged {
-            staged.persist(&path).map_err(|failed| Error::Io(failed.error))?;
-        }
-        Ok(())
+        let stamps = stamps.into_iter().collect::<Result<_, _>>()?;
+        if reporter.interrupted() { Err(Error::Interrupted) } else { Ok(stamps) }
     }
 
     /// The whole tree with the results in it, complete before it gets its name.
@@ -84,57 +92,91 @@ impl Plan {
         if fs_err::canonicalize(parent)?.starts_with(&self.root) {
             return Err(Error::OutputInside(folder.display().to_string()));
         }
-        let staging = tempfile::Builder::new().prefix(".hipify-").tempdir_in(parent)?;
-        let copy = staging.path().join("tree");
+        let staging = Staging::open(&folder)?;
+        let copy = staging.tree();
         copy_tree(&self.root, &copy, reporter)?;
-        self.write(&copy, reporter)?;
-        fs_err::rename(&copy, &folder)?;
-        Ok(())
+        reporter.begin("writing", Some(self.writes.len() as u64), Unit::Items);
+        let put = |write: &Write| {
+            if reporter.interrupted() {
+                return Err(Error::Interrupted);
+            }
+            reporter.advance(1);
+            let path = copy.join(&write.path);
+            fs_err::create_dir_all(path.parent().unwrap_or(&copy))?;
+            let replaced = fs_err::metadata(&path).ok();
+            if replaced.is_some() {
+                fs_err::remove_file(&path)?;
+            }
+            create(&path, &write.bytes, replaced.as_ref()).map(drop)
+        };
+        let put: Vec<Result<(), Error>> = self.writes.par_iter().map(put).collect();
+        reporter.end();
+        put.into_iter().collect::<Result<(), _>>()?;
+        Ok(fs_err::rename(&copy, &folder)?)
     }
 }
 
-/// A result in a temporary file beside its place, with the mode and owner of what it replaces.
-fn stage(root: &Path, write: &Write) -> Result<(TempPath, PathBuf), Error> {
-    let path = root.join(&write.path);
-    let folder = path.parent().unwrap_or(root);
-    // The umask takes from this what it takes from every new file.
-    let mode = std::fs::Permissions::from_mode(0o666);
-    let staged = tempfile::Builder::new().prefix(".hipify-").permissions(mode).tempfile_in(folder)?;
-    fs_err::write(staged.path(), &write.bytes)?;
-    if let Ok(replaced) = fs_err::metadata(&path) {
-        let own = staged.as_file().metadata()?;
+/// Writes a new file, with the mode and owner of what it replaces.
+fn create(path: &Path, bytes: &[u8], replaced: Option<&std::fs::Metadata>) -> Result<Stamp, Error> {
+    // The umask takes from the mode what it takes from every new file.
+    let mut file = fs_err::OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(bytes)?;
+    let own = file.metadata()?;
+    if let Some(replaced) = replaced {
         if (own.uid(), own.gid()) != (replaced.uid(), replaced.gid()) {
             // Only an administrator may; then it matters that files do not change hands.
-            let _ = std::os::unix::fs::fchown(staged.as_file(), Some(replaced.uid()), Some(replaced.gid()));
+            let _ = std::os::unix::fs::fchown(file.file(), Some(replaced.uid()), Some(replaced.gid()));
         }
-        staged.as_file().set_permissions(replaced.permissions())?;
+        if own.permissions().mode() != replaced.permissions().mode() {
+            file.set_permissions(replaced.permissions())?;
+        }
     }
-    Ok((staged.into_temp_path(), path))
+    Ok(Stamp::of(&own))
 }
 
-/// Folders that were made for results, and go when the results do not come.
-struct Folders(Vec<PathBuf>);
+/// The folder in which a copy is made, beside where it goes, with a name that the next run knows again.
+struct Staging {
+    path: PathBuf,
+    _lock: fs_err::File,
+}
 
-impl Folders {
-    fn create(&mut self, folder: &Path) -> Result<(), Error> {
-        if folder.is_dir() {
-            return Ok(());
+impl Staging {
+    /// Takes the folder, and away what a run that was killed has left in it.
+    fn open(folder: &Path) -> Result<Self, Error> {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let path = folder.with_file_name(format!(".{name}.rocwheel-hipify"));
+        loop {
+            fs_err::create_dir_all(&path)?;
+            let lock = match fs_err::File::create(path.join("lock")) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                lock => lock?,
+            };
+            match lock.file().try_lock() {
+                Ok(()) => {}
+                Err(std::fs::TryLockError::WouldBlock) => return Err(Error::Locked(folder.display().to_string())),
+                Err(std::fs::TryLockError::Error(error)) => return Err(error.into()),
+            }
+            // Whoever had it may have removed it between the two.
+            let there = fs_err::metadata(path.join("lock")).ok();
+            if there.is_some_and(|there| lock.metadata().is_ok_and(|own| own.ino() == there.ino())) {
+                let staging = Self { path, _lock: lock };
+                if fs_err::symlink_metadata(staging.tree()).is_ok() {
+                    fs_err::remove_dir_all(staging.tree())?;
+                }
+                return Ok(staging);
+            }
         }
-        if let Some(parent) = folder.parent() {
-            self.create(parent)?;
-        }
-        fs_err::create_dir(folder)?;
-        self.0.push(folder.to_owned());
-        Ok(())
+    }
+
+    fn tree(&self) -> PathBuf {
+        self.path.join("tree")
     }
 }
 
-impl Drop for Folders {
+impl Drop for Staging {
     fn drop(&mut self) {
-        for folder in self.0.iter().rev() {
-            // One that is not empty belongs to somebody else by now.
-            let _ = fs_err::remove_dir(folder);
-        }
+        // What cannot be removed now, the next run removes.
+        let _ = fs_err::remove_dir_all(&self.path);
     }
 }
 

@@ -75,11 +75,15 @@ impl Run<'_> {
     fn fetch_branches(&self, commit: &str) -> Result<bool, Error> {
         let repository = &self.repository;
         let arguments = ["fetch", "--no-recurse-submodules", "origin", "+refs/heads/*:refs/remotes/origin/*"];
-        let call = repository.git.at(&repository.path).args(arguments);
+        let mut call = repository.git.at(&repository.path).args(arguments);
+        // What lies behind the end of a short history is not fetched otherwise.
+        if repository.run(&["rev-parse", "--is-shallow-repository"], "see how much history there is")? == "true" {
+            call = call.arg("--unshallow");
+        }
         match call.run(repository.reporter) {
             Ok(_) => Ok(repository.commit(commit)?.is_some()),
-            Err(Broken::Failed(_)) => Ok(false),
-            Err(Broken::Other(error)) => Err(error),
+            Err(Broken::Failed(failure)) if !failure.is_temporary() => Ok(false),
+            Err(broken) => Err(broken.into_error(format!("fetch the branches that may lead to {commit}"))),
         }
     }
 

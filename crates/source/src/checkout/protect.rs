@@ -20,6 +20,7 @@ impl Run<'_> {
         let was_interrupted = self.before.phase == Phase::Moving;
         if was_interrupted {
             self.repository.remove_torn()?;
+            self.convert.take_back(&self.checkout.directory);
         }
         let mut tree = Tree { as_left: !was_interrupted, ..Tree::default() };
         let mut found = Vec::new();
@@ -35,7 +36,10 @@ impl Run<'_> {
             let commits = repository.nameless(&[&left.head])?;
             if was_interrupted {
                 if !changes.is_empty() || !commits.is_empty() {
-                    tree.keep.push(path.clone());
+                    // Of files that are only missing nothing can be kept: they were not checked out yet.
+                    if !commits.is_empty() || !changes.iter().all(|line| is_missing(line)) {
+                        tree.keep.push(path.clone());
+                    }
                     tree.resets.push(path.clone());
                 }
                 continue;
@@ -85,14 +89,20 @@ impl Run<'_> {
     /// Makes the repository, if there is none.
     fn open(&self) -> Result<(), Error> {
         let directory = &self.checkout.directory;
-        // A run that was killed at its start has left a folder of git with nothing in it but our lock.
+        // A run that was killed at its start has left a folder of git with half of what belongs there. Done twice it is the same.
         let marker = directory.join(".git");
-        if self.folder.is_new || (marker.is_dir() && !marker.join("HEAD").exists()) {
+        let is_half = marker.is_dir() && (self.folder.was_killed || !marker.join("HEAD").exists());
+        if self.folder.is_new || is_half {
             self.repository.run(&["init", "--quiet", "--initial-branch=main"], "make a repository")?;
             self.repository.run(&["config", "advice.detachedHead", "false"], "set up the repository")?;
         }
         Ok(())
     }
+}
+
+/// Whether a line of what has changed says that a file is not there.
+fn is_missing(line: &str) -> bool {
+    line.get(..2).is_some_and(|letters| letters.chars().all(|letter| matches!(letter, 'D' | ' ')))
 }
 
 fn sorted(paths: &[String]) -> std::vec::IntoIter<&String> {

@@ -7,5 +7,7 @@ mod checkouts;
 mod failures;
 mod interruptions;
 mod manifests;
+mod network;
 mod patches;
+mod projects;
 mod world;

@@ -6,9 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use report::{Reporter, Silent, Unit};
-use source::{
-    Conversion, Convert, Error, Git, Movement, Outcome, Plan, Related, Request, Submodules, Table, TritonPin, Wanted,
-};
+use source::{Convert, Error, Git, Outcome, Plan, Request, Table, Wanted};
 use tempfile::TempDir;
 
 const TABLE: &str = include_str!("../../../../data/sources.toml");
@@ -166,23 +164,8 @@ impl World {
 
     /// A request for projects, each with what the table says of it.
     pub fn request(&self, projects: &[&str]) -> Request {
-        let wanted = |project: &&str| Wanted { project: (*project).to_owned(), ..Wanted::default() };
-        Request {
-            root: self.folder.path().join("work"),
-            projects: projects.iter().map(wanted).collect(),
-            line: None,
-            torch: None,
-            depth: None,
-            jobs: None,
-            submodules: Submodules::Take,
-            conversion: Conversion::Commit,
-            related: Related::WhereNamed,
-            triton: TritonPin::Commit,
-            triton_rules: None,
-            patches: None,
-            patchset: None,
-            movement: Movement::Allowed,
-        }
+        let root = self.folder.path().join("work");
+        Request::new(&root, projects.iter().map(|project| Wanted::of(project)).collect())
     }
 
     /// The same for one project at a branch, tag or commit.

@@ -9,12 +9,12 @@ use report::{Exit, Reporter};
 use serde::Serialize;
 use source::manifest::Manifest;
 use source::{
-    Archive, Checkout, Conversion, Convert, Movement, Outcome, Plan, Project, Related, Request, Status, Submodules,
+    Archive, Checkout, Conversion, Hipify, Movement, Outcome, Plan, Project, Related, Request, Status, Submodules,
     Table, TritonPin, Wanted,
 };
 
+use super::download;
 use super::projects::{self, ByProject};
-use super::{conversion, download};
 use crate::commands::Mode;
 use crate::environment;
 use crate::failure::Usage;
@@ -115,12 +115,12 @@ pub(crate) struct Arguments {
     pub(crate) connections: Option<u16>,
 }
 
-/// The wheel is called triton, or pytorch-triton-rocm as it was until the end of 2025.
+/// What the wheel is called: it was renamed at the end of 2025, for all lines.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum TritonRules {
     /// triton
     New,
-    /// pytorch-triton-rocm
+    /// pytorch-triton-rocm, as with ROCm 7.0 and older
     Old,
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct Settings {
     table: Table,
     /// Archives that are to be fetched: place in the request, address.
     downloads: Vec<(usize, String)>,
-    conversion: conversion::Conversion,
+    conversion: Hipify,
     /// Keys of the manifest that the table does not know.
     unknown: Vec<String>,
     mode: Mode,
@@ -172,7 +172,7 @@ impl TryFrom<Arguments> for Settings {
             movement: if arguments.locked { Movement::Locked } else { Movement::Allowed },
             line: arguments.line,
         };
-        let conversion = conversion::Conversion {
+        let conversion = Hipify {
             compiler: if environment::hip_compiler_is_clang() { Launches::Keep } else { Launches::Convert },
             defects: if arguments.fix_defects { Defects::Fix } else { Defects::Refuse },
         };
@@ -341,12 +341,11 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     }
     let plan = Plan::new(&request, &settings.table)?;
     let git = projects::git()?;
-    let convert: &dyn Convert = &settings.conversion;
     let mut finished = |outcome: &Outcome| {
         printer.detail(format!("{}: {} of {}", outcome.project, outcome.commit, outcome.origin));
     };
     let reporter: &dyn Reporter = printer.reporter();
-    let outcomes = plan.execute(&git, convert, reporter, &mut finished)?;
+    let outcomes = plan.execute(&git, &settings.conversion, reporter, &mut finished)?;
     if printer.format() == Format::Json {
         printer.json(&Done { checkouts: &outcomes })?;
         return Ok(Exit::Done);

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use hipify::tree::{self, Place, Plan, Request, Selection, Status, Survey};
-use hipify::{Defects, Launches, Setting, Tables, build_amd, tables};
+use hipify::tree::{self, Place, Plan, Recovered, Request, Selection, Status, Survey};
+use hipify::{Defects, Launches, Tables, build_amd, tables};
 use report::Exit;
 use serde::Serialize;
 
@@ -70,6 +70,9 @@ pub(crate) struct Arguments {
     /// Say what would be written, and write nothing
     #[arg(long)]
     dry_run: bool,
+    /// Only take back what a conversion in place that was killed has left, and convert nothing
+    #[arg(long, conflicts_with_all = ["output", "check", "diff", "dry_run"])]
+    recover: bool,
 }
 
 /// Whom to follow.
@@ -109,6 +112,7 @@ pub(crate) struct Settings {
     check: bool,
     diff: bool,
     unmapped: bool,
+    recover: bool,
     mode: Mode,
 }
 
@@ -142,6 +146,7 @@ impl TryFrom<Arguments> for Settings {
             check: arguments.check,
             diff: arguments.diff,
             unmapped: arguments.unmapped,
+            recover: arguments.recover,
             mode: Mode::new(arguments.dry_run || arguments.check || arguments.diff),
         })
     }
@@ -172,6 +177,15 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     if !settings.tree.is_dir() {
         return Err(hipify::Error::NoTree(settings.tree.display().to_string()).into());
     }
+    if settings.recover {
+        return recover(&settings.tree, printer);
+    }
+    // What a run that was killed has half converted cannot be converted; a tree that is only looked at stays as it is.
+    if let (Mode::Execute, Place::InPlace) = (settings.mode, &settings.place)
+        && let Some(said) = said(&settings.tree, tree::recover(&settings.tree)?)
+    {
+        printer.warn(said);
+    }
     let names = Tables::read(&tables::find(settings.tables.as_deref().unwrap_or(&settings.tree))?)?;
     let plan = tree::plan(&request(settings, printer.format())?, &names, printer.reporter())?;
     if printer.format() == Format::Text && settings.diff {
@@ -198,6 +212,37 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     Ok(if settings.check && !plan.is_empty() { Exit::Failed } else { Exit::Done })
 }
 
+/// What is said of a tree in which a run was killed.
+fn said(tree: &Path, recovered: Recovered) -> Option<String> {
+    let tree = tree.display();
+    match recovered {
+        Recovered::Nothing => None,
+        Recovered::TakenBack => {
+            Some(format!("a conversion of `{tree}` was killed; what it had written was taken back"))
+        }
+        Recovered::Completed => Some(format!("a conversion of `{tree}` was killed when it had written everything")),
+    }
+}
+
+/// What `--json` prints with `--recover`.
+#[derive(Debug, Serialize)]
+struct Recovery<'a> {
+    tree: &'a Path,
+    recovered: Recovered,
+}
+
+/// Takes back what a killed run has left.
+fn recover(tree: &Path, printer: &Printer) -> anyhow::Result<Exit> {
+    let recovered = tree::recover(tree)?;
+    if printer.format() == Format::Json {
+        printer.json(&Recovery { tree, recovered })?;
+    } else {
+        let nothing = || format!("`{}` is as it should be: no conversion was killed there", tree.display());
+        printer.line(said(tree, recovered).unwrap_or_else(nothing))?;
+    }
+    Ok(Exit::Done)
+}
+
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
 struct Document<'a> {
@@ -222,17 +267,7 @@ fn request(settings: &Settings, format: Format) -> anyhow::Result<Request> {
         Err(Usage::new(format!("`{option}` is not for {mode}")).hint("`--mode` chooses the other one").into())
     };
     let survey = if settings.unmapped || format == Format::Json { Survey::Unmapped } else { Survey::Nothing };
-    let request = Request {
-        tree: settings.tree.clone(),
-        setting: Setting::Extension,
-        launches: Launches::Convert,
-        defects: settings.defects,
-        selection: Selection::default(),
-        edits: Vec::new(),
-        copy: None,
-        survey,
-    };
-    let mut request = if let Some(build_amd) = build_amd {
+    let request = if let Some(build_amd) = build_amd {
         for (option, given) in [
             ("--source", selection.extra_files_only),
             ("--include-dir", !selection.header_folders.is_empty()),
@@ -242,14 +277,12 @@ fn request(settings: &Settings, format: Format) -> anyhow::Result<Request> {
                 return wrong(option, "PyTorch's own tree");
             }
         }
-        selection.includes = build_amd.includes;
+        let mut request = Request::pytorch(&settings.tree, build_amd, settings.compiler);
         let folders = settings.extra_include_dirs.iter().filter(|folder| settings.tree.join(folder).exists());
-        selection.includes.extend(folders.map(|folder| format!("{}/**/*", folder.trim_end_matches('/'))));
-        selection.ignores.extend(build_amd.ignores);
-        selection.extra_files = build_amd.extra_files;
-        let launches = build_amd.launches.unwrap_or(settings.compiler);
-        let (edits, copy) = (build_amd.edits, build_amd.copy);
-        Request { setting: Setting::Pytorch, launches, selection, edits, copy, ..request }
+        request.selection.includes.extend(folders.map(|folder| format!("{}/**/*", folder.trim_end_matches('/'))));
+        request.selection.ignores.extend(selection.ignores);
+        request.selection.out_of_place_only = selection.out_of_place_only;
+        request
     } else {
         for (option, given) in [
             ("--extra-include-dir", !settings.extra_include_dirs.is_empty()),
@@ -259,11 +292,13 @@ fn request(settings: &Settings, format: Format) -> anyhow::Result<Request> {
                 return wrong(option, "extensions");
             }
         }
+        let request = Request::extension(&settings.tree);
         if selection.includes.is_empty() {
-            selection.includes.push("*".to_owned());
+            selection.includes.clone_from(&request.selection.includes);
         }
         Request { selection, ..request }
     };
+    let mut request = Request { defects: settings.defects, survey, ..request };
     match settings.launches {
         LaunchesArgument::Auto => {}
         LaunchesArgument::Convert => request.launches = Launches::Convert,

@@ -1,7 +1,6 @@
 //! `rocwheel source`: the sources of GPU frameworks.
 
 pub(crate) mod checkout;
-mod conversion;
 mod download;
 pub(crate) mod hipify;
 pub(crate) mod manifest;

@@ -1,0 +1,375 @@
+//! Input: what is about to be written into a tree. Output: a file in it that says how to take that back, as long as it may be needed.
+//!
+//! Results are written beside their places first (`….new`). What one replaces gets a second name (`….old`) before the result takes its
+//! place. So until the journal says that everything is done, the tree can be what it was before, byte for byte. A run that is killed
+//! leaves the journal behind; the next one finds it. The journal is locked by whoever works in the tree: the kernel takes the
+//! lock from a process that dies. Nothing is flushed to the disk, so a power cut is another matter.
+
+use std::io::{self, Read, Write as _};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::Write;
+use crate::Error;
+
+/// Name of the journal, in the root of the tree, and the beginning of the names beside results.
+const FILE: &str = ".rocwheel-hipify";
+/// The only form there has been.
+const SCHEMA: u32 = 1;
+
+/// One line of the journal.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    /// What is going to be written.
+    Begun(Begun),
+    /// All results are there, beside their places; this is how each is known again.
+    Staged(Vec<Stamp>),
+    /// All results are in their places.
+    Done,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Begun {
+    schema: u32,
+    /// Folders that have to be made, those above first.
+    folders: Vec<PathBuf>,
+    entries: Vec<Entry>,
+}
+
+/// A file that is going to be written, relative to the tree.
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    path: PathBuf,
+    /// Whether there is a file already.
+    replaced: bool,
+}
+
+/// What distinguishes a file that was written here from one that somebody has changed since: number, size, time of the last change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stamp(u64, u64, i64, i64);
+
+impl Stamp {
+    pub(super) fn of(metadata: &std::fs::Metadata) -> Self {
+        Self(metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec())
+    }
+}
+
+/// What had to be done about an earlier run that was killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recovered {
+    /// Nothing: there was none.
+    Nothing,
+    /// The tree is what it was before that run.
+    TakenBack,
+    /// That run had written everything; what it had kept for taking it back is gone.
+    Completed,
+}
+
+/// A tree that is being written.
+#[derive(Debug)]
+pub(super) struct Journal {
+    root: PathBuf,
+    file: fs_err::File,
+    begun: Begun,
+    staged: Vec<Stamp>,
+}
+
+/// Takes back what a run that was killed has written into a tree. What it had not begun to write stays untouched.
+///
+/// # Errors
+/// Another run that works there; files of that run that somebody has changed since, of which none is touched then.
+pub fn recover(tree: &Path) -> Result<Recovered, Error> {
+    let root = super::convert::root(tree)?;
+    let Some(file) = locked(&root, &Missing::Leave)? else { return Ok(Recovered::Nothing) };
+    let (journal, is_done) = Journal::read(root, file)?;
+    if is_done {
+        journal.forget()?;
+        return Ok(Recovered::Completed);
+    }
+    journal.take_back()?;
+    Ok(Recovered::TakenBack)
+}
+
+/// Refuses a tree that a killed run has left half converted, and one in which another run works.
+pub(super) fn check(root: &Path) -> Result<(), Error> {
+    match locked(root, &Missing::Leave)? {
+        None => Ok(()),
+        Some(_) => Err(Error::Unfinished(root.display().to_string())),
+    }
+}
+
+/// What to do when there is no journal.
+enum Missing {
+    Leave,
+    Create,
+}
+
+/// The journal of a tree, locked.
+fn locked(root: &Path, missing: &Missing) -> Result<Option<fs_err::File>, Error> {
+    let path = root.join(FILE);
+    loop {
+        let mut options = fs_err::OpenOptions::new();
+        options.read(true).write(true).create(matches!(missing, Missing::Create));
+        let file = match options.open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        match file.file().try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => return Err(Error::Locked(root.display().to_string())),
+            Err(std::fs::TryLockError::Error(error)) => return Err(error.into()),
+        }
+        // Whoever had it may have removed it between the two.
+        match fs_err::metadata(&path) {
+            Ok(there) if there.ino() == file.metadata()?.ino() => return Ok(Some(file)),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+impl Journal {
+    /// Says what is going to be written, before anything is.
+    pub(super) fn begin(root: &Path, writes: &[Write]) -> Result<Self, Error> {
+        let entry = |write: &Write| Entry {
+            path: write.path.clone(),
+            replaced: fs_err::symlink_metadata(root.join(&write.path)).is_ok(),
+        };
+        let entries = writes.iter().map(entry).collect();
+        let begun = Begun { schema: SCHEMA, folders: missing_folders(root, writes), entries };
+        step();
+        let Some(file) = locked(root, &Missing::Create)? else {
+            return Err(io::Error::new(io::ErrorKind::NotFound, root.join(FILE).display().to_string()).into());
+        };
+        if file.metadata()?.len() > 0 {
+            return Err(Error::Unfinished(root.display().to_string()));
+        }
+        let mut journal = Self { root: root.to_owned(), file, begun: Begun::default(), staged: Vec::new() };
+        step();
+        let line = Line::Begun(begun);
+        let written = journal.append(&line);
+        if let Line::Begun(begun) = line {
+            journal.begun = begun;
+        }
+        match written {
+            Ok(()) => Ok(journal),
+            Err(error) => {
+                // Nothing else has been done yet.
+                let _ = fs_err::remove_file(root.join(FILE));
+                Err(error)
+            }
+        }
+    }
+
+    /// Folders that have to be made, those above first.
+    pub(super) fn folders(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        self.begun.folders.iter().map(|folder| self.root.join(folder))
+    }
+
+    /// Where the result of a write is put first.
+    pub(super) fn beside(&self, index: usize) -> PathBuf {
+        self.aside(index, "new")
+    }
+
+    /// The file that a write replaces, if there is one.
+    pub(super) fn replaced(&self, index: usize) -> Option<PathBuf> {
+        let entry = &self.begun.entries[index];
+        entry.replaced.then(|| self.root.join(&entry.path))
+    }
+
+    /// Puts all results in their places. On an error, [`Self::take_back`].
+    pub(super) fn put(&mut self, stamps: Vec<Stamp>) -> Result<(), Error> {
+        step();
+        let line = Line::Staged(stamps);
+        self.append(&line)?;
+        if let Line::Staged(stamps) = line {
+            self.staged = stamps;
+        }
+        // No result depends on another one, so the order is nobody's business.
+        self.begun.entries.par_iter().enumerate().try_for_each(|(index, entry)| {
+            let path = self.root.join(&entry.path);
+            if entry.replaced {
+                step();
+                keep(&path, &self.aside(index, "old"))?;
+            }
+            step();
+            fs_err::rename(self.aside(index, "new"), path)
+        })?;
+        step();
+        self.append(&Line::Done)
+    }
+
+    /// Removes what was kept for taking back, and the journal.
+    pub(super) fn forget(self) -> Result<(), Error> {
+        for (index, entry) in self.begun.entries.iter().enumerate() {
+            if entry.replaced {
+                step();
+                remove(&self.aside(index, "old"))?;
+            }
+        }
+        step();
+        Ok(remove(&self.root.join(FILE))?)
+    }
+
+    /// Makes the tree what it was before. Doing so twice, or a part of it twice, is the same as once.
+    pub(super) fn take_back(self) -> Result<(), Error> {
+        let fates: Vec<Fate> = (0..self.begun.entries.len()).map(|index| self.fate(index)).collect();
+        let entries = self.begun.entries.iter().zip(&fates);
+        let changed = entries.filter(|(_, fate)| **fate == Fate::Foreign);
+        let changed: Vec<String> = changed.map(|(entry, _)| entry.path.display().to_string()).collect();
+        if !changed.is_empty() {
+            return Err(Error::ChangedSince { tree: self.root.display().to_string(), changed });
+        }
+        for (index, fate) in fates.into_iter().enumerate() {
+            let entry = &self.begun.entries[index];
+            if fate == Fate::Ours {
+                step();
+                let path = self.root.join(&entry.path);
+                if entry.replaced {
+                    fs_err::rename(self.aside(index, "old"), path)?;
+                } else {
+                    remove(&path)?;
+                }
+            }
+            for aside in ["new", "old"] {
+                step();
+                remove(&self.aside(index, aside))?;
+            }
+        }
+        for folder in self.begun.folders.iter().rev() {
+            step();
+            // One that is not empty belongs to somebody else by now.
+            let _ = fs_err::remove_dir(self.root.join(folder));
+        }
+        step();
+        Ok(remove(&self.root.join(FILE))?)
+    }
+
+    /// What became of a file.
+    fn fate(&self, index: usize) -> Fate {
+        let entry = &self.begun.entries[index];
+        let look = |path: &Path| fs_err::symlink_metadata(path).ok();
+        let Some(stamp) = self.staged.get(index) else { return Fate::Untouched };
+        if look(&self.aside(index, "new")).is_some() {
+            return Fate::Untouched;
+        }
+        let kept = look(&self.aside(index, "old"));
+        let there = look(&self.root.join(&entry.path));
+        match (there, kept) {
+            // The second name is there as long as the first is not back.
+            (Some(there), kept) if Stamp::of(&there) == *stamp => {
+                if entry.replaced && kept.is_none() {
+                    Fate::Foreign
+                } else {
+                    Fate::Ours
+                }
+            }
+            (None, Some(_)) => Fate::Ours,
+            (None, None) => Fate::Untouched,
+            (Some(_), None) if entry.replaced => Fate::Untouched,
+            (Some(there), Some(kept)) if (there.dev(), there.ino()) == (kept.dev(), kept.ino()) => Fate::Untouched,
+            (Some(_), _) => Fate::Foreign,
+        }
+    }
+
+    /// A name beside a file, for its result or for what it replaces.
+    fn aside(&self, index: usize, what: &str) -> PathBuf {
+        let path = self.root.join(&self.begun.entries[index].path);
+        path.with_file_name(format!("{FILE}-{index}.{what}"))
+    }
+
+    fn append(&mut self, line: &Line) -> Result<(), Error> {
+        let mut text = serde_json::to_vec(line).map_err(io::Error::from)?;
+        text.push(b'\n');
+        Ok(self.file.write_all(&text)?)
+    }
+
+    /// A journal that was left, and whether everything was done.
+    fn read(root: PathBuf, mut file: fs_err::File) -> Result<(Self, bool), Error> {
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        let shown = root.join(FILE).display().to_string();
+        let wrong = |reason: String| Error::Journal { path: shown.clone(), reason };
+        let mut journal = Self { root, file, begun: Begun::default(), staged: Vec::new() };
+        let mut is_done = false;
+        // A line without an end was being written: what it announces was not begun.
+        for line in text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+            match serde_json::from_slice(line).map_err(|error| wrong(error.to_string()))? {
+                Line::Begun(begun) if begun.schema != SCHEMA => {
+                    return Err(wrong(format!("its schema is {}, and this program knows {SCHEMA}", begun.schema)));
+                }
+                Line::Begun(begun) => journal.begun = begun,
+                Line::Staged(stamps) => journal.staged = stamps,
+                Line::Done => is_done = true,
+            }
+        }
+        let is_inside = |path: &Path| path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+        let paths = journal.begun.entries.iter().map(|entry| &entry.path).chain(&journal.begun.folders);
+        if let Some(path) = paths.into_iter().find(|path| !is_inside(path)) {
+            return Err(wrong(format!("it names `{}`, which is not in the tree", path.display())));
+        }
+        Ok((journal, is_done))
+    }
+}
+
+/// What became of a file of a run that was killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// Its result did not take its place, or was taken back already.
+    Untouched,
+    /// It is what that run wrote.
+    Ours,
+    /// Somebody has changed it since.
+    Foreign,
+}
+
+/// Folders of results that are not there, those above first, relative to the tree.
+fn missing_folders(root: &Path, writes: &[Write]) -> Vec<PathBuf> {
+    let mut missing = std::collections::BTreeSet::new();
+    let mut last: Option<&Path> = None;
+    for folder in writes.iter().filter_map(|write| write.path.parent()) {
+        // Writes are sorted, so those of one folder follow each other.
+        if last.replace(folder) == Some(folder) {
+            continue;
+        }
+        let mut folder = folder;
+        while !folder.as_os_str().is_empty() && !missing.contains(folder) && !root.join(folder).is_dir() {
+            missing.insert(folder.to_owned());
+            let Some(above) = folder.parent() else { break };
+            folder = above;
+        }
+    }
+    missing.into_iter().collect()
+}
+
+/// Gives a file a second name.
+fn keep(path: &Path, kept: &Path) -> io::Result<()> {
+    // Nothing of ours is there: without a journal nobody would know what it is. Copying into it could be copying into the file itself.
+    remove(kept)?;
+    if fs_err::hard_link(path, kept).is_err() {
+        // Some file systems have no hard links.
+        fs_err::copy(path, kept)?;
+    }
+    Ok(())
+}
+
+/// Removes a file, if it is there.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs_err::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+/// Stands before every change of the file system: tests end the process there.
+#[cfg(not(test))]
+pub(super) fn step() {}
+
+#[cfg(test)]
+pub(super) use super::killed::step;

@@ -1,0 +1,38 @@
+//! Input: a checkout of torch. Output: its CUDA sources converted in place, as `rocwheel source hipify` converts them.
+
+use std::path::Path;
+
+use hipify::tree::{self, Place, Request};
+use hipify::{Defects, Error, Launches, Tables, build_amd, tables};
+use report::Reporter;
+
+use crate::checkout::Convert;
+
+/// Converts in place, with the tree's own tables and settings.
+#[derive(Debug, Clone, Copy)]
+pub struct Hipify {
+    /// What becomes of kernel launches in trees that leave it to the compiler of the ROCm on the machine.
+    pub compiler: Launches,
+    /// What to do where the original gives no result.
+    pub defects: Defects,
+}
+
+impl Convert for Hipify {
+    fn convert(&self, tree: &Path, reporter: &dyn Reporter) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
+        let Some(settings) = build_amd::read(tree)? else {
+            return Err(Error::NoTree(tree.display().to_string()).into());
+        };
+        let names = Tables::read(&tables::find(tree)?)?;
+        let request = Request { defects: self.defects, ..Request::pytorch(tree, settings, self.compiler) };
+        let done = tree::plan(&request, &names, reporter)?.execute(&Place::InPlace, reporter)?;
+        Ok(done.files)
+    }
+
+    fn take_back(&self, tree: &Path) {
+        let _ = tree::recover(tree);
+    }
+
+    fn settings(&self) -> String {
+        format!("{self:?}")
+    }
+}
