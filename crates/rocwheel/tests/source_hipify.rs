@@ -255,7 +255,7 @@ fn a_run_that_is_killed_at_any_time_is_taken_back_by_the_next() {
         // Without an effect when it has ended already.
         let _ = child.kill();
         child.wait().expect("a child of the test");
-        let left = context.path(&format!("{name}/.rocwheel-hipify")).exists();
+        let left = context.path(format!("{name}/.rocwheel-hipify")).exists();
         let check = run(&context, &[&name, "--check"]);
         assert_eq!(left, check.stderr.contains("was killed before it was complete"), "{check:?}");
         let next = run(&context, &[&name]);
