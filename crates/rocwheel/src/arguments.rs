@@ -8,8 +8,10 @@ use clap::{ArgAction, ArgMatches, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::commands::source::{checkout, hipify, manifest, patches};
+use crate::commands::split;
 use crate::commands::{artifact_archive, artifact_flatten, artifact_import, artifact_list, artifact_verify};
-use crate::commands::{audit, compat, config, diff, edit, fuse, kernels, package, prune, repair, rocm_version, split};
+use crate::commands::{audit, build, compat, config, diff, edit, fuse, kernels, matrix, package, prune, recipe, repair};
+use crate::commands::rocm_version;
 use crate::configuration::Choice;
 
 const EXIT_CODES: &str = "\
@@ -17,7 +19,7 @@ Exit codes:
   0    done
   1    a check failed or the input is bad
   2    wrong usage
-  3    done, with something missing that was allowed to be missing
+  3    done, with something missing that was allowed to be missing; stopped at a time limit
   4    temporary trouble (a lock, the network): try again
   70   a defect of rocwheel itself
   130  interrupted
@@ -61,7 +63,7 @@ pub(crate) struct GlobalArguments {
     /// When to use colour
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
-    /// Threads to work with [default: the cores this process may use]
+    /// Threads to work with, and compilers that `build` runs at once [default: the cores this process may use]
     // More threads than any machine has cores would only keep it busy starting them.
     #[arg(short, long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
@@ -114,6 +116,11 @@ pub(crate) enum Command {
     /// Work with the sources of GPU frameworks: check out, convert, patch, write down
     #[command(subcommand)]
     Source(SourceCommand),
+    Build(Box<build::Arguments>),
+    /// Work with recipes: how frameworks are built
+    #[command(subcommand)]
+    Recipe(recipe::RecipeCommand),
+    Matrix(matrix::Arguments),
     Diff(diff::Arguments),
     RocmVersion(rocm_version::Arguments),
     Compat(Box<compat::Arguments>),

@@ -140,6 +140,25 @@ pub(crate) fn variables() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os()
 }
 
+/// The first of these variables that is set to something.
+pub(crate) fn first_of(names: &[&str]) -> Option<String> {
+    names.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty()))
+}
+
+/// How many compilers may run at once (`MAX_JOBS`, as PyTorch's builds call it).
+pub(crate) fn max_jobs() -> Result<Option<u16>, Usage> {
+    let Some(text) = first_of(&["MAX_JOBS"]) else { return Ok(None) };
+    match text.parse() {
+        Ok(0) | Err(_) => Err(Usage::new(format!("MAX_JOBS is `{text}`, which is no number of jobs"))),
+        Ok(jobs) => Ok(Some(jobs)),
+    }
+}
+
+/// A program of PATH.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    build::find_program(name, &std::env::var("PATH").ok()?)
+}
+
 /// A new directory below `parent` that is removed when it goes out of scope, or by the next one when this process is killed.
 pub(crate) fn scratch_below(parent: &Path) -> anyhow::Result<Staging> {
     const PREFIX: &str = "rocwheel-";

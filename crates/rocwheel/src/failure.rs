@@ -63,6 +63,7 @@ fn as_hint<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a dyn H
         diff::Error,
         hipify::Error,
         source::Error,
+        build::Error,
         Refused,
         configuration::Error
     );

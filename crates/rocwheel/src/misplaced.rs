@@ -7,7 +7,7 @@ use crate::failure::Usage;
 /// What was typed, what was probably meant, and why it is called so.
 const VERBS: [(&[&str], &str, &str); 7] = [
     (
-        &["build", "wheel", "wheels", "pack", "make", "bdist", "package"],
+        &["wheel", "wheels", "pack", "bdist", "package"],
         "rocwheel package",
         "it packages a ROCm that is built already; nothing is compiled",
     ),
@@ -29,6 +29,13 @@ const VERBS: [(&[&str], &str, &str); 7] = [
 
 /// An explanation for a command that does not exist, if there is one.
 pub(crate) fn explain(error: &clap::Error) -> Option<Usage> {
+    if error.kind() == ErrorKind::UnknownArgument
+        && matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(typed)) if typed == "--artifacts")
+        && error.to_string().contains("rocwheel build")
+    {
+        let usage = Usage::new("`rocwheel build` has no `--artifacts`: it builds frameworks from recipes");
+        return Some(usage.hint("did you mean `rocwheel package`? It packages a ROCm that is built already"));
+    }
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;
     }

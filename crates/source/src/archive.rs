@@ -16,10 +16,11 @@ const XZ_MEMORY: u64 = 256 << 20;
 
 /// What was unpacked.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Unpacked {
+pub struct Unpacked {
     /// The newest time in the archive, in seconds since 1970.
-    pub(crate) newest: u64,
-    pub(crate) files: u64,
+    pub newest: u64,
+    /// Files and links.
+    pub files: u64,
 }
 
 /// SHA-256 of a file, in lower-case hexadecimal.
@@ -50,7 +51,7 @@ pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
 ///
 /// # Errors
 /// What is no tar archive, is damaged or has no files; members that would lie elsewhere, links that lead elsewhere, devices.
-pub(crate) fn unpack(archive: &Path, folder: &Path, reporter: &dyn Reporter) -> Result<Unpacked, Error> {
+pub fn unpack(archive: &Path, folder: &Path, reporter: &dyn Reporter) -> Result<Unpacked, Error> {
     let file = fs_err::File::open(archive)?;
     reporter.begin("Unpacking the archive", Some(file.metadata()?.len()), Unit::Bytes);
     let unpacked = unpack_into(archive, file, folder, reporter);

@@ -19,7 +19,7 @@ mod table;
 
 use report::Reporter;
 
-pub use archive::sha256;
+pub use archive::{Unpacked, sha256, unpack};
 pub use checkout::{Convert, Outcome, Status};
 pub use error::Error;
 pub use git::{Failure, Git};

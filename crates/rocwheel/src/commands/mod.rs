@@ -7,6 +7,7 @@ mod artifact_inputs;
 pub(crate) mod artifact_list;
 pub(crate) mod artifact_verify;
 pub(crate) mod audit;
+pub(crate) mod build;
 pub(crate) mod compat;
 mod completions;
 pub(crate) mod config;
@@ -16,8 +17,10 @@ pub(crate) mod fuse;
 pub(crate) mod kernels;
 pub(crate) mod last_look;
 mod man;
+pub(crate) mod matrix;
 pub(crate) mod package;
 pub(crate) mod prune;
+pub(crate) mod recipe;
 pub(crate) mod repair;
 pub(crate) mod rocm_version;
 pub(crate) mod source;
@@ -84,6 +87,12 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
         Command::Source(SourceCommand::Hipify(arguments)) => run!(source_hipify, *arguments),
         Command::Source(SourceCommand::Manifest(arguments)) => run!(manifest, *arguments),
         Command::Source(SourceCommand::Patches(arguments)) => run!(patches, arguments),
+        Command::Build(mut arguments) => {
+            arguments.compilers = jobs;
+            run!(build, *arguments)
+        }
+        Command::Recipe(command) => run!(recipe, command),
+        Command::Matrix(arguments) => run!(matrix, arguments),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),
         Command::Config(arguments) => {
             let settings = arguments.settings(choice)?;

@@ -1,0 +1,88 @@
+//! What has to work when the result is installed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::cell::PythonVersion;
+use crate::error::Error;
+use crate::evaluated::Check;
+use crate::execute::actions::matches;
+use crate::execute::context::{Call, Context};
+use crate::execute::environment::interpreter_of;
+use crate::execute::folder::{Log, Made};
+use crate::process::Ended;
+
+/// How long a check may take: importing torch for the first time reads gigabytes.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+impl Context<'_> {
+    /// Runs a check in the build's environment, or in one that has nothing but the result.
+    pub(super) fn check(
+        &self,
+        check: &Check,
+        python: Option<PythonVersion>,
+        outputs: &[Made],
+        log: &mut Log,
+    ) -> Result<Option<Ended>, Error> {
+        let stage = format!("check-{}", check.name);
+        if !check.fresh {
+            let environment = self.environment()?;
+            return self.try_out(&stage, check, self.texts(&check.run)?, &environment, log);
+        }
+        let venv = self.folder.join(python.map_or_else(|| "check".to_owned(), |python| format!("check-py{python}")));
+        let interpreter = match python {
+            None => self.interpreter(self.job.python)?,
+            Some(_) => {
+                // The one that was named is for the build.
+                let outer = self.outer_environment();
+                crate::python::Search { environment: &outer, uv: self.place.uv.as_deref() }
+                    .find(python, self.reporter)?
+            }
+        };
+        let program = interpreter_of(&venv);
+        let mut environment = self.outer_environment();
+        environment.insert("VIRTUAL_ENV".into(), venv.to_string_lossy().into_owned());
+        if !venv.join("rocwheel-installed").exists() {
+            if let Some(ended) = self.make_venv(&stage, &interpreter, &venv, log)? {
+                return Ok(Some(ended));
+            }
+            if let Some(ended) = self.ensure_pip(&stage, &venv, log)? {
+                return Ok(Some(ended));
+            }
+            let mut words = self.installer(&program, "install");
+            words.push("--no-deps".into());
+            words.extend(self.made(outputs));
+            if let Some(ended) = self.call(&stage, words, &environment, PATIENCE, log)? {
+                return Ok(Some(ended));
+            }
+            fs_err::write(venv.join("rocwheel-installed"), "")?;
+        }
+        self.known.borrow_mut().insert("python".into(), program.to_string_lossy().into_owned());
+        let words = self.texts(&check.run);
+        self.known.borrow_mut().remove("python");
+        self.try_out(&stage, check, words?, &environment, log)
+    }
+
+    fn try_out(
+        &self,
+        stage: &str,
+        check: &Check,
+        words: Vec<String>,
+        environment: &BTreeMap<String, String>,
+        log: &mut Log,
+    ) -> Result<Option<Ended>, Error> {
+        // Not in the sources: Python would import from there.
+        let call = Call { stage, words, directory: &self.folder, environment, timeout: PATIENCE };
+        let finished = self.run(call, log)?;
+        if finished.ended == Ended::Deadline {
+            return Ok(Some(Ended::Deadline));
+        }
+        match &check.expect {
+            Some(expect) if !matches(expect, &finished.said)? => {
+                let said = finished.tail(1).pop().unwrap_or_else(|| "nothing".into());
+                Err(self.broken(stage, format!("it was to say `{expect}`, and said: {said}"), log))
+            }
+            _ => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The environment of steps: little of that around us, and what the recipe says.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::cell::CompilerCache;
+use crate::error::Error;
+use crate::evaluated::{Provided, Variables};
+use crate::execute::context::Context;
+
+/// What steps need to reach the network, to find their caches and to be the user they are.
+const KEPT: [&str; 38] = [
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "TMPDIR",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_TRUSTED_HOST",
+    "PIP_CERT",
+    "PIP_CONFIG_FILE",
+    "PIP_CACHE_DIR",
+    "PIP_FIND_LINKS",
+    "PIP_NO_INDEX",
+    "UV_INDEX_URL",
+    "UV_DEFAULT_INDEX",
+    "UV_INDEX",
+    "UV_EXTRA_INDEX_URL",
+    "UV_CACHE_DIR",
+    "UV_CONFIG_FILE",
+    "UV_OFFLINE",
+    "UV_FIND_LINKS",
+    "UV_NO_INDEX",
+    "UV_NATIVE_TLS",
+    "UV_SYSTEM_CERTS",
+    "UV_INSECURE_HOST",
+];
+
+impl Context<'_> {
+    /// The interpreter of the build.
+    pub(super) fn python(&self) -> PathBuf {
+        interpreter_of(&self.venv())
+    }
+
+    /// What every program of the job gets, before the recipe says anything.
+    pub(super) fn base_environment(&self) -> BTreeMap<String, String> {
+        let mut environment = self.outer_environment();
+        let venv = self.venv();
+        let programs = self.python().parent().map(Path::to_owned).unwrap_or_default();
+        environment.insert("VIRTUAL_ENV".into(), venv.to_string_lossy().into_owned());
+        prepend(&mut environment, "PATH", &programs.to_string_lossy());
+        environment
+    }
+
+    /// The same without the job's own Python.
+    pub(super) fn outer_environment(&self) -> BTreeMap<String, String> {
+        let surroundings = &self.place.surroundings;
+        // On Windows compilers are found by what Visual Studio's script sets, which is not a list that anybody keeps.
+        if cfg!(windows) {
+            return surroundings.clone();
+        }
+        let cache: &[&str] = match self.job.recipe.cell.compiler_cache {
+            CompilerCache::None => &[],
+            CompilerCache::Ccache => &["CCACHE_"],
+            CompilerCache::Sccache | CompilerCache::SccacheNoWrap => &["SCCACHE_", "AWS_"],
+        };
+        let is_kept =
+            |name: &str| name == "PATH" || KEPT.contains(&name) || cache.iter().any(|prefix| name.starts_with(prefix));
+        let mut environment: BTreeMap<String, String> = surroundings
+            .iter()
+            .filter(|(name, _)| is_kept(name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        for (name, value) in [("LANG", "C.UTF-8"), ("PYTHONNOUSERSITE", "1"), ("PYTHONHASHSEED", "0")] {
+            environment.insert(name.into(), value.into());
+        }
+        environment.insert("SOURCE_DATE_EPOCH".into(), self.job.epoch.to_string());
+        environment
+    }
+
+    /// The environment that the recipe makes.
+    pub(super) fn environment(&self) -> Result<BTreeMap<String, String>, Error> {
+        if let Some(known) = &*self.variables.borrow() {
+            return Ok(known.clone());
+        }
+        let mut environment = self.base_environment();
+        for block in &self.job.recipe.environment {
+            self.lay(block, &mut environment)?;
+        }
+        *self.variables.borrow_mut() = Some(environment.clone());
+        Ok(environment)
+    }
+
+    fn lay(&self, block: &Variables, environment: &mut BTreeMap<String, String>) -> Result<(), Error> {
+        if let Some(provided) = &block.provided
+            && !self.holds(provided)?
+        {
+            if let Some(reason) = &block.error {
+                let reason = format!("{}: {reason}", self.job.title());
+                return Err(Error::Request { reason, hint: None });
+            }
+            if let Some(warning) = &block.warning {
+                self.reporter.warn(warning);
+            }
+            return Ok(());
+        }
+        for (name, value) in &block.default_values {
+            let value = match self.place.surroundings.get(name) {
+                Some(value) => value.clone(),
+                None => self.text(value)?,
+            };
+            environment.insert(name.clone(), value);
+        }
+        if let Some(path) = &block.from_file {
+            environment.extend(read_json(Path::new(&self.text(path)?))?);
+        }
+        for (name, value) in &block.set {
+            environment.insert(name.clone(), self.text(value)?);
+        }
+        for (name, value) in &block.prepend {
+            let value = self.text(value)?;
+            prepend(environment, name, &value);
+        }
+        for (name, value) in &block.append {
+            let value = self.text(value)?;
+            environment.entry(name.clone()).or_default().push_str(&value);
+        }
+        Ok(())
+    }
+
+    /// Whether something that only the place knows is so.
+    pub(super) fn holds(&self, provided: &Provided) -> Result<bool, Error> {
+        Ok(match provided {
+            Provided::Exists(path) => Path::new(&self.text(path)?).exists(),
+            Provided::Lacks(path) => !Path::new(&self.text(path)?).exists(),
+            Provided::Contains(contains) => {
+                fs_err::read_to_string(self.text(&contains.path)?).is_ok_and(|text| text.contains(&contains.text))
+            }
+            Provided::Variable(name) => self.place.surroundings.get(name).is_some_and(|value| !value.is_empty()),
+        })
+    }
+}
+
+/// The interpreter of an environment.
+pub(super) fn interpreter_of(venv: &Path) -> PathBuf {
+    if cfg!(windows) { venv.join("Scripts").join("python.exe") } else { venv.join("bin").join("python") }
+}
+
+fn prepend(environment: &mut BTreeMap<String, String>, name: &str, folder: &str) {
+    let separator = if cfg!(windows) { ';' } else { ':' };
+    let value = match environment.get(name).filter(|rest| !rest.is_empty()) {
+        Some(rest) => format!("{folder}{separator}{rest}"),
+        None => folder.to_owned(),
+    };
+    environment.insert(name.to_owned(), value);
+}
+
+/// Names and texts of a JSON object.
+fn read_json(path: &Path) -> Result<BTreeMap<String, String>, Error> {
+    let text = fs_err::read_to_string(path)?;
+    serde_json::from_str(&text).map_err(|error| Error::Malformed {
+        path: path.to_string_lossy().into_owned(),
+        line: Some(error.line()),
+        reason: format!("an object of names and texts is expected: {error}"),
+        hint: None,
+    })
+}

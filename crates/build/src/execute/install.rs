@@ -1,0 +1,291 @@
+//! Sources, the Python environment, and what is installed in it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::cell::Mode;
+use crate::error::Error;
+use crate::execute::context::{Call, Context};
+use crate::execute::environment::interpreter_of;
+use crate::execute::folder::{Log, Made};
+use crate::inputs;
+use crate::job::{Rocm, Source};
+use crate::preflight::{self, Estimated};
+use crate::process::Ended;
+use crate::python::{Interpreter, Search};
+use crate::recipe::WorkOn;
+
+/// How long making an environment may take.
+const MAKING: Duration = Duration::from_secs(600);
+/// How long installing may take: ROCm is gigabytes.
+const INSTALLING: Duration = Duration::from_secs(7200);
+
+impl Context<'_> {
+    /// The sources, where they are built.
+    pub(super) fn sources(&self, log: &mut Log) -> Result<Option<Ended>, Error> {
+        self.job.source.verify(&self.place.surroundings, self.reporter)?;
+        let place = self.source();
+        match (&self.job.source, self.job.recipe.source.work_on) {
+            (Source::Checkout { path, .. }, WorkOn::Checkout) => log.say(&format!("(in {})", path.display()))?,
+            (source, _) => {
+                // What a run that was stopped left is half of it.
+                if place.exists() {
+                    fs_err::remove_dir_all(&place)?;
+                }
+                fs_err::create_dir_all(&place)?;
+                log.say(&format!("(from {} to {})", source.path().display(), place.display()))?;
+                match source {
+                    Source::Archive { path, .. } => {
+                        source::unpack(path, &place, self.reporter)?;
+                    }
+                    Source::Checkout { path, .. } | Source::Folder { path, .. } => {
+                        inputs::copy(path, &place, self.reporter)?;
+                    }
+                }
+            }
+        }
+        // A version that cannot be read now would be missed after hours.
+        if self.job.recipe.source.version_file.is_some() {
+            log.say(&format!("(version {})", self.fact("source.version")?))?;
+        }
+        Ok(None)
+    }
+
+    /// A fresh Python environment.
+    pub(super) fn make_environment(&self, log: &mut Log) -> Result<Option<Ended>, Error> {
+        let interpreter = self.interpreter(self.job.python)?;
+        self.make_venv("environment", &interpreter, &self.venv(), log)
+    }
+
+    /// The interpreter of the place, else one of a version.
+    pub(super) fn interpreter(&self, version: Option<crate::cell::PythonVersion>) -> Result<Interpreter, Error> {
+        let outer = self.outer_environment();
+        let search = Search { environment: &outer, uv: self.place.uv.as_deref() };
+        let Some(path) = &self.place.interpreter else { return search.find(version, self.reporter) };
+        let Some(found) = search.ask(path, self.reporter)? else {
+            let source = std::io::Error::other("it does not say which Python it is");
+            return Err(Error::NoProgram { program: path.to_string_lossy().into_owned(), source });
+        };
+        match version {
+            Some(version) if found.version != version.to_string() => Err(Error::request(format!(
+                "`{}` is Python {}, and the job is for {version}",
+                path.display(),
+                found.version
+            ))),
+            _ => Ok(found),
+        }
+    }
+
+    /// A Python environment at a path, with an interpreter.
+    pub(super) fn make_venv(
+        &self,
+        stage: &str,
+        interpreter: &Interpreter,
+        venv: &Path,
+        log: &mut Log,
+    ) -> Result<Option<Ended>, Error> {
+        if venv.exists() {
+            fs_err::remove_dir_all(venv)?;
+        }
+        let (python, place) = (interpreter.path.to_string_lossy(), venv.to_string_lossy());
+        let mut words = match &self.place.uv {
+            Some(uv) => {
+                let mut words =
+                    vec![uv.to_string_lossy().into_owned(), "venv".into(), "--quiet".into(), "--no-project".into()];
+                // Recipes that install themselves in place use pip.
+                if self.job.recipe.cell.mode == Mode::Develop {
+                    words.push("--seed".into());
+                }
+                words.extend(["--python".into(), python.into_owned()]);
+                words
+            }
+            None => {
+                let mut words = vec![python.into_owned(), "-m".into(), "venv".into()];
+                // pip takes seconds to install itself, and not every build needs it.
+                if self.job.recipe.cell.mode == Mode::Wheel {
+                    words.push("--without-pip".into());
+                }
+                words
+            }
+        };
+        if self.job.recipe.cell.system_packages.is_on() {
+            words.push("--system-site-packages".into());
+        }
+        words.push(place.into_owned());
+        let outer = self.outer_environment();
+        self.call(stage, words, &outer, MAKING, log)
+    }
+
+    /// ROCm's Python packages.
+    pub(super) fn install_rocm(&self, log: &mut Log) -> Result<Option<Ended>, Error> {
+        let packages = match &self.job.rocm {
+            Rocm::Index { packages, .. } | Rocm::FindLinks { packages, .. } => packages,
+            Rocm::None | Rocm::Prefix { .. } => return Ok(None),
+        };
+        // A wheel of `rocm` in the cache was made of its sdist, on whatever machine for whatever GPU. Nothing may be there.
+        let environment = self.base_environment();
+        if let Some(ended) = self.ensure_pip("install-rocm", &self.venv(), log)? {
+            return Ok(Some(ended));
+        }
+        let clean = match &self.place.uv {
+            Some(uv) => vec![uv.to_string_lossy().into_owned(), "cache".into(), "clean".into(), "rocm".into()],
+            None => self.pip(&["cache", "remove", "rocm"]),
+        };
+        let call = Call {
+            stage: "install-rocm",
+            words: clean,
+            directory: &self.folder,
+            environment: &environment,
+            timeout: MAKING,
+        };
+        self.attempt(call, log)?;
+        let mut words = self.installer(&interpreter_of(&self.venv()), "install");
+        match (&self.place.uv, packages.pre) {
+            (Some(_), true) => words.extend(["--prerelease".into(), "allow".into()]),
+            (None, true) => words.push("--pre".into()),
+            (_, false) => {}
+        }
+        match &self.job.rocm {
+            Rocm::Index { url: Some(url), .. } => words.extend(["--index-url".into(), url.clone()]),
+            Rocm::FindLinks { links, .. } => words.extend(["--find-links".into(), links.clone()]),
+            _ => {}
+        }
+        words.push(packages.requirement());
+        let ended = self.call("install-rocm", words, &environment, INSTALLING, log)?;
+        if ended.is_none() {
+            log.say(&format!("(ROCm {})", self.fact("rocm.sdk-version")?))?;
+        }
+        Ok(ended)
+    }
+
+    /// Wheels that the job names. What they require is looked for where packages are found.
+    pub(super) fn install_with(&self, log: &mut Log) -> Result<Option<Ended>, Error> {
+        let mut wheels = Vec::new();
+        for input in &self.job.with {
+            let found = source::sha256(&input.path, &report::Silent)?;
+            if found != input.sha256 {
+                let reason = format!("`{}` is not the wheel that the job was made for", input.path.display());
+                return Err(Error::Source { reason, hint: Some("make the job again".into()) });
+            }
+            wheels.push(input.path.to_string_lossy().into_owned());
+        }
+        self.install("install-with", &wheels, None, INSTALLING, log)
+    }
+
+    /// What was made, for the checks of it.
+    pub(super) fn install_result(&self, outputs: &[Made], log: &mut Log) -> Result<Option<Ended>, Error> {
+        let wheels = self.made(outputs);
+        self.install("install-result", &wheels, None, INSTALLING, log)
+    }
+
+    /// Paths of what was made, in the job's own folder.
+    pub(super) fn made(&self, outputs: &[Made]) -> Vec<String> {
+        outputs.iter().map(|made| self.folder.join("made").join(&made.path).to_string_lossy().into_owned()).collect()
+    }
+
+    /// Installs requirements into the build's environment.
+    pub(super) fn install(
+        &self,
+        stage: &str,
+        requirements: &[String],
+        index: Option<&str>,
+        timeout: Duration,
+        log: &mut Log,
+    ) -> Result<Option<Ended>, Error> {
+        if let Some(ended) = self.ensure_pip(stage, &self.venv(), log)? {
+            return Ok(Some(ended));
+        }
+        let mut words = self.installer(&interpreter_of(&self.venv()), "install");
+        if let Some(index) = index {
+            words.extend(["--extra-index-url".into(), index.to_owned()]);
+        }
+        words.extend(requirements.iter().cloned());
+        self.call(stage, words, &self.base_environment(), timeout, log)
+    }
+
+    /// Uninstalls what is there of some distributions.
+    pub(super) fn uninstall(&self, stage: &str, names: &[String], log: &mut Log) -> Result<Option<Ended>, Error> {
+        let mut words = self.installer(&interpreter_of(&self.venv()), "uninstall");
+        if self.place.uv.is_none() {
+            if !has_pip(&self.venv()) {
+                return log.say("(nothing is installed)").map(|()| None);
+            }
+            words.push("--yes".into());
+        }
+        words.extend(names.iter().cloned());
+        self.call(stage, words, &self.base_environment(), MAKING, log)
+    }
+
+    /// Puts pip into an environment that has none, where it is what installs.
+    pub(super) fn ensure_pip(&self, stage: &str, venv: &Path, log: &mut Log) -> Result<Option<Ended>, Error> {
+        if self.place.uv.is_some() || has_pip(venv) {
+            return Ok(None);
+        }
+        let python = interpreter_of(venv).to_string_lossy().into_owned();
+        let words = [python, "-m".into(), "ensurepip".into(), "--default-pip".into()].to_vec();
+        self.call(stage, words, &self.base_environment(), MAKING, log)
+    }
+
+    /// The words before what is installed or uninstalled.
+    pub(super) fn installer(&self, python: &Path, verb: &str) -> Vec<String> {
+        let python = python.to_string_lossy().into_owned();
+        match &self.place.uv {
+            Some(uv) => vec![uv.to_string_lossy().into_owned(), "pip".into(), verb.into(), "--python".into(), python],
+            None => {
+                let mut words = vec![python, "-m".into(), "pip".into(), verb.into(), "--no-input".into()];
+                words.push("--disable-pip-version-check".into());
+                words
+            }
+        }
+    }
+
+    fn pip(&self, arguments: &[&str]) -> Vec<String> {
+        let python = self.python().to_string_lossy().into_owned();
+        [python, "-m".into(), "pip".into()].into_iter().chain(arguments.iter().map(|&word| word.to_owned())).collect()
+    }
+
+    /// Runs a program in the job's folder; gives how it ended when it was stopped.
+    pub(super) fn call(
+        &self,
+        stage: &str,
+        words: Vec<String>,
+        environment: &BTreeMap<String, String>,
+        timeout: Duration,
+        log: &mut Log,
+    ) -> Result<Option<Ended>, Error> {
+        let call = Call { stage, words, directory: &self.folder, environment, timeout };
+        let finished = self.run(call, log)?;
+        Ok((finished.ended == Ended::Deadline).then_some(Ended::Deadline))
+    }
+
+    /// How much there is to compile, and whether the command that links it is not too long.
+    pub(super) fn estimate(&self, log: &mut Log) -> Result<Estimated, Error> {
+        let Some(estimate) = &self.job.recipe.estimate else { return Ok(Estimated::default()) };
+        let folder = self.folder.join("estimate");
+        for direction in &estimate.directions {
+            fs_err::create_dir_all(&folder)?;
+            self.known.borrow_mut().insert("direction".into(), direction.clone());
+            let words = self.texts(&estimate.run)?;
+            let environment = self.base_environment();
+            let source = self.source();
+            self.run(
+                Call { stage: "estimate", words, directory: &source, environment: &environment, timeout: MAKING },
+                log,
+            )?;
+        }
+        let files = super::actions::matching(&format!("{}/{}", folder.to_string_lossy(), estimate.count))?;
+        let objects = self.text(&estimate.objects)?;
+        let estimated = Estimated::new(&files, &objects, estimate.units_per_minute);
+        fs_err::remove_dir_all(&folder)?;
+        log.say(&format!("({} files, {} bytes to link)", estimated.units, estimated.link_bytes))?;
+        preflight::make_room(&self.job.title(), &estimated)?;
+        Ok(estimated)
+    }
+}
+
+/// Whether an environment has pip.
+fn has_pip(venv: &Path) -> bool {
+    let program = if cfg!(windows) { "Scripts/pip.exe" } else { "bin/pip" };
+    venv.join(program).exists()
+}

@@ -1,0 +1,34 @@
+//! Input: a recipe, and what is to be built of it: a [`Cell`]. Output: wheels or a tarball, tried and audited.
+//!
+//! [`recipe`] is a recipe as written, [`Evaluated`] the same for one cell, with everything decided but what depends on the place. With
+//! sources and ROCm it is a [`Job`], one file that means the same everywhere; [`execute`] runs it on this machine. [`preflight`] says
+//! beforehand what would fail after hours. Nothing here knows what ROCm is: the recipes do.
+
+mod book;
+mod causes;
+mod cell;
+mod condition;
+pub mod duration;
+mod error;
+mod evaluate;
+mod evaluated;
+pub mod execute;
+mod inputs;
+mod job;
+pub mod matrix;
+mod nearest;
+pub mod preflight;
+mod process;
+mod python;
+pub mod recipe;
+pub mod script;
+mod substitute;
+
+pub use book::{Author, Book, Entry};
+pub use cell::{Cell, ChosenBy, CompilerCache, Mode, Platform, PythonVersion, Release, Switch};
+pub use error::Error;
+pub use evaluate::{check, evaluate};
+pub use evaluated::{Action, Evaluated, Pythons};
+pub use job::{Input, Job, Packages, Rocm, Source};
+pub use process::find as find_program;
+pub use python::Interpreter;

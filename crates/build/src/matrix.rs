@@ -1,0 +1,301 @@
+//! Input: what there is to build (`data/frameworks.toml`), what is wanted of it, and wheels that are there. Output: the cells: which
+//! are there, which are missing, and which are not built and why.
+
+mod label;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::str::FromStr as _;
+
+use pep440_rs::{Version, VersionSpecifiers};
+use serde::Serialize;
+use wheel::WheelName;
+
+use crate::book::Book;
+use crate::cell::{PythonVersion, minor};
+use crate::error::Error;
+use crate::nearest::suggestion;
+pub use label::{Label, RocmLabel};
+pub use table::{Framework, Table};
+
+/// What is wanted; empty: everything that the table has.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Recipes.
+    pub recipes: Vec<String>,
+    /// Versions of the frameworks.
+    pub versions: Vec<String>,
+    /// Backends.
+    pub backends: Vec<String>,
+    /// Versions of ROCm.
+    pub rocm: Vec<String>,
+    /// Versions of torch.
+    pub torch: Vec<String>,
+    /// Pythons.
+    pub python: Vec<PythonVersion>,
+}
+
+/// One thing that could be built.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Point {
+    /// The recipe.
+    pub recipe: String,
+    /// Version of the framework.
+    pub version: String,
+    /// The backend.
+    pub backend: String,
+    /// First two numbers of ROCm's version.
+    pub rocm: String,
+    /// First two numbers of torch's version, where the result is for one.
+    pub torch: Option<String>,
+    /// The Python; none where the result is for all.
+    #[serde(serialize_with = "crate::cell::optional_text::serialize")]
+    pub python: Option<PythonVersion>,
+}
+
+/// A cell of the matrix.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Row {
+    /// What it is.
+    #[serde(flatten)]
+    pub point: Point,
+    /// Whether it is there.
+    pub status: Status,
+    /// Why it is not built, when it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Wheels that are it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+}
+
+/// Whether a cell is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// A wheel of it is.
+    Exists,
+    /// It could be built.
+    Missing,
+    /// It is not built.
+    Excluded,
+}
+
+/// A wheel whose name does not say enough.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unclear {
+    /// The file.
+    pub file: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// All cells, sorted as they were wanted, and wheels that could be several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Matrix {
+    /// The cells.
+    pub rows: Vec<Row>,
+    /// Wheels of the frameworks that could be several cells.
+    pub unclear: Vec<Unclear>,
+}
+
+/// Makes the matrix. `wheels` are names of files.
+///
+/// # Errors
+/// Recipes, versions and backends that the table does not have, with the nearest.
+pub fn make(table: &Table, book: &Book, wanted: &Wanted, wheels: &[String]) -> Result<Matrix, Error> {
+    let mut rows = Vec::new();
+    let frameworks = table.chosen(&wanted.recipes)?;
+    check_wanted(table, &frameworks, wanted)?;
+    for framework in &frameworks {
+        let recipe = &book.get(&framework.recipe)?.recipe;
+        for point in points(table, framework, wanted, |backend| recipe.any_python.iter().any(|any| any == backend)) {
+            let reason = table.excluded(framework, &point)?;
+            let status = if reason.is_some() { Status::Excluded } else { Status::Missing };
+            rows.push(Row { point, status, reason, files: Vec::new() });
+        }
+    }
+    let mut matrix = Matrix { rows, unclear: Vec::new() };
+    matrix.find(table, book, &frameworks, wheels)?;
+    Ok(matrix)
+}
+
+/// Every value that was asked for is one that the table has.
+fn check_wanted(table: &Table, frameworks: &[&Framework], wanted: &Wanted) -> Result<(), Error> {
+    let known = |what: &'static str, asked: &[String], known: &BTreeSet<String>| match asked
+        .iter()
+        .find(|value| !known.contains(*value))
+    {
+        None => Ok(()),
+        Some(value) => Err(Error::Unknown {
+            what,
+            name: value.clone(),
+            place: " in the table".into(),
+            hint: suggestion(value, known.iter().map(String::as_str)),
+        }),
+    };
+    let all = |values: fn(&Framework) -> &Vec<String>| frameworks.iter().flat_map(|of| values(of)).cloned().collect();
+    known("version", &wanted.versions, &all(|framework| &framework.versions))?;
+    known("backend", &wanted.backends, &all(|framework| &framework.backends))?;
+    known("version of ROCm", &wanted.rocm, &table.rocm_versions().into_iter().collect())?;
+    known("version of torch", &wanted.torch, &table.torch.iter().map(|torch| torch.version.clone()).collect())
+}
+
+/// The cells of a framework.
+fn points(table: &Table, framework: &Framework, wanted: &Wanted, is_for_any: impl Fn(&str) -> bool) -> Vec<Point> {
+    let fits = |wanted: &[String], value: &str| wanted.is_empty() || wanted.iter().any(|one| one == value);
+    let torches: Vec<Option<String>> = if framework.against_torch {
+        table
+            .torch
+            .iter()
+            .filter(|torch| fits(&wanted.torch, &torch.version))
+            .map(|torch| Some(torch.version.clone()))
+            .collect()
+    } else {
+        vec![None]
+    };
+    let mut points = Vec::new();
+    for version in framework.versions.iter().filter(|version| fits(&wanted.versions, version)) {
+        for backend in framework.backends.iter().filter(|backend| fits(&wanted.backends, backend)) {
+            let pythons: Vec<Option<PythonVersion>> = if is_for_any(backend) || framework.python.is_empty() {
+                vec![None]
+            } else if wanted.python.is_empty() {
+                framework.pythons().map(Some).collect()
+            } else {
+                wanted.python.iter().copied().map(Some).collect()
+            };
+            for rocm in table.rocm_versions().iter().filter(|rocm| fits(&wanted.rocm, rocm)) {
+                for torch in &torches {
+                    for &python in &pythons {
+                        points.push(Point {
+                            recipe: framework.recipe.clone(),
+                            version: version.clone(),
+                            backend: backend.clone(),
+                            rocm: rocm.clone(),
+                            torch: torch.clone(),
+                            python,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    points
+}
+
+impl Matrix {
+    /// Notes which cells are there.
+    fn find(&mut self, table: &Table, book: &Book, frameworks: &[&Framework], wheels: &[String]) -> Result<(), Error> {
+        let rocm = table.rocm_versions();
+        let places: BTreeMap<Point, usize> =
+            self.rows.iter().enumerate().map(|(at, row)| (row.point.clone(), at)).collect();
+        for file in wheels {
+            let Ok(name) = file.parse::<WheelName>() else { continue };
+            for framework in frameworks {
+                let recipe = &book.get(&framework.recipe)?.recipe;
+                let is_it = |known: &String| wheel::canonical_name(known) == wheel::canonical_name(&name.distribution);
+                if !recipe.distribution.iter().any(is_it) {
+                    continue;
+                }
+                match points_of(&name, framework, &rocm) {
+                    Ok(points) => {
+                        for at in points.iter().filter_map(|point| places.get(point)) {
+                            let row = &mut self.rows[*at];
+                            row.status = Status::Exists;
+                            row.files.push(file.clone());
+                        }
+                    }
+                    Err(reason) => self.unclear.push(Unclear { file: file.clone(), reason }),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many there are of each status: exists, missing, excluded.
+    pub fn counts(&self) -> [usize; 3] {
+        let count = |status| self.rows.iter().filter(|row| row.status == status).count();
+        [count(Status::Exists), count(Status::Missing), count(Status::Excluded)]
+    }
+
+    /// The share of what could be there that is, in percent; `None` where nothing could.
+    pub fn coverage(&self) -> Option<f64> {
+        let [exists, missing, _] = self.counts();
+        (exists + missing > 0).then(|| exists as f64 * 100.0 / (exists + missing) as f64)
+    }
+}
+
+/// Which cells a wheel is, by its name.
+fn points_of(name: &WheelName, framework: &Framework, rocm: &[String]) -> Result<Vec<Point>, String> {
+    let (public, local) = name.version.split_once('+').unwrap_or((&name.version, ""));
+    let label = Label::parse(local);
+    let Some(found) = &label.rocm else { return Ok(Vec::new()) };
+    let candidates = found.candidates(rocm);
+    let [rocm] = &candidates[..] else {
+        return Err(match candidates.len() {
+            0 => format!("`{local}` names a ROCm that is not in the table"),
+            _ => format!("`{local}` can mean ROCm {}", candidates.join(" or ")),
+        });
+    };
+    let pythons = framework_pythons(name, framework);
+    let version = if framework.is_torch { minor(public) } else { public.to_owned() };
+    let backend = match &label.backend {
+        Some(backend) => backend.clone(),
+        None => framework.backends.first().cloned().unwrap_or_default(),
+    };
+    let torch = framework.against_torch.then(|| label.torch.as_deref().map(minor)).flatten();
+    let point = |python| Point {
+        recipe: framework.recipe.clone(),
+        version: version.clone(),
+        backend: backend.clone(),
+        rocm: rocm.clone(),
+        torch: torch.clone(),
+        python,
+    };
+    Ok(pythons.into_iter().map(point).collect())
+}
+
+/// The Pythons that a wheel is for: none for all, several for the stable ABI.
+fn framework_pythons(name: &WheelName, framework: &Framework) -> Vec<Option<PythonVersion>> {
+    let is_stable = name.abis.iter().any(|abi| abi == "abi3");
+    let mut pythons = Vec::new();
+    for tag in &name.pythons {
+        let Some(number) = tag.strip_prefix("cp3").and_then(|number| number.parse::<u16>().ok()) else {
+            pythons.push(None);
+            continue;
+        };
+        let free_threaded = name.abis.iter().any(|abi| *abi == format!("{tag}t"));
+        if is_stable {
+            pythons.extend(framework.pythons().filter(|one| !one.free_threaded && one.minor >= number).map(Some));
+        } else {
+            pythons.push(Some(PythonVersion { major: 3, minor: number, free_threaded }));
+        }
+    }
+    pythons
+}
+
+/// The names of wheels in a folder, sorted.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn wheels_in(folder: &Path) -> Result<Vec<String>, Error> {
+    let mut names = Vec::new();
+    for entry in fs_err::read_dir(folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if Path::new(&name).extension().is_some_and(|extension| extension == "whl") {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Whether a version fits a specifier; what is no version fits none.
+fn fits(specifier: &str, version: Option<&str>, path: &str) -> Result<bool, Error> {
+    let specifiers = VersionSpecifiers::from_str(specifier)
+        .map_err(|error| Error::malformed(path, format!("`{specifier}` is no specifier: {error}")))?;
+    Ok(version.and_then(|version| Version::from_str(version).ok()).is_some_and(|version| specifiers.contains(&version)))
+}

@@ -1,0 +1,235 @@
+//! Input: `data/frameworks.toml`, or a user's file of the same form. Output: what belongs together, and what is not built and why.
+
+use serde::Deserialize;
+
+use super::{Point, fits};
+use crate::cell::{PythonVersion, minor};
+use crate::error::Error;
+use crate::nearest::suggestion;
+use crate::recipe::from_toml;
+
+const BUILT_IN: &str = include_str!("../../../../data/frameworks.toml");
+const NAME: &str = "data/frameworks.toml";
+
+/// What there is to build.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Table {
+    schema: u32,
+    torch_index: TorchIndex,
+    /// Versions of ROCm, oldest first.
+    #[serde(default)]
+    rocm: Vec<Release>,
+    /// Versions of torch, oldest first.
+    #[serde(default)]
+    pub torch: Vec<Torch>,
+    /// Frameworks.
+    #[serde(default, rename = "framework")]
+    pub frameworks: Vec<Framework>,
+    #[serde(default)]
+    exclude: Vec<Exclusion>,
+    /// What errors call the file.
+    #[serde(skip)]
+    path: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TorchIndex {
+    release: String,
+    nightly: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Release {
+    version: String,
+}
+
+/// A version of torch and what it goes with.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Torch {
+    /// Its first two numbers.
+    pub version: String,
+    /// Versions of ROCm that there are wheels for.
+    pub rocm: Vec<String>,
+    /// The first and the last Python.
+    python: [String; 2],
+}
+
+/// A framework and its axes.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Framework {
+    /// Its recipe.
+    pub recipe: String,
+    /// Versions that are built.
+    pub versions: Vec<String>,
+    /// Backends that are built.
+    pub backends: Vec<String>,
+    /// Whether a result is for one version of torch.
+    #[serde(default)]
+    pub against_torch: bool,
+    /// Whether it is torch itself, so that the support tables are about its own versions.
+    #[serde(default)]
+    pub is_torch: bool,
+    /// Pythons that are built; none: the result is for no Python.
+    #[serde(default)]
+    pub python: Vec<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Exclusion {
+    #[serde(default)]
+    recipe: Option<String>,
+    #[serde(default)]
+    backend: Option<String>,
+    #[serde(default)]
+    version: Option<String>,
+    #[serde(default)]
+    rocm: Option<String>,
+    #[serde(default)]
+    torch: Option<String>,
+    #[serde(default)]
+    python: Option<String>,
+    reason: String,
+}
+
+impl Framework {
+    /// Its Pythons.
+    pub(super) fn pythons(&self) -> impl Iterator<Item = PythonVersion> + '_ {
+        // `Table::parse` has read them once.
+        self.python.iter().filter_map(|text| text.parse().ok())
+    }
+}
+
+impl Table {
+    /// The one that comes with the program.
+    ///
+    /// # Errors
+    /// None: a test reads it.
+    pub fn built_in() -> Result<Table, Error> {
+        Self::parse(BUILT_IN, NAME)
+    }
+
+    /// Reads a table; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// What is no table of this form, and versions that refer to nothing.
+    pub fn parse(text: &str, path: &str) -> Result<Table, Error> {
+        let mut table: Table = from_toml(text, path)?;
+        let wrong = |reason: String| Err(Error::malformed(path, reason));
+        if table.schema != 1 {
+            return wrong(format!("its schema is {}, and this program knows 1", table.schema));
+        }
+        path.clone_into(&mut table.path);
+        let rocm = table.rocm_versions();
+        for torch in &table.torch {
+            if let Some(unknown) = torch.rocm.iter().find(|version| !rocm.contains(*version)) {
+                return wrong(format!(
+                    "torch {} is for ROCm {unknown}, which is not among the versions of ROCm",
+                    torch.version
+                ));
+            }
+        }
+        let pythons = table.frameworks.iter().flat_map(|framework| &framework.python);
+        for text in pythons.chain(table.torch.iter().flat_map(|torch| &torch.python)) {
+            if text.parse::<PythonVersion>().is_err() {
+                return wrong(format!("`{text}` is no version of Python"));
+            }
+        }
+        for exclusion in &table.exclude {
+            for specifier in
+                [&exclusion.version, &exclusion.rocm, &exclusion.torch, &exclusion.python].into_iter().flatten()
+            {
+                fits(specifier, None, path)?;
+            }
+        }
+        Ok(table)
+    }
+
+    /// The versions of ROCm, first two numbers, oldest first.
+    pub fn rocm_versions(&self) -> Vec<String> {
+        self.rocm.iter().map(|release| minor(&release.version)).collect()
+    }
+
+    /// Where wheels of a torch for a ROCm are.
+    pub fn torch_index(&self, torch: Option<&str>, rocm: &str) -> String {
+        let is_nightly = torch.is_some_and(|torch| torch.contains("dev"));
+        let index = if is_nightly { &self.torch_index.nightly } else { &self.torch_index.release };
+        index.replace("ROCM", &minor(rocm))
+    }
+
+    /// Frameworks by name; all for none.
+    pub(super) fn chosen(&self, names: &[String]) -> Result<Vec<&Framework>, Error> {
+        if names.is_empty() {
+            return Ok(self.frameworks.iter().collect());
+        }
+        let find = |name: &String| {
+            self.frameworks.iter().find(|framework| framework.recipe == *name).ok_or_else(|| Error::Unknown {
+                what: "framework",
+                name: name.clone(),
+                place: " in the table".into(),
+                hint: suggestion(name, self.frameworks.iter().map(|framework| framework.recipe.as_str())),
+            })
+        };
+        names.iter().map(find).collect()
+    }
+
+    /// Why a cell is not built; `None`: it is.
+    pub(super) fn excluded(&self, framework: &Framework, point: &Point) -> Result<Option<String>, Error> {
+        let torch = if framework.is_torch { Some(&point.version) } else { point.torch.as_ref() };
+        if let Some(torch) = torch
+            && let Some(reason) = self.unsupported(torch, point)
+        {
+            return Ok(Some(reason));
+        }
+        for exclusion in &self.exclude {
+            if self.applies(exclusion, point)? {
+                return Ok(Some(exclusion.reason.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Why a torch does not go with a cell.
+    fn unsupported(&self, torch: &str, point: &Point) -> Option<String> {
+        let Some(known) = self.torch.iter().find(|known| known.version == minor(torch)) else {
+            return Some(format!("torch {torch} is not in the table"));
+        };
+        if !known.rocm.contains(&point.rocm) {
+            return Some(format!("torch {torch} is not for ROCm {}", point.rocm));
+        }
+        let python = point.python?;
+        if python.free_threaded {
+            return Some("there is no free-threaded torch for ROCm".into());
+        }
+        let [first, last] = &known.python;
+        let is_between =
+            first.parse().is_ok_and(|first| python >= first) && last.parse().is_ok_and(|last| python <= last);
+        (!is_between).then(|| format!("torch {torch} is for Python {first} to {last}"))
+    }
+
+    fn applies(&self, exclusion: &Exclusion, point: &Point) -> Result<bool, Error> {
+        let same = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
+        if !same(&exclusion.recipe, &point.recipe) || !same(&exclusion.backend, &point.backend) {
+            return Ok(false);
+        }
+        let python = point.python.map(|python| format!("{}.{}", python.major, python.minor));
+        for (specifier, value) in [
+            (&exclusion.version, Some(point.version.as_str())),
+            (&exclusion.rocm, Some(point.rocm.as_str())),
+            (&exclusion.torch, point.torch.as_deref()),
+            (&exclusion.python, python.as_deref()),
+        ] {
+            if let Some(specifier) = specifier
+                && !fits(specifier, value, &self.path)?
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,112 @@
+//! Input: a version of Python. Output: an interpreter of this machine that is it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use report::Reporter;
+use serde::{Deserialize, Serialize};
+
+use crate::cell::PythonVersion;
+use crate::error::Error;
+use crate::process::{self, Ended, Program};
+
+/// Asks an interpreter what it is: version, and whether it has the global lock.
+const QUESTION: &str = "import sys, sysconfig\n\
+    print('%d.%d%s' % (*sys.version_info[:2], 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))\n\
+    print(sys.executable)";
+
+/// How long an interpreter may take to say what it is.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The newest and the oldest that are looked for by name.
+const MINORS: std::ops::RangeInclusive<u16> = 8..=20;
+
+/// An interpreter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interpreter {
+    /// The program.
+    pub path: PathBuf,
+    /// What it is, `3.12` or `3.13t`.
+    pub version: String,
+}
+
+/// Where interpreters are looked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Search<'a> {
+    /// The environment, of which PATH counts.
+    pub(crate) environment: &'a BTreeMap<String, String>,
+    /// uv, which knows more places.
+    pub(crate) uv: Option<&'a Path>,
+}
+
+impl Search<'_> {
+    /// An interpreter of this version; `None`: whichever comes first.
+    ///
+    /// # Errors
+    /// When there is none, with those that are there.
+    pub(crate) fn find(&self, version: Option<PythonVersion>, reporter: &dyn Reporter) -> Result<Interpreter, Error> {
+        let Some(version) = version else {
+            for name in ["python3", "python"] {
+                if let Some(found) = self.ask(Path::new(name), reporter)? {
+                    return Ok(found);
+                }
+            }
+            return Err(Error::NoPython { version: "3".into(), found: self.all(reporter)? });
+        };
+        let wanted = version.to_string();
+        let plain = format!("python{}.{}", version.major, version.minor);
+        for name in [format!("python{wanted}"), plain, "python3".into(), "python".into()] {
+            if let Some(found) = self.ask(Path::new(&name), reporter)?.filter(|found| found.version == wanted) {
+                return Ok(found);
+            }
+        }
+        if let Some(uv) = self.uv {
+            let arguments = ["python", "find", "--no-project", "--no-python-downloads", "--quiet", &wanted];
+            let answer = self.answer(uv, &arguments, reporter)?;
+            if let Some(path) = answer.as_deref().and_then(|text| text.lines().next())
+                && let Some(found) = self.ask(Path::new(path), reporter)?.filter(|found| found.version == wanted)
+            {
+                return Ok(found);
+            }
+        }
+        Err(Error::NoPython { version: wanted, found: self.all(reporter)? })
+    }
+
+    /// What an interpreter is; `None` when it is not there or does not run.
+    pub(crate) fn ask(&self, path: &Path, reporter: &dyn Reporter) -> Result<Option<Interpreter>, Error> {
+        let Some(answer) = self.answer(path, &["-I", "-c", QUESTION], reporter)? else { return Ok(None) };
+        let mut lines = answer.lines();
+        let (Some(version), Some(path)) = (lines.next(), lines.next()) else { return Ok(None) };
+        Ok(Some(Interpreter { path: PathBuf::from(path), version: version.to_owned() }))
+    }
+
+    /// The versions of all that are found by name.
+    fn all(&self, reporter: &dyn Reporter) -> Result<Vec<String>, Error> {
+        let mut found = BTreeSet::new();
+        for minor in MINORS {
+            for suffix in ["", "t"] {
+                if let Some(interpreter) = self.ask(Path::new(&format!("python3.{minor}{suffix}")), reporter)? {
+                    found.insert((minor, interpreter.version));
+                }
+            }
+        }
+        Ok(found.into_iter().map(|(_, version)| version).collect())
+    }
+
+    fn answer(&self, program: &Path, arguments: &[&str], reporter: &dyn Reporter) -> Result<Option<String>, Error> {
+        let words = std::iter::once(program.to_string_lossy().into_owned());
+        let program = Program {
+            words: words.chain(arguments.iter().map(|&argument| argument.to_owned())).collect(),
+            directory: Path::new("."),
+            environment: self.environment,
+            timeout: PATIENCE,
+            deadline: None,
+        };
+        match process::run(&program, None, reporter) {
+            Ok(finished) => Ok((finished.ended == Ended::Code(0)).then_some(finished.said)),
+            Err(Error::NoProgram { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

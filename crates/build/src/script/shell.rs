@@ -1,0 +1,140 @@
+//! A POSIX shell script.
+
+use super::{Dialect, Otherwise, indented};
+use crate::evaluated::{Action, Provided};
+use crate::recipe::Pick;
+
+pub(super) struct Shell;
+
+/// Between these a text stands as it is.
+pub(super) const BEGIN: &str = "<<'END'";
+pub(super) const END: &str = "END";
+
+/// A word as a shell takes it; `${…}` is for the reader.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=@%+,^{}$".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn test(provided: &Provided) -> String {
+    match provided {
+        Provided::Exists(path) => format!("[ -e {} ]", quoted(path)),
+        Provided::Lacks(path) => format!("[ ! -e {} ]", quoted(path)),
+        Provided::Contains(contains) => {
+            format!("grep --quiet --fixed-strings {} {}", quoted(&contains.text), quoted(&contains.path))
+        }
+        Provided::Variable(name) => format!("[ -n \"${{{name}:-}}\" ]"),
+    }
+}
+
+impl Dialect for Shell {
+    fn comment(&self, text: &str) -> String {
+        format!("# {text}")
+    }
+
+    fn set(&self, name: &str, value: &str) -> String {
+        format!("export {name}={}", quoted(value))
+    }
+
+    fn set_default(&self, name: &str, value: &str) -> String {
+        format!("[ -n \"${{{name}:-}}\" ] || export {name}={}", quoted(value))
+    }
+
+    fn from_file(&self, path: &str) -> String {
+        let program = "import json, shlex, sys\nfor item in json.load(open(sys.argv[1])).items(): print('export %s=%s' % (item[0], shlex.quote(item[1])))";
+        format!("eval \"$(${{python}} -c {} {})\"", quoted(program), quoted(path))
+    }
+
+    fn prepend(&self, name: &str, value: &str) -> String {
+        format!("export {name}={}:\"${name}\"", quoted(value))
+    }
+
+    fn append(&self, name: &str, value: &str) -> String {
+        format!("export {name}=\"${{{name}:-}}\"{}", quoted(value))
+    }
+
+    fn under(&self, provided: &Provided, lines: Vec<String>, otherwise: Option<Otherwise<'_>>) -> Vec<String> {
+        let mut all = vec![format!("if {}; then", test(provided))];
+        all.extend(indented(lines));
+        match otherwise {
+            None => {}
+            Some(Otherwise::Warning(text)) => {
+                all.extend(["else".into(), format!("  echo {} >&2", quoted(&format!("warning: {text}")))]);
+            }
+            Some(Otherwise::Error(text)) => {
+                all.extend(["else".into(), format!("  echo {} >&2; exit 1", quoted(&format!("error: {text}")))]);
+            }
+        }
+        all.push("fi".into());
+        all
+    }
+
+    fn inside(&self, directory: &str, lines: Vec<String>) -> Vec<String> {
+        let mut all = vec!["(".to_owned(), format!("  cd {}", quoted(directory))];
+        all.extend(indented(lines));
+        all.push(")".into());
+        all
+    }
+
+    fn command(&self, words: &[String]) -> String {
+        words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    }
+
+    fn action(&self, action: &Action) -> Vec<String> {
+        match action {
+            Action::Run { command, more, expect } => {
+                let mut lines = vec!["set --".to_owned()];
+                for more in more {
+                    let add = format!("set -- \"$@\" {}", self.command(&more.arguments));
+                    match &more.provided {
+                        Some(provided) => lines.extend(self.under(provided, vec![add], None)),
+                        None => lines.push(add),
+                    }
+                }
+                let mut line = self.command(command);
+                if more.is_empty() {
+                    lines.clear();
+                } else {
+                    line.push_str(" \"$@\"");
+                }
+                if let Some(expect) = expect {
+                    line.push_str(&format!(" | grep --extended-regexp {}", quoted(expect)));
+                }
+                lines.push(line);
+                lines
+            }
+            Action::Install { requirements, index } => {
+                let index = index.as_ref().map(|index| format!(" --extra-index-url {}", quoted(index)));
+                vec![format!("${{python}} -m pip install{} {}", index.unwrap_or_default(), self.command(requirements))]
+            }
+            Action::Uninstall(names) => vec![format!("${{python}} -m pip uninstall --yes {}", self.command(names))],
+            Action::Write(file) => heredoc(">", &file.path, &file.text),
+            Action::Append(file) => heredoc(">>", &file.path, &file.text),
+            Action::Copy(copy) => {
+                let (from, to) = (quoted(&copy.from), quoted(&copy.to));
+                vec![match (copy.pick, copy.as_file) {
+                    (Pick::Folder, _) => format!("mkdir -p {to} && cp -a {from}/. {to}"),
+                    (Pick::First, _) => format!("cp \"$(ls {} | head -1)\" {to}", copy.from),
+                    (Pick::One, true) => format!("cp {from} {to}"),
+                    (Pick::One, false) => format!("mkdir -p {to} && cp {from} {to}"),
+                }]
+            }
+            Action::Remove(paths) => vec![format!("rm -rf {}", self.command(paths))],
+            Action::Replace(replace) => {
+                let script = format!("s@{}@{}@g", replace.pattern, replace.with);
+                vec![format!("perl -0777 -pi -e {} {}", quoted(&script), quoted(&replace.path))]
+            }
+            Action::Script(path) => vec![self.comment(&format!("these lines are written to {path}"))],
+        }
+    }
+}
+
+fn heredoc(how: &str, path: &str, text: &str) -> Vec<String> {
+    let mut lines = vec![format!("cat {how} {} {BEGIN}", quoted(path))];
+    lines.extend(text.trim_end_matches('\n').split('\n').map(str::to_owned));
+    lines.push(END.into());
+    lines
+}

@@ -1,0 +1,397 @@
+//! `rocwheel build`: frameworks from recipes, on this machine.
+
+pub(crate) mod cell;
+mod inputs;
+mod machine;
+mod text;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use build::execute::{self, Existing, LastLook, Leftovers, Outcome, Place, Selection};
+use build::preflight::Machine;
+use build::{Cell, Evaluated, Input, Job, PythonVersion, Rocm, duration, evaluate};
+use clap::Args;
+use report::{Exit, Hint as _};
+use serde::Serialize;
+
+use crate::commands::Mode;
+use crate::environment;
+use crate::failure::{self, Usage};
+use crate::printer::{Format, Printer};
+use cell::{CellArguments, Wishes};
+use inputs::{Sdk, Sources};
+
+/// Build frameworks from recipes: wheels of torch, torchvision, torchaudio, triton, apex and flash-attn, and MAGMA
+///
+/// Each is a job with a folder, a fresh Python environment and a clean set of variables of its own. What is done is not done again: a
+/// build that was stopped goes on, and one that is finished is left as it is. What comes out is installed and tried, audited, and moved
+/// to its place in one step.
+///
+/// `rocwheel recipe` prints the recipes. `all` is triton, torch, torchaudio, torchvision and apex.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// What to build: names of recipes, `all`, or names such as magma-rocm63
+    #[arg(value_name = "RECIPE", required_unless_present = "job")]
+    names: Vec<String>,
+    /// Run a job that `--write-job` has written
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "CellArguments", "Sources", "Sdk", "write_job"])]
+    job: Option<PathBuf>,
+    /// Folder for what is built
+    #[arg(short, long, value_name = "DIR", required_unless_present_any = ["dry_run", "write_job"])]
+    output: Option<PathBuf>,
+    /// Folder for what is needed meanwhile; a short path makes short commands [default: .rocwheel/jobs in the output]
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+    #[command(flatten)]
+    sources: Sources,
+    #[command(flatten)]
+    sdk: Sdk,
+    #[command(flatten)]
+    cell: CellArguments,
+    /// Try wheels for any Python on these too, separated by commas
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    try_on: Vec<PythonVersion>,
+    /// Run this step again, those before it that are not done, and none after it
+    #[arg(long, value_name = "STEP", conflicts_with = "from")]
+    only: Option<String>,
+    /// Run again from this step, or from this recipe, on
+    #[arg(long, value_name = "STEP")]
+    from: Option<String>,
+    /// Stop after this long (330m, 5h30m) with exit code 3; the same command goes on
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    time_limit: Option<Duration>,
+    /// The interpreter to build with
+    #[arg(long, value_name = "PROGRAM")]
+    interpreter: Option<PathBuf>,
+    /// Install with Python's own pip, also where uv is
+    #[arg(long)]
+    no_uv: bool,
+    /// Keep the environment and the copies of sources when a job is done
+    #[arg(long)]
+    keep: bool,
+    /// Replace files of the same name that are no earlier results
+    #[arg(long)]
+    overwrite: bool,
+    /// Do not audit what was built
+    #[arg(long)]
+    no_audit: bool,
+    /// Do not check the disk beforehand
+    #[arg(long)]
+    no_preflight: bool,
+    /// Write the job as TOML, or as JSON to a name that ends so, and build nothing
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    write_job: Option<PathBuf>,
+    /// Print what would be done and build nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Compilers at a time, from the global option.
+    #[arg(skip)]
+    pub(crate) compilers: Option<u16>,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    duration::parse(text).ok_or_else(|| "write it as `90s`, `330m` or `5h30m`".to_owned())
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    what: What,
+    place: Place,
+    selection: Selection,
+    time_limit: Option<Duration>,
+    compilers: Option<u16>,
+    preflight: bool,
+    mode: Mode,
+    write_job: Option<PathBuf>,
+}
+
+/// Where jobs come from.
+#[derive(Debug)]
+enum What {
+    /// A file.
+    File(Box<Job>),
+    /// Recipes and options.
+    Recipes(Box<Recipes>),
+}
+
+#[derive(Debug)]
+struct Recipes {
+    wishes: Wishes,
+    /// With the ROCm that the name says.
+    names: Vec<(String, Option<String>)>,
+    sources: Sources,
+    sdk: Sdk,
+    try_on: Vec<PythonVersion>,
+    epoch: u64,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = anyhow::Error;
+
+    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+        let output = std::path::absolute(arguments.output.unwrap_or_else(|| PathBuf::from(".")))?;
+        let work = arguments.work.map(std::path::absolute).transpose()?;
+        let surroundings = environment::variables()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let place = Place {
+            work: work.unwrap_or_else(|| output.join(".rocwheel").join("jobs")),
+            output,
+            uv: if arguments.no_uv { None } else { environment::program("uv") },
+            surroundings,
+            jobs: 1,
+            deadline: None,
+            interpreter: arguments.interpreter,
+            leftovers: if arguments.keep { Leftovers::Keep } else { Leftovers::Remove },
+            existing: if arguments.overwrite { Existing::Replace } else { Existing::Refuse },
+            last_look: if arguments.no_audit { LastLook::Skip } else { LastLook::Audit },
+        };
+        let mut from = arguments.from;
+        let what = match arguments.job {
+            Some(path) => What::File(Box::new(Job::read(&path)?)),
+            None => {
+                let wishes = arguments.cell.wishes(None)?;
+                let mut names = wishes.recipes(&arguments.names)?;
+                // A recipe in place of a step: those before it are there already.
+                if let Some(at) = names.iter().position(|(name, _)| from.as_deref() == Some(name)) {
+                    names.drain(..at);
+                    from = None;
+                }
+                arguments.sources.check(&names)?;
+                What::Recipes(Box::new(Recipes {
+                    wishes,
+                    names,
+                    sources: arguments.sources,
+                    sdk: arguments.sdk,
+                    try_on: arguments.try_on,
+                    epoch: environment::epoch()?,
+                }))
+            }
+        };
+        Ok(Self {
+            what,
+            place,
+            selection: match (arguments.only, from) {
+                (Some(step), _) => Selection::Only(step),
+                (None, Some(step)) => Selection::From(step),
+                (None, None) => Selection::Rest,
+            },
+            time_limit: arguments.time_limit,
+            compilers: arguments.compilers.or(environment::max_jobs()?),
+            preflight: !arguments.no_preflight,
+            mode: Mode::new(arguments.dry_run),
+            write_job: arguments.write_job,
+        })
+    }
+}
+
+/// What became of a job.
+#[derive(Debug, Serialize)]
+struct Ran {
+    title: String,
+    key: String,
+    #[serde(flatten)]
+    outcome: Option<Outcome>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+/// Builds, or says what would be built.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    let deadline = settings.time_limit.map(|limit| Instant::now() + limit);
+    let recipes = match &settings.what {
+        What::File(job) => {
+            let mut run = Run { settings, deadline, printer, done: Vec::new() };
+            run.job(job)?;
+            return run.conclude();
+        }
+        What::Recipes(recipes) => recipes,
+    };
+    if settings.mode == Mode::DryRun {
+        return text::plan(&recipes.evaluated()?, printer);
+    }
+    let mut run = Run { settings, deadline, printer, done: Vec::new() };
+    if let Some(path) = &settings.write_job {
+        return write_job(recipes, &settings.place, path, printer);
+    }
+    run.recipes(recipes)?;
+    run.conclude()
+}
+
+impl Recipes {
+    /// All of them, without looking at sources and ROCm.
+    fn evaluated(&self) -> anyhow::Result<Vec<Evaluated>> {
+        let mut all = Vec::new();
+        let mut with = self.sdk.given();
+        for (name, rocm) in &self.names {
+            for mut cell in self.wishes.cells(name, rocm.as_ref(), &with)? {
+                let entry = self.wishes.book.get(name)?;
+                cell.version = self.sources.version(&entry.recipe)?;
+                all.push(evaluate(entry, &self.wishes.book, &cell)?);
+            }
+            with.insert(name.clone());
+        }
+        Ok(all)
+    }
+
+    /// The job of a cell.
+    fn job(
+        &self,
+        name: &str,
+        mut cell: Cell,
+        inputs: Vec<Input>,
+        place: &Place,
+        printer: &Printer,
+    ) -> anyhow::Result<Job> {
+        let entry = self.wishes.book.get(name)?;
+        cell.version = self.sources.version(&entry.recipe)?;
+        if cell.python.is_none() && place.interpreter.is_some() {
+            cell.python = Some(execute::default_python(place, printer.reporter())?);
+        }
+        // What cannot be evaluated needs no sources.
+        let recipe = evaluate(entry, &self.wishes.book, &cell)?;
+        let rocm = if recipe.sdk { self.sdk.rocm(cell.rocm.as_deref(), &place.surroundings)? } else { Rocm::None };
+        let source = self.sources.source(&entry.recipe, &place.surroundings, printer)?;
+        let (python, try_on) = (cell.python, self.try_on.clone());
+        let mut job = Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch: self.epoch, recipe };
+        if job.recipe.python == build::Pythons::Each && job.recipe.cell.python.is_none() {
+            // The wheel is for one Python, and it has to be known which.
+            let version = execute::default_python(place, printer.reporter())?;
+            job.python = Some(version);
+            job.recipe = evaluate(entry, &self.wishes.book, &Cell { python: Some(version), ..cell })?;
+        }
+        Ok(job)
+    }
+}
+
+fn write_job(recipes: &Recipes, place: &Place, path: &Path, printer: &Printer) -> anyhow::Result<Exit> {
+    let [(name, rocm)] = &recipes.names[..] else {
+        return Err(Usage::new("`--write-job` writes one job, and several recipes are named").into());
+    };
+    let with = recipes.sdk.given();
+    let mut cells = recipes.wishes.cells(name, rocm.as_ref(), &with)?;
+    if cells.len() > 1 {
+        return Err(Usage::new("`--write-job` writes one job").hint("name one with `--backend`").into());
+    }
+    let Some(cell) = cells.pop() else { return Ok(Exit::Done) };
+    let inputs = recipes.sdk.inputs(printer.reporter())?;
+    let job = recipes.job(name, cell, inputs, place, printer)?;
+    let is_json = path.extension().is_some_and(|extension| extension == "json");
+    let text = if is_json { job.json()? } else { job.toml()? };
+    fs_err::write(path, text)?;
+    if printer.format() == Format::Json {
+        printer.json(&serde_json::json!({ "title": job.title(), "key": job.key(), "path": path }))?;
+    } else {
+        printer.line(path.to_string_lossy())?;
+        printer.note(format!(
+            "{}, key {}: `rocwheel build --job {} --output DIR` runs it",
+            job.title(),
+            job.key(),
+            path.display()
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+/// A run of one or several jobs.
+struct Run<'a> {
+    settings: &'a Settings,
+    deadline: Option<Instant>,
+    printer: &'a Printer,
+    done: Vec<(Ran, Exit)>,
+}
+
+impl Run<'_> {
+    /// Recipes in order. Those that wait for one that failed are left out, others go on.
+    fn recipes(&mut self, recipes: &Recipes) -> anyhow::Result<()> {
+        let mut with: BTreeSet<String> = recipes.sdk.given();
+        let mut inputs = recipes.sdk.inputs(self.printer.reporter())?;
+        let mut failed: BTreeSet<String> = BTreeSet::new();
+        let is_alone = recipes.names.len() == 1;
+        for (name, rocm) in &recipes.names {
+            let entry = recipes.wishes.book.get(name)?;
+            if let Some(before) = entry.recipe.after.iter().find(|before| failed.contains(*before)) {
+                self.printer.warn(format!("{name} is left out: {before} was not built"));
+                failed.insert(name.clone());
+                continue;
+            }
+            let cells = recipes.wishes.cells(name, rocm.as_ref(), &with)?;
+            let is_single = is_alone && cells.len() == 1;
+            for cell in cells {
+                let job = recipes.job(name, cell, inputs.clone(), &self.settings.place, self.printer);
+                let ended = job.and_then(|job| Ok((self.job(&job)?, job.recipe.output.install)));
+                match ended {
+                    Ok((Some(outputs), true)) => {
+                        inputs.extend(outputs);
+                        with.insert(name.clone());
+                    }
+                    Ok((Some(_), false)) => {}
+                    // The time is over for those that come after too.
+                    Ok((None, _)) => return Ok(()),
+                    Err(error) if is_single => return Err(error),
+                    Err(error) => {
+                        let exit = failure::print(&error);
+                        if exit == Exit::Interrupted {
+                            return Err(error);
+                        }
+                        failed.insert(name.clone());
+                        let hint = error.chain().find_map(|error| error.downcast_ref::<build::Error>()?.hint());
+                        let text = format!("{error:#}");
+                        let ran =
+                            Ran { title: name.clone(), key: String::new(), outcome: None, error: Some(text), hint };
+                        self.done.push((ran, exit));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a job. What it made; `None` when it was stopped, or when only a part of it was asked for.
+    fn job(&mut self, job: &Job) -> anyhow::Result<Option<Vec<Input>>> {
+        let printer = self.printer;
+        let machine = Machine::look(Path::new("/"), &self.settings.place.work);
+        if self.settings.preflight {
+            machine.check(&job.recipe)?;
+        }
+        let jobs = machine.jobs(&job.recipe, self.settings.compilers);
+        printer.detail(format!("{}: {} at a time ({})", job.title(), jobs.count, jobs.reason));
+        let place = Place { jobs: jobs.count, deadline: self.deadline, ..self.settings.place.clone() };
+        let listener = text::Talk { printer };
+        let outcome = execute::run(job, &place, &self.settings.selection, &listener, printer.reporter())?;
+        let (exit, made) = match &outcome {
+            Outcome::Built { outputs, .. } | Outcome::Unchanged { outputs } => {
+                let inputs = outputs
+                    .iter()
+                    .map(|made| Input { path: place.output.join(&made.path), sha256: made.sha256.clone() });
+                (Exit::Done, Some(inputs.collect()))
+            }
+            Outcome::Ready { .. } => (Exit::Done, Some(Vec::new())),
+            Outcome::Partly { .. } => (Exit::Done, None),
+            Outcome::Stopped { .. } => (Exit::Partial, None),
+        };
+        let ran = Ran { title: job.title(), key: job.key(), outcome: Some(outcome), error: None, hint: None };
+        self.done.push((ran, exit));
+        Ok(made)
+    }
+
+    /// Prints what was done; the exit code is that of the worst.
+    fn conclude(self) -> anyhow::Result<Exit> {
+        let exits: Vec<Exit> = self.done.iter().map(|(_, exit)| *exit).collect();
+        let ran: Vec<Ran> = self.done.into_iter().map(|(ran, _)| ran).collect();
+        text::conclude(&ran, &self.settings.place, self.printer)?;
+        let has = |wanted: Exit| exits.contains(&wanted);
+        Ok(match exits.iter().find(|exit| ![Exit::Done, Exit::Partial, Exit::TryAgain].contains(*exit)) {
+            Some(Exit::Usage) => Exit::Usage,
+            Some(_) => Exit::Failed,
+            None if has(Exit::TryAgain) => Exit::TryAgain,
+            None if has(Exit::Partial) => Exit::Partial,
+            None => Exit::Done,
+        })
+    }
+}

@@ -1,0 +1,100 @@
+//! What is said about builds.
+
+use std::path::Path;
+use std::time::Duration;
+
+use build::execute::{Listener, Outcome, Place};
+use build::preflight::Estimated;
+use build::{Evaluated, duration, script};
+use comfy_table::CellAlignment::{Left, Right};
+use report::Exit;
+
+use super::Ran;
+use crate::printer::{self, Column, Format, Printer};
+
+const COLUMNS: [Column; 5] = [("Job", Left), ("Status", Left), ("Time", Right), ("Size", Right), ("Result", Left)];
+
+/// Tells of stages as they end.
+pub(super) struct Talk<'a> {
+    pub(super) printer: &'a Printer,
+}
+
+impl Listener for Talk<'_> {
+    fn begins(&self, title: &str, stage: &str, log: &Path) {
+        self.printer.detail(format!("{title}: {stage} (log: {})", log.display()));
+    }
+
+    fn done(&self, title: &str, stage: &str, took: Duration) {
+        self.printer.detail(format!("{title}: {stage} took {}", duration::words(took)));
+    }
+
+    fn estimated(&self, title: &str, estimated: &Estimated) {
+        let files = printer::count(estimated.units, "file", "files");
+        let time = estimated.time().map(|time| format!(", about {time} of compiling")).unwrap_or_default();
+        self.printer.note(format!("{title}: {files}{time}; {} to link", printer::bytes(estimated.link_bytes)));
+    }
+
+    fn remarks(&self, title: &str, count: usize) {
+        let rest = match count {
+            0 => String::new(),
+            count => format!(", {} (`rocwheel audit` shows them)", printer::count(count as u64, "remark", "remarks")),
+        };
+        self.printer.note(format!("{title}: audited: no errors{rest}"));
+    }
+}
+
+/// What would be built.
+pub(super) fn plan(recipes: &[Evaluated], printer: &Printer) -> anyhow::Result<Exit> {
+    if printer.format() == Format::Json {
+        printer.json(&serde_json::json!({ "recipes": recipes }))?;
+        return Ok(Exit::Done);
+    }
+    for (index, recipe) in recipes.iter().enumerate() {
+        if index > 0 {
+            printer.line("")?;
+        }
+        printer.line(script::text(recipe).trim_end())?;
+    }
+    printer.note(format!("would build {}", printer::count(recipes.len() as u64, "job", "jobs")));
+    Ok(Exit::Done)
+}
+
+/// What was built.
+pub(super) fn conclude(ran: &[Ran], place: &Place, printer: &Printer) -> anyhow::Result<()> {
+    if printer.format() == Format::Json {
+        return printer.json(&serde_json::json!({ "jobs": ran, "output": place.output }));
+    }
+    let rows = ran.iter().map(|ran| {
+        let mut row = vec![ran.title.clone()];
+        row.extend(match &ran.outcome {
+            None => [String::from("failed"), String::new(), String::new(), String::new()],
+            Some(Outcome::Built { outputs, seconds }) => {
+                ["built".into(), duration::words(Duration::from_secs_f64(*seconds)), size(outputs), names(outputs)]
+            }
+            Some(Outcome::Unchanged { outputs }) => ["unchanged".into(), String::new(), size(outputs), names(outputs)],
+            Some(Outcome::Ready { environment }) => {
+                ["ready".into(), String::new(), String::new(), environment.to_string_lossy().into_owned()]
+            }
+            Some(Outcome::Partly { stage }) => {
+                [format!("done up to {stage}"), String::new(), String::new(), String::new()]
+            }
+            Some(Outcome::Stopped { stage }) => {
+                [format!("stopped in {stage}"), String::new(), String::new(), String::new()]
+            }
+        });
+        row
+    });
+    printer.table(&COLUMNS, rows)?;
+    if ran.iter().any(|ran| matches!(ran.outcome, Some(Outcome::Stopped { .. }))) {
+        printer.note("stopped at the time limit; the same command goes on where it stopped");
+    }
+    Ok(())
+}
+
+fn size(outputs: &[build::execute::Made]) -> String {
+    printer::bytes(outputs.iter().map(|made| made.size).sum())
+}
+
+fn names(outputs: &[build::execute::Made]) -> String {
+    outputs.iter().map(|made| made.path.to_string_lossy().into_owned()).collect::<Vec<_>>().join(", ")
+}

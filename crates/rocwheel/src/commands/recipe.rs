@@ -1,0 +1,256 @@
+//! `rocwheel recipe`: what there is to build, what its recipe comes to for one combination, and recipes of one's own.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use build::{Author, Book, Evaluated, Platform, evaluate, script};
+use clap::{Args, Subcommand};
+use comfy_table::CellAlignment::Left;
+use report::Exit;
+use serde::Serialize;
+
+use crate::commands::build::cell::{CellArguments, Wishes};
+use crate::failure::Usage;
+use crate::printer::{self, Column, Format, Printer};
+
+const TEMPLATE: &str = include_str!("recipe/template.toml");
+
+/// The documentation of the commands is at their arguments.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RecipeCommand {
+    List(ListArguments),
+    Show(Box<ShowArguments>),
+    Check(CheckArguments),
+    New(NewArguments),
+}
+
+/// List the recipes
+#[derive(Debug, Args)]
+pub(crate) struct ListArguments {
+    /// Folder with recipes of your own
+    #[arg(long, value_name = "DIR")]
+    recipes: Option<PathBuf>,
+}
+
+/// Print what a recipe comes to: environment and steps for one combination
+///
+/// For Linux as a shell script, for Windows as a batch file. `${…}` stands for what is known only when it runs. With --json, the recipe
+/// as evaluated, as it is in job files.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArguments {
+    /// The recipe
+    recipe: String,
+    /// The system: linux, windows [default: this one]
+    #[arg(long, value_name = "SYSTEM")]
+    platform: Option<Platform>,
+    /// Recipes that are built before in the same run, such as triton for torch
+    #[arg(long = "after", value_name = "RECIPE", value_delimiter = ',')]
+    built: Vec<String>,
+    /// Version of the framework, where the recipe asks for it
+    #[arg(long, value_name = "VERSION")]
+    framework_version: Option<String>,
+    /// Print the recipe as it is written
+    #[arg(long)]
+    source: bool,
+    #[command(flatten)]
+    cell: CellArguments,
+}
+
+/// Check recipes: names, conditions and every combination they can be built in
+#[derive(Debug, Args)]
+pub(crate) struct CheckArguments {
+    /// Recipes: files, or names of ours [default: all of ours]
+    #[arg(value_name = "FILE|NAME")]
+    recipes: Vec<String>,
+}
+
+/// Write a recipe to begin with
+#[derive(Debug, Args)]
+pub(crate) struct NewArguments {
+    /// Its name, which is that of the wheel too
+    name: String,
+    /// Folder to write it to
+    #[arg(long, value_name = "DIR", default_value = "recipes")]
+    output: PathBuf,
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) enum Settings {
+    List(Book),
+    Show(Box<Show>),
+    Check { book: Book, names: Vec<String> },
+    New { name: String, path: PathBuf },
+}
+
+#[derive(Debug)]
+pub(crate) struct Show {
+    wishes: Wishes,
+    recipe: String,
+    built: BTreeSet<String>,
+    version: Option<String>,
+    source: bool,
+}
+
+impl TryFrom<RecipeCommand> for Settings {
+    type Error = anyhow::Error;
+
+    fn try_from(command: RecipeCommand) -> anyhow::Result<Self> {
+        Ok(match command {
+            RecipeCommand::List(arguments) => {
+                let mut book = Book::built_in()?;
+                if let Some(folder) = &arguments.recipes {
+                    book.add_folder(folder)?;
+                }
+                Self::List(book)
+            }
+            RecipeCommand::Show(arguments) => Self::Show(Box::new(Show {
+                wishes: arguments.cell.wishes(arguments.platform)?,
+                recipe: arguments.recipe,
+                built: arguments.built.into_iter().collect(),
+                version: arguments.framework_version,
+                source: arguments.source,
+            })),
+            RecipeCommand::Check(arguments) => {
+                let mut book = Book::built_in()?;
+                let mut names = Vec::new();
+                for name in arguments.recipes {
+                    if name.ends_with(".toml") {
+                        names.push(book.add(name.clone(), fs_err::read_to_string(&name)?)?);
+                    } else {
+                        names.push(book.get(&name)?.recipe.name.clone());
+                    }
+                }
+                if names.is_empty() {
+                    names = book.entries().map(|entry| entry.recipe.name.clone()).collect();
+                }
+                Self::Check { book, names }
+            }
+            RecipeCommand::New(arguments) => {
+                let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+                let is_name = arguments.name.starts_with(|first: char| first.is_ascii_alphanumeric());
+                if !is_name || !arguments.name.chars().all(is_plain) {
+                    let usage = Usage::new(format!("`{}` is no name of a recipe", arguments.name));
+                    return Err(usage.hint("letters, digits, `-`, `_` and `.` make one").into());
+                }
+                let path = arguments.output.join(format!("{}.toml", arguments.name));
+                Self::New { name: arguments.name, path }
+            }
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct Listed<'a> {
+    name: &'a str,
+    summary: &'a str,
+    backends: &'a [String],
+    platforms: &'a [Platform],
+    path: &'a str,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    recipe: &'a Evaluated,
+    script: String,
+}
+
+/// Does what was asked for.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    match settings {
+        Settings::List(book) => list(book, printer)?,
+        Settings::Show(show) => self::show(show, printer)?,
+        Settings::Check { book, names } => check(book, names, printer)?,
+        Settings::New { name, path } => new(name, path, printer)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn list(book: &Book, printer: &Printer) -> anyhow::Result<()> {
+    if printer.format() == Format::Json {
+        let listed = book.entries().map(|entry| Listed {
+            name: &entry.recipe.name,
+            summary: &entry.recipe.summary,
+            backends: &entry.recipe.backends,
+            platforms: &entry.recipe.platforms,
+            path: &entry.path,
+        });
+        return printer.json(&serde_json::json!({ "recipes": listed.collect::<Vec<_>>() }));
+    }
+    const COLUMNS: [Column; 4] = [("Recipe", Left), ("Backends", Left), ("Systems", Left), ("What it is", Left)];
+    printer.table(
+        &COLUMNS,
+        book.entries().map(|entry| {
+            let recipe = &entry.recipe;
+            let platforms: Vec<&str> = recipe.platforms.iter().map(|platform| platform.name()).collect();
+            vec![recipe.name.clone(), recipe.backends.join(", "), platforms.join(", "), recipe.summary.clone()]
+        }),
+    )
+}
+
+fn show(show: &Show, printer: &Printer) -> anyhow::Result<()> {
+    let names = show.wishes.recipes(std::slice::from_ref(&show.recipe))?;
+    for (name, rocm) in &names {
+        let entry = show.wishes.book.get(name)?;
+        if show.source {
+            printer.line(entry.text.trim_end())?;
+            continue;
+        }
+        for mut cell in show.wishes.cells(name, rocm.as_ref(), &show.built)? {
+            cell.version.clone_from(&show.version);
+            let evaluated = evaluate(entry, &show.wishes.book, &cell)?;
+            let script = script::text(&evaluated);
+            match printer.format() {
+                Format::Json => printer.json(&Shown { recipe: &evaluated, script })?,
+                Format::Text => printer.line(script.trim_end())?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check(book: &Book, names: &[String], printer: &Printer) -> anyhow::Result<()> {
+    let mut rows = Vec::new();
+    for name in names {
+        let entry = book.get(name)?;
+        // Sources of one's own are given with `--source`.
+        if entry.author == Author::Us {
+            source::Table::built_in().project(&entry.recipe.source)?;
+        }
+        rows.push((name, build::check(entry, book)?));
+    }
+    if printer.format() == Format::Json {
+        let checked = rows.iter().map(|(name, cells)| serde_json::json!({ "name": name, "combinations": cells }));
+        return printer.json(&serde_json::json!({ "recipes": checked.collect::<Vec<_>>() }));
+    }
+    for (name, cells) in rows {
+        printer.line(format!(
+            "{name}: {}",
+            printer::count(cells as u64, "combination is right", "combinations are right")
+        ))?;
+    }
+    Ok(())
+}
+
+fn new(name: &str, path: &std::path::Path, printer: &Printer) -> anyhow::Result<()> {
+    if path.exists() {
+        let usage = Usage::new(format!("`{}` is there already", path.display()));
+        return Err(usage.hint("choose another name, or remove it first").into());
+    }
+    let text = TEMPLATE.replace("NAME", name).replace("DISTRIBUTION", &wheel::file_name_part(name));
+    // What is written is right.
+    build::recipe::Recipe::parse(&text, &path.to_string_lossy())?;
+    if let Some(folder) = path.parent() {
+        fs_err::create_dir_all(folder)?;
+    }
+    fs_err::write(path, text)?;
+    if printer.format() == Format::Json {
+        return printer.json(&serde_json::json!({ "path": path }));
+    }
+    printer.line(path.to_string_lossy())?;
+    let (shown, folder) = (path.display(), path.parent().unwrap_or(path).display());
+    printer.note(format!(
+        "`rocwheel recipe check {shown}` checks it, `rocwheel build {name} --recipes {folder} --source DIR --output DIR` builds it"
+    ));
+    Ok(())
+}

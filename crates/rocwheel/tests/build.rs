@@ -1,0 +1,421 @@
+//! `rocwheel build`, `recipe` and `matrix`: small builds that need neither network nor compiler, and what is said about bad ones.
+
+#![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use insta::assert_snapshot;
+use serde_json::Value;
+use testing::{Ran, TestContext};
+
+const RECIPE: &str = r#"
+schema = 1
+name = "tiny"
+summary = "Something tiny"
+distribution = "tiny"
+source = "tiny"
+platforms = ["linux"]
+backends = ["plain", "rocm"]
+without-sdk = ["plain"]
+any-python = ["plain", "rocm"]
+layers = ["compilers", "rocm"]
+work-on = "copy"
+
+[version-file]
+path = "version.txt"
+
+[[version]]
+when = { backend = "plain" }
+text = "${source.version}+rocm${rocm.minor}"
+
+[[version]]
+text = "${source.version}+${label}"
+
+[[environment]]
+set = { TINY_VERSION = "${version}" }
+
+[[step]]
+name = "count"
+directory = "${work}"
+run = ["${python}", "-c", "open('count', 'a').write('x')"]
+
+[[step]]
+name = "wheel"
+timeout = "20s"
+run = ["${python}", "make.py"]
+
+[output]
+wheel = "dist/*.whl"
+"#;
+
+/// Makes a wheel with nothing but the standard library, or does what `how.txt` says.
+const MAKE: &str = r#"
+import base64, hashlib, os, pathlib, sys, time, zipfile
+how = pathlib.Path("how.txt").read_text().strip()
+version = os.environ["TINY_VERSION"]
+if how == "memory":
+    print("\n".join(f"[{n}/9] compiling {n}.cpp" for n in range(30)))
+    print("c++: fatal error: Killed signal terminated program cc1plus")
+    sys.exit(1)
+if how.startswith("sleep"):
+    # Once: the next run goes on.
+    mark = pathlib.Path(os.environ["VIRTUAL_ENV"]).parent / "slept"
+    if not mark.exists():
+        mark.write_text("")
+        print("sleeping", flush=True)
+        time.sleep(60)
+if how == "nothing":
+    sys.exit(0)
+if how == "version":
+    version = "9.9"
+for name, value in sorted(os.environ.items()):
+    print(f"{name}={value}")
+pathlib.Path("dist").mkdir()
+info = f"tiny-{version}.dist-info"
+files = {
+    "tiny.py": "",
+    f"{info}/METADATA": f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n",
+    f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+}
+rows = []
+with zipfile.ZipFile(f"dist/tiny-{version}-py3-none-any.whl", "w") as wheel:
+    def add(name, text):
+        wheel.writestr(zipfile.ZipInfo(name), text)
+    for name, text in files.items():
+        add(name, text)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+        rows.append(f"{name},sha256={digest},{len(text)}\n")
+    add(f"{info}/RECORD", "".join(rows) + f"{info}/RECORD,,\n")
+"#;
+
+fn context(how: &str) -> TestContext {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    context.write("recipes/tiny.toml", RECIPE);
+    context.write("source/version.txt", "1.0\n");
+    context.write("source/make.py", MAKE);
+    context.write("source/how.txt", how);
+    context
+}
+
+const WHEEL: &str = "tiny-1.0+rocm7.2-py3-none-any.whl";
+
+fn build(context: &TestContext, more: &[&str]) -> Ran {
+    let arguments =
+        ["build", "tiny", "--recipes", "recipes", "--source", "source", "--rocm", "7.2", "--output", "out", "--no-uv"];
+    context.run(arguments.iter().chain(more))
+}
+
+/// The one folder of a job.
+fn job(context: &TestContext) -> std::path::PathBuf {
+    let mut jobs = fs_err::read_dir(context.path("out/.rocwheel/jobs")).unwrap();
+    let job = jobs.next().unwrap().unwrap().path();
+    assert!(jobs.next().is_none(), "there are several jobs");
+    job
+}
+
+fn log(context: &TestContext, stage: &str) -> String {
+    let logs = fs_err::read_dir(job(context).join("logs")).unwrap().map(|entry| entry.unwrap().path());
+    let path = logs.filter(|path| path.to_string_lossy().ends_with(&format!("-{stage}.log"))).next().unwrap();
+    fs_err::read_to_string(path).unwrap()
+}
+
+#[test]
+fn a_wheel_is_built_once() {
+    let context = context("good").with_variable("SECRET", "mine").with_variable("CXXFLAGS", "-O9");
+    let ran = build(&context, &[]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("audited: no errors"), "{ran:?}");
+    let bytes = fs_err::read(context.path("out").join(WHEEL)).unwrap();
+    // Only what is written down and the logs are left.
+    let left: Vec<String> = fs_err::read_dir(job(&context))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(left.iter().all(|name| ["state.json", "job.toml", "lock", "logs"].contains(&name.as_str())), "{left:?}");
+    assert!(!context.path("source/dist").exists(), "sources are never changed");
+    let said = log(&context, "wheel");
+    assert!(said.contains("TINY_VERSION=1.0+rocm7.2\n") && said.contains("PYTHONNOUSERSITE=1"), "{said}");
+    assert!(!said.contains("SECRET") && !said.contains("-O9"), "{said}");
+    assert!(said.lines().any(|line| line.starts_with("PATH=") && line.contains("/venv/bin:")), "{said}");
+    let ran = build(&context, &["--json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(document["jobs"][0]["status"], "unchanged");
+    assert_eq!(document["jobs"][0]["outputs"][0]["path"], WHEEL);
+    // What was taken away is built again, with the same bytes.
+    fs_err::remove_file(context.path("out").join(WHEEL)).unwrap();
+    let ran = build(&context, &["--json"]);
+    assert!(ran.stdout.contains("\"status\": \"built\""), "{ran:?}");
+    assert_eq!(fs_err::read(context.path("out").join(WHEEL)).unwrap(), bytes);
+}
+
+#[test]
+fn a_job_file_is_the_same_job() {
+    let context = context("good");
+    for name in ["job.toml", "job.json"] {
+        let ran = build(&context, &["--write-job", name]);
+        assert_eq!((ran.code, ran.stdout.trim()), (Some(0), name), "{ran:?}");
+    }
+    assert!(!context.path("out").exists());
+    let ran = context.run(["build", "--job", "job.json", "--output", "out", "--no-uv", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let ran = context.run(["build", "--job", "job.toml", "--output", "out", "--no-uv", "--json"]);
+    let again: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(again["jobs"][0]["status"], "unchanged");
+    assert_eq!(again["jobs"][0]["key"], document["jobs"][0]["key"]);
+    context.write("source/how.txt", "other");
+    let ran = context.run(["build", "--job", "job.toml", "--output", "elsewhere", "--no-uv"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("are not those that the job was made for"), "{ran:?}");
+    for (text, words) in [
+        ("{\"schema\": 1}", "missing field"),
+        ("schema = 1", "missing field"),
+        ("schema = 1\nsorce = 1", "unknown field `sorce`\nhint: did you mean `source`?"),
+    ] {
+        context.write("bad.toml", text);
+        let ran = context.run(["build", "--job", "bad.toml", "--output", "out"]);
+        assert!(ran.code == Some(1) && ran.stderr.contains(words), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_step_that_fails_says_why() {
+    let context = context("memory");
+    let ran = build(&context, &[]);
+    let text = ran.snapshot().replace(&job(&context).file_name().unwrap().to_string_lossy().into_owned(), "tiny-[KEY]");
+    assert_snapshot!("build_failed_step", text);
+    assert!(log(&context, "wheel").contains("[0/9] compiling"));
+    assert_eq!(fs_err::read_dir(context.path("out")).unwrap().count(), 1, "nothing but the jobs");
+}
+
+#[test]
+fn what_hangs_is_stopped_and_the_next_run_goes_on() {
+    let context = context("sleep");
+    let began = Instant::now();
+    let ran = build(&context, &["--time-limit", "6s", "--keep"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.stdout.contains("stopped in wheel"), "{ran:?}");
+    assert!(began.elapsed() < Duration::from_secs(30));
+    assert!(!context.path("out").join(WHEEL).exists());
+    let ran = build(&context, &["--keep"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(context.path("out").join(WHEEL).exists());
+    // What was done is not done again.
+    assert_eq!(fs_err::read_to_string(job(&context).join("count")).unwrap(), "x");
+    let ran = build(&context, &["--from", "count", "--keep"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(fs_err::read_to_string(job(&context).join("count")).unwrap(), "xx");
+    let ran = build(&context, &["--only", "count"]);
+    assert!(ran.code == Some(0) && ran.stdout.contains("done up to count"), "{ran:?}");
+    let ran = build(&context, &["--only", "cuont"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("hint: did you mean `count`?"), "{ran:?}");
+}
+
+#[test]
+fn a_step_that_takes_too_long_fails() {
+    let context = context("sleep");
+    context.write("recipes/tiny.toml", RECIPE.replace("20s", "1s"));
+    let ran = build(&context, &[]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("failed: it took longer than 1.0 s and was stopped"), "{ran:?}");
+    assert!(ran.stderr.contains("raise `timeout` of that step"), "{ran:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_everything_and_leaves_no_wheel() {
+    let context = context("sleep");
+    let arguments =
+        ["build", "tiny", "--recipes", "recipes", "--source", "source", "--rocm", "7.2", "--output", "out", "--no-uv"];
+    let mut child = context.command().args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mark = loop {
+        let found = fs_err::read_dir(context.path("out/.rocwheel/jobs")).ok().and_then(|mut jobs| jobs.next());
+        if let Some(Ok(job)) = found
+            && job.path().join("slept").exists()
+        {
+            break job.path();
+        }
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it slept");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    // Another run of the same job does not get in its way.
+    let ran = build(&context, &[]);
+    assert!(ran.code == Some(4) && ran.stderr.contains("another run builds tiny"), "{ran:?}");
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(mark.join("state.json").exists() && !context.path("out").join(WHEEL).exists());
+    assert_eq!(build(&context, &[]).code, Some(0));
+}
+
+#[test]
+fn what_is_made_has_to_be_what_was_asked_for() {
+    for (how, words, hint) in [
+        ("nothing", "made the wrong thing: no file fits `dist/*.whl`", "its log says what it did"),
+        ("version", "has version 9.9, not 1.0+rocm7.2", "did not take the version from its environment"),
+    ] {
+        let context = context(how);
+        let ran = build(&context, &[]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.contains(words) && ran.stderr.contains(hint), "{ran:?}");
+        assert_eq!(fs_err::read_dir(context.path("out")).unwrap().count(), 1);
+    }
+    let context = context("good");
+    context.write("recipes/tiny.toml", RECIPE.replace("[output]", "[output]\nsmallest = 1000000"));
+    let ran = build(&context, &[]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("at least 1000000 were expected"), "{ran:?}");
+}
+
+#[test]
+fn a_file_of_somebody_else_stays() {
+    let context = context("good");
+    context.write(Path::new("out").join(WHEEL), "somebody's");
+    let ran = build(&context, &[]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("is no earlier result"), "{ran:?}");
+    assert_eq!(fs_err::read(context.path("out").join(WHEEL)).unwrap(), b"somebody's");
+    let ran = build(&context, &["--overwrite"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(fs_err::metadata(context.path("out").join(WHEEL)).unwrap().len() > 100);
+}
+
+#[test]
+fn a_build_against_an_installed_rocm_knows_it() {
+    let context = context("good");
+    context.write("rocm/.info/version", "7.2.1-43\n");
+    context.write("rocm/bin/hipcc", "");
+    let arguments = ["--backend", "rocm", "--rocm-sdk", "prefix=rocm", "--gpu-targets", "gfx942,gfx1100"];
+    let ran = build(&context, &arguments);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("HIP_DEVICE_LIB_PATH is not set"), "{ran:?}");
+    assert!(context.path("out/tiny-1.0+rocm7.2.1-py3-none-any.whl").exists());
+    let said = log(&context, "wheel");
+    let rocm = context.path("rocm");
+    for line in [format!("ROCM_HOME={}", rocm.display()), "PYTORCH_ROCM_ARCH=gfx942;gfx1100".to_owned()] {
+        assert!(said.lines().any(|said| said == line), "{line}: {said}");
+    }
+    assert!(said.contains(&format!("PATH={}/bin:", rocm.display())), "{said}");
+    for (sdk, words) in [
+        ("prefix=nowhere", "has no folder `bin`"),
+        ("prefix", "needs a place"),
+        ("indx=x", "is nothing that is known"),
+        ("directory=nowhere", "there is no folder `nowhere`"),
+    ] {
+        let ran = build(&context, &["--backend", "rocm", "--gpu-targets", "gfx942", "--rocm-sdk", sdk]);
+        assert!(ran.code == Some(2) && ran.stderr.contains(words), "{ran:?}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_told_with_what_helps() {
+    let context = context("good");
+    let base = ["--output", "out", "--no-uv"];
+    for (arguments, words) in [
+        (&["build", "trch"][..], "hint: did you mean `torch`?"),
+        (&["build", "flash-attn"], "hint: say it with `--torch`"),
+        (&["build", "torch", "--gpu-targets", "gfx9999"], "unknown GPU target or family `gfx9999`"),
+        (&["build", "torch", "--feature", "flash=maybe"], "a feature is `on` or `off`"),
+        (&["build", "torch", "--time-limit", "soon"], "write it as `90s`"),
+        (&["build", "torch", "--release-type", "nightley"], "there is no release type `nightley`"),
+        (&["build", "magma-rocm99"], "there is no version of ROCm `99` for magma"),
+        (&["build", "torch", "triton", "--source", "x"], "does not say for which recipe it is"),
+        (&["build", "torch", "--source", "triton=x"], "is for triton, which is not built"),
+        (&["build", "--job", "x.toml", "--rocm", "7.2"], "cannot be used with"),
+        (&["build", "torch", "--only", "a", "--from", "b"], "cannot be used with"),
+    ] {
+        let ran = context.run(arguments.iter().chain(&base));
+        assert!(ran.code == Some(2) && ran.stderr.contains(words), "{arguments:?}: {ran:?}");
+    }
+    let ran = context.run(["build", "--artifacts", "x"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("did you mean `rocwheel package`?"), "{ran:?}");
+    let ran = build(&context, &["--python", "3.99"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("there is no Python 3.99 on this machine"), "{ran:?}");
+    let ran = build(&context, &["--source", "nowhere"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("there are no sources at"), "{ran:?}");
+    let many = TestContext::new(env!("CARGO_BIN_EXE_rocwheel")).with_variable("MAX_JOBS", "many");
+    assert!(many.run(["build", "torch", "--dry-run"]).stderr.contains("MAX_JOBS is `many`"));
+}
+
+#[test]
+fn variables_that_people_use_are_honoured() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"))
+        .with_variable("PYTORCH_ROCM_ARCH", "gfx90a gfx942")
+        .with_variable("DESIRED_ROCM", "rocm6.4")
+        .with_variable("BUILD_TRITON_BACKEND", "true");
+    let ran = context.run(["build", "flash-attn", "--torch", "2.9", "--dry-run", "--json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let recipes = document["recipes"].as_array().unwrap();
+    let backends: Vec<&str> = recipes.iter().map(|recipe| recipe["cell"]["backend"].as_str().unwrap()).collect();
+    assert_eq!(backends, ["ck", "triton"]);
+    assert_eq!(recipes[0]["targets"]["names"], serde_json::json!(["gfx90a", "gfx942"]));
+    assert_eq!(recipes[0]["cell"]["rocm"], "6.4");
+    // Options win.
+    let ran = context.run([
+        "build",
+        "flash-attn",
+        "--torch",
+        "2.9",
+        "--gpu-targets",
+        "gfx950",
+        "--backend",
+        "ck",
+        "--dry-run",
+    ]);
+    assert!(ran.stdout.contains("# GPU targets: gfx950 (as asked for)"), "{ran:?}");
+    let ran = context.run(["build", "all", "--dry-run", "--json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let names: Vec<&str> =
+        document["recipes"].as_array().unwrap().iter().map(|recipe| recipe["recipe"].as_str().unwrap()).collect();
+    assert_eq!(names, ["triton", "torch", "torchaudio", "torchvision", "apex"]);
+}
+
+#[test]
+fn recipes_are_listed_shown_checked_and_begun() {
+    let context = context("good");
+    assert_snapshot!("recipe_list", context.run(["recipe", "list"]).snapshot());
+    let ran = context.run(["recipe", "new", "my-extension"]);
+    assert_eq!((ran.code, ran.stdout.trim()), (Some(0), "recipes/my-extension.toml"), "{ran:?}");
+    let ran = context.run(["recipe", "check", "recipes/my-extension.toml", "recipes/tiny.toml", "torch"]);
+    assert_snapshot!("recipe_check", ran.snapshot());
+    let ran = context.run(["recipe", "new", "my-extension"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("is there already"), "{ran:?}");
+    assert_eq!(context.run(["recipe", "new", "../x"]).code, Some(2));
+    let ran = context.run(["recipe", "show", "tiny", "--recipes", "recipes", "--rocm", "7.2"]);
+    assert_snapshot!("recipe_show", ran.snapshot());
+    context.write("bad/bad.toml", RECIPE.replace("timeout", "timeuot"));
+    let ran = context.run(["recipe", "check", "bad/bad.toml"]);
+    assert_snapshot!("recipe_bad", ran.snapshot());
+    let ran = context.run(["recipe", "show", "torch", "--source"]);
+    assert!(ran.stdout.starts_with("# PyTorch") && ran.stdout.contains("[[step]]"), "{ran:?}");
+}
+
+#[test]
+fn the_matrix_knows_what_is_there() {
+    let context = context("good");
+    for name in [
+        "flash_attn-2.8.3+rocm7.2torch2.14triton-py3-none-any.whl",
+        "flash_attn-2.8.3+rocm72torch2.13-cp312-cp312-linux_x86_64.whl",
+        "flash_attn-2.8.3+rocm714torch2.14-cp312-cp312-linux_x86_64.whl",
+        "flash_attn-2.8.3+cu130torch2.14-cp312-cp312-linux_x86_64.whl",
+        "numpy-2.0-py3-none-any.whl",
+    ] {
+        context.write(Path::new("wheels").join(name), "");
+    }
+    let base = ["matrix", "flash-attn", "--framework-version", "2.8.3", "--rocm", "7.2,7.14", "--python", "3.12"];
+    let run = |more: &[&str]| context.run(base.iter().chain(more));
+    assert_snapshot!("matrix", run(&["--wheels", "wheels"]).snapshot());
+    assert_snapshot!("matrix_missing", run(&["--wheels", "wheels", "--missing-only", "--format", "github"]).snapshot());
+    let ran = run(&["--excluded", "--json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert!(document["rows"].as_array().unwrap().iter().any(|row| row["reason"] == "torch 2.5 is not for ROCm 7.2"));
+    for (arguments, words) in [
+        (&["matrix", "flash-atn"][..], "hint: did you mean `flash-attn`?"),
+        (&["matrix", "--rocm", "7.3"], "there is no version of ROCm `7.3` in the table"),
+        (&["matrix", "--format", "github"], "GitHub takes 256 jobs in a matrix"),
+    ] {
+        let ran = context.run(arguments);
+        assert!(ran.code == Some(2) && ran.stderr.contains(words), "{ran:?}");
+    }
+    assert_eq!(context.run(["matrix", "--wheels", "nowhere"]).code, Some(1));
+}

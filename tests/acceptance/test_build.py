@@ -1,0 +1,139 @@
+"""Real builds from recipes: flash-attn's sdist of PyPI, and a build against the ROCm packages that this project makes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import urllib.request
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from command import Rocwheel, run
+from packages import PackageSet
+
+SDIST = "https://files.pythonhosted.org/packages/3b/b2/8d76c41ad7974ee264754709c22963447f7f8134613fd9ce80984ed0dab7/flash_attn-2.8.3.tar.gz"
+SHA256 = "1e71dd64a9e0280e0447b8a0c2541bad4bf6ac65bdeaa2f90e51a9e57de0370d"
+UV = Path(__file__).resolve().parents[2] / ".venv/bin/uv"
+
+
+@pytest.fixture(scope="session")
+def sdist() -> Path:
+    """flash-attn 2.8.3 of PyPI, where `--source 2.8.3` looks for it too."""
+    cache = Path(
+        os.environ.get("ROCWHEEL_CACHE")
+        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocwheel"
+    )
+    path = cache / "archives" / SHA256 / "flash_attn-2.8.3.tar.gz"
+    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != SHA256:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{os.getpid()}")
+        with urllib.request.urlopen(SDIST) as answer, partial.open("wb") as file:
+            shutil.copyfileobj(answer, file)
+        partial.rename(path)
+    return path
+
+
+def with_uv() -> dict[str, str]:
+    return {"PATH": f"{UV.parent}:{os.environ['PATH']}"}
+
+
+def test_flash_attn_with_triton(rocwheel: Rocwheel, sdist: Path, tmp_path: Path) -> None:
+    """One wheel for every Python, without torch and ROCm, the same each time and with only what belongs into it."""
+    name = "flash_attn-2.8.3+rocm7.2torch2.9triton-py3-none-any.whl"
+    options = ["build", "flash-attn", "--backend", "triton", "--rocm", "7.2", "--torch", "2.9"]
+    rocwheel.run(*options, "--source", "2.8.3", "--output", tmp_path / "one", environment=with_uv())
+    rocwheel.run(*options, "--source", sdist, "--output", tmp_path / "two", "--no-uv")
+    wheel = tmp_path / "one" / name
+    assert wheel.read_bytes() == (tmp_path / "two" / name).read_bytes()
+    again = rocwheel.run(*options, "--source", sdist, "--output", tmp_path / "one", environment=with_uv())
+    assert "unchanged" in again.stdout
+    members = zipfile.ZipFile(wheel).namelist()
+    assert {member.split("/")[0].split("-")[0] for member in members} == {"flash_attn"}
+    assert any(member.startswith("flash_attn/flash_attn_triton_amd/") for member in members)
+    assert not any(member.startswith("flash_attn/cute/") for member in members)
+    missing = rocwheel.run("matrix", "flash-attn", "--wheels", tmp_path / "one", "--rocm", "7.2", "--json")
+    assert name not in missing.stdout, "torch 2.9 has no wheels for ROCm 7.2"
+
+
+def test_the_composable_kernel_backend_counts_first(rocwheel: Rocwheel, sdist: Path, tmp_path: Path) -> None:
+    """How much there is to compile is known before anything is; then it fails here, because hipcc is not there."""
+    prefix = tmp_path / "rocm"
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / ".info").mkdir()
+    (prefix / ".info/version").write_text("7.2.0\n")
+    said = rocwheel.run(
+        *(
+            "build",
+            "flash-attn",
+            "--backend",
+            "ck",
+            "--torch",
+            "2.9",
+            "--rocm",
+            "7.2",
+            "--source",
+            sdist,
+            "--only",
+            "estimate",
+        ),
+        *("--rocm-sdk", f"prefix={prefix}", "--no-preflight", "--output", tmp_path / "out", "-v"),
+        environment=with_uv(),
+    )
+    assert "2775 files, about 2 h 26 min of compiling" in said.stderr
+
+
+RECIPE = """
+schema = 1
+name = "asks"
+summary = "Asks what ROCm is there"
+distribution = "asks"
+source = "asks"
+platforms = ["linux"]
+backends = ["rocm"]
+any-python = ["rocm"]
+layers = ["compilers", "rocm"]
+version-from-wheel = true
+
+[[step]]
+name = "ask"
+run = ["sh", "-c", "ls $ROCM_HOME/include/hip/hip_runtime.h $CMAKE_PREFIX_PATH && echo found ${rocm.sdk-version} ${label}"]
+expect = 'found \\d'
+
+[[step]]
+name = "wheel"
+run = ["true"]
+
+[output]
+wheel = "dist/*.whl"
+"""
+
+
+def test_rocm_packages_are_installed_for_a_build(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) -> None:
+    """The packages that `rocwheel package` made are what a build is made against."""
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes/asks.toml").write_text(RECIPE)
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source/README").write_text("nothing")
+    said = rocwheel.run(
+        *("build", "asks", "--recipes", tmp_path / "recipes", "--source", tmp_path / "source", "--only", "ask"),
+        *("--rocm-sdk", f"directory={package_set.dist}", "--gpu-targets", "gfx1030", "--output", tmp_path / "out"),
+        *("--keep", "--no-uv"),
+        environment={"PIP_NO_INDEX": "1"},
+    )
+    assert "done up to ask" in said.stdout
+    logs = list((tmp_path / "out/.rocwheel/jobs").glob("*/logs/*-ask.log"))
+    assert len(logs) == 1
+    assert f"found {package_set.sdist.name.removeprefix('rocm-').removesuffix('.tar.gz')}" in logs[0].read_text()
+
+
+def test_a_build_leaves_nothing_running(rocwheel: Rocwheel, sdist: Path, tmp_path: Path) -> None:
+    """A time limit that is over at once stops cleanly, and the next run makes the wheel."""
+    options = ["build", "flash-attn", "--backend", "triton", "--rocm", "7.2", "--torch", "2.9", "--source", sdist]
+    rocwheel.run(*options, "--output", tmp_path, "--time-limit", "1s", environment=with_uv(), expect=3)
+    assert not list(tmp_path.glob("*.whl"))
+    assert not run("pgrep", "--full", str(tmp_path), expect=1).stdout
+    rocwheel.run(*options, "--output", tmp_path, environment=with_uv())
+    assert len(list(tmp_path.glob("*.whl"))) == 1
