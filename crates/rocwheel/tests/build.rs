@@ -72,7 +72,7 @@ if how == "version":
     version = "9.9"
 for name, value in sorted(os.environ.items()):
     print(f"{name}={value}")
-pathlib.Path("dist").mkdir()
+pathlib.Path("dist").mkdir(exist_ok=True)
 info = f"tiny-{version}.dist-info"
 files = {
     "tiny.py": "",
@@ -219,7 +219,7 @@ fn a_step_that_takes_too_long_fails() {
     context.write("recipes/tiny.toml", RECIPE.replace("20s", "1s"));
     let ran = build(&context, &[]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("failed: it took longer than 1.0 s and was stopped"), "{ran:?}");
+    assert!(ran.stderr.contains("failed: it took longer than [TIME] and was stopped"), "{ran:?}");
     assert!(ran.stderr.contains("raise `timeout` of that step"), "{ran:?}");
 }
 
@@ -412,7 +412,6 @@ fn the_matrix_knows_what_is_there() {
     for (arguments, words) in [
         (&["matrix", "flash-atn"][..], "hint: did you mean `flash-attn`?"),
         (&["matrix", "--rocm", "7.3"], "there is no version of ROCm `7.3` in the table"),
-        (&["matrix", "--format", "github"], "GitHub takes 256 jobs in a matrix"),
     ] {
         let ran = context.run(arguments);
         assert!(ran.code == Some(2) && ran.stderr.contains(words), "{ran:?}");
