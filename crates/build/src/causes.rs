@@ -62,6 +62,7 @@ pub(crate) struct Likely {
 }
 
 /// The cause that fits one of the lines, the last lines first.
+#[allow(clippy::needless_pass_by_value, reason = "an iterator is cheap to clone and clearer to give")]
 pub(crate) fn likely<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Likely> {
     for cause in CAUSES.iter() {
         for line in lines.clone().rev() {

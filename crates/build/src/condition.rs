@@ -61,16 +61,17 @@ impl Facts<'_> {
             "version" => self.specified(key, value, cell.version.as_deref()),
             "torch" => self.specified(key, value, cell.torch.as_deref()),
             "rocm" => self.specified(key, value, cell.rocm.as_deref()),
-            _ => match self.features.get(key) {
-                Some(switch) => one_of(&mut Switch::NAMES.iter().copied(), switch.name()),
-                None => {
+            _ => {
+                if let Some(switch) = self.features.get(key) {
+                    one_of(&mut Switch::NAMES.iter().copied(), switch.name())
+                } else {
                     let mut names = vec!["platform", "backend", "compiler-cache", "release", "mode", "clean", "with"];
                     names.extend(VERSIONS);
                     names.extend(self.features.keys().map(String::as_str));
                     let reason = format!("there is no condition `{key}`");
                     Err(self.malformed(reason, suggestion(key, names)))
                 }
-            },
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! What can go wrong with recipes, matrices and builds, and what to do about it.
 
-use std::io;
 use std::path::PathBuf;
+use std::{fmt, io};
 
 use report::{Exit, Hint};
 
@@ -107,21 +107,8 @@ pub enum Error {
         hint: Option<String>,
     },
     /// A step failed.
-    #[error("step `{step}` of {job} failed: {reason}{}", shown(tail))]
-    Step {
-        /// Name of the job.
-        job: String,
-        /// Name of the step.
-        step: String,
-        /// `exit code 1`, `it took longer than …`.
-        reason: String,
-        /// The last lines it said.
-        tail: Vec<String>,
-        /// Everything it said.
-        log: PathBuf,
-        /// What is the likely cause and what to do.
-        cause: Option<String>,
-    },
+    #[error("{0}")]
+    Step(Box<Failure>),
     /// What a build made is not what was to be made.
     #[error("{job} made the wrong thing: {reason}")]
     Output {
@@ -160,12 +147,32 @@ pub enum Error {
     },
 }
 
-fn at_line(line: Option<usize>) -> String {
-    line.map_or_else(String::new, |line| format!(", line {line}"))
+/// A step that failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// Name of the job.
+    pub job: String,
+    /// Name of the step.
+    pub step: String,
+    /// `exit code 1`, `it took longer than …`.
+    pub reason: String,
+    /// The last lines it said.
+    pub tail: Vec<String>,
+    /// Everything it said.
+    pub log: PathBuf,
+    /// What is the likely cause and what to do.
+    pub cause: Option<String>,
 }
 
-fn shown(tail: &[String]) -> String {
-    tail.iter().map(|line| format!("\n    {line}")).collect()
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "step `{}` of {} failed: {}", self.step, self.job, self.reason)?;
+        self.tail.iter().try_for_each(|line| write!(formatter, "\n    {line}"))
+    }
+}
+
+fn at_line(line: Option<usize>) -> String {
+    line.map_or_else(String::new, |line| format!(", line {line}"))
 }
 
 impl Error {
@@ -207,9 +214,9 @@ impl Hint for Error {
                 )
             }
             Error::NoProgram { program, .. } => format!("install `{program}`, or put its folder into PATH"),
-            Error::Step { cause, log, .. } => {
-                let log = log.display();
-                match cause {
+            Error::Step(failure) => {
+                let log = failure.log.display();
+                match &failure.cause {
                     Some(cause) => format!("{cause}; everything it said is in `{log}`"),
                     None => format!("everything it said is in `{log}`"),
                 }

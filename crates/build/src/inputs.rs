@@ -15,7 +15,7 @@ use crate::process::{self, Ended, Program};
 const LEFT_BY_BUILDS: [&str; 4] = [".git", "build", "dist", "__pycache__"];
 
 /// How long git may take to look at a tree.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_mins(10);
 
 /// What a git checkout is: its commit, and what is changed in it. Files that git does not know or ignores are left out: builds leave
 /// them. `None`: the folder is no checkout, or there is no git.

@@ -26,7 +26,7 @@ mod substitute;
 
 pub use book::{Author, Book, Entry};
 pub use cell::{Cell, ChosenBy, CompilerCache, Mode, Platform, PythonVersion, Release, Switch};
-pub use error::Error;
+pub use error::{Error, Failure};
 pub use evaluate::{check, evaluate};
 pub use evaluated::{Action, Evaluated, Pythons};
 pub use job::{Input, Job, Packages, Rocm, Source};

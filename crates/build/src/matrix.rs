@@ -222,6 +222,7 @@ impl Matrix {
     }
 
     /// The share of what could be there that is, in percent; `None` where nothing could.
+    #[allow(clippy::cast_precision_loss, reason = "no matrix has 2^52 cells")]
     pub fn coverage(&self) -> Option<f64> {
         let [exists, missing, _] = self.counts();
         (exists + missing > 0).then(|| exists as f64 * 100.0 / (exists + missing) as f64)

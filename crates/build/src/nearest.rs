@@ -11,13 +11,11 @@ pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>
 
 /// What to say about a name that does not exist: the nearest one, else all of them.
 pub(crate) fn suggestion<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str> + Clone) -> String {
-    match nearest(wanted, names.clone()) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None => {
-            let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
-            if names.is_empty() { "there are none".into() } else { format!("there are {}", names.join(", ")) }
-        }
+    if let Some(name) = nearest(wanted, names.clone()) {
+        return format!("did you mean `{name}`?");
     }
+    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    if names.is_empty() { "there are none".into() } else { format!("there are {}", names.join(", ")) }
 }
 
 /// Names between backticks in a text.

@@ -1,5 +1,10 @@
 //! Input: what a recipe takes and what the machine has. Output: how many compilers may run at once, and what would fail after hours.
 
+#![allow(
+    clippy::cast_precision_loss,
+    reason = "bytes and files are counted in numbers far below 2^52, and shown with a digit or two"
+)]
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -189,6 +194,7 @@ fn free(_: &Path) -> Option<u64> {
 }
 
 #[cfg(target_os = "linux")]
+#[allow(clippy::unnecessary_wraps, reason = "other systems have no such limit")]
 fn argument_limit() -> Option<u64> {
     let stack = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
     Some(stack.map_or(MOST_ARGUMENTS, |stack| (stack / 4).clamp(LEAST_ARGUMENTS, MOST_ARGUMENTS)))

@@ -288,7 +288,7 @@ mod tests {
         deadline: Option<Instant>,
         reporter: &dyn Reporter,
     ) -> Result<Finished, Error> {
-        let environment = BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap())]);
+        let environment = BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").expect("the tests have a PATH"))]);
         let program = Program {
             words: ["sh", "-c", script].map(str::to_owned).to_vec(),
             directory: Path::new("/"),

@@ -15,7 +15,7 @@ trait Dialect {
     fn set(&self, name: &str, value: &str) -> String;
     fn set_default(&self, name: &str, value: &str) -> String;
     /// Names and values of a JSON file.
-    fn from_file(&self, path: &str) -> String;
+    fn set_from_file(&self, path: &str) -> String;
     fn prepend(&self, name: &str, value: &str) -> String;
     fn append(&self, name: &str, value: &str) -> String;
     /// The lines under a condition, with what is said otherwise.
@@ -124,7 +124,7 @@ fn variables(block: &Variables, dialect: &dyn Dialect) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(block.default_values.iter().map(|(name, value)| dialect.set_default(name, value)));
     if let Some(path) = &block.from_file {
-        lines.push(dialect.from_file(path));
+        lines.push(dialect.set_from_file(path));
     }
     lines.extend(block.set.iter().map(|(name, value)| dialect.set(name, value)));
     lines.extend(block.prepend.iter().map(|(name, value)| dialect.prepend(name, value)));

@@ -7,11 +7,13 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{ArgAction, ArgMatches, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::commands::rocm_version;
 use crate::commands::source::{checkout, hipify, manifest, patches};
 use crate::commands::split;
 use crate::commands::{artifact_archive, artifact_flatten, artifact_import, artifact_list, artifact_verify};
-use crate::commands::{audit, build, compat, config, diff, edit, fuse, kernels, matrix, package, prune, recipe, repair};
-use crate::commands::rocm_version;
+use crate::commands::{
+    audit, build, compat, config, diff, edit, fuse, kernels, matrix, package, prune, recipe, repair,
+};
 use crate::configuration::Choice;
 
 const EXIT_CODES: &str = "\

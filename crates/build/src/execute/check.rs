@@ -13,7 +13,7 @@ use crate::execute::folder::{Log, Made};
 use crate::process::Ended;
 
 /// How long a check may take: importing torch for the first time reads gigabytes.
-const PATIENCE: Duration = Duration::from_secs(900);
+const PATIENCE: Duration = Duration::from_mins(15);
 
 impl Context<'_> {
     /// Runs a check in the build's environment, or in one that has nothing but the result.
@@ -30,14 +30,12 @@ impl Context<'_> {
             return self.try_out(&stage, check, self.texts(&check.run)?, &environment, log);
         }
         let venv = self.folder.join(python.map_or_else(|| "check".to_owned(), |python| format!("check-py{python}")));
-        let interpreter = match python {
-            None => self.interpreter(self.job.python)?,
-            Some(_) => {
-                // The one that was named is for the build.
-                let outer = self.outer_environment();
-                crate::python::Search { environment: &outer, uv: self.place.uv.as_deref() }
-                    .find(python, self.reporter)?
-            }
+        let interpreter = if python.is_none() {
+            self.interpreter(self.job.python)?
+        } else {
+            // The one that was named is for the build.
+            let outer = self.outer_environment();
+            crate::python::Search { environment: &outer, uv: self.place.uv.as_deref() }.find(python, self.reporter)?
         };
         let program = interpreter_of(&venv);
         let mut environment = self.outer_environment();

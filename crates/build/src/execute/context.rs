@@ -9,7 +9,7 @@ use report::Reporter;
 
 use crate::causes;
 use crate::duration::words;
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::execute::Place;
 use crate::execute::folder::{self, Log};
 use crate::job::{Job, Source};
@@ -99,31 +99,31 @@ impl<'a> Context<'a> {
             (ended == Ended::TimedOut)
                 .then(|| "if it only needs longer, raise `timeout` of that step in the recipe".into())
         });
-        Error::Step {
+        Error::Step(Box::new(Failure {
             job: self.job.title(),
             step: stage.to_owned(),
             reason: reason(ended, timeout),
             tail: finished.tail(TAIL),
             log: log.path().to_owned(),
             cause,
-        }
+        }))
     }
 
     /// The error about a stage that fails without a program.
     pub(super) fn broken(&self, stage: &str, reason: impl Into<String>, log: &Log) -> Error {
-        Error::Step {
+        Error::Step(Box::new(Failure {
             job: self.job.title(),
             step: stage.to_owned(),
             reason: reason.into(),
             tail: Vec::new(),
             log: log.path().to_owned(),
             cause: None,
-        }
+        }))
     }
 
     /// What is done at the end whatever happened. What goes wrong there is only worth a warning.
     pub(super) fn finish(&self, number: usize) {
-        const PATIENCE: Duration = Duration::from_secs(60);
+        const PATIENCE: Duration = Duration::from_mins(1);
         for step in &self.job.recipe.finish {
             let place = Place { deadline: Some(Instant::now() + PATIENCE), ..self.place.clone() };
             let calm = Context::new(self.job, &place, self.folder.clone(), &report::Silent);

@@ -15,7 +15,7 @@ use crate::process::{self, Ended, Program};
 use crate::substitute::{Round, Value, substitute};
 
 /// How long a question may take to be answered; the first one of a large ROCm reads it from the disk.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 impl Context<'_> {
     /// A text of the job with everything put in.

@@ -123,7 +123,7 @@ impl Folder {
     /// A stage is done.
     pub(super) fn mark(&mut self, stage: &str, took: Duration) -> Result<(), Error> {
         // Milliseconds tell enough.
-        self.state.done.insert(stage.to_owned(), took.as_millis() as f64 / 1000.0);
+        self.state.done.insert(stage.to_owned(), (took.as_secs_f64() * 1000.0).round() / 1000.0);
         self.save()
     }
 

@@ -17,9 +17,9 @@ use crate::python::{Interpreter, Search};
 use crate::recipe::WorkOn;
 
 /// How long making an environment may take.
-const MAKING: Duration = Duration::from_secs(600);
+const MAKING: Duration = Duration::from_mins(10);
 /// How long installing may take: ROCm is gigabytes.
-const INSTALLING: Duration = Duration::from_secs(7200);
+const INSTALLING: Duration = Duration::from_hours(2);
 
 impl Context<'_> {
     /// The sources, where they are built.
@@ -89,25 +89,22 @@ impl Context<'_> {
             fs_err::remove_dir_all(venv)?;
         }
         let (python, place) = (interpreter.path.to_string_lossy(), venv.to_string_lossy());
-        let mut words = match &self.place.uv {
-            Some(uv) => {
-                let mut words =
-                    vec![uv.to_string_lossy().into_owned(), "venv".into(), "--quiet".into(), "--no-project".into()];
-                // Recipes that install themselves in place use pip.
-                if self.job.recipe.cell.mode == Mode::Develop {
-                    words.push("--seed".into());
-                }
-                words.extend(["--python".into(), python.into_owned()]);
-                words
+        let mut words = if let Some(uv) = &self.place.uv {
+            let mut words =
+                vec![uv.to_string_lossy().into_owned(), "venv".into(), "--quiet".into(), "--no-project".into()];
+            // Recipes that install themselves in place use pip.
+            if self.job.recipe.cell.mode == Mode::Develop {
+                words.push("--seed".into());
             }
-            None => {
-                let mut words = vec![python.into_owned(), "-m".into(), "venv".into()];
-                // pip takes seconds to install itself, and not every build needs it.
-                if self.job.recipe.cell.mode == Mode::Wheel {
-                    words.push("--without-pip".into());
-                }
-                words
+            words.extend(["--python".into(), python.into_owned()]);
+            words
+        } else {
+            let mut words = vec![python.into_owned(), "-m".into(), "venv".into()];
+            // pip takes seconds to install itself, and not every build needs it.
+            if self.job.recipe.cell.mode == Mode::Wheel {
+                words.push("--without-pip".into());
             }
+            words
         };
         if self.job.recipe.cell.system_packages.is_on() {
             words.push("--system-site-packages".into());
@@ -230,14 +227,12 @@ impl Context<'_> {
     /// The words before what is installed or uninstalled.
     pub(super) fn installer(&self, python: &Path, verb: &str) -> Vec<String> {
         let python = python.to_string_lossy().into_owned();
-        match &self.place.uv {
-            Some(uv) => vec![uv.to_string_lossy().into_owned(), "pip".into(), verb.into(), "--python".into(), python],
-            None => {
-                let mut words = vec![python, "-m".into(), "pip".into(), verb.into(), "--no-input".into()];
-                words.push("--disable-pip-version-check".into());
-                words
-            }
+        if let Some(uv) = &self.place.uv {
+            return vec![uv.to_string_lossy().into_owned(), "pip".into(), verb.into(), "--python".into(), python];
         }
+        let mut words = vec![python, "-m".into(), "pip".into(), verb.into(), "--no-input".into()];
+        words.push("--disable-pip-version-check".into());
+        words
     }
 
     fn pip(&self, arguments: &[&str]) -> Vec<String> {

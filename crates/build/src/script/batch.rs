@@ -42,7 +42,7 @@ impl Dialect for Batch {
         format!("if not defined {name} set \"{name}={value}\"")
     }
 
-    fn from_file(&self, path: &str) -> String {
+    fn set_from_file(&self, path: &str) -> String {
         self.comment(&format!("and the names and texts of the JSON file {path}"))
     }
 

@@ -43,7 +43,7 @@ impl Dialect for Shell {
         format!("[ -n \"${{{name}:-}}\" ] || export {name}={}", quoted(value))
     }
 
-    fn from_file(&self, path: &str) -> String {
+    fn set_from_file(&self, path: &str) -> String {
         let program = "import json, shlex, sys\nfor item in json.load(open(sys.argv[1])).items(): print('export %s=%s' % (item[0], shlex.quote(item[1])))";
         format!("eval \"$(${{python}} -c {} {})\"", quoted(program), quoted(path))
     }
