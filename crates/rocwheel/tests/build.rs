@@ -116,8 +116,8 @@ fn job(context: &TestContext) -> std::path::PathBuf {
 }
 
 fn log(context: &TestContext, stage: &str) -> String {
-    let logs = fs_err::read_dir(job(context).join("logs")).unwrap().map(|entry| entry.unwrap().path());
-    let path = logs.filter(|path| path.to_string_lossy().ends_with(&format!("-{stage}.log"))).next().unwrap();
+    let mut logs = fs_err::read_dir(job(context).join("logs")).unwrap().map(|entry| entry.unwrap().path());
+    let path = logs.find(|path| path.to_string_lossy().ends_with(&format!("-{stage}.log"))).unwrap();
     fs_err::read_to_string(path).unwrap()
 }
 

@@ -30,6 +30,7 @@ use inputs::{Sdk, Sources};
 /// to its place in one step.
 ///
 /// `rocwheel recipe` prints the recipes. `all` is triton, torch, torchaudio, torchvision and apex.
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// What to build: names of recipes, `all`, or names such as magma-rocm63
@@ -150,26 +151,25 @@ impl TryFrom<Arguments> for Settings {
             last_look: if arguments.no_audit { LastLook::Skip } else { LastLook::Audit },
         };
         let mut from = arguments.from;
-        let what = match arguments.job {
-            Some(path) => What::File(Box::new(Job::read(&path)?)),
-            None => {
-                let wishes = arguments.cell.wishes(None)?;
-                let mut names = wishes.recipes(&arguments.names)?;
-                // A recipe in place of a step: those before it are there already.
-                if let Some(at) = names.iter().position(|(name, _)| from.as_deref() == Some(name)) {
-                    names.drain(..at);
-                    from = None;
-                }
-                arguments.sources.check(&names)?;
-                What::Recipes(Box::new(Recipes {
-                    wishes,
-                    names,
-                    sources: arguments.sources,
-                    sdk: arguments.sdk,
-                    try_on: arguments.try_on,
-                    epoch: environment::epoch()?,
-                }))
+        let what = if let Some(path) = arguments.job {
+            What::File(Box::new(Job::read(&path)?))
+        } else {
+            let wishes = arguments.cell.wishes(None)?;
+            let mut names = wishes.recipes(&arguments.names)?;
+            // A recipe in place of a step: those before it are there already.
+            if let Some(at) = names.iter().position(|(name, _)| from.as_deref() == Some(name)) {
+                names.drain(..at);
+                from = None;
             }
+            arguments.sources.check(&names)?;
+            What::Recipes(Box::new(Recipes {
+                wishes,
+                names,
+                sources: arguments.sources,
+                sdk: arguments.sdk,
+                try_on: arguments.try_on,
+                epoch: environment::epoch()?,
+            }))
         };
         Ok(Self {
             what,

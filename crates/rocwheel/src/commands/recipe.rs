@@ -1,7 +1,7 @@
 //! `rocwheel recipe`: what there is to build, what its recipe comes to for one combination, and recipes of one's own.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use build::{Author, Book, Evaluated, Platform, evaluate, script};
 use clap::{Args, Subcommand};
@@ -12,6 +12,8 @@ use serde::Serialize;
 use crate::commands::build::cell::{CellArguments, Wishes};
 use crate::failure::Usage;
 use crate::printer::{self, Column, Format, Printer};
+
+const COLUMNS: [Column; 4] = [("Recipe", Left), ("Backends", Left), ("Systems", Left), ("What it is", Left)];
 
 const TEMPLATE: &str = include_str!("recipe/template.toml");
 
@@ -115,7 +117,7 @@ impl TryFrom<RecipeCommand> for Settings {
                 let mut book = Book::built_in()?;
                 let mut names = Vec::new();
                 for name in arguments.recipes {
-                    if name.ends_with(".toml") {
+                    if Path::new(&name).extension().is_some_and(|extension| extension == "toml") {
                         names.push(book.add(name.clone(), fs_err::read_to_string(&name)?)?);
                     } else {
                         names.push(book.get(&name)?.recipe.name.clone());
@@ -177,7 +179,6 @@ fn list(book: &Book, printer: &Printer) -> anyhow::Result<()> {
         });
         return printer.json(&serde_json::json!({ "recipes": listed.collect::<Vec<_>>() }));
     }
-    const COLUMNS: [Column; 4] = [("Recipe", Left), ("Backends", Left), ("Systems", Left), ("What it is", Left)];
     printer.table(
         &COLUMNS,
         book.entries().map(|entry| {
@@ -232,7 +233,7 @@ fn check(book: &Book, names: &[String], printer: &Printer) -> anyhow::Result<()>
     Ok(())
 }
 
-fn new(name: &str, path: &std::path::Path, printer: &Printer) -> anyhow::Result<()> {
+fn new(name: &str, path: &Path, printer: &Printer) -> anyhow::Result<()> {
     if path.exists() {
         let usage = Usage::new(format!("`{}` is there already", path.display()));
         return Err(usage.hint("choose another name, or remove it first").into());

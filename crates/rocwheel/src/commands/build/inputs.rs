@@ -223,13 +223,11 @@ fn prefix(path: &Path, version: Option<&str>) -> anyhow::Result<Rocm> {
     }
     let file = path.join(".info/version");
     let said = fs_err::read_to_string(&file).ok().map(|text| text.trim().split('-').next().unwrap_or("").to_owned());
-    match said.filter(|said| !said.is_empty()).or_else(|| version.map(str::to_owned)) {
-        Some(version) => Ok(Rocm::Prefix { path, version }),
-        None => {
-            let usage = Usage::new(format!("`{}` does not say its version in .info/version", path.display()));
-            Err(usage.hint("say it with `--rocm`").into())
-        }
+    if let Some(version) = said.filter(|said| !said.is_empty()).or_else(|| version.map(str::to_owned)) {
+        return Ok(Rocm::Prefix { path, version });
     }
+    let usage = Usage::new(format!("`{}` does not say its version in .info/version", path.display()));
+    Err(usage.hint("say it with `--rocm`").into())
 }
 
 fn is_version(text: &str) -> bool {
