@@ -10,7 +10,7 @@ use crate::cell::{Cell, Switch};
 use crate::condition::Facts;
 use crate::error::Error;
 use crate::evaluated::{Action, Check, Estimate, Evaluated, More, Provided, Pythons, Sources, Step, Variables};
-use crate::recipe::{self, Contains, Copy, Environment, OneOrMany, Recipe, Replace, Tarball, Text, When};
+use crate::recipe::{self, Contains, Copy, Cost, Environment, OneOrMany, Recipe, Replace, Tarball, Text, When};
 use names::Names;
 pub(crate) use names::join_targets;
 
@@ -43,6 +43,7 @@ pub fn evaluate(entry: &Entry, book: &Book, cell: &Cell) -> Result<Evaluated, Er
     let checks = evaluator.checks(recipe)?;
     let output = evaluator.output(recipe)?;
     let estimate = evaluator.estimate(recipe)?;
+    let cost = cost(recipe, &evaluator.facts)?;
     let python = if recipe.any_python.contains(&backend) { Pythons::Any } else { Pythons::Each };
     Ok(Evaluated {
         recipe: recipe.name.clone(),
@@ -63,10 +64,19 @@ pub fn evaluate(entry: &Entry, book: &Book, cell: &Cell) -> Result<Evaluated, Er
         finish,
         output,
         checks,
-        cost: recipe.cost,
+        cost,
         estimate,
         cell,
     })
+}
+
+fn cost(recipe: &Recipe, facts: &Facts<'_>) -> Result<Cost, Error> {
+    for rule in &recipe.costs {
+        if facts.hold(&rule.when)? {
+            return Ok(Cost { memory_per_job: rule.memory_per_job, disk: rule.disk });
+        }
+    }
+    Ok(Cost::default())
 }
 
 fn version(recipe: &Recipe, facts: &Facts<'_>, names: &Names<'_>) -> Result<Option<String>, Error> {

@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::evaluated::{Check, Pythons, Step};
 use crate::job::{Job, Rocm};
 use crate::nearest::suggestion;
-use crate::preflight::Estimated;
+use crate::preflight::{Estimated, Machine};
 use crate::process::Ended;
 use crate::python::Search;
 use context::Context;
@@ -55,6 +55,8 @@ pub struct Place {
     pub existing: Existing,
     /// Whether the result is audited.
     pub last_look: LastLook,
+    /// What the machine has, where this is to be enough before anything begins.
+    pub machine: Option<Machine>,
 }
 
 /// What stays when a job is done.
@@ -248,6 +250,9 @@ pub fn run(
         && let Some(outputs) = folder.finished(place)
     {
         return Ok(Outcome::Unchanged { outputs });
+    }
+    if let Some(machine) = &place.machine {
+        machine.check(&job.recipe)?;
     }
     folder.forget(stages[first_again..].iter().map(|stage| stage.name()))?;
     let context = Context::new(job, place, folder.path().to_owned(), reporter);

@@ -81,9 +81,9 @@ pub struct Recipe {
     /// What has to work afterwards.
     #[serde(default, rename = "check")]
     pub checks: Vec<Check>,
-    /// What it takes.
-    #[serde(default)]
-    pub cost: Cost,
+    /// What it takes; the first that applies.
+    #[serde(default, rename = "cost")]
+    pub costs: Vec<CostRule>,
     /// How many files will be compiled.
     #[serde(default)]
     pub estimate: Option<Estimate>,
@@ -431,8 +431,21 @@ pub struct Check {
 }
 
 /// What a build takes.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct CostRule {
+    /// When.
+    #[serde(default)]
+    pub when: When,
+    /// GB of memory for each compiler that runs.
+    pub memory_per_job: f64,
+    /// GB on the disk.
+    pub disk: f64,
+}
+
+/// What a build takes.
 #[derive(Debug, Clone, std::marker::Copy, PartialEq, Deserialize, serde::Serialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Cost {
     /// GB of memory for each compiler that runs.
     pub memory_per_job: f64,

@@ -149,6 +149,7 @@ impl TryFrom<Arguments> for Settings {
             leftovers: if arguments.keep { Leftovers::Keep } else { Leftovers::Remove },
             existing: if arguments.overwrite { Existing::Replace } else { Existing::Refuse },
             last_look: if arguments.no_audit { LastLook::Skip } else { LastLook::Audit },
+            machine: None,
         };
         let mut from = arguments.from;
         let what = if let Some(path) = arguments.job {
@@ -356,12 +357,10 @@ impl Run<'_> {
     fn job(&mut self, job: &Job) -> anyhow::Result<Option<Vec<Input>>> {
         let printer = self.printer;
         let machine = Machine::look(Path::new("/"), &self.settings.place.work);
-        if self.settings.preflight {
-            machine.check(&job.recipe)?;
-        }
         let jobs = machine.jobs(&job.recipe, self.settings.compilers);
         printer.detail(format!("{}: {} at a time ({})", job.title(), jobs.count, jobs.reason));
-        let place = Place { jobs: jobs.count, deadline: self.deadline, ..self.settings.place.clone() };
+        let machine = self.settings.preflight.then_some(machine);
+        let place = Place { jobs: jobs.count, deadline: self.deadline, machine, ..self.settings.place.clone() };
         let listener = text::Talk { printer };
         let outcome = execute::run(job, &place, &self.settings.selection, &listener, printer.reporter())?;
         let (exit, made) = match &outcome {
