@@ -204,7 +204,7 @@ impl Table {
         }
         let python = point.python?;
         if python.free_threaded {
-            return Some("there is no free-threaded torch for ROCm".into());
+            return Some("free-threaded interpreters are not in the table of torch".into());
         }
         let [first, last] = &known.python;
         let is_between =
