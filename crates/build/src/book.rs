@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::cell::minor;
 use crate::error::Error;
-use crate::nearest::suggestion;
 use crate::recipe::{Layer, Recipe};
+use report::suggestion;
 
 const RECIPES: [(&str, &str); 7] = [
     ("recipes/apex.toml", include_str!("../../../recipes/apex.toml")),

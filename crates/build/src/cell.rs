@@ -8,7 +8,7 @@ pub use audit::site::PythonVersion;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::nearest::suggestion;
+use report::suggestion;
 
 /// Enums whose values have names, for command lines and recipes.
 macro_rules! named {

@@ -7,8 +7,8 @@ use pep440_rs::{Version, VersionSpecifiers};
 
 use crate::cell::{Cell, CompilerCache, Mode, Platform, Release, Switch};
 use crate::error::Error;
-use crate::nearest::suggestion;
 use crate::recipe::When;
+use report::suggestion;
 
 /// Names that take specifiers.
 const VERSIONS: [&str; 3] = ["version", "torch", "rocm"];

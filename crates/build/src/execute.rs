@@ -24,13 +24,13 @@ use crate::cell::{Mode, PythonVersion};
 use crate::error::Error;
 use crate::evaluated::{Check, Pythons, Step};
 use crate::job::{Job, Rocm};
-use crate::nearest::suggestion;
 use crate::preflight::{Estimated, Machine};
 use crate::process::Ended;
 use crate::python::Search;
 use context::Context;
 use folder::Folder;
 pub use folder::Made;
+use report::suggestion;
 
 /// Where and how a job runs.
 #[derive(Debug, Clone)]

@@ -16,7 +16,6 @@ pub mod execute;
 mod inputs;
 mod job;
 pub mod matrix;
-mod nearest;
 pub mod preflight;
 mod process;
 mod python;

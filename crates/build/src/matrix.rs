@@ -15,8 +15,8 @@ use wheel::WheelName;
 use crate::book::Book;
 use crate::cell::{PythonVersion, minor};
 use crate::error::Error;
-use crate::nearest::suggestion;
 pub use label::{Label, RocmLabel};
+use report::suggestion;
 pub use table::{Framework, Table};
 
 /// What is wanted; empty: everything that the table has.

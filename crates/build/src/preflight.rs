@@ -264,7 +264,7 @@ mod tests {
     fn an_estimate_counts_files_and_the_bytes_of_their_link() {
         let files: Vec<PathBuf> =
             (0..2775).map(|number| PathBuf::from(format!("x/fmha_fwd_{number:04}.cpp"))).collect();
-        let estimated = Estimated::new(&files, "/work/build/temp", 19.0);
+        let estimated = Estimated::new(&files, "/jobs/build/temp", 19.0);
         assert_eq!(estimated.units, 2775);
         assert_eq!(estimated.link_bytes, 2775 * (16 + 1 + 13 + 2 + 9) + (32 << 10));
         assert_eq!(estimated.time().unwrap(), "2 h 26 min");

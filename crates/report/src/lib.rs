@@ -89,6 +89,15 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     found.filter(|(distance, name)| *distance <= (name.chars().count() / 3).max(1)).map(|(_, name)| name)
 }
 
+/// What to say about a name that does not exist: the nearest one, else all of them.
+pub fn suggestion<'a>(typed: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    if let Some(name) = nearest(typed, known.clone()) {
+        return format!("did you mean `{name}`?");
+    }
+    let names: Vec<String> = known.into_iter().map(|name| format!("`{name}`")).collect();
+    if names.is_empty() { "there are none".to_owned() } else { format!("there are {}", names.join(", ")) }
+}
+
 /// What the user can do about an error. The binary prints it as `hint: …` below the error and its causes.
 pub trait Hint: std::error::Error {
     /// One sentence, imperative, naming the command or flag that helps; `None` when there is nothing to say.
@@ -141,6 +150,9 @@ mod tests {
         assert_eq!(nearest("gfx9", known), Some("gfx942"), "the first of those that are as near");
         assert_eq!(nearest("everything", known), None);
         assert_eq!(nearest("x", []), None);
+        assert_eq!(suggestion("prun", known), "did you mean `prune`?");
+        assert_eq!(suggestion("jax", ["torch", "triton"]), "there are `torch`, `triton`");
+        assert_eq!(suggestion("x", []), "there are none");
     }
 
     /// Wants to stop after so many bytes.

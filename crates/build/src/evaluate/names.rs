@@ -5,8 +5,8 @@ use crate::cell::{ChosenBy, minor};
 use crate::condition::Facts;
 use crate::error::Error;
 use crate::evaluated::Targets;
-use crate::nearest::suggestion;
 use crate::substitute::{Round, Value, substitute};
+use report::suggestion;
 
 /// Known when the job runs, with or without ROCm.
 const LATER: [&str; 11] = [

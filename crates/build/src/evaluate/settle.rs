@@ -8,8 +8,8 @@ use crate::cell::{Cell, ChosenBy, Switch};
 use crate::condition::Facts;
 use crate::error::Error;
 use crate::evaluated::Targets;
-use crate::nearest::suggestion;
 use crate::recipe::Recipe;
+use report::suggestion;
 
 /// The backend that was asked for, or the first; the platform has to be one of the recipe's.
 pub(super) fn backend(recipe: &Recipe, cell: &Cell) -> Result<String, Error> {

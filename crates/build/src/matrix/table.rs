@@ -5,8 +5,8 @@ use serde::Deserialize;
 use super::{Point, fits};
 use crate::cell::{PythonVersion, minor};
 use crate::error::Error;
-use crate::nearest::suggestion;
 use crate::recipe::from_toml;
+use report::suggestion;
 
 const BUILT_IN: &str = include_str!("../../../../data/frameworks.toml");
 const NAME: &str = "data/frameworks.toml";

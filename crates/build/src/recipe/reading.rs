@@ -2,7 +2,7 @@
 
 use super::{Layer, Recipe, Step};
 use crate::error::Error;
-use crate::nearest::{quoted, suggestion};
+use report::suggestion;
 
 /// The version of this form.
 pub(crate) const SCHEMA: u32 = 1;
@@ -146,6 +146,11 @@ pub(crate) fn from_toml<T: serde::de::DeserializeOwned>(text: &str, path: &str) 
         };
         Error::Malformed { path: path.to_owned(), line, reason, hint }
     })
+}
+
+/// Names between backticks in a text.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
 }
 
 #[cfg(test)]

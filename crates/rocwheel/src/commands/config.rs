@@ -155,10 +155,7 @@ fn all(names: &[String], file: Option<&File>, program: &clap::Command) -> anyhow
         let known: Vec<&str> = configuration::commands(command).map(clap::Command::get_name).collect();
         command = configuration::commands(command).find(|inner| inner.get_name() == name).ok_or_else(|| {
             let usage = Usage::new(format!("there is no command `{}` with settings", names.join(" ")));
-            match report::nearest(name, known.iter().copied()) {
-                Some(nearest) => usage.hint(format!("did you mean `{nearest}`?")),
-                None => usage.hint(format!("there are {}", known.join(", "))),
-            }
+            usage.hint(report::suggestion(name, known.iter().copied()))
         })?;
     }
     let rows = configuration::options(command).map(|argument| {

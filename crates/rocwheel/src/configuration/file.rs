@@ -120,13 +120,10 @@ impl Reading<'_> {
         };
         let spelled = name.replace('_', "-");
         let is_of_all = |option: &Arg| option.is_global_set() && option.get_long() == Some(&spelled);
-        let hint = match report::nearest(&spelled, known.iter().map(String::as_str)) {
-            _ if !is_table && options::options(command).any(is_of_all) => {
-                format!("`{spelled}` is an option of all commands: it stands above the first table")
-            }
-            Some(nearest) => format!("did you mean `{nearest}`?"),
-            None if known.is_empty() => "`rocwheel config schema` prints what there is".to_owned(),
-            None => format!("there are {}", known.join(", ")),
+        let hint = if !is_table && options::options(command).any(is_of_all) {
+            format!("`{spelled}` is an option of all commands: it stands above the first table")
+        } else {
+            report::suggestion(&spelled, known.iter().map(String::as_str))
         };
         let of = if above.is_empty() { String::new() } else { format!(" of `rocwheel {}`", above.join(" ")) };
         Error::Unknown { path: self.path.to_owned(), line, what: format!("{what} `{name}`{of}"), hint }
