@@ -23,9 +23,18 @@ pub(crate) struct Keys {
     /// Children of all nodes, those of one node side by side and sorted.
     edges: Vec<(u8, u32)>,
     entries: Vec<Entry>,
-    /// Which two bytes a word begins with, a bit each: most places are dismissed without a look at the trie.
-    begins: Box<[u64; 1024]>,
+    /// What the words begin with, a bit for each: most places are dismissed without a look at the trie.
+    begins: Box<[u64; BEGINS]>,
+    /// Bytes at the beginning of a word that [`begin`] looks at: four, or fewer when a word is shorter.
+    length: usize,
+    /// Bytes that are no word characters and that a word begins with.
+    others: Vec<u8>,
 }
+
+/// Size of the table of beginnings, in 64 bits.
+const BEGINS: usize = 1024;
+/// Bytes that are looked at together.
+const PAGE: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
 struct Node {
@@ -55,23 +64,37 @@ impl Keys {
                 Entry { word: word.clone(), value: value.clone(), inside }
             })
             .collect();
-        let mut keys = Self { nodes: Vec::new(), edges: Vec::new(), entries, begins: Box::new([0; 1024]) };
+        let length = entries.iter().map(|entry| entry.word.len()).min().unwrap_or(1).min(4);
+        let mut others: Vec<u8> =
+            entries.iter().map(|entry| entry.word.as_bytes()[0]).filter(|byte| !is_word(*byte)).collect();
+        others.sort_unstable();
+        others.dedup();
+        let begins = Box::new([0; BEGINS]);
+        let mut keys = Self { nodes: Vec::new(), edges: Vec::new(), entries, begins, length, others };
         let all = keys.entries.len();
         keys.node(0, all, 0);
         for entry in &keys.entries {
-            match *entry.word.as_bytes() {
-                [first] => keys.begins[usize::from(first) * 4..][..4].fill(u64::MAX),
-                [first, second, ..] => keys.begins[bit(first, second).0] |= bit(first, second).1,
-                [] => {}
-            }
+            let (place, bit) = begin(&entry.word.as_bytes()[..length]);
+            keys.begins[place] |= bit;
         }
         keys
     }
 
-    /// Whether a word may begin with these two bytes.
-    fn may_begin(&self, first: u8, second: u8) -> bool {
-        let (word, mask) = bit(first, second);
-        self.begins[word] & mask != 0
+    /// Whether a word may begin with what stands at `at`.
+    fn may_begin(&self, bytes: &[u8], at: usize) -> bool {
+        bytes.get(at..at + self.length).is_some_and(|first| {
+            let (place, bit) = begin(first);
+            self.begins[place] & bit != 0
+        })
+    }
+
+    /// For each byte of a page whether a word may begin there by the kind of that byte and of the one before, the first in the lowest bit;
+    /// and whether the last byte is a word character.
+    fn places(&self, page: &[u8; PAGE], before: bool, boundaries: Boundaries) -> (u64, bool) {
+        let word = mask(page, is_word);
+        let begin = self.others.iter().fold(word, |begin, other| begin | mask(page, |byte| byte == *other));
+        let inside = if boundaries == Boundaries::Required { word << 1 | u64::from(before) } else { 0 };
+        (begin & !inside, word >> (PAGE - 1) != 0)
     }
 
     /// Makes the node of the sorted entries `from..to`, which agree in the first `depth` bytes.
@@ -119,22 +142,6 @@ impl Keys {
         self.entries.get(best as usize)
     }
 
-    /// The next place from `at` on where a word may begin, by the two bytes there and, within ASCII, by the one before.
-    fn candidate(&self, bytes: &[u8], at: usize, boundaries: Boundaries) -> Option<usize> {
-        let mut inside = boundaries == Boundaries::Required
-            && at.checked_sub(1).is_none_or(|before| WORD[usize::from(bytes[before])]);
-        for (offset, pair) in bytes.get(at..)?.windows(2).enumerate() {
-            let (first, second) = (pair[0], pair[1]);
-            if !inside && self.may_begin(first, second) {
-                return Some(at + offset);
-            }
-            inside = boundaries == Boundaries::Required && WORD[usize::from(first)];
-        }
-        // A word of one byte at the very end.
-        let last = bytes.len().checked_sub(1).filter(|last| *last >= at && !inside)?;
-        self.may_begin(bytes[last], 0).then_some(last)
-    }
-
     /// Replaces from left to right; `preferred` values come before those of the words themselves. `None` when nothing was
     /// replaced.
     pub(crate) fn replace(
@@ -146,29 +153,42 @@ impl Keys {
         counts: &mut Counts,
     ) -> Option<String> {
         let bytes = text.as_bytes();
-        let (mut output, mut copied, mut at) = (String::new(), 0, 0);
-        while let Some(candidate) = self.candidate(bytes, at, boundaries) {
-            at = candidate;
-            let may_stand = boundaries == Boundaries::Free || gap_before(text, at);
-            let Some(entry) = may_stand.then(|| self.find(text, at, boundaries)).flatten() else {
-                at += 1;
-                continue;
+        let (mut output, mut copied, mut next) = (String::new(), 0, 0);
+        // There is no character before the first one, so none may stand there.
+        let mut before = true;
+        for from in (0..bytes.len()).step_by(PAGE) {
+            let mut last = [0; PAGE];
+            let page = if let Some(page) = bytes[from..].first_chunk() {
+                page
+            } else {
+                last[..bytes.len() - from].copy_from_slice(&bytes[from..]);
+                &last
             };
-            let end = at + entry.word.len();
-            if defects == Defects::Refuse || !entry.is_done(text, at) {
-                let value = preferred.and_then(|preferred| preferred.get(&entry.word)).unwrap_or(&entry.value);
-                if copied == 0 {
-                    output.reserve(text.len() + text.len() / 16);
+            let (mut places, ends_inside) = self.places(page, before, boundaries);
+            before = ends_inside;
+            while places != 0 {
+                let at = from + places.trailing_zeros() as usize;
+                places &= places - 1;
+                if at < next || !self.may_begin(bytes, at) {
+                    continue;
                 }
-                output.push_str(&text[copied..at]);
-                output.push_str(value);
-                copied = end;
-                match counts.get_mut(&entry.word) {
-                    Some(count) => *count += 1,
-                    None => drop(counts.insert(entry.word.clone(), 1)),
+                let may_stand = boundaries == Boundaries::Free || gap_before(text, at);
+                let Some(entry) = may_stand.then(|| self.find(text, at, boundaries)).flatten() else { continue };
+                next = at + entry.word.len();
+                if defects == Defects::Refuse || !entry.is_done(text, at) {
+                    let value = preferred.and_then(|preferred| preferred.get(&entry.word)).unwrap_or(&entry.value);
+                    if copied == 0 {
+                        output.reserve(text.len() + text.len() / 16);
+                    }
+                    output.push_str(&text[copied..at]);
+                    output.push_str(value);
+                    copied = next;
+                    match counts.get_mut(&entry.word) {
+                        Some(count) => *count += 1,
+                        None => drop(counts.insert(entry.word.clone(), 1)),
+                    }
                 }
             }
-            at = end;
         }
         (copied > 0).then(|| {
             output.push_str(&text[copied..]);
@@ -177,20 +197,28 @@ impl Keys {
     }
 }
 
-/// Bytes that are word characters by themselves.
-const WORD: [bool; 256] = {
-    let mut word = [false; 256];
-    let mut byte = 0;
-    while byte < 128 {
-        word[byte] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'_';
-        byte += 1;
-    }
-    word
-};
+/// Whether a byte is a word character by itself. Written so that the compiler looks at many bytes at a time.
+#[allow(clippy::needless_bitwise_bool, reason = "without branches")]
+fn is_word(byte: u8) -> bool {
+    ((byte | 0x20).wrapping_sub(b'a') < 26) | (byte.wrapping_sub(b'0') < 10) | (byte == b'_')
+}
 
-/// Where two bytes are in a table of bits.
-fn bit(first: u8, second: u8) -> (usize, u64) {
-    (usize::from(first) * 4 + usize::from(second >> 6), 1 << (second & 63))
+/// A bit for each byte, the first in the lowest.
+fn mask(page: &[u8; PAGE], is_it: impl Fn(u8) -> bool) -> u64 {
+    let flags = page.map(|byte| u8::from(is_it(byte)));
+    let (eights, _) = flags.as_chunks::<8>();
+    // Each flag is moved into the highest byte by a factor of its own.
+    let bits = |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+    eights.iter().rev().fold(0, |mask, eight| mask << 8 | bits(eight))
+}
+
+/// Where up to four bytes are in a table of bits. Different ones may be at the same place.
+fn begin(first: &[u8]) -> (usize, u64) {
+    let mut four = [0; 4];
+    four[..first.len()].copy_from_slice(first);
+    // The multiplier of Knuth's hash (The Art of Computer Programming, volume 3, 6.4).
+    let hash = u32::from_le_bytes(four).wrapping_mul(2_654_435_769) >> 16;
+    ((hash >> 6) as usize, 1 << (hash & 63))
 }
 
 impl Entry {
