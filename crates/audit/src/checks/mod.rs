@@ -171,8 +171,10 @@ impl<'a> Context<'a> {
         });
         let target = Target { python: site.place.python, platform: crate::requirements::Platform::Linux { glibc } };
         let declared = Declared::read(site, &target);
-        let requirements =
-            (0..site.distributions.len()).map(|wheel| Requirements::of(&declared, wheel, &target)).collect();
+        let distributions = site.distributions.iter().enumerate();
+        let requirements = distributions
+            .map(|(wheel, distribution)| Requirements::of(&distribution.name, &declared, wheel, &target))
+            .collect();
         let mut context = Context {
             site,
             facts,

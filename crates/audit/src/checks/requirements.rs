@@ -17,6 +17,8 @@ pub(crate) struct Requirements {
     pub(crate) plain: BTreeSet<String>,
     /// With an extra: name of the extra → names.
     pub(crate) extras: BTreeMap<String, BTreeSet<String>>,
+    /// How the names of its own device wheels begin. They hold GPU code of this wheel, and no library, whatever else is called so.
+    devices: String,
 }
 
 /// How a wheel comes by the libraries of an owner.
@@ -31,8 +33,8 @@ pub(crate) enum Brought {
 }
 
 impl Requirements {
-    /// What a wheel requires in an environment.
-    pub(crate) fn of(declared: &Declared, wheel: usize, target: &Target) -> Requirements {
+    /// What a wheel of this canonical name requires in an environment.
+    pub(crate) fn of(name: &str, declared: &Declared, wheel: usize, target: &Target) -> Requirements {
         let plain = declared.of(wheel, Extras::Asked).map(|requirement| requirement.name.clone()).collect();
         let mut extras: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for requirement in &declared.wheels[wheel].all {
@@ -45,7 +47,7 @@ impl Requirements {
                 }
             }
         }
-        Requirements { plain, extras }
+        Requirements { plain, extras, devices: format!("{name}-device-") }
     }
 
     /// Wheels of the set that this one requires, and what those require.
@@ -80,10 +82,11 @@ impl Requirements {
 
     /// How the libraries of an owner come.
     pub(crate) fn brings(&self, context: &Context<'_>, owner: &Owner) -> Brought {
-        if let Some(name) = self.names(context).into_iter().find(|name| owner.is_brought_by(name)) {
+        let is_bringer = |name: &str| owner.is_brought_by(name) && !name.starts_with(&self.devices);
+        if let Some(name) = self.names(context).into_iter().find(|name| is_bringer(name)) {
             return Brought::By(name.to_owned());
         }
-        let extra = self.extras.iter().find(|(_, names)| names.iter().any(|name| owner.is_brought_by(name)));
+        let extra = self.extras.iter().find(|(_, names)| names.iter().any(|name| is_bringer(name)));
         extra.map_or(Brought::No, |(extra, _)| Brought::ByExtra(extra.clone()))
     }
 

@@ -156,6 +156,11 @@ fn rw012_and_rw025_requirements_that_bring_libraries() {
     assert_eq!(bench.found(&[torch.clone().requiring("numpy")]), ["RW012 error"]);
     assert_eq!(bench.found(&[torch.clone().requiring("unknown")]), ["RW012 warning"]);
     assert_eq!(bench.found(&[torch.clone().providing("gpu").requiring("torch; extra == 'gpu'")]), ["RW012 warning"]);
+    // GPU code of its own, however much the name looks like that of an extension of torch.
+    let host =
+        pack("torch_x-1.0", "cp312-cp312-manylinux_2_34_x86_64").with(MODULE, bench.module("", &["-l:libtorch.so"]));
+    let device = "torch-x-device-gfx942 == 1.0; extra == 'device-gfx942'";
+    assert_eq!(bench.found(&[host.providing("device-gfx942").requiring(device)]), ["RW012 error"]);
     let hip = demo().with(MODULE, bench.module("", &["-l:libamdhip64.so.7"]));
     assert_eq!(bench.found(std::slice::from_ref(&hip)), ["RW012 error"]);
     assert_eq!(bench.found(&[hip.requiring("torch")]), ["RW025 note"], "torch brings ROCm");

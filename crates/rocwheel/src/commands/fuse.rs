@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use artifact::Catalog;
-use audit::finding::Code;
 use audit::written::{Set, Verdict, Written};
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
@@ -272,9 +271,7 @@ impl Job<'_> {
     fn audit(&self, set: &wheels::Wheels, ready: &wheels::Ready, scratch: &Path) -> anyhow::Result<Option<Verdict>> {
         let written = Written { staged: ready.staged().to_owned(), place: ready.place().to_owned() };
         let what = format!("`{}`", ready.place().file_name().unwrap_or_default().display());
-        // The extras of the host wheel hide what its METADATA does not require; that they leave brings no new fault in.
-        let wanted = [Code::MissingRequirement].into();
-        let set = Set { wheels: vec![written], before: set.hosts()[..1].to_vec(), wanted, ..Set::default() };
+        let set = Set { wheels: vec![written], before: set.hosts()[..1].to_vec(), ..Set::default() };
         self.settings.last_look.at(&set, &what, scratch, self.printer)
     }
 
