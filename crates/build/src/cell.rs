@@ -1,20 +1,15 @@
 //! One combination of everything a build can vary in: a cell of the matrix.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::str::FromStr;
 
 pub use audit::site::PythonVersion;
 use serde::{Deserialize, Serialize};
-
-use crate::error::Error;
-use report::suggestion;
 
 /// Enums whose values have names, for command lines and recipes.
 macro_rules! named {
     ($(#[$meta:meta])* $name:ident, $what:literal { $($(#[$doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ::serde::Serialize, ::serde::Deserialize)]
         pub enum $name {
             $($(#[$doc])* #[serde(rename = $text)] $variant,)+
         }
@@ -31,29 +26,31 @@ macro_rules! named {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, formatter: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 formatter.write_str(self.name())
             }
         }
 
-        impl FromStr for $name {
-            type Err = Error;
+        impl ::std::str::FromStr for $name {
+            type Err = $crate::error::Error;
 
-            fn from_str(text: &str) -> Result<Self, Error> {
+            fn from_str(text: &str) -> Result<Self, $crate::error::Error> {
                 match text {
                     $($text => Ok(Self::$variant),)+
-                    _ => Err(Error::Unknown {
+                    _ => Err($crate::error::Error::Unknown {
                         what: $what,
                         name: text.to_owned(),
                         place: String::new(),
-                        hint: suggestion(text, Self::NAMES.iter().copied()),
+                        hint: ::report::suggestion(text, Self::NAMES.iter().copied()),
                     }),
                 }
             }
         }
     };
 }
+
+pub(crate) use named;
 
 named! {
     /// The system that is built on and for.

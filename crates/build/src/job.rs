@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::cell::PythonVersion;
 use crate::error::Error;
 use crate::evaluated::Evaluated;
+use crate::executor::Image;
 use crate::inputs;
 use crate::recipe::{SCHEMA, from_toml};
 
@@ -32,6 +33,9 @@ pub struct Job {
     pub try_on: Vec<PythonVersion>,
     /// Time stamp of what is written, in seconds since 1970.
     pub epoch: u64,
+    /// The image it runs in; `None`: in none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
     /// What is done. Last: as TOML it is a table of tables.
     pub recipe: Evaluated,
 }
@@ -207,7 +211,7 @@ impl Job {
         };
         let with: Vec<&str> = self.with.iter().map(|input| input.sha256.as_str()).collect();
         let try_on: Vec<String> = self.try_on.iter().map(ToString::to_string).collect();
-        let identity = serde_json::json!({
+        let mut identity = serde_json::json!({
             "schema": self.schema,
             "source": self.source.identity(),
             "rocm": rocm,
@@ -217,6 +221,9 @@ impl Job {
             "epoch": self.epoch,
             "recipe": self.recipe,
         });
+        if let Some(image) = &self.image {
+            identity["image"] = image.identity().into();
+        }
         blake3::hash(identity.to_string().as_bytes()).to_hex()[..16].to_owned()
     }
 

@@ -13,6 +13,7 @@ mod error;
 mod evaluate;
 mod evaluated;
 pub mod execute;
+pub mod executor;
 mod inputs;
 mod job;
 pub mod matrix;

@@ -1,6 +1,7 @@
 //! `rocwheel build`: frameworks from recipes, on this machine.
 
 pub(crate) mod cell;
+mod containers;
 mod inputs;
 mod machine;
 mod text;
@@ -21,6 +22,7 @@ use crate::environment;
 use crate::failure::{self, Usage};
 use crate::printer::{Format, Printer};
 use cell::{CellArguments, Wishes};
+use containers::ContainerArguments;
 use inputs::{Sdk, Sources};
 
 /// Build frameworks from recipes: wheels of torch, torchvision, torchaudio, triton, apex and flash-attn, and MAGMA
@@ -51,6 +53,8 @@ pub(crate) struct Arguments {
     sdk: Sdk,
     #[command(flatten)]
     cell: CellArguments,
+    #[command(flatten)]
+    containers: ContainerArguments,
     /// Try wheels for any Python on these too, separated by commas
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     try_on: Vec<PythonVersion>,
@@ -133,6 +137,7 @@ impl TryFrom<Arguments> for Settings {
     type Error = anyhow::Error;
 
     fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+        arguments.containers.check()?;
         let output = std::path::absolute(arguments.output.unwrap_or_else(|| PathBuf::from(".")))?;
         let work = arguments.work.map(std::path::absolute).transpose()?;
         let surroundings = environment::variables()
@@ -259,7 +264,8 @@ impl Recipes {
         let rocm = if recipe.sdk { self.sdk.rocm(cell.rocm.as_deref(), &place.surroundings)? } else { Rocm::None };
         let source = self.sources.source(&entry.recipe, &place.surroundings, printer)?;
         let (python, try_on) = (cell.python, self.try_on.clone());
-        let mut job = Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch: self.epoch, recipe };
+        let mut job =
+            Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch: self.epoch, image: None, recipe };
         if job.recipe.python == build::Pythons::Each && job.recipe.cell.python.is_none() {
             // The wheel is for one Python, and it has to be known which.
             let version = execute::default_python(place, printer.reporter())?;
