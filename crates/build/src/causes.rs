@@ -13,6 +13,11 @@ const TABLE: &str = include_str!("../../../data/build-failures.toml");
 static CAUSES: LazyLock<Vec<Cause>> =
     LazyLock::new(|| parse(TABLE, "data/build-failures.toml").expect("a test reads it"));
 
+const OF_ENGINES: &str = include_str!("../../../data/engine-failures.toml");
+
+static ENGINE_CAUSES: LazyLock<Vec<Cause>> =
+    LazyLock::new(|| parse(OF_ENGINES, "data/engine-failures.toml").expect("a test reads it"));
+
 struct Cause {
     name: String,
     patterns: Vec<Regex>,
@@ -62,9 +67,18 @@ pub(crate) struct Likely {
 }
 
 /// The cause that fits one of the lines, the last lines first.
-#[allow(clippy::needless_pass_by_value, reason = "an iterator is cheap to clone and clearer to give")]
 pub(crate) fn likely<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Likely> {
-    for cause in CAUSES.iter() {
+    fitting(&CAUSES, lines)
+}
+
+/// The same for what an engine of containers says.
+pub(crate) fn of_engine<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Likely> {
+    fitting(&ENGINE_CAUSES, lines)
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "an iterator is cheap to clone and clearer to give")]
+fn fitting<'a>(causes: &'static [Cause], lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Likely> {
+    for cause in causes {
         for line in lines.clone().rev() {
             let Some(found) = cause.patterns.iter().find_map(|pattern| pattern.captures(line)) else { continue };
             let mut says = String::new();
@@ -91,6 +105,24 @@ pub(crate) fn killed() -> Likely {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_engines_say_is_known() {
+        for (line, name) in [
+            ("Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?", "no-daemon"),
+            (
+                "permission denied while trying to connect to the docker API at unix:///var/run/docker.sock",
+                "not-allowed",
+            ),
+            ("Error: runc: error setting rlimit type 7: operation not permitted: OCI permission denied", "limits"),
+            ("Error: crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted: OCI permission denied", "limits"),
+            ("docker: failed to create: exec: \"sh\": executable file not found in $PATH", "no-shell"),
+            ("Error: default OCI runtime \"crun\" not found: invalid argument", "no-runtime"),
+            ("dial tcp: lookup registry-1.docker.io on 1.1.1.1:53: no such host", "network"),
+        ] {
+            assert_eq!(of_engine([line].into_iter()).unwrap_or_else(|| panic!("{line}")).name, name, "{line}");
+        }
+    }
 
     #[test]
     fn causes_are_found_in_what_real_tools_say() {

@@ -135,6 +135,26 @@ pub enum Error {
         /// Name of the job.
         job: String,
     },
+    /// Docker or Podman does not do what it is asked for.
+    #[error("{reason}")]
+    Engine {
+        /// What.
+        reason: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// What failed in a container, as the program in it says.
+    #[error("in a container of `{image}`: {message}")]
+    Inside {
+        /// The image.
+        image: String,
+        /// The error and its causes.
+        message: String,
+        /// What to do.
+        hint: Option<String>,
+        /// Which exit code it deserves.
+        exit: Exit,
+    },
     /// The machine cannot do it.
     #[error("this machine cannot build {job}: {reason}")]
     Preflight {
@@ -199,6 +219,8 @@ impl Hint for Error {
             | Error::Request { hint, .. }
             | Error::Source { hint, .. }
             | Error::NoFact { hint, .. }
+            | Error::Engine { hint, .. }
+            | Error::Inside { hint, .. }
             | Error::Output { hint, .. } => return hint.clone(),
             Error::Unknown { hint, .. } | Error::Preflight { hint, .. } => hint.clone(),
             Error::Cycle { .. } => "take one of the names out of `after`".into(),
@@ -234,6 +256,7 @@ impl Hint for Error {
             Error::Interrupted => Exit::Interrupted,
             Error::Unknown { .. } | Error::Request { .. } | Error::Targets { .. } => Exit::Usage,
             Error::Locked { .. } => Exit::TryAgain,
+            Error::Inside { exit, .. } => *exit,
             Error::Archive(error) => error.exit(),
             Error::Wheel(error) => error.exit(),
             Error::Audit(error) => error.exit(),

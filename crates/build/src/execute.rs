@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use report::{Reporter, Unit};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cell::{Mode, PythonVersion};
 use crate::error::Error;
@@ -111,7 +111,7 @@ pub trait Listener {
 }
 
 /// How a job ended that did not fail.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "status")]
 pub enum Outcome {
     /// It is built.

@@ -177,6 +177,12 @@ impl Source {
     /// # Errors
     /// When they are not.
     pub(crate) fn verify(&self, surroundings: &BTreeMap<String, String>, reporter: &dyn Reporter) -> Result<(), Error> {
+        // Where there is no git nobody can tell. Images have none, and the job was made where there is.
+        if matches!(self, Source::Checkout { .. })
+            && inputs::of_checkout(self.path(), surroundings, reporter)?.is_none()
+        {
+            return Ok(());
+        }
         let found = Source::at(self.path(), surroundings, reporter)?;
         if found.identity() == self.identity() {
             return Ok(());

@@ -9,6 +9,7 @@ mod causes;
 mod cell;
 mod condition;
 pub mod duration;
+pub mod engine;
 mod error;
 mod evaluate;
 mod evaluated;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -74,27 +74,89 @@ impl Finished {
     }
 }
 
-/// Runs it; what it says goes to `log` too.
+/// A program that runs as long as it is held, and reads until then.
+#[derive(Debug)]
+pub(crate) struct Held {
+    child: Child,
+    /// What it reads has an end when this is dropped, and when this process ends in whatever way.
+    stdin: Option<ChildStdin>,
+    pages: mpsc::Receiver<Vec<u8>>,
+}
+
+/// Starts a program that is to run until it is released.
 ///
 /// # Errors
-/// A program that cannot be started, a log that cannot be written, and the user's wish to stop.
-pub(crate) fn run(
-    program: &Program<'_>,
-    log: Option<&mut dyn Write>,
-    reporter: &dyn Reporter,
-) -> Result<Finished, Error> {
-    if reporter.interrupted() {
-        return Err(Error::Interrupted);
+/// A program that cannot be started.
+pub(crate) fn hold(program: &Program<'_>) -> Result<Held, Error> {
+    let (mut child, pages) = spawn(program, Stdio::piped())?;
+    let stdin = child.stdin.take();
+    Ok(Held { child, stdin, pages })
+}
+
+impl Held {
+    /// Waits until it says a line. What it came to when it ends before, or takes too long.
+    ///
+    /// # Errors
+    /// The user's wish to stop.
+    pub(crate) fn wait_for(
+        &mut self,
+        line: &str,
+        timeout: Duration,
+        reporter: &dyn Reporter,
+    ) -> Result<Option<Finished>, Error> {
+        let began = Instant::now();
+        let mut said = Vec::new();
+        loop {
+            let page = self.pages.recv_timeout(TICK);
+            said.extend(page.as_ref().into_iter().flatten());
+            let text = String::from_utf8_lossy(&said);
+            if text.lines().any(|other| other.trim_end() == line) {
+                return Ok(None);
+            }
+            let ended = if reporter.interrupted() {
+                return Err(Error::Interrupted);
+            } else if began.elapsed() >= timeout {
+                Ended::TimedOut
+            } else if page == Err(RecvTimeoutError::Disconnected) {
+                ended(self.child.wait()?)
+            } else {
+                continue;
+            };
+            return Ok(Some(Finished { ended, said: text.into_owned() }));
+        }
     }
+
+    /// Whether it has ended by itself.
+    pub(crate) fn is_over(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Ends what it reads and waits for it; whether it ended by that.
+    pub(crate) fn release(mut self, patience: Duration) -> bool {
+        self.stdin.take();
+        let end = Instant::now() + patience;
+        while Instant::now() < end {
+            if self.is_over() {
+                return true;
+            }
+            thread::sleep(TICK);
+        }
+        stop(&mut self.child);
+        false
+    }
+}
+
+/// Starts a program in a group of its own; what it says comes as pages.
+fn spawn(program: &Program<'_>, stdin: Stdio) -> Result<(Child, mpsc::Receiver<Vec<u8>>), Error> {
     let (mut reader, writer) = io::pipe()?;
     let mut command = Command::new(locate(program).as_ref().map_or(Path::new(&program.words[0]), PathBuf::as_path));
     command.args(&program.words[1..]).current_dir(program.directory).env_clear().envs(program.environment);
-    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    command.stdin(stdin).stdout(writer.try_clone()?).stderr(writer);
     own_group(&mut command);
     let spawned = command.spawn();
     // It holds the other ends of the pipe.
     drop(command);
-    let mut child = spawned.map_err(|source| match source.kind() {
+    let child = spawned.map_err(|source| match source.kind() {
         io::ErrorKind::NotFound if !program.directory.is_dir() => {
             io::Error::new(source.kind(), format!("there is no folder `{}`", program.directory.display())).into()
         }
@@ -109,6 +171,22 @@ pub(crate) fn run(
             }
         }
     });
+    Ok((child, pages))
+}
+
+/// Runs it; what it says goes to `log` too.
+///
+/// # Errors
+/// A program that cannot be started, a log that cannot be written, and the user's wish to stop.
+pub(crate) fn run(
+    program: &Program<'_>,
+    log: Option<&mut dyn Write>,
+    reporter: &dyn Reporter,
+) -> Result<Finished, Error> {
+    if reporter.interrupted() {
+        return Err(Error::Interrupted);
+    }
+    let (mut child, pages) = spawn(program, Stdio::null())?;
     let mut watch = Watch { program, reporter, began: Instant::now(), stopped: None };
     let listened = watch.listen(&mut child, &pages, log);
     if listened.is_err() {

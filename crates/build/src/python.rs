@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::process::{self, Ended, Program};
 
 /// Asks an interpreter what it is: version, and whether it has the global lock.
-const QUESTION: &str = "import sys, sysconfig\n\
+pub(crate) const QUESTION: &str = "import sys, sysconfig\n\
     print('%d.%d%s' % (*sys.version_info[:2], 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))\n\
     print(sys.executable)";
 

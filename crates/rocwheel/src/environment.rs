@@ -154,6 +154,11 @@ pub(crate) fn max_jobs() -> Result<Option<u16>, Usage> {
     }
 }
 
+/// The file of this program, which containers run too.
+pub(crate) fn this_program() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot tell where this program is")
+}
+
 /// A program of PATH.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     build::find_program(name, &std::env::var("PATH").ok()?)

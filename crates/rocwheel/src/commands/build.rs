@@ -6,8 +6,10 @@ mod inputs;
 mod machine;
 mod text;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use build::execute::{self, Existing, LastLook, Leftovers, Outcome, Place, Selection};
@@ -22,7 +24,7 @@ use crate::environment;
 use crate::failure::{self, Usage};
 use crate::printer::{Format, Printer};
 use cell::{CellArguments, Wishes};
-use containers::ContainerArguments;
+use containers::{ContainerArguments, Containers, Ground};
 use inputs::{Sdk, Sources};
 
 /// Build frameworks from recipes: wheels of torch, torchvision, torchaudio, triton, apex and flash-attn, and MAGMA
@@ -104,6 +106,10 @@ fn time(text: &str) -> Result<Duration, String> {
 #[derive(Debug)]
 pub(crate) struct Settings {
     what: What,
+    /// Containers that jobs run in; `None`: they run here.
+    containers: Option<Rc<Containers>>,
+    /// Whether this is a container of the image that the job is for.
+    is_inside: bool,
     place: Place,
     selection: Selection,
     time_limit: Option<Duration>,
@@ -131,18 +137,19 @@ struct Recipes {
     sdk: Sdk,
     try_on: Vec<PythonVersion>,
     epoch: u64,
+    containers: Option<Rc<Containers>>,
 }
 
 impl TryFrom<Arguments> for Settings {
     type Error = anyhow::Error;
 
     fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
-        arguments.containers.check()?;
         let output = std::path::absolute(arguments.output.unwrap_or_else(|| PathBuf::from(".")))?;
         let work = arguments.work.map(std::path::absolute).transpose()?;
         let surroundings = environment::variables()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
+        let containers = arguments.containers.containers(&surroundings)?.map(Rc::new);
         let place = Place {
             work: work.unwrap_or_else(|| output.join(".rocwheel").join("jobs")),
             output,
@@ -175,10 +182,13 @@ impl TryFrom<Arguments> for Settings {
                 sdk: arguments.sdk,
                 try_on: arguments.try_on,
                 epoch: environment::epoch()?,
+                containers: containers.clone(),
             }))
         };
         Ok(Self {
             what,
+            is_inside: arguments.containers.is_inside(),
+            containers,
             place,
             selection: match (arguments.only, from) {
                 (Some(step), _) => Selection::Only(step),
@@ -256,16 +266,31 @@ impl Recipes {
     ) -> anyhow::Result<Job> {
         let entry = self.wishes.book.get(name)?;
         cell.version = self.sources.version(&entry.recipe)?;
-        if cell.python.is_none() && place.interpreter.is_some() {
+        if cell.python.is_none() && place.interpreter.is_some() && self.containers.is_none() {
             cell.python = Some(execute::default_python(place, printer.reporter())?);
         }
         // What cannot be evaluated needs no sources.
-        let recipe = evaluate(entry, &self.wishes.book, &cell)?;
-        let rocm = if recipe.sdk { self.sdk.rocm(cell.rocm.as_deref(), &place.surroundings)? } else { Rocm::None };
+        let mut recipe = evaluate(entry, &self.wishes.book, &cell)?;
+        let ground = match &self.containers {
+            Some(containers) => Some(containers.ground(&recipe, &self.sdk, place.interpreter.as_deref(), printer)?),
+            None => None,
+        };
+        if let Some(python) =
+            ground.as_ref().map(Ground::python).transpose()?.flatten().filter(|_| cell.python.is_none())
+        {
+            cell.python = Some(python);
+            recipe = evaluate(entry, &self.wishes.book, &cell)?;
+        }
+        let of_image = ground.as_ref().map(|ground| ground.rocm(cell.rocm.as_deref())).transpose()?.flatten();
+        let rocm = match of_image {
+            Some(rocm) => rocm,
+            None if recipe.sdk => self.sdk.rocm(cell.rocm.as_deref(), &place.surroundings)?,
+            None => Rocm::None,
+        };
         let source = self.sources.source(&entry.recipe, &place.surroundings, printer)?;
         let (python, try_on) = (cell.python, self.try_on.clone());
-        let mut job =
-            Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch: self.epoch, image: None, recipe };
+        let image = ground.map(|ground| ground.image);
+        let mut job = Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch: self.epoch, image, recipe };
         if job.recipe.python == build::Pythons::Each && job.recipe.cell.python.is_none() {
             // The wheel is for one Python, and it has to be known which.
             let version = execute::default_python(place, printer.reporter())?;
@@ -361,19 +386,32 @@ impl Run<'_> {
 
     /// Runs a job. What it made; `None` when it was stopped, or when only a part of it was asked for.
     fn job(&mut self, job: &Job) -> anyhow::Result<Option<Vec<Input>>> {
-        let printer = self.printer;
-        let machine = Machine::look(Path::new("/"), &self.settings.place.work);
-        let jobs = machine.jobs(&job.recipe, self.settings.compilers);
-        printer.detail(format!("{}: {} at a time ({})", job.title(), jobs.count, jobs.reason));
-        let machine = self.settings.preflight.then_some(machine);
-        let place = Place { jobs: jobs.count, deadline: self.deadline, machine, ..self.settings.place.clone() };
-        let listener = text::Talk { printer };
-        let outcome = execute::run(job, &place, &self.settings.selection, &listener, printer.reporter())?;
+        let (printer, settings) = (self.printer, self.settings);
+        let settled = match &settings.containers {
+            Some(containers) => containers.settled(job, printer)?,
+            None => Cow::Borrowed(job),
+        };
+        let job = &*settled;
+        let outcome = match (&settings.containers, &job.image) {
+            (Some(containers), _) => {
+                let place = Place { deadline: self.deadline, ..settings.place.clone() };
+                let limits = (settings.compilers, settings.preflight);
+                let order = containers::order(job, &place, &settings.selection, limits, printer);
+                containers.run(&order, printer)?
+            }
+            (None, Some(image)) if !settings.is_inside => {
+                let usage = Usage::new(format!("{} is for the image `{}`, and jobs run here", job.title(), image.name));
+                return Err(usage
+                    .hint("say `--executor docker` or `podman`; `--inside` when this is a container of it")
+                    .into());
+            }
+            (None, _) => self.run_here(job)?,
+        };
         let (exit, made) = match &outcome {
             Outcome::Built { outputs, .. } | Outcome::Unchanged { outputs } => {
                 let inputs = outputs
                     .iter()
-                    .map(|made| Input { path: place.output.join(&made.path), sha256: made.sha256.clone() });
+                    .map(|made| Input { path: settings.place.output.join(&made.path), sha256: made.sha256.clone() });
                 (Exit::Done, Some(inputs.collect()))
             }
             Outcome::Ready { .. } => (Exit::Done, Some(Vec::new())),
@@ -383,6 +421,18 @@ impl Run<'_> {
         let ran = Ran { title: job.title(), key: job.key(), outcome: Some(outcome), error: None, hint: None };
         self.done.push((ran, exit));
         Ok(made)
+    }
+
+    /// Runs a job on this machine.
+    fn run_here(&self, job: &Job) -> anyhow::Result<Outcome> {
+        let (printer, settings) = (self.printer, self.settings);
+        let machine = Machine::look(Path::new("/"), &settings.place.work);
+        let jobs = machine.jobs(&job.recipe, settings.compilers);
+        printer.detail(format!("{}: {} at a time ({})", job.title(), jobs.count, jobs.reason));
+        let machine = settings.preflight.then_some(machine);
+        let place = Place { jobs: jobs.count, deadline: self.deadline, machine, ..settings.place.clone() };
+        let listener = text::Talk { printer };
+        Ok(execute::run(job, &place, &settings.selection, &listener, printer.reporter())?)
     }
 
     /// Prints what was done; the exit code is that of the worst.

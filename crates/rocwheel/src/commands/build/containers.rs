@@ -1,9 +1,20 @@
-//! Where jobs run, as options say it.
+//! Where jobs run, as options say it, and the containers that they run in.
 
-use build::executor::Executor;
+use std::borrow::Cow;
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use build::engine::{Container, Engine, Found, Images, Needs, Order, Request, Wanted};
+use build::execute::{Outcome, Place, Selection};
+use build::executor::{Executor, Image, Pull};
+use build::{Evaluated, Job, Rocm};
 use clap::Args;
 
+use super::inputs::Sdk;
+use crate::environment;
 use crate::failure::Usage;
+use crate::printer::Printer;
 
 /// Options about where jobs run.
 #[derive(Debug, Clone, Args)]
@@ -11,14 +22,243 @@ pub(crate) struct ContainerArguments {
     /// Where jobs run: here, docker, podman or slurm
     #[arg(long, value_name = "NAME", default_value = "here")]
     pub(crate) executor: Executor,
+    /// Image that jobs run in [default: the one that data/images.toml has for the recipe and ROCm]
+    #[arg(long, value_name = "NAME")]
+    image: Option<String>,
+    /// Whether images are fetched: never, missing (one that is not here) or always
+    #[arg(long, value_name = "WHEN", default_value = "never")]
+    pull: Pull,
+    /// Another table of images, in the form of data/images.toml
+    #[arg(long, value_name = "FILE")]
+    images: Option<PathBuf>,
+    /// The engine's program, with options of its own: `podman --runtime runc` [default: DOCKER_CMD, else the executor's name]
+    #[arg(long, value_name = "COMMAND")]
+    engine: Option<String>,
+    /// Option of the engine's `run` in one word, such as --ulimit=nofile=4096:4096
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    engine_option: Vec<String>,
+    /// Network of the container, as the engine calls it [default: none when nothing is downloaded, else the engine's own]
+    #[arg(long, value_name = "NAME")]
+    network: Option<String>,
+    /// Run a job here that is for an image, because this is a container of it
+    #[arg(long, conflicts_with = "image", requires = "job")]
+    inside: bool,
 }
 
 impl ContainerArguments {
-    /// What cannot be done yet is refused.
-    pub(crate) fn check(&self) -> Result<(), Usage> {
-        match self.executor {
-            Executor::Here => Ok(()),
-            other => Err(Usage::new(format!("`--executor {other}` cannot be used yet"))),
+    /// What is started, when jobs run in containers.
+    pub(super) fn containers(&self, surroundings: &BTreeMap<String, String>) -> anyhow::Result<Option<Containers>> {
+        let is_engine = matches!(self.executor, Executor::Docker | Executor::Podman);
+        if !is_engine {
+            return match &self.image {
+                Some(image) if self.executor == Executor::Here => {
+                    Err(Usage::new(format!("`--image {image}` is for containers, and jobs run here"))
+                        .hint("say `--executor docker` or `--executor podman` as well")
+                        .into())
+                }
+                _ => Ok(None),
+            };
         }
+        if self.inside {
+            let usage = Usage::new(format!(
+                "`--inside` says that this is a container, and `--executor {}` would start one",
+                self.executor
+            ));
+            return Err(usage.hint("leave one of them out").into());
+        }
+        let images = match &self.images {
+            Some(path) => Images::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?,
+            None => Images::built_in()?,
+        };
+        // The variable that people use names their Docker; who asks for Podman gets that, unless it is what the variable names.
+        let named = environment::first_of(&["DOCKER_CMD"])
+            .filter(|command| self.executor == Executor::Docker || command.contains("podman"));
+        Ok(Some(Containers {
+            images,
+            image: self.image.clone(),
+            request: Request {
+                executor: self.executor,
+                command: self.engine.clone().or(named),
+                options: self.engine_option.clone(),
+                network: self.network.clone(),
+                pull: self.pull,
+                program: environment::this_program()?,
+                cache: environment::cache().map(|cache| cache.join("containers")),
+                surroundings: surroundings.clone(),
+            },
+            engine: OnceCell::new(),
+            known: RefCell::default(),
+            running: RefCell::default(),
+        }))
     }
+
+    /// Whether a job that is for an image may run here.
+    pub(super) fn is_inside(&self) -> bool {
+        self.inside
+    }
+}
+
+/// Containers that jobs run in, one at a time.
+#[derive(Debug)]
+pub(super) struct Containers {
+    images: Images,
+    /// What the user names.
+    image: Option<String>,
+    request: Request,
+    engine: OnceCell<Engine>,
+    /// Images that have been looked at.
+    known: RefCell<BTreeMap<String, Image>>,
+    running: RefCell<Option<Container>>,
+}
+
+/// What a job takes from its image.
+pub(super) struct Ground {
+    pub(super) image: Image,
+    /// What was found in it, when anything was asked.
+    found: Option<Found>,
+    prefix: Option<PathBuf>,
+}
+
+impl Containers {
+    /// The image for a recipe. What is in it is looked for only when it decides something.
+    pub(super) fn ground(
+        &self,
+        recipe: &Evaluated,
+        sdk: &Sdk,
+        interpreter: Option<&Path>,
+        printer: &Printer,
+    ) -> anyhow::Result<Ground> {
+        let prefix = if recipe.sdk { sdk.prefix_inside() } else { None };
+        let kind = match (recipe.sdk, &prefix) {
+            (false, _) => "none",
+            (true, Some(_)) => "prefix",
+            (true, None) => "packages",
+        };
+        let name = match &self.image {
+            Some(name) => name.clone(),
+            None => {
+                self.images.name(Wanted { recipe: &recipe.recipe, sdk: kind, rocm: recipe.cell.rocm.as_deref() })?
+            }
+        };
+        let image = self.looked_at(&Image::named(name), printer)?;
+        let needs_python = recipe.python == build::Pythons::Each && recipe.cell.python.is_none();
+        let mut found = None;
+        if prefix.is_some() || needs_python || (interpreter.is_some() && recipe.cell.python.is_none()) {
+            let folder = prefix.as_deref().unwrap_or(Path::new("/"));
+            found = Some(self.engine(printer)?.look(&image, interpreter, folder, printer.reporter())?);
+        }
+        Ok(Ground { image, found, prefix })
+    }
+
+    /// The same job, in the image that the user names or that it names itself, as it is here.
+    pub(super) fn settled<'a>(&self, job: &'a Job, printer: &Printer) -> anyhow::Result<Cow<'a, Job>> {
+        let wanted = match (&self.image, &job.image) {
+            (Some(name), Some(image)) if image.name == *name => image.clone(),
+            (Some(name), _) => Image::named(name.clone()),
+            (None, Some(image)) => image.clone(),
+            (None, None) => {
+                let usage = Usage::new(format!("{} does not say in which image it runs", job.title()));
+                return Err(usage.hint("name one with `--image`").into());
+            }
+        };
+        let image = self.looked_at(&wanted, printer)?;
+        if job.image.as_ref() == Some(&image) {
+            return Ok(Cow::Borrowed(job));
+        }
+        Ok(Cow::Owned(Job { image: Some(image), ..job.clone() }))
+    }
+
+    /// Runs a job in a container: the one that runs, when that has what the job needs.
+    pub(super) fn run(&self, order: &Order<'_>, printer: &Printer) -> anyhow::Result<Outcome> {
+        let job = order.job;
+        let image = job.image.as_ref().ok_or_else(|| Usage::new(format!("{} has no image", job.title())))?;
+        let needs = Needs::of(job, order.place)?;
+        let mut running = self.running.borrow_mut();
+        if !running.as_ref().is_some_and(|container| container.serves(image, &needs)) {
+            *running = None;
+            let began = std::time::Instant::now();
+            let container = self.engine(printer)?.start(image, needs, &order.place.work, printer.reporter())?;
+            printer.detail(format!("a container of {} started in {} ms", image.name, began.elapsed().as_millis()));
+            *running = Some(container);
+        }
+        let Some(container) = running.as_mut() else { return Err(Usage::new("no container runs").into()) };
+        let interpreter = order.place.interpreter.clone().or_else(|| {
+            let path = self.images.interpreter(&image.name, job.python?)?;
+            Some(PathBuf::from(path))
+        });
+        let place = Place { interpreter, ..order.place.clone() };
+        let order = Order { place: &place, ..*order };
+        let outcome = container.run(&order, printer.reporter(), &|line| tell(line, printer));
+        Ok(outcome?)
+    }
+
+    fn engine(&self, printer: &Printer) -> anyhow::Result<&Engine> {
+        if let Some(engine) = self.engine.get() {
+            return Ok(engine);
+        }
+        let engine = Engine::find(self.request.clone(), printer.reporter())?;
+        Ok(self.engine.get_or_init(|| engine))
+    }
+
+    fn looked_at(&self, image: &Image, printer: &Printer) -> anyhow::Result<Image> {
+        if let Some(known) = self.known.borrow().get(&image.name)
+            && (image.digest.is_none() || image.digest == known.digest)
+        {
+            return Ok(known.clone());
+        }
+        let found = self.engine(printer)?.image(image, printer.reporter(), &|text| printer.note(text))?;
+        self.known.borrow_mut().insert(found.name.clone(), found.clone());
+        Ok(found)
+    }
+}
+
+impl Ground {
+    /// The Python of the image.
+    pub(super) fn python(&self) -> anyhow::Result<Option<build::PythonVersion>> {
+        let Some(found) = &self.found else { return Ok(None) };
+        let Some(python) = &found.python else {
+            let usage = Usage::new(format!("there is no Python in the image `{}`", self.image.name));
+            return Err(usage.hint("take an image that has one, or name where it is with `--interpreter`").into());
+        };
+        Ok(Some(python.parse()?))
+    }
+
+    /// The ROCm of the image; `None`: it is not there that one is looked for.
+    pub(super) fn rocm(&self, version: Option<&str>) -> anyhow::Result<Option<Rocm>> {
+        let (Some(path), Some(found)) = (&self.prefix, &self.found) else { return Ok(None) };
+        if !found.has_rocm {
+            let usage =
+                Usage::new(format!("there is no ROCm at `{}` in the image `{}`", path.display(), self.image.name));
+            return Err(usage.hint("`--rocm-sdk prefix=DIR` says where it is there, `index=URL` installs one").into());
+        }
+        let Some(version) = found.rocm.clone().or_else(|| version.map(str::to_owned)) else {
+            let usage = Usage::new(format!(
+                "`{}` in the image `{}` does not say its version in .info/version",
+                path.display(),
+                self.image.name
+            ));
+            return Err(usage.hint("say it with `--rocm`").into());
+        };
+        Ok(Some(Rocm::Prefix { path: path.clone(), version }))
+    }
+}
+
+/// What the program in the container says is said here, as what it is.
+fn tell(line: &str, printer: &Printer) {
+    match line.split_once(": ") {
+        Some(("warning", text)) => printer.warn(text),
+        _ => printer.note(line),
+    }
+}
+
+/// How a job is to be run in a container.
+pub(super) fn order<'a>(
+    job: &'a Job,
+    place: &'a Place,
+    selection: &'a Selection,
+    (jobs, preflight): (Option<u16>, bool),
+    printer: &Printer,
+) -> Order<'a> {
+    let talk: &[&str] = if printer.has_details() { &["-v"] } else { &[] };
+    Order { job, place, selection, jobs, preflight, talk }
 }

@@ -196,6 +196,14 @@ impl Sdk {
         }
     }
 
+    /// Where an installed ROCm is in a container; `None`: it comes as packages. Variables of this machine say nothing about that.
+    pub(crate) fn prefix_inside(&self) -> Option<PathBuf> {
+        match self.rocm_sdk.as_deref() {
+            None => Some(PathBuf::from("/opt/rocm")),
+            Some(text) => text.strip_prefix("prefix=").filter(|path| !path.is_empty()).map(PathBuf::from),
+        }
+    }
+
     /// Distributions of the wheels that are given.
     pub(crate) fn given(&self) -> BTreeSet<String> {
         let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.parse::<WheelName>().ok()?.distribution);

@@ -1,0 +1,164 @@
+//! Which image a recipe is built in, when nobody names one: `data/images.toml`.
+
+use serde::Deserialize;
+
+use report::suggestion;
+
+use crate::cell::{PythonVersion, minor};
+use crate::error::Error;
+use crate::recipe::from_toml;
+
+const BUILT_IN: &str = include_str!("../../../../data/images.toml");
+const NAME: &str = "data/images.toml";
+
+/// Images by recipe and ROCm.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Images {
+    schema: u32,
+    #[serde(rename = "image")]
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    name: String,
+    /// All for none.
+    #[serde(default)]
+    recipes: Vec<String>,
+    /// `packages`, `prefix` or `none`.
+    #[serde(default)]
+    sdk: Option<String>,
+    #[serde(default)]
+    rocm: Vec<String>,
+    #[serde(default)]
+    interpreter: Option<String>,
+}
+
+/// What an image is wanted for.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Name of the recipe.
+    pub recipe: &'a str,
+    /// Where ROCm comes from: `packages`, `prefix` or `none`.
+    pub sdk: &'a str,
+    /// Version of ROCm.
+    pub rocm: Option<&'a str>,
+}
+
+impl Images {
+    /// The table that comes with the program.
+    ///
+    /// # Errors
+    /// None: a test reads it.
+    pub fn built_in() -> Result<Images, Error> {
+        Self::parse(BUILT_IN, NAME)
+    }
+
+    /// Reads a table; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// What is no table of this form.
+    pub fn parse(text: &str, path: &str) -> Result<Images, Error> {
+        let images: Images = from_toml(text, path)?;
+        if images.schema != 1 {
+            return Err(Error::malformed(path, format!("its schema is {}, and this program knows 1", images.schema)));
+        }
+        for row in &images.rows {
+            if row.sdk.as_ref().is_some_and(|sdk| !["packages", "prefix", "none"].contains(&sdk.as_str())) {
+                let reason = format!("`sdk` of `{}` is none of packages, prefix and none", row.name);
+                return Err(Error::malformed(path, reason));
+            }
+            if row.name.contains("ROCM") && row.rocm.is_empty() {
+                return Err(Error::malformed(
+                    path,
+                    format!("`{}` does not say for which `rocm` there are images", row.name),
+                ));
+            }
+        }
+        Ok(images)
+    }
+
+    /// The image for a recipe.
+    ///
+    /// # Errors
+    /// None for it, or none for that ROCm, with those that there are.
+    pub fn name(&self, wanted: Wanted<'_>) -> Result<String, Error> {
+        let fits = |row: &&Row| {
+            (row.recipes.is_empty() || row.recipes.iter().any(|recipe| recipe == wanted.recipe))
+                && row.sdk.as_ref().is_none_or(|sdk| sdk == wanted.sdk)
+        };
+        let Some(row) = self.rows.iter().find(fits) else {
+            let reason = format!("no image is known in which {} could be built", wanted.recipe);
+            return Err(Error::request_with(reason, "name one with `--image`"));
+        };
+        if !row.name.contains("ROCM") {
+            return Ok(row.name.clone());
+        }
+        let Some(rocm) = wanted.rocm.map(minor) else {
+            let reason = format!("nobody says which ROCm {} is built for, which decides the image", wanted.recipe);
+            return Err(Error::request_with(reason, "say it with `--rocm`, or name the image with `--image`"));
+        };
+        if !row.rocm.contains(&rocm) {
+            return Err(Error::Unknown {
+                what: "image for ROCm",
+                name: rocm.clone(),
+                place: format!(" and {}", wanted.recipe),
+                hint: format!("{}; `--image` names any other", suggestion(&rocm, row.rocm.iter().map(String::as_str))),
+            });
+        }
+        Ok(row.name.replace("ROCM", &rocm))
+    }
+
+    /// Where an image that this table knows has a Python.
+    pub fn interpreter(&self, image: &str, python: PythonVersion) -> Option<String> {
+        let is_of = |row: &&Row| match row.name.split_once("ROCM") {
+            Some((begin, end)) => image.starts_with(begin) && image.ends_with(end),
+            None => row.name == image,
+        };
+        let pattern = self.rows.iter().find(is_of)?.interpreter.as_ref()?;
+        let compact = format!("{}{}", python.major, python.minor);
+        let abi = format!("{compact}{}", if python.free_threaded { "t" } else { "" });
+        Some(pattern.replace("COMPACT", &compact).replace("ABI", &abi))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use report::Hint as _;
+
+    use super::*;
+
+    #[test]
+    fn every_recipe_has_an_image() {
+        let images = Images::built_in().unwrap();
+        let name = |recipe, sdk, rocm| images.name(Wanted { recipe, sdk, rocm });
+        assert_eq!(name("magma", "prefix", Some("7.1")).unwrap(), "pytorch/almalinux-builder:rocm7.1");
+        assert_eq!(name("torch", "prefix", Some("6.4.1")).unwrap(), "pytorch/manylinux2_28-builder:rocm6.4");
+        assert_eq!(name("torch", "packages", None).unwrap(), "ghcr.io/rocm/therock_build_manylinux_x86_64:latest");
+        assert_eq!(name("flash-attn", "none", Some("7.2")).unwrap(), "pytorch/manylinux2_28-builder:cpu");
+        let error = name("torch", "prefix", Some("7.3")).unwrap_err();
+        assert_eq!(error.to_string(), "there is no image for ROCm `7.3` and torch");
+        assert_eq!(error.hint().unwrap(), "did you mean `6.3`?; `--image` names any other");
+        assert!(name("torch", "prefix", None).unwrap_err().hint().unwrap().contains("--rocm"));
+    }
+
+    #[test]
+    fn known_images_say_where_their_pythons_are() {
+        let images = Images::built_in().unwrap();
+        let python = |image: &str, version: &str| images.interpreter(image, version.parse().unwrap());
+        let found = python("pytorch/manylinux2_28-builder:rocm7.2", "3.13t");
+        assert_eq!(found.as_deref(), Some("/opt/python/cp313-cp313t/bin/python"));
+        assert_eq!(python("debian:trixie", "3.13"), None);
+    }
+
+    #[test]
+    fn a_table_that_says_too_little_is_refused() {
+        let parse =
+            |row: &str| Images::parse(&format!("schema = 1\n[[image]]\n{row}"), "my.toml").unwrap_err().to_string();
+        assert!(parse("name = \"x:ROCM\"").contains("`x:ROCM`"));
+        assert!(parse("name = \"x\"\nsdk = \"wheels\"").contains("none of packages"));
+        assert!(Images::parse("schema = 2\nimage = []", "my.toml").unwrap_err().to_string().contains("schema is 2"));
+    }
+}
