@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifact::dlopen;
-use elf::{DynamicSymbols, Elf, Kind, Pe};
+use elf::{DynamicSymbols, Elf, Imports, Kind, Pe};
 use positioned_io::ReadAt;
 use rayon::prelude::*;
 use report::{Reporter, Unit, with_causes};
@@ -16,6 +16,10 @@ use crate::site::Site;
 pub const X86_64: u16 = 62;
 /// `e_machine` of AMD's GPUs.
 pub const AMD_GPU: u16 = 224;
+/// `Machine` of x86-64 in a PE file.
+pub const PE_X86_64: u16 = 0x8664;
+/// `Machine` of ARM64 in a PE file.
+pub const PE_ARM64: u16 = 0xaa64;
 /// No ELF or PE file is smaller than the header of a 32-bit ELF file.
 const SMALLEST: u64 = 52;
 
@@ -25,7 +29,7 @@ pub struct Facts {
     /// ELF files, whatever they are for.
     pub objects: BTreeMap<String, Object>,
     /// Programs and libraries for Windows; `None` for those of 32 bits, of which nothing is read.
-    pub windows: BTreeMap<String, Option<Pe>>,
+    pub windows: BTreeMap<String, Option<WindowsFile>>,
     /// Files that begin as ELF or PE files do and cannot be read as such.
     pub unreadable: BTreeMap<String, Unreadable>,
 }
@@ -44,6 +48,29 @@ pub struct Object {
     /// Names of libraries in the data of a file that calls `dlopen`, without those it is linked to and its own; `None` while nobody
     /// has looked ([`Facts::find_loads`]).
     pub loads: Option<BTreeSet<String>>,
+}
+
+/// A program or library for 64-bit Windows.
+#[derive(Debug)]
+pub struct WindowsFile {
+    /// Its headers.
+    pub pe: Pe,
+    /// The DLLs that it asks for, or why that cannot be read.
+    pub imports: Result<Imports, String>,
+    /// Bytes.
+    pub size: u64,
+}
+
+impl WindowsFile {
+    /// Whether Windows on x86-64 loads it.
+    pub fn is_native(&self) -> bool {
+        self.pe.machine == PE_X86_64
+    }
+
+    /// The DLLs without which it is not loaded.
+    pub fn needed(&self) -> &[String] {
+        self.imports.as_ref().map_or(&[], |imports| &imports.needed)
+    }
 }
 
 /// What an ELF file is for.
@@ -124,7 +151,7 @@ impl Purpose {
 
 enum Found {
     Object(Box<Object>),
-    Windows(Option<Box<Pe>>),
+    Windows(Option<Box<WindowsFile>>),
     Unreadable(Unreadable),
     Data,
 }
@@ -167,7 +194,7 @@ impl Facts {
         for (path, found) in found? {
             match found {
                 Found::Object(object) => drop(self.objects.insert(path, *object)),
-                Found::Windows(pe) => drop(self.windows.insert(path, pe.map(|pe| *pe))),
+                Found::Windows(file) => drop(self.windows.insert(path, file.map(|file| *file))),
                 Found::Unreadable(why) => drop(self.unreadable.insert(path, why)),
                 Found::Data => {}
             }
@@ -195,6 +222,12 @@ impl Facts {
         });
         reporter.end();
         found
+    }
+
+    /// Programs and libraries for Windows on x86-64, by path.
+    pub fn native_of_windows(&self) -> impl Iterator<Item = (&String, &WindowsFile)> {
+        let files = self.windows.iter().filter_map(|(path, file)| Some((path, file.as_ref()?)));
+        files.filter(|(_, file)| file.is_native())
     }
 
     /// Programs and libraries that the loader is asked for, by path.
@@ -226,7 +259,10 @@ fn look(site: &Site, path: &str) -> Found {
         if !elf::is_pe(reader).map_err(|error| with_causes(&error))? {
             return Ok(Found::Data);
         }
-        Ok(Found::Windows(Pe::read(reader).map_err(|error| with_causes(&error))?.map(Box::new)))
+        let Some(pe) = Pe::read(reader).map_err(|error| with_causes(&error))? else { return Ok(Found::Windows(None)) };
+        places.want(&pe.import_places());
+        let imports = pe.imports(reader).map_err(|error| with_causes(&error));
+        Ok(Found::Windows(Some(Box::new(WindowsFile { pe, imports, size: placed.size }))))
     };
     read().unwrap_or_else(|reason| Found::Unreadable(Unreadable { format, reason }))
 }

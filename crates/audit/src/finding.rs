@@ -113,6 +113,8 @@ codes! {
     ExecutableStack = "RW027",
     /// A library of `LD_LIBRARY_PATH` comes first.
     LibraryPath = "RW028",
+    /// Windows does not find a DLL.
+    DllNotFound = "RW029",
 }
 
 impl Code {

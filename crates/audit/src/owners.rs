@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use artifact::Pattern;
 use serde::Deserialize;
+use wheel::windows;
 
 use crate::providers::{self, Kind, Providers};
 
@@ -26,6 +27,7 @@ pub(crate) struct Owner {
     cuda: bool,
     distributions: Vec<Pattern>,
     families: Vec<Pattern>,
+    windows: Vec<Pattern>,
     kind: Option<Kind>,
 }
 
@@ -47,6 +49,8 @@ struct Row {
     /// Whose families in the other table are this owner's as well.
     kind: Option<Kind>,
     families: Vec<String>,
+    #[serde(default)]
+    windows: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -99,13 +103,22 @@ impl Owners {
             cuda: row.cuda,
             distributions: patterns(row.distributions),
             families: patterns(row.families),
+            windows: patterns(row.windows),
             kind: row.kind,
         });
         Ok(Owners { owners: owners.collect(), plain: table.plain.distributions })
     }
 
-    /// Who brings the library of this SONAME.
+    /// Who brings the library of this SONAME, or the DLL of this name.
     pub(crate) fn of(&self, library: &str) -> Option<&Owner> {
+        let lower = library.to_ascii_lowercase();
+        if lower.ends_with(".dll") {
+            let is_rocm = windows::provider(&lower) == Some(windows::Provider::Rocm);
+            let mut owners = self.owners.iter();
+            return owners.find(|owner| {
+                is_rocm && owner.is_rocm() || owner.windows.iter().any(|pattern| pattern.matches(&lower))
+            });
+        }
         let family = providers::family(library);
         let kind = Providers::embedded().of(library).map(|provider| provider.kind);
         self.owners.iter().find(|owner| {
@@ -133,6 +146,13 @@ mod tests {
         assert_eq!(name("libcudart.so.12"), Some("CUDA"));
         assert_eq!(name("libcudnn_ops.so.9"), Some("cuDNN"));
         assert_eq!(name("libcutensornet.so.2"), Some("cuQuantum"));
+        assert_eq!(name("amdhip64_7.dll"), Some("ROCm"));
+        assert_eq!(name("torch_cpu.dll"), Some("PyTorch"));
+        assert_eq!(name("cudart64_12.dll"), Some("CUDA"));
+        assert_eq!(name("cudnn_ops64_9.dll"), Some("cuDNN"));
+        assert_eq!(name("libiomp5md.dll"), Some("oneAPI"));
+        assert_eq!(name("Qt6Core.dll"), Some("Qt"));
+        assert_eq!(name("zlib1.dll"), None);
         let required = |library: &str, cuda| owners.of(library).map(|owner| owner.requirement(cuda));
         assert_eq!(required("libnccl.so.2", 13).as_deref(), Some("nvidia-nccl-cu13"));
         assert_eq!(required("libcutensor.so.2", 12).as_deref(), Some("cutensor-cu12"));

@@ -6,14 +6,14 @@
 mod mentions;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::str::FromStr;
 
 use pep440_rs::Version;
 use pep508_rs::{ExtraName, MarkerEnvironment, MarkerEnvironmentBuilder, VersionOrUrl};
 use url::Url;
-use wheel::Headers;
+use wheel::{Headers, WheelName};
 
-use crate::facts::Facts;
 use crate::site::{PythonVersion, Site};
 
 pub use mentions::unneeded;
@@ -39,7 +39,39 @@ pub enum Platform {
     Windows,
 }
 
+impl Platform {
+    /// The system of an environment that wheels with these platform tags make together: Windows when one of them is for nothing else,
+    /// and none is for another system.
+    pub fn of<'t>(wheels: impl IntoIterator<Item = &'t [String]>, glibc: Option<(u16, u16)>) -> Platform {
+        let (mut windows, mut others) = (false, false);
+        for platforms in wheels {
+            windows |= is_for_windows(platforms);
+            others |= !platforms.is_empty() && platforms.iter().all(|tag| tag != "any" && !tag.starts_with("win"));
+        }
+        if windows && !others { Platform::Windows } else { Platform::Linux { glibc } }
+    }
+
+    /// As [`Platform::of`], by the file names of wheels; what is none says nothing.
+    pub fn of_files<P: AsRef<Path>>(wheels: &[P], glibc: Option<(u16, u16)>) -> Platform {
+        let name = |path: &P| path.as_ref().file_name()?.to_str()?.parse::<WheelName>().ok();
+        let platforms: Vec<Vec<String>> = wheels.iter().filter_map(name).map(|name| name.platforms).collect();
+        Platform::of(platforms.iter().map(Vec::as_slice), glibc)
+    }
+}
+
+/// Whether a wheel with these platform tags is for Windows and nothing else.
+fn is_for_windows(platforms: &[String]) -> bool {
+    !platforms.is_empty() && platforms.iter().all(|tag| tag.starts_with("win"))
+}
+
 impl Target {
+    /// What the requirements of a wheel with these platform tags are for: a wheel for Windows goes nowhere else, whatever it stands
+    /// beside.
+    pub(crate) fn of_wheel(&self, platforms: &[String]) -> Target {
+        let platform = if is_for_windows(platforms) { Platform::Windows } else { self.platform };
+        Target { platform, ..self.clone() }
+    }
+
     /// The version that `Requires-Python` and `python_full_version` are compared to. Nobody knows which patch release it will
     /// be; those who ask want a lower bound that is met or a bug that is fixed.
     pub(crate) fn full_version(&self) -> Version {
@@ -189,7 +221,7 @@ pub struct Declared {
     /// The version of each wheel, as its METADATA has it.
     pub versions: Vec<Version>,
     index: BTreeMap<String, usize>,
-    environment: MarkerEnvironment,
+    environments: Vec<MarkerEnvironment>,
 }
 
 /// Which requirements count.
@@ -225,7 +257,11 @@ impl Declared {
             extras: vec![BTreeSet::new(); site.distributions.len()],
             versions: site.distributions.iter().map(|distribution| version(&distribution.version())).collect(),
             index: site.distributions.iter().enumerate().map(|(index, wheel)| (wheel.name.clone(), index)).collect(),
-            environment: target.environment(),
+            environments: site
+                .distributions
+                .iter()
+                .map(|distribution| target.of_wheel(&distribution.platforms()).environment())
+                .collect(),
         };
         // Extras ask for extras; each round asks for one more or is the last.
         loop {
@@ -252,8 +288,8 @@ impl Declared {
     /// What a wheel requires on this target.
     pub fn of(&self, wheel: usize, extras: Extras) -> impl Iterator<Item = &Requirement> {
         self.wheels[wheel].all.iter().filter(move |requirement| match extras {
-            Extras::Asked => requirement.applies_in(&self.environment, &self.extras[wheel]),
-            Extras::Every => requirement.applies_in(&self.environment, &self.wheels[wheel].extras),
+            Extras::Asked => requirement.applies_in(&self.environments[wheel], &self.extras[wheel]),
+            Extras::Every => requirement.applies_in(&self.environments[wheel], &self.wheels[wheel].extras),
         })
     }
 
@@ -288,19 +324,6 @@ impl Declared {
     }
 }
 
-/// Which wheels have a library: by SONAME and by file name, since files are asked for by either.
-pub fn provided_by(site: &Site, facts: &Facts) -> BTreeMap<String, BTreeSet<usize>> {
-    let mut provided: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
-    for (path, object) in facts.native().filter(|(_, object)| !object.is_program()) {
-        let Some(placed) = site.files.get(path) else { continue };
-        let file = path.rsplit('/').next().unwrap_or(path);
-        for name in object.elf.soname.iter().map(String::as_str).chain([file]) {
-            provided.entry(name.to_owned()).or_default().insert(placed.wheel);
-        }
-    }
-    provided
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -330,6 +353,25 @@ mod tests {
         let extra = Requirement::parse("a[B_c]>=1; extra == 'Test.All' and python_version >= '3'").unwrap();
         assert_eq!(extra.extras, ["b-c"]);
         assert!(extra.applies(&linux, &BTreeSet::from(["test-all".to_owned()])));
+    }
+
+    #[test]
+    fn wheels_for_windows_make_an_environment_for_windows() {
+        let of = |wheels: &[&[&str]]| {
+            let wheels: Vec<Vec<String>> =
+                wheels.iter().map(|tags| tags.iter().map(|tag| (*tag).to_owned()).collect()).collect();
+            Platform::of(wheels.iter().map(Vec::as_slice), None)
+        };
+        let linux = Platform::Linux { glibc: None };
+        assert_eq!(of(&[&["win_amd64"]]), Platform::Windows);
+        assert_eq!(of(&[&["win_amd64"], &["any"], &[]]), Platform::Windows);
+        assert_eq!(of(&[&["any"]]), linux);
+        assert_eq!(of(&[]), linux);
+        assert_eq!(of(&[&["win_amd64"], &["manylinux2014_x86_64"]]), linux);
+        assert_eq!(of(&[&["win_amd64", "linux_x86_64"]]), linux);
+        let mixed = target("3.12", linux);
+        assert_eq!(mixed.of_wheel(&["win_amd64".to_owned()]).platform, Platform::Windows);
+        assert_eq!(mixed.of_wheel(&["any".to_owned()]).platform, linux);
     }
 
     #[test]

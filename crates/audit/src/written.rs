@@ -138,7 +138,7 @@ pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdi
         );
     }
     let is_meant = |finding: &Finding| {
-        [Code::LibraryNotFound, Code::LibraryOutside, Code::MissingRequirement].contains(&finding.code)
+        [Code::LibraryNotFound, Code::LibraryOutside, Code::MissingRequirement, Code::DllNotFound].contains(&finding.code)
             && subjects(finding).all(|library| set.left_out.contains(library))
     };
     let is_old = |finding: &Finding| is_meant(finding) || atoms(finding).all(|atom| old.contains(&atom));
@@ -181,7 +181,7 @@ fn beside(
     let (folders, mut named): (Vec<PathBuf>, Vec<PathBuf>) = given.iter().cloned().partition(|path| path.is_dir());
     if !folders.is_empty() {
         let sources: Vec<Source> = folders.into_iter().map(Source::Folder).collect();
-        let target = Target { python, platform: Platform::Linux { glibc: None } };
+        let target = Target { python, platform: Platform::of_files(wheels, None) };
         // Nothing is downloaded without something to fetch with.
         let request =
             with::Request { audited: wheels, sources: &sources, target: &target, cache: Path::new("."), fetch: None };

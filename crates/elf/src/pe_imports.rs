@@ -1,6 +1,8 @@
 //! Input: a [`Pe`]. Output: the DLLs that it asks Windows for: with the import table when it is loaded, with the table of
 //! delayed imports when something in them is first called.
 
+use std::ops::Range;
+
 use object::pe::{IMAGE_DIRECTORY_ENTRY_DELAY_IMPORT, IMAGE_DIRECTORY_ENTRY_IMPORT};
 use positioned_io::ReadAt;
 
@@ -14,6 +16,8 @@ const IMPORT: (u64, usize) = (20, 12);
 const DELAYED_IMPORT: (u64, usize) = (32, 4);
 /// The libraries with the most imports have some tens.
 const MOST: u64 = 4096;
+/// Bytes behind the beginning of a table within which linkers put the names.
+const NEAR: u64 = 1 << 20;
 /// Bytes of the longest file name on Windows, and the zero behind it.
 const LONGEST_NAME: u64 = 256;
 
@@ -27,6 +31,15 @@ pub struct Imports {
 }
 
 impl Pe {
+    /// Where in the file both tables are, and the names as linkers put them: what is worth having before [`Pe::imports`] is
+    /// called, for those who unpack the file to read it.
+    pub fn import_places(&self) -> Vec<Range<u64>> {
+        let tables = [IMAGE_DIRECTORY_ENTRY_IMPORT, IMAGE_DIRECTORY_ENTRY_DELAY_IMPORT];
+        let addresses = tables.into_iter().filter_map(|table| self.directories.get(table)).map(|(address, _)| *address);
+        let places = addresses.filter(|address| *address != 0).filter_map(|address| self.mapped(address));
+        places.map(|place| place.start..place.end.min(place.start + NEAR)).collect()
+    }
+
     /// Reads both tables; a file without them imports nothing.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use artifact::dlopen::{DlopenTable, Load};
 use wheel::manylinux::Policies;
 
 use super::requirements::Brought;
-use super::{Context, file_name, listed};
+use super::{Context, file_name, listed, windows};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
 use crate::loader::{Missing, Where};
@@ -19,12 +19,12 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     loaded_by_name(context, findings);
 }
 
-/// Libraries that are missing, and the files that need them.
-type Group<'a> = (BTreeSet<&'a str>, BTreeSet<&'a str>);
+/// What is missing for one reason, by the number of the wheel: libraries, and the files that need one of them.
+pub(super) type Groups<'a> = BTreeMap<(usize, Verdict), (BTreeSet<&'a str>, BTreeSet<&'a str>)>;
 
 /// Why a library is missing, and what can be done.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Verdict {
+pub(super) struct Verdict {
     code: Code,
     severity: Severity,
     /// What stands in front of "needs".
@@ -35,23 +35,22 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn new(code: Code, behind: impl Into<String>) -> Verdict {
+    pub(super) fn new(code: Code, behind: impl Into<String>) -> Verdict {
         let severity = code.explanation().severity;
         Verdict { code, severity, before: String::new(), behind: behind.into(), fix: None }
     }
 
-    fn weighing(self, severity: Severity) -> Verdict {
+    pub(super) fn weighing(self, severity: Severity) -> Verdict {
         Verdict { severity, ..self }
     }
 
-    fn fixed_by(self, fix: Option<String>) -> Verdict {
+    pub(super) fn fixed_by(self, fix: Option<String>) -> Verdict {
         Verdict { fix, ..self }
     }
 }
 
 fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
-    // Libraries that are missing for one reason are one finding, with all files that need one of them.
-    let mut groups: BTreeMap<(usize, Verdict), Group<'_>> = BTreeMap::new();
+    let mut groups = Groups::new();
     for rooted in &context.rooted {
         for missing in &rooted.trace.missing {
             let Where::Site(needed_by) = &rooted.trace.loaded[missing.needed_by].place else { continue };
@@ -66,6 +65,11 @@ fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
             group.1.insert(file);
         }
     }
+    say(context, groups, findings);
+}
+
+/// Libraries that are missing for one reason are one finding, with all files that need one of them.
+pub(super) fn say(context: &Context<'_>, groups: Groups<'_>, findings: &mut Vec<Finding>) {
     for ((wheel, verdict), (names, files)) in groups {
         let message = format!("{}needs {}{}", verdict.before, listed(names.iter().copied()), verdict.behind);
         let subject = names.into_iter().collect::<Vec<_>>().join(", ");
@@ -78,7 +82,6 @@ fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
 
 /// Why a library is missing.
 fn judge(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
-    let installed = &context.site.distributions[wheel];
     let name = missing.name.as_str();
     if let Some((file, why)) = &missing.refused {
         let message = format!(", and the loader gives up on `{}`: {why}", context.site.shown(file));
@@ -91,36 +94,8 @@ fn judge(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
     if let Some(verdict) = in_the_set(context, wheel, name) {
         return verdict;
     }
-    let requirements = &context.requirements[wheel];
     if let Some(owner) = Owners::embedded().of(name) {
-        let mend = || {
-            if owner.is_rocm() && !needs_torch(context, wheel) {
-                fix::rocm(installed)
-            } else {
-                require(context, wheel, owner)
-            }
-        };
-        return match requirements.brings(context, owner) {
-            Brought::By(distribution) => Verdict::new(
-                Code::NotGiven,
-                format!(" of {}, which `{distribution}` should bring; it was not given", owner.name),
-            ),
-            Brought::ByExtra(extra) => {
-                let message = format!(" of {}, which only the extra `{extra}` requires", owner.name);
-                Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning).fixed_by(mend())
-            }
-            Brought::No => {
-                let unknown = requirements.unknown(context);
-                let message = format!(" of {}, and METADATA requires nothing that brings it", owner.name);
-                if unknown.is_empty() {
-                    Verdict::new(Code::MissingRequirement, message).fixed_by(mend())
-                } else {
-                    let unless = listed(unknown.iter().map(String::as_str));
-                    let message = format!("{message}, unless {unless} does, which was not given");
-                    Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning).fixed_by(mend())
-                }
-            }
-        };
+        return owned(context, wheel, owner);
     }
     if name.starts_with("libpython3") {
         let message = ", which only some builds of Python have; extension modules do without";
@@ -129,10 +104,45 @@ fn judge(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
     unknown_library(context, wheel, missing)
 }
 
+/// Why a library of a known product is missing, which no file of the set has.
+pub(super) fn owned(context: &Context<'_>, wheel: usize, owner: &Owner) -> Verdict {
+    let installed = &context.site.distributions[wheel];
+    let requirements = &context.requirements[wheel];
+    // A search path is of no use on Windows.
+    let by_path = owner.is_rocm() && !windows::is_for(installed) && !needs_torch(context, wheel);
+    let mend = || if by_path { fix::rocm(installed) } else { require(context, wheel, owner) };
+    match requirements.brings(context, owner) {
+        Brought::By(distribution) => Verdict::new(
+            Code::NotGiven,
+            format!(" of {}, which `{distribution}` should bring; it was not given", owner.name),
+        ),
+        Brought::ByExtra(extra) => {
+            let message = format!(" of {}, which only the extra `{extra}` requires", owner.name);
+            Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning).fixed_by(mend())
+        }
+        Brought::No => {
+            let unknown = requirements.unknown(context);
+            let message = format!(" of {}, and METADATA requires nothing that brings it", owner.name);
+            if unknown.is_empty() {
+                Verdict::new(Code::MissingRequirement, message).fixed_by(mend())
+            } else {
+                let unless = listed(unknown.iter().map(String::as_str));
+                let message = format!("{message}, unless {unless} does, which was not given");
+                Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning).fixed_by(mend())
+            }
+        }
+    }
+}
+
+/// The libraries that the files of a wheel ask for, on Linux and on Windows.
+fn needed<'c>(context: &'c Context<'_>, wheel: usize) -> impl Iterator<Item = &'c String> {
+    let on_windows = context.windows_files(wheel).flat_map(|(_, file)| file.needed());
+    context.native(wheel).flat_map(|(_, object)| &object.elf.needed).chain(on_windows)
+}
+
 /// Whether a wheel is linked to PyTorch, whose ROCm build brings ROCm with it.
 fn needs_torch(context: &Context<'_>, wheel: usize) -> bool {
-    let mut names = context.native(wheel).flat_map(|(_, object)| &object.elf.needed);
-    names.any(|name| Owners::embedded().of(name).is_some_and(Owner::is_torch))
+    needed(context, wheel).any(|name| Owners::embedded().of(name).is_some_and(Owner::is_torch))
 }
 
 /// The requirement that brings the libraries of an owner.
@@ -145,14 +155,23 @@ fn require(context: &Context<'_>, wheel: usize, owner: &Owner) -> Option<String>
 
 /// The major version of CUDA that a wheel is linked to: NVIDIA's libraries that count as it does.
 fn cuda(context: &Context<'_>, wheel: usize) -> u32 {
-    const COUNTING: [&str; 5] =
-        ["libcudart.so.", "libcublas.so.", "libcublasLt.so.", "libnvrtc.so.", "libnvJitLink.so."];
+    const COUNTING: [&str; 8] = [
+        "libcudart.so.",
+        "libcublas.so.",
+        "libcublasLt.so.",
+        "libnvrtc.so.",
+        "libnvJitLink.so.",
+        "cudart64_",
+        "cublas64_",
+        "cublasLt64_",
+    ];
     /// What most wheels are made for.
     const USUAL: u32 = 12;
-    let mut names = context.native(wheel).flat_map(|(_, object)| &object.elf.needed);
-    let version = names.find_map(|name| {
+    let version = needed(context, wheel).find_map(|name| {
         let version = COUNTING.iter().find_map(|start| name.strip_prefix(start))?;
-        version.split('.').next()?.parse().ok()
+        let version: u32 = version.split('.').next()?.parse().ok()?;
+        // `cudart64_110.dll` is of 11.0.
+        Some(if version >= 100 { version / 10 } else { version })
     });
     version.unwrap_or(USUAL)
 }

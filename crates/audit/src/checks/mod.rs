@@ -16,6 +16,7 @@ mod search_path;
 mod symbols;
 mod system_symbols;
 mod traces;
+mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,15 +25,16 @@ use serde::Serialize;
 use wheel::manylinux::Release;
 
 use crate::Error;
-use crate::facts::{Facts, Object};
+use crate::facts::{Facts, Object, WindowsFile};
 use crate::finding::{Code, Finding};
 use crate::loader::Root;
 use crate::preload::{PreloadList, Preloads};
 use crate::report::{Counts, Environment, Report, WheelSummary};
-use crate::requirements::{Declared, Target};
+use crate::requirements::{Declared, Platform, Target};
 use crate::site::{Distribution, Form, Role, Site};
 use requirements::Requirements;
 use traces::Rooted;
+use windows::Imported;
 
 /// What is asked.
 #[derive(Debug, Clone, Default)]
@@ -125,6 +127,7 @@ pub fn audit(site: &Site, facts: &Facts, options: &Options, reporter: &dyn Repor
 /// What is asked of the files.
 fn files(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     libraries::check(context, findings);
+    windows::check(context, findings);
     library_path::check(context, findings)?;
     search_path::check(context, findings);
     symbols::check(context, findings)?;
@@ -149,6 +152,8 @@ pub(crate) struct Context<'a> {
     pub(crate) preloads: Preloads,
     /// What the loader answered, for every file of an audited wheel that a process could start from.
     pub(crate) rooted: Vec<Rooted>,
+    /// What the files of audited wheels for Windows ask for.
+    pub(crate) imported: Vec<Imported<'a>>,
     /// Paths of each wheel, sorted.
     paths: Vec<Vec<&'a str>>,
 }
@@ -169,11 +174,15 @@ impl<'a> Context<'a> {
             let (major, minor) = text.split_once('.')?;
             Some((major.parse().ok()?, minor.parse().ok()?))
         });
-        let target = Target { python: site.place.python, platform: crate::requirements::Platform::Linux { glibc } };
+        let platforms: Vec<Vec<String>> = site.distributions.iter().map(Distribution::platforms).collect();
+        let platform = Platform::of(platforms.iter().map(Vec::as_slice), glibc);
+        let target = Target { python: site.place.python, platform };
         let declared = Declared::read(site, &target);
-        let distributions = site.distributions.iter().enumerate();
+        let distributions = site.distributions.iter().zip(&platforms).enumerate();
         let requirements = distributions
-            .map(|(wheel, distribution)| Requirements::of(&distribution.name, &declared, wheel, &target))
+            .map(|(wheel, (distribution, platforms))| {
+                Requirements::of(&distribution.name, &declared, wheel, &target.of_wheel(platforms))
+            })
             .collect();
         let mut context = Context {
             site,
@@ -187,10 +196,12 @@ impl<'a> Context<'a> {
                 Scope::Names => Preloads::default(),
             },
             rooted: Vec::new(),
+            imported: Vec::new(),
             paths,
         };
         if options.scope == Scope::Files {
             context.rooted = traces::trace(&context)?;
+            context.imported = windows::imported(&context);
         }
         Ok(context)
     }
@@ -219,6 +230,14 @@ impl<'a> Context<'a> {
     /// Programs and libraries of a wheel that the loader is asked for.
     pub(crate) fn native(&self, wheel: usize) -> impl Iterator<Item = (&'a str, &'a Object)> {
         self.objects(wheel).filter(|(_, object)| object.is_native())
+    }
+
+    /// Programs and libraries of a wheel for 64-bit Windows that it is asked for; of other wheels none.
+    pub(crate) fn windows_files(&self, wheel: usize) -> impl Iterator<Item = (&'a str, &'a WindowsFile)> {
+        let facts = self.facts;
+        let paths = if windows::is_for(&self.site.distributions[wheel]) { &self.paths[wheel][..] } else { &[] };
+        let files = paths.iter().filter_map(move |path| Some((*path, facts.windows.get(*path)?.as_ref()?)));
+        files.filter(|(_, file)| file.is_native())
     }
 
     /// The number of the wheel that a path comes from.
@@ -289,7 +308,7 @@ fn summaries(context: &Context<'_>) -> Vec<WheelSummary> {
             size: installed.size(),
             installed: bytes,
             files,
-            objects: context.native(index).count() as u64,
+            objects: (context.native(index).count() + context.windows_files(index).count()) as u64,
             platforms: installed.platforms(),
             floor: platform::floor(context, index),
             cpu: platform::cpu(context, index),

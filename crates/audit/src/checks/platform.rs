@@ -8,7 +8,7 @@ use wheel::Tag;
 use wheel::manylinux::{self, FileNeeds, LibraryNeeds, Policies, Release};
 
 use super::{Context, listed};
-use crate::facts::{Object, Purpose};
+use crate::facts::{Object, PE_ARM64, PE_X86_64, Purpose, WindowsFile};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
 use crate::loader::Where;
@@ -91,6 +91,7 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
         names(wheel, installed, context, findings);
         any(context, wheel, findings);
         machines(context, wheel, findings);
+        windows_machines(context, wheel, findings);
         stacks(context, wheel, findings);
     }
 }
@@ -404,6 +405,35 @@ fn machines(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     }
 }
 
+/// The platform tag of the files that are like this one for Windows; of 32 bits only that much is known.
+fn windows_machine(file: Option<&WindowsFile>) -> &'static str {
+    match file.map(|file| file.pe.machine) {
+        None => "win32",
+        Some(PE_X86_64) => "win_amd64",
+        Some(PE_ARM64) => "win_arm64",
+        Some(_) => "another machine",
+    }
+}
+
+fn windows_machines(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
+    let promised = context.site.distributions[wheel].platforms();
+    if promised.is_empty() || !promised.iter().all(|tag| tag.starts_with("win")) {
+        return;
+    }
+    let mut files: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for path in context.paths(wheel).iter().filter(|path| path.ends_with(".pyd")) {
+        let Some(file) = context.facts.windows.get(*path) else { continue };
+        let machine = windows_machine(file.as_ref());
+        if !promised.iter().any(|tag| tag == machine) {
+            files.entry(machine).or_default().push(path);
+        }
+    }
+    for (machine, paths) in files {
+        let message = format!("is for {machine}, and the tag is for {}", listed(promised.iter().map(String::as_str)));
+        findings.push(context.finding((Code::Machine, wheel), machine, message, paths));
+    }
+}
+
 fn stacks(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let asks =
         |(_, object): &(&str, &Object)| object.elf.kind == Kind::SharedLibrary && object.elf.wants_executable_stack();
@@ -440,11 +470,12 @@ pub(crate) fn limits(context: &Context<'_>) -> Vec<String> {
             .filter(|(_, object)| object.purpose == Purpose::OtherMachine)
             .map(|(_, object)| machine_of(object))
             .collect();
-        let windows = context.paths(wheel).iter().any(|path| context.facts.windows.contains_key(*path));
+        let windows = context.paths(wheel).iter().any(|path| context.facts.windows.contains_key(*path))
+            && context.windows_files(wheel).next().is_none();
         let what = if windows { Some("Windows") } else { others.first().copied() };
         if let Some(what) = what.filter(|_| context.native(wheel).next().is_none()) {
             notes.push(format!(
-                "the files of `{}` are for {what}: what they load was not looked at, only x86-64 Linux is known",
+                "the files of `{}` are for {what}: what they load was not looked at, only that of x86-64 Linux and of wheels for `win_amd64` is known",
                 installed.file_name()
             ));
         }

@@ -1,8 +1,12 @@
-//! Input: the names of extension modules, and the tags. Output: modules that the Python of the tags does not find (RW010).
+//! Input: the names of extension modules, the tags, and on Windows the library of Python that a module is linked to. Output: modules
+//! that the Python of the tags does not find or cannot load (RW010).
 
 use std::collections::BTreeMap;
 
+use wheel::windows;
+
 use super::{Context, Extra, file_name};
+use crate::facts::WindowsFile;
 use crate::finding::{Code, Finding};
 use crate::site::{Distribution, PythonVersion};
 
@@ -13,13 +17,48 @@ enum Suits {
     Any,
     /// One: `cp312`, `cp313t`, `pypy310`.
     One(String),
+    /// None, and why.
+    Nobody(String),
+}
+
+impl Suits {
+    fn serves(&self, wanted: &str) -> bool {
+        match self {
+            Suits::Any => true,
+            Suits::One(python) => python == wanted,
+            Suits::Nobody(_) => false,
+        }
+    }
+
+    /// Which both allow.
+    fn and(self, other: Suits) -> Suits {
+        match (self, other) {
+            (Suits::Any, suits) | (suits, Suits::Any) => suits,
+            (Suits::One(one), Suits::One(other)) if one == other => Suits::One(one),
+            (Suits::One(one), Suits::One(other)) => {
+                Suits::Nobody(format!("{one} by its name and for {other} by what it is linked to"))
+            }
+            (nobody @ Suits::Nobody(_), _) | (_, nobody @ Suits::Nobody(_)) => nobody,
+        }
+    }
 }
 
 /// The name without what says for which Python it is, and that.
 fn module(path: &str) -> Option<(String, Suits)> {
     let name = file_name(path);
-    let stem = name.strip_suffix(".so")?;
     let folder = &path[..path.len() - name.len()];
+    if let Some(stem) = name.strip_suffix(".pyd") {
+        // Windows has no name for the stable ABI: `_x.pyd` is for any Python.
+        let (base, suits) = match stem.split_once('.') {
+            None => (stem, Suits::Any),
+            Some((base, tag)) => {
+                let python = tag.split('-').next().filter(|python| python.starts_with(['c', 'p']))?;
+                (base, Suits::One(python.to_owned()))
+            }
+        };
+        return Some((format!("{folder}{base}"), suits));
+    }
+    let stem = name.strip_suffix(".so")?;
     let Some((base, tag)) = stem.split_once('.') else {
         return (!stem.starts_with("lib")).then(|| (format!("{folder}{stem}"), Suits::Any));
     };
@@ -82,6 +121,25 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
+/// For which Python a file for Windows is by the library of CPython that it is linked to. A library that the wheel brings itself is
+/// of an interpreter of its own.
+fn linked(context: &Context<'_>, wheel: usize, file: &WindowsFile) -> Suits {
+    let is_own = |library: &str| {
+        context.windows_files(wheel).any(|(path, _)| file_name(path).eq_ignore_ascii_case(library))
+    };
+    let python = file.needed().iter().find_map(|library| {
+        let python = windows::interpreter(library).filter(|_| !is_own(library))?;
+        let threads = if python.free_threaded { "t" } else { "" };
+        match python.minor {
+            Some(minor) if python.debug => Some(Suits::Nobody(format!("a debug build of Python 3.{minor}{threads}"))),
+            None if python.debug => Some(Suits::Nobody("a debug build of Python".to_owned())),
+            Some(minor) => Some(Suits::One(format!("cp3{minor}{threads}"))),
+            None => None,
+        }
+    });
+    python.unwrap_or(Suits::Any)
+}
+
 fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let mut modules: BTreeMap<String, Vec<(&str, Suits)>> = BTreeMap::new();
     for (path, _) in context.objects(wheel) {
@@ -89,19 +147,28 @@ fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
             modules.entry(name).or_default().push((path, suits));
         }
     }
+    for (path, file) in context.windows_files(wheel).filter(|(path, _)| path.ends_with(".pyd")) {
+        if let Some((name, suits)) = module(path) {
+            modules.entry(name).or_default().push((path, suits.and(linked(context, wheel, file))));
+        }
+    }
     let promise = promise(&context.site.distributions[wheel]);
     let mut wrong: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for files in modules.values() {
         let serves = |wanted: &str| {
-            files.iter().any(|(_, suits)| *suits == Suits::Any || *suits == Suits::One(wanted.to_owned()))
+            // CPython 3.7 and before, whose ABI had a letter, has none in the names on Windows.
+            let on_windows = wanted.strip_suffix('m').unwrap_or(wanted);
+            files.iter().any(|(path, suits)| {
+                suits.serves(wanted) || path.ends_with(".pyd") && suits.serves(on_windows)
+            })
         };
         let is_wrong = match &promise {
             Promise::Only(pythons) => !pythons.iter().any(|python| serves(python)),
             Promise::Nothing => false,
             // Modules for several Pythons are chosen from at run time.
-            Promise::Many => matches!(&files[..], [(_, Suits::One(_))]),
+            Promise::Many => matches!(&files[..], [(_, Suits::One(_) | Suits::Nobody(_))]),
         };
-        if let ([(path, Suits::One(python)), ..], true) = (&files[..], is_wrong) {
+        if let ([(path, Suits::One(python) | Suits::Nobody(python)), ..], true) = (&files[..], is_wrong) {
             wrong.entry(python.clone()).or_default().push(path);
         }
     }
@@ -164,12 +231,28 @@ mod tests {
             ("a/_x.abi3.so", "a/_x", Suits::Any),
             ("a/_x.so", "a/_x", Suits::Any),
             ("_x.pypy310-pp73-x86_64-linux-gnu.so", "_x", one("pypy310")),
+            ("a/_x.cp312-win_amd64.pyd", "a/_x", one("cp312")),
+            ("a/_x.cp313t-win_amd64.pyd", "a/_x", one("cp313t")),
+            ("_x.pypy310-pp73-win_amd64.pyd", "_x", one("pypy310")),
+            ("a/_x.pyd", "a/_x", Suits::Any),
         ] {
             assert_eq!(module(path), Some((name.to_owned(), suits)), "{path}");
         }
         for path in ["a/libx.so", "libx.so.1", "a/_x.cpython-312-darwin.so", "a/x.y.so", "x.py"] {
             assert_eq!(module(path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn a_name_and_what_is_linked_have_to_agree() {
+        let one = |text: &str| Suits::One(text.to_owned());
+        assert_eq!(one("cp312").and(Suits::Any), one("cp312"));
+        assert_eq!(Suits::Any.and(one("cp312")), one("cp312"));
+        assert_eq!(one("cp312").and(one("cp312")), one("cp312"));
+        let neither = one("cp311").and(one("cp312"));
+        assert!(!neither.serves("cp311") && !neither.serves("cp312"), "{neither:?}");
+        let debug = Suits::Nobody("a debug build".to_owned());
+        assert_eq!(one("cp312").and(debug.clone()), debug);
     }
 
     #[test]

@@ -141,5 +141,7 @@ fn loads(context: &Context<'_>, wheel: usize) -> BTreeSet<usize> {
         Where::System(_) => None,
     });
     let by_name = rooted().flat_map(|rooted| &rooted.trace.by_name).flat_map(|loaded| &loaded.brings);
-    owners.chain(by_name.filter_map(|path| context.owner(path))).collect()
+    let imported = context.imported.iter().filter(|imported| imported.wheel == wheel);
+    let on_windows = imported.flat_map(|imported| &imported.files).filter_map(|path| context.owner(path));
+    owners.chain(by_name.filter_map(|path| context.owner(path))).chain(on_windows).collect()
 }

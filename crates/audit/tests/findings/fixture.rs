@@ -145,6 +145,31 @@ impl Bench {
         self.library("_m.so", &format!("{source}\nvoid *PyInit__m(void) {{ return 0; }}"), arguments)
     }
 
+    /// A DLL that asks for these, made by clang and LLVM's linker.
+    pub fn dll(&self, needs: &[&str]) -> Vec<u8> {
+        let mut arguments = vec!["/nodefaultlib".to_owned(), "/brepro".to_owned(), "/dll".to_owned()];
+        arguments.extend(["/noentry", "/export:f", "/out:x.out", "x.obj"].map(str::to_owned));
+        let (mut declared, mut called) = (String::new(), String::new());
+        for (number, library) in needs.iter().enumerate() {
+            self.write("x.def", &format!("LIBRARY {library}\nEXPORTS\ng{number}\n"));
+            let imports = format!("{number}.lib");
+            self.tool("llvm-dlltool-19", &["-m", "i386:x86-64", "-d", "x.def", "-l", &imports]);
+            declared.push_str(&format!("__declspec(dllimport) int g{number}(void);\n"));
+            called.push_str(&format!(" + g{number}()"));
+            arguments.push(imports);
+        }
+        self.write("x.c", &format!("{declared}int f(void) {{ return 1{called}; }}\n"));
+        self.tool("clang-19", &["--target=x86_64-pc-windows-msvc", "-O1", "-c", "x.c", "-o", "x.obj"]);
+        self.tool("lld-link-19", &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        fs_err::read(self.folder.path().join("x.out")).unwrap()
+    }
+
+    fn tool(&self, program: &str, arguments: &[&str]) {
+        let output = Command::new(program).args(arguments).current_dir(self.folder.path()).output();
+        let output = output.unwrap_or_else(|error| panic!("{program} cannot be run ({error}): `make setup` installs it"));
+        assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
     /// A file to compile with.
     pub fn write(&self, name: &str, text: &str) {
         fs_err::write(self.folder.path().join(name), text).unwrap();

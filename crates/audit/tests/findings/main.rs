@@ -5,3 +5,4 @@ mod files;
 mod fixture;
 mod loading;
 mod system;
+mod windows;

@@ -360,7 +360,7 @@ fn gather(
         Some((major.parse().ok()?, minor.parse().ok()?))
     });
     let Known { python, audited, offline } = *known;
-    let target = Target { python, platform: Platform::Linux { glibc } };
+    let target = Target { python, platform: Platform::of_files(audited, glibc) };
     let cache = environment::cache().map_or_else(|| scratch.to_owned(), |cache| cache.join("audit"));
     let proxy = environment::proxy();
     let http = if offline {

@@ -255,7 +255,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let artifacts = Artifacts::open(request, &folder.scratch(), printer)?;
     let plan = artifacts.plan(request, printer)?;
     let prepared = package::prepare(&plan, request, &mut folder, printer.reporter())?;
-    let verdicts = audit(&prepared, settings, &folder, printer)?;
+    let verdicts = audit(&plan, &prepared, settings, &folder, printer)?;
     let look = match settings.last_look {
         LastLook::Audit => package::LastLook::Passed,
         LastLook::Skip => package::LastLook::Skipped,
@@ -316,6 +316,7 @@ fn tell_next_steps(plan: &Plan, outcome: &Outcome, output: &Path, printer: &Prin
 
 /// Looks at every set that has something new in it.
 fn audit(
+    plan: &Plan,
     prepared: &Prepared,
     settings: &Settings,
     folder: &OutputFolder,
@@ -326,13 +327,22 @@ fn audit(
         Unsupported::Allow => BTreeSet::from([Code::KpackRuntime]),
         Unsupported::Refuse => BTreeSet::new(),
     };
+    // Libraries for Windows that nobody knows have been warned of: no table of what Windows has is ever complete.
+    let left_out: BTreeSet<String> =
+        plan.unknown_libraries.iter().map(|missing| missing.library.clone()).collect();
     let look = |set: package::Set| {
         let what = match set.system {
             System::Linux => "the set",
             System::Windows => "the set for Windows",
         };
         let wheels = set.wheels.into_iter().map(|(staged, place)| written::Written { staged, place }).collect();
-        let set = written::Set { wheels, beside: set.beside, wanted: wanted.clone(), ..written::Set::default() };
+        let set = written::Set {
+            wheels,
+            beside: set.beside,
+            wanted: wanted.clone(),
+            left_out: left_out.clone(),
+            ..written::Set::default()
+        };
         settings.last_look.at(&set, what, &folder.staging(), printer)
     };
     let verdicts: Vec<Option<Verdict>> = prepared.sets(folder).into_iter().map(look).collect::<Result<_, _>>()?;

@@ -1,0 +1,204 @@
+//! Input: the DLLs that the files of wheels for `win_amd64` import. Output: those that Windows does not find (RW029, RW012,
+//! RW025), and tables that cannot be read (RW023). For which Python a module is, is asked in [`super::python`].
+//!
+//! Windows looks for a DLL by its name alone, in which upper and lower case are one: among those that the process has loaded, in the
+//! folder of the file that Python loads, in folders that were named to it (`os.add_dll_directory`), and in its own; `PATH` is not
+//! searched (Python 3.8). Which folders are named can only be known by running the code that does it: a wheel that calls such a
+//! function at all, or loads libraries itself, is taken to do it rightly. Imports that are delayed until they are used may be
+//! missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use regex::bytes::Regex;
+use wheel::windows::{self, PLATFORM, Provider};
+
+use super::libraries::{Groups, Verdict, owned, say};
+use super::{Context, file_name, listed};
+use crate::finding::{Code, Finding, Severity};
+use crate::fix;
+use crate::owners::{Owner, Owners};
+use crate::site::Distribution;
+
+/// Python files that name folders to Windows are small.
+const LARGEST: u64 = 1 << 20;
+
+/// A DLL that a file asks for.
+pub(crate) struct Imported<'a> {
+    /// The file.
+    pub(crate) path: &'a str,
+    /// The number of its wheel.
+    pub(crate) wheel: usize,
+    /// The name, as the file has it.
+    pub(crate) library: &'a str,
+    /// Files of the set that have the name.
+    pub(crate) files: Vec<&'a str>,
+}
+
+/// Whether Windows on x86-64 installs a wheel because it says so. What is for any platform holds files for all of them.
+pub(super) fn is_for(distribution: &Distribution) -> bool {
+    distribution.platforms().iter().any(|platform| platform == PLATFORM)
+}
+
+/// What the files of audited wheels for Windows ask for.
+pub(super) fn imported<'a>(context: &Context<'a>) -> Vec<Imported<'a>> {
+    let mut names: BTreeMap<String, Vec<&'a str>> = BTreeMap::new();
+    for (path, _) in context.facts.native_of_windows() {
+        names.entry(file_name(path).to_ascii_lowercase()).or_default().push(path);
+    }
+    let mut imported = Vec::new();
+    for (wheel, _) in context.audited() {
+        for (path, file) in context.windows_files(wheel) {
+            imported.extend(file.needed().iter().map(|library| Imported {
+                path,
+                wheel,
+                library,
+                files: names.get(&library.to_ascii_lowercase()).cloned().unwrap_or_default(),
+            }));
+        }
+    }
+    imported
+}
+
+pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
+    let mut search = Search { context, hooks: BTreeMap::new() };
+    let mut groups = Groups::new();
+    for imported in &context.imported {
+        if let Some(verdict) = search.judge(imported) {
+            let (names, files) = groups.entry((imported.wheel, verdict)).or_default();
+            names.insert(imported.library);
+            files.insert(imported.path);
+        }
+    }
+    say(context, groups, findings);
+    for (wheel, _) in context.audited() {
+        for (path, file) in context.windows_files(wheel) {
+            if let Err(reason) = &file.imports {
+                let message = format!("the DLLs that it asks for cannot be read: {reason}");
+                findings.push(context.finding((Code::Unreadable, wheel), file_name(path), message, [path]));
+            }
+        }
+    }
+}
+
+fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+struct Search<'c, 'a> {
+    context: &'c Context<'a>,
+    /// By the number of the wheel: whether it names folders to Windows.
+    hooks: BTreeMap<usize, bool>,
+}
+
+impl Search<'_, '_> {
+    /// What is the matter with an import, if anything is.
+    fn judge(&mut self, imported: &Imported<'_>) -> Option<Verdict> {
+        let Imported { path, wheel, library, files } = imported;
+        let provider = windows::provider(library);
+        if files.iter().any(|file| folder(file) == folder(path))
+            || matches!(provider, Some(Provider::System | Provider::Python | Provider::Driver))
+        {
+            return None;
+        }
+        if !files.is_empty() {
+            return self.elsewhere(imported);
+        }
+        Some(match provider {
+            Some(Provider::Runtime) => Verdict::new(
+                Code::DllNotFound,
+                " of Visual Studio's redistributable package, which neither Windows nor Python brings",
+            )
+            .weighing(Severity::Note),
+            Some(Provider::Debug) => Verdict::new(
+                Code::DllNotFound,
+                ", which is for debugging: it comes with Visual Studio, and nobody may pass it on",
+            ),
+            _ => match Owners::embedded().of(library) {
+                Some(owner) => owned(self.context, *wheel, owner),
+                None => self.unknown(*wheel),
+            },
+        })
+    }
+
+    /// A file of the set has the name, in another folder.
+    fn elsewhere(&mut self, imported: &Imported<'_>) -> Option<Verdict> {
+        let context = self.context;
+        let wheel = imported.wheel;
+        let installed = &context.site.distributions[wheel];
+        let closure = context.requirements[wheel].closure(context, wheel);
+        let owner_of = |file: &str| context.owner(file);
+        let within = |owner: &usize| *owner == wheel || closure.contains(owner);
+        let there = imported.files.iter().find(|file| owner_of(file).as_ref().is_some_and(within));
+        let Some(file) = there else {
+            let file = imported.files.first()?;
+            let distribution = &context.site.distributions[owner_of(file)?].name;
+            let message = format!(" of `{distribution}`, which METADATA does not require");
+            return Some(
+                Verdict::new(Code::MissingRequirement, message).fixed_by(fix::require(installed, distribution)),
+            );
+        };
+        // The packages of ROCm find each other with the code of `rocm_sdk`, which a source distribution brings.
+        let is_rocms = Owners::embedded()
+            .of(imported.library)
+            .is_some_and(|owner: &Owner| owner.is_rocm() && owner.is_brought_by(&installed.name));
+        let mut loaders: BTreeSet<usize> = closure.into_iter().chain([wheel]).collect();
+        loaders.extend(owner_of(file));
+        if is_rocms || loaders.into_iter().any(|wheel| self.names_folders(wheel)) {
+            return None;
+        }
+        let shown = context.site.shown(file);
+        let message = format!(", which is there as `{shown}`, and nothing names that folder to Windows");
+        Some(Verdict::new(Code::DllNotFound, message).weighing(Severity::Warning))
+    }
+
+    fn unknown(&self, wheel: usize) -> Verdict {
+        let message = ", which neither Windows nor a wheel of the set brings";
+        let unknown = self.context.requirements[wheel].unknown(self.context);
+        if unknown.is_empty() {
+            return Verdict::new(Code::DllNotFound, message);
+        }
+        let list = listed(unknown.iter().map(String::as_str));
+        Verdict::new(Code::DllNotFound, format!("{message}; {list} was not given")).weighing(Severity::Warning)
+    }
+
+    /// Whether the code of a wheel names folders to Windows, or loads libraries by their paths.
+    fn names_folders(&mut self, wheel: usize) -> bool {
+        let context = self.context;
+        *self.hooks.entry(wheel).or_insert_with(|| {
+            let is_code = |path: &&str| {
+                [".py", ".pth"].iter().any(|ending| path.ends_with(ending))
+                    && context.site.files.get(*path).is_some_and(|placed| placed.size <= LARGEST)
+            };
+            let mut files = context.paths(wheel).iter().filter(|path| is_code(path));
+            files.any(|path| context.site.bytes(path).is_ok_and(|bytes| HOOK.is_match(&bytes)))
+        })
+    }
+}
+
+/// `os.add_dll_directory`, what it calls, what delvewheel and others do instead, and what `rocm_sdk` does.
+static HOOK: LazyLock<Regex> = LazyLock::new(|| {
+    let calls = r"(?-u)\b(?:add_dll_directory|AddDllDirectory|SetDllDirectoryW?|LoadLibrary\w*|WinDLL|CDLL|PyDLL|windll|cdll|initialize_process)\b";
+    Regex::new(calls).expect("the expression is constant: a test uses it")
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_that_names_folders_is_known() {
+        for code in [
+            "    os.add_dll_directory(libs_dir)",
+            "kernel32.LoadLibraryExW(path, None, 0x00000008)",
+            "ctypes.WinDLL(path)",
+            "rocm_sdk.initialize_process(preload_shortnames=['amdhip64'])",
+            "from ctypes import cdll",
+        ] {
+            assert!(HOOK.is_match(code.as_bytes()), "{code}");
+        }
+        for code in ["import os", "my_add_dll_directory_x = 1", "# a cdlls"] {
+            assert!(!HOOK.is_match(code.as_bytes()), "{code}");
+        }
+    }
+}

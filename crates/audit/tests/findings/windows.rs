@@ -1,0 +1,182 @@
+//! Wheels for Windows: DLLs that are not found, and modules for another Python.
+
+use audit::Options;
+use audit::report::Report;
+
+use crate::fixture::{Bench, Pack, demo, pack, said};
+
+const NONE: [&str; 0] = [];
+const HOOK: &str = "import os\nos.add_dll_directory(os.path.join(os.path.dirname(__file__), '..', 'demo.libs'))\n";
+
+/// A wheel for Windows and CPython 3.12.
+fn windows() -> Pack {
+    pack("demo-1.0", "cp312-cp312-win_amd64")
+}
+
+fn audit(bench: &Bench, packs: &[Pack]) -> Report {
+    bench.audit(packs, &Options::default())
+}
+
+#[test]
+fn rw029_dlls_that_windows_does_not_find() {
+    let bench = Bench::new();
+    let module = bench.dll(&["KERNEL32.dll", "python312.dll", "VCRUNTIME140.dll", "Other.DLL", "nvcuda.dll"]);
+    let wheel = || windows().with("demo/_m.cp312-win_amd64.pyd", &module);
+    let report = audit(&bench, &[wheel()]);
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!((finding.code.text(), finding.severity.name()), ("RW029", "error"));
+    assert_eq!((finding.subject.as_str(), finding.file.as_deref()), ("Other.DLL", Some("demo/_m.cp312-win_amd64.pyd")));
+    assert_eq!(finding.message, "needs `Other.DLL`, which neither Windows nor a wheel of the set brings");
+    assert!(report.notes.is_empty(), "{:?}", report.notes);
+    assert_eq!(report.wheels[0].objects, 1);
+    // Beside the module it is found, whatever the case of the letters; what that needs in turn is asked for too.
+    let other = bench.dll(&["KERNEL32.dll"]);
+    assert_eq!(bench.found(&[wheel().with("demo/other.dll", &other)]), NONE);
+    let deep = bench.dll(&["deeper.dll"]);
+    let report = audit(&bench, &[wheel().with("demo/other.dll", &deep)]);
+    assert_eq!((said(&report), report.findings[0].subject.as_str()), (vec!["RW029 error".to_owned()], "deeper.dll"));
+    // In another folder it is found when somebody names that folder.
+    let elsewhere = || wheel().with("demo.libs/other.dll", &other);
+    let report = audit(&bench, &[elsewhere()]);
+    assert_eq!(said(&report), ["RW029 warning"]);
+    assert!(report.findings[0].message.contains("nothing names that folder to Windows"), "{report:?}");
+    assert_eq!(bench.found(&[elsewhere().with("demo/__init__.py", HOOK)]), NONE);
+    assert_eq!(bench.found(&[wheel().with("demo/__init__.py", HOOK)]), ["RW029 error"], "there is nothing to name");
+    assert_eq!(bench.found(&[wheel().requiring("other-libs")]), ["RW029 warning"], "that may have it");
+}
+
+#[test]
+fn rw029_runtimes() {
+    let bench = Bench::new();
+    let report = audit(&bench, &[windows().with("demo/a.dll", bench.dll(&["MSVCP140.dll", "VCOMP140.DLL"]))]);
+    assert_eq!(said(&report), ["RW029 note"]);
+    assert_eq!(report.findings[0].subject, "MSVCP140.dll, VCOMP140.DLL");
+    let debug = bench.dll(&["MSVCP140D.dll", "ucrtbased.dll"]);
+    assert_eq!(bench.found(&[windows().with("demo/a.dll", debug)]), ["RW029 error"]);
+    let bundled = windows().with("demo/a.dll", bench.dll(&["msvcp140.dll"])).with("demo/MSVCP140.dll", bench.dll(&[]));
+    assert_eq!(bench.found(&[bundled]), NONE);
+}
+
+#[test]
+fn rw012_and_rw025_dlls_of_known_distributions() {
+    let bench = Bench::new();
+    let module = bench.dll(&["amdhip64_7.dll", "rocblas.dll"]);
+    let wheel = || windows().with("demo/_m.pyd", &module);
+    let report = audit(&bench, &[wheel()]);
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!((finding.code.text(), finding.severity.name()), ("RW012", "error"));
+    assert_eq!(finding.subject, "amdhip64_7.dll, rocblas.dll");
+    assert!(finding.fix.as_ref().unwrap().ends_with("--requires 'rocm[libraries]'"), "{finding:?}");
+    assert_eq!(bench.found(&[wheel().requiring("rocm[libraries]==7.1")]), ["RW025 note"]);
+    // Markers are those of Windows.
+    assert_eq!(bench.found(&[wheel().requiring("rocm; sys_platform == 'linux'")]), ["RW012 error"]);
+    assert_eq!(bench.found(&[wheel().requiring("rocm; sys_platform == 'win32'")]), ["RW025 note"]);
+    // Also in a set with a wheel for Linux.
+    let both = [wheel().requiring("rocm; sys_platform == 'win32'"), pack("linux-1", "py3-none-manylinux_2_34_x86_64")];
+    assert_eq!(bench.found(&both), ["RW025 note"]);
+    // PyTorch brings the ROCm that it was built with.
+    let torch = bench.dll(&["c10.dll", "torch_cpu.dll", "amdhip64_7.dll"]);
+    let report = audit(&bench, &[windows().with("demo/_m.pyd", torch)]);
+    let fixes: Vec<&str> = report.findings.iter().filter_map(|finding| finding.fix.as_deref()).collect();
+    assert_eq!(fixes.len(), 2, "{report:?}");
+    assert!(fixes.iter().all(|fix| fix.ends_with("--requires torch")), "{fixes:?}");
+    let cuda = windows().with("demo/_m.pyd", bench.dll(&["cudart64_110.dll", "cudnn64_8.dll"]));
+    let report = audit(&bench, &[cuda]);
+    assert!(report.findings.iter().any(|finding| {
+        finding.fix.as_ref().is_some_and(|fix| fix.ends_with("--requires nvidia-cudnn-cu11"))
+    }));
+}
+
+#[test]
+fn dlls_of_other_wheels_of_the_set() {
+    let bench = Bench::new();
+    let module = bench.dll(&["amdhip64_7.dll"]);
+    let core = || {
+        let library = bench.dll(&["KERNEL32.dll"]);
+        pack("rocm_sdk_core-7.1", "py3-none-win_amd64").with("_rocm_sdk_core/bin/amdhip64_7.dll", library)
+    };
+    let wheel = || windows().with("demo/_m.pyd", &module);
+    let report = audit(&bench, &[wheel(), core().beside()]);
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!((finding.code.text(), finding.severity.name()), ("RW012", "error"));
+    assert!(finding.fix.as_ref().unwrap().ends_with("--requires rocm-sdk-core"), "{finding:?}");
+    let wheel = || wheel().requiring("rocm-sdk-core==7.1");
+    assert_eq!(bench.found(&[wheel(), core().beside()]), ["RW029 warning"]);
+    let hook = "def initialize():\n    import rocm_sdk\n    rocm_sdk.initialize_process(preload_shortnames=[])\n";
+    let hooked = wheel().with("demo/_rocm_init.py", hook);
+    assert_eq!(bench.found(&[hooked, core().beside()]), NONE);
+    // ROCm's own packages are made for each other, and what names their folders is in a source distribution.
+    let libraries = pack("rocm_sdk_libraries-7.1", "py3-none-win_amd64")
+        .with("_rocm_sdk_libraries/bin/rocblas.dll", &module)
+        .requiring("rocm-sdk-core==7.1");
+    assert_eq!(bench.found(&[libraries, core()]), NONE, "and the requirement is needed");
+}
+
+#[test]
+fn rw010_modules_for_another_python_on_windows() {
+    let bench = Bench::new();
+    let with = |library: &str| bench.dll(&["KERNEL32.dll", library]);
+    let (twelve, eleven, stable) = (with("python312.dll"), with("python311.dll"), with("python3.dll"));
+    let found = |pack: Pack| audit(&bench, &[pack]);
+    let tagged = |tag: &str| pack("demo-1.0", tag);
+    for fine in [
+        windows().with("demo/_m.cp312-win_amd64.pyd", &twelve),
+        windows().with("demo/_m.pyd", &twelve),
+        windows().with("demo/_m.pyd", &stable),
+        windows().with("demo/_m.cp311-win_amd64.pyd", &eleven).with("demo/_m.cp312-win_amd64.pyd", &twelve),
+        tagged("cp39-abi3-win_amd64").with("demo/_m.pyd", &stable),
+        tagged("py3-none-win_amd64").with("demo/_m.pyd", &stable),
+        tagged("py3-none-win_amd64").with("demo/_m.pyd", &twelve).with("demo/python312.dll", bench.dll(&[])),
+        tagged("cp313-cp313t-win_amd64").with("demo/_m.pyd", with("python313t.dll")),
+        tagged("cp37-cp37m-win_amd64").with("demo/_m.cp37-win_amd64.pyd", with("python37.dll")),
+        tagged("pp310-pypy310_pp73-win_amd64").with("demo/_m.pypy310-pp73-win_amd64.pyd", with("libpypy3.10-c.dll")),
+        // Not a module that Python imports.
+        windows().with("demo/helper.dll", &eleven),
+    ] {
+        assert_eq!(said(&found(fine.clone())), NONE, "{:?}", fine.files[0].0);
+    }
+    for (wrong, subject) in [
+        (windows().with("demo/_m.cp311-win_amd64.pyd", &eleven), "cp311"),
+        (windows().with("demo/_m.pyd", &eleven), "cp311"),
+        (
+            windows().with("demo/_m.cp312-win_amd64.pyd", &eleven),
+            "cp312 by its name and for cp311 by what it is linked to",
+        ),
+        (tagged("cp39-abi3-win_amd64").with("demo/_m.pyd", &twelve), "cp312"),
+        (windows().with("demo/_m.pyd", with("python313t.dll")), "cp313t"),
+    ] {
+        let report = found(wrong);
+        let [finding] = &report.findings[..] else { panic!("{subject}: {:?}", report.findings) };
+        assert_eq!((finding.code.text(), finding.subject.as_str()), ("RW010", subject));
+    }
+    let debug = found(windows().with("demo/_m.pyd", with("python312_d.dll")));
+    let codes: Vec<&str> = debug.findings.iter().map(|finding| finding.code.text()).collect();
+    assert_eq!(codes, ["RW010", "RW029"], "{debug:?}");
+    assert_eq!(debug.findings[0].message, "is for a debug build of Python 3.12 only, and the tag of the wheel is `cp312-cp312`");
+}
+
+#[test]
+fn files_for_windows_that_are_not_judged_or_cannot_be() {
+    let bench = Bench::new();
+    let lost = bench.dll(&["lost.dll"]);
+    // A wheel for any platform has files for all of them, one for Linux has those of somebody else.
+    let any = pack("demo-1.0", "py3-none-any").with("demo/a.dll", &lost);
+    let report = audit(&bench, &[any]);
+    assert_eq!(said(&report), NONE);
+    assert!(report.notes[0].contains("`demo-1.0-py3-none-any.whl` are for Windows"), "{:?}", report.notes);
+    assert_eq!(bench.found(&[demo().with("demo/a.exe", &lost)]), NONE);
+    // For another machine.
+    let mut other = lost.clone();
+    let header = u32::from_le_bytes(other[0x3c..0x40].try_into().unwrap()) as usize;
+    other[header + 4..header + 6].copy_from_slice(&0xaa64u16.to_le_bytes());
+    assert_eq!(bench.found(&[windows().with("demo/_m.pyd", &other)]), ["RW026 error"]);
+    assert_eq!(bench.found(&[windows().with("demo/tool.exe", &other)]), NONE);
+    // A table of imports that leads nowhere: its address is the second entry of the directories.
+    let mut broken = lost;
+    let at = header + 24 + 112 + 8;
+    broken[at..at + 4].copy_from_slice(&0x7fff_0000u32.to_le_bytes());
+    let report = audit(&bench, &[windows().with("demo/_m.pyd", &broken)]);
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!(finding.code.text(), "RW023");
+    assert!(finding.message.contains("the DLLs that it asks for cannot be read"), "{finding:?}");
+}
