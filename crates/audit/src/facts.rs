@@ -116,6 +116,11 @@ impl Object {
         Ok(Some(Object { elf, purpose, symbols, size, loads: None }))
     }
 
+    /// An ELF file of which the headers are known and nobody will ask for symbols.
+    pub(crate) fn without_symbols(elf: Elf, size: u64) -> Object {
+        Object { purpose: Purpose::of(&elf), elf, symbols: Ok(DynamicSymbols::default()), size, loads: None }
+    }
+
     /// Whether it asks the loader for libraries at run time.
     pub fn calls_dlopen(&self) -> bool {
         let symbols = self.is_native().then_some(self.symbols.as_ref().ok()).flatten();

@@ -247,6 +247,26 @@ impl Loader<'_> {
     }
 }
 
+/// A file of the environment that a search path leads to.
+pub(crate) struct Led {
+    /// Who needs it.
+    pub(crate) path: String,
+    /// The name, without folders.
+    pub(crate) name: String,
+    /// What it leads to.
+    pub(crate) to: String,
+}
+
+impl Loader<'_> {
+    /// Where search paths lead in a process that loads `root`, for all that it and what it loads need, whatever the process has
+    /// under that name already.
+    pub(crate) fn lead(&self, root: &str) -> Vec<Led> {
+        let mut process = Process::new(self);
+        process.open(root);
+        process.led()
+    }
+}
+
 /// Whether any machine of a policy, or one with drivers and a display, has a library.
 pub(crate) fn is_of_system(library: &str) -> bool {
     static MACHINE: LazyLock<Machine<'static>> = LazyLock::new(|| Machine::new(&System::Policy { glibc: None }, 1));

@@ -148,6 +148,24 @@ impl Site {
         Ok(site)
     }
 
+    /// An environment with files of which nothing is known but where they lie, for those who ask a loader about files that are in no
+    /// wheel yet: they belong to no distribution and cannot be read.
+    pub(crate) fn of_files(files: impl IntoIterator<Item = (String, u64)>, place: &Place) -> Site {
+        let placed = |size| Placed { wheel: 0, member: String::new(), size, executable: false, identity: None };
+        let mut site = Site {
+            distributions: Vec::new(),
+            files: files.into_iter().map(|(path, size)| (path, placed(size))).collect(),
+            scripts: BTreeMap::new(),
+            clashes: Vec::new(),
+            place: place.clone(),
+            folders: std::collections::BTreeSet::new(),
+            notes: Vec::new(),
+            scratch: PathBuf::new(),
+        };
+        site.find_folders();
+        site
+    }
+
     fn place_all(&mut self) -> Result<(), Error> {
         let mut owners: BTreeMap<String, Vec<(usize, Option<String>)>> = BTreeMap::new();
         for index in 0..self.distributions.len() {
@@ -202,6 +220,11 @@ impl Site {
                 wheels: owners.into_iter().map(|(index, _)| index).collect(),
             })
             .collect();
+        self.find_folders();
+        Ok(())
+    }
+
+    fn find_folders(&mut self) {
         for path in self.files.keys().chain(self.scripts.keys()) {
             let mut folder = path.as_str();
             while let Some((above, _)) = folder.rsplit_once('/') {
@@ -212,7 +235,6 @@ impl Site {
             }
         }
         self.folders.insert(String::new());
-        Ok(())
     }
 
     /// Whether files that go to one place are the same bytes: by what archives and RECORD have of them. Of two that are installed
@@ -231,7 +253,7 @@ impl Site {
 
     /// The distribution that a file comes from.
     pub fn wheel_of(&self, path: &str) -> Option<&Distribution> {
-        self.files.get(path).map(|placed| &self.distributions[placed.wheel])
+        self.distributions.get(self.files.get(path)?.wheel)
     }
 
     /// Whether there is a folder at a path.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::files::{File, Location, Opened, from_machine};
 use super::search::{Hit, SHOWN, SearchPath, SearchPaths, expand};
-use super::{ByName, Loaded, Loader, Missing, Rule, Trace, Where};
+use super::{ByName, Led, Loaded, Loader, Missing, Rule, Trace, Where};
 use crate::facts::Object;
 use crate::site::Site;
 
@@ -227,6 +227,22 @@ impl<'l, 'a> Process<'l, 'a> {
             return found;
         }
         Searched::Missing { searched: search.searched, refused: None, skipped: search.skipped }
+    }
+
+    /// Where the search paths of every file that is loaded lead.
+    pub(super) fn led(&self) -> Vec<Led> {
+        let mut led = Vec::new();
+        for (index, loaded) in self.trace.loaded.iter().enumerate() {
+            let (Where::Site(path), Some(file)) = (&loaded.place, &self.files[index]) else { continue };
+            for written in &file.object().elf.needed {
+                let name = written.rsplit('/').next().unwrap_or(written);
+                let mut search = Search { process: self, name, searched: Vec::new(), skipped: Vec::new() };
+                if let Some(Searched::File(File::Site(to, _), _)) = search.everywhere(index) {
+                    led.push(Led { path: path.clone(), name: name.to_owned(), to: to.to_owned() });
+                }
+            }
+        }
+        led
     }
 
     fn open_path(&self, name: &str) -> Searched<'a> {

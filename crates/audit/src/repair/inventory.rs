@@ -71,13 +71,6 @@ impl Binary {
     pub(crate) fn entries(&self) -> Vec<&str> {
         self.elf.search_path().map_or_else(Vec::new, |path| path.split(':').filter(|entry| !entry.is_empty()).collect())
     }
-
-    /// The folders below site-packages that its search path names.
-    pub(crate) fn search_folders(&self) -> Vec<String> {
-        let Some(site) = self.site() else { return Vec::new() };
-        let inside = |entry: &&str| paths::of_origin(entry).map(|rest| paths::join(paths::folder(site), rest));
-        self.entries().iter().filter_map(inside).collect()
-    }
 }
 
 /// Everything in a wheel that a repair is about.

@@ -3,12 +3,13 @@
 //!
 //! Three ways lead there ([`Mode`]): what is needed is copied into the wheel (graft), or is found in the `rocm-sdk-*` wheels
 //! (rocm), or a whole ROCm comes in (fat). One plan serves all: `inventory` reads the binaries, `resolve` finds out where every
-//! needed library comes from, `planner` decides names, edits, texts and tags. [`Prepared::execute`] walks the plan: binaries
+//! needed library comes from, `edits` what is done to each file, `planner` decides texts, requirements and tags. [`Prepared::execute`] walks the plan: binaries
 //! are read through [`elf::Patched`], so nothing is copied to be edited, and members that stay are copied packed as they are.
 
 mod beside;
 mod budget;
 mod directories;
+mod edits;
 mod error;
 mod exclude;
 mod execute;

@@ -1,25 +1,20 @@
 //! Input: a wheel and what is asked for. Output: the [`Plan`].
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
-use rayon::prelude::*;
 use report::Reporter;
-use ring::digest::{Context, SHA256};
 use wheel::read::Wheel;
 use wheel::{Headers, WheelName};
 
-use super::inventory::{Binary, Inventory, Place};
-use super::plan::{Change, Edit, FileEdit, Graft, KeptOut, Mode, Package, Plan, Reason, Requirement, Tags, Text, Tree};
-use super::resolve::{External, Families, Need, Resolution, Rules, Target, resolve};
+use super::edits::{Edits, Read};
+use super::inventory::{Binary, Inventory};
+use super::plan::{Change, FileEdit, Graft, KeptOut, Mode, Plan, Reason, Requirement, Tags, Text, Tree};
+use super::resolve::{Families, Resolution, Rules, resolve};
 use super::tags::{self, Judged, Wanted};
-use super::{Error, Prepared, Request, beside, exclude, fat, initialize, packages, paths, requirement, sbom};
+use super::{Error, Prepared, Request, beside, exclude, fat, initialize, paths, requirement, sbom};
 use crate::providers::{self, Kind};
-
-const SHIM: &str = include_str!("../../../../python/wheel-repair/script_shim.py");
-/// Bytes that are hashed at once.
-const WINDOW: usize = 1 << 20;
 
 /// Works out what repairing the wheel at `path` comes to. Nothing is written but temporary files in the request's scratch
 /// folder.
@@ -115,20 +110,10 @@ impl Draft<'_> {
         fat: Option<fat::Fat>,
         reporter: &dyn Reporter,
     ) -> Result<(Plan, Option<String>), Error> {
-        // Both read a lot: the libraries, and the lists of files of all packages.
-        let (hashes, owners) = rayon::join(|| self.hashes(reporter), || self.owners());
-        let hashes = hashes?;
-        let names = self.names(&hashes);
-        let (grafted, members) = self.grafts(&hashes, &names, &owners);
-        let mut edits = Vec::new();
-        let mut texts = Vec::new();
-        for (number, binary) in self.inventory.binaries.iter().enumerate() {
-            let edit = self.file_edit(binary, &self.resolution.needs[number], &names)?;
-            if let Some(moved) = &edit.moved_to {
-                texts.push(shim(&edit.member, moved));
-            }
-            edits.push(edit);
-        }
+        let read = Read::new(self.wheel, self.resolution, reporter)?;
+        let decided = Edits::new(self.wheel, self.request, self.inventory, (self.resolution, &read), self.mode);
+        let (grafted, members) = decided.grafts();
+        let (mut edits, mut texts) = decided.files()?;
         let tags = self.tags(&edits, &grafted, &members, wanted)?;
         edits.retain(|edit| edit.moved_to.is_some() || !edit.edit.is_empty());
         let mut metadata = Headers::parse(&self.wheel.metadata()?);
@@ -168,216 +153,6 @@ impl Draft<'_> {
             strip: self.request.strip.is_some(),
         };
         Ok((plan, metadata))
-    }
-
-    fn hashes(&self, reporter: &dyn Reporter) -> Result<Vec<String>, Error> {
-        let externals = &self.resolution.externals;
-        let files: Vec<&Path> = externals.iter().map(|external| external.found.real.as_path()).collect();
-        files
-            .par_iter()
-            .map(|file| {
-                if reporter.interrupted() {
-                    return Err(Error::Interrupted { path: self.wheel.path().to_owned() });
-                }
-                hash(file).map_err(Error::file("read", *file))
-            })
-            .collect()
-    }
-
-    /// The names that the libraries of this machine get, by their number.
-    fn names(&self, hashes: &[String]) -> Vec<String> {
-        let externals = self.resolution.externals.iter();
-        externals.zip(hashes).map(|(external, hash)| graft_name(&external.found.real, &hash[..8])).collect()
-    }
-
-    fn owners(&self) -> BTreeMap<PathBuf, Package> {
-        let externals = self.resolution.externals.iter();
-        let files: BTreeSet<PathBuf> =
-            externals.flat_map(|external| [external.found.real.clone(), external.found.path.clone()]).collect();
-        packages::owners(&files)
-    }
-
-    fn libraries_folder(&self) -> String {
-        format!("{}.libs", self.wheel.name.distribution)
-    }
-
-    /// The libraries that come along, by name, and the number of each in the resolution. A file that is on this machine twice
-    /// comes once; one that an earlier repair brought stays.
-    fn grafts(
-        &self,
-        hashes: &[String],
-        names: &[String],
-        owners: &BTreeMap<PathBuf, Package>,
-    ) -> (Vec<Graft>, Vec<usize>) {
-        let externals = &self.resolution.externals;
-        let mut grafts: BTreeMap<&str, (Graft, usize)> = BTreeMap::new();
-        for (number, external) in externals.iter().enumerate() {
-            let member = format!("{}/{}", self.libraries_folder(), names[number]);
-            if self.wheel.member(&member).is_some() {
-                continue;
-            }
-            let package = owners.get(&external.found.real).or_else(|| owners.get(&external.found.path)).cloned();
-            if let Some((graft, _)) = grafts.get_mut(names[number].as_str()) {
-                let users: BTreeSet<String> =
-                    graft.needed_by.drain(..).chain(external.needed_by.iter().cloned()).collect();
-                graft.needed_by = users.into_iter().collect();
-            } else {
-                let graft = self.graft(external, &names[number], (member, hashes[number].clone(), package), names);
-                grafts.insert(&names[number], (graft, number));
-            }
-        }
-        grafts.into_values().unzip()
-    }
-
-    fn graft(
-        &self,
-        external: &External,
-        name: &str,
-        (member, sha256, package): (String, String, Option<Package>),
-        names: &[String],
-    ) -> Graft {
-        let metadata = fs_err::metadata(&external.found.real).ok();
-        Graft {
-            library: external.library.clone(),
-            name: name.to_owned(),
-            source: external.found.real.clone(),
-            size: metadata.as_ref().map_or(0, std::fs::Metadata::len),
-            sha256,
-            needed_by: external.needed_by.iter().cloned().collect(),
-            found_by: external.found_by.clone(),
-            package,
-            executable: metadata.is_some_and(|metadata| is_executable(&metadata)),
-            edit: self.graft_edit(external, name, names),
-            member,
-        }
-    }
-
-    fn graft_edit(&self, external: &External, name: &str, names: &[String]) -> Edit {
-        let mut edit = self.needed_edit(&external.needs, names);
-        edit.soname = (external.found.elf.soname.as_deref() != Some(name)).then(|| name.to_owned());
-        edit.strip = self.request.strip.is_some() && has_symbols(&external.found.elf);
-        // A file that cannot be read now cannot be copied either, which says so.
-        let file = fs_err::File::open(&external.found.real).ok();
-        edit.stack = file.is_some_and(|file| external.found.elf.has_needless_stack_flag(file.file()).unwrap_or(false));
-        let folder = self.libraries_folder();
-        let wanted = self.folders(&external.needs, &folder);
-        let old: Vec<String> = external.found.elf.search_path().map_or_else(Vec::new, |path| {
-            path.split(':').filter(|entry| !entry.is_empty()).map(str::to_owned).collect()
-        });
-        let new: Vec<String> = wanted.iter().map(|to| paths::entry(&folder, to)).collect();
-        if old != new {
-            edit.dropped = old.into_iter().filter(|entry| !new.contains(entry)).collect();
-            edit.search_path = Some(new);
-        }
-        edit
-    }
-
-    /// Names that change in NEEDED.
-    fn needed_edit(&self, needs: &[Need], names: &[String]) -> Edit {
-        let mut edit = Edit::default();
-        for need in needs {
-            let base = paths::name(&need.name);
-            let new = match &need.target {
-                Target::Graft(number) => names[*number].as_str(),
-                Target::Wheel { binary, .. } => self.inventory.binaries[*binary].site().map_or(base, paths::name),
-                Target::System | Target::Out { .. } => base,
-                Target::Python => {
-                    edit.removed.push(need.name.clone());
-                    continue;
-                }
-            };
-            if new != need.name {
-                edit.needed.insert(need.name.clone(), new.to_owned());
-            }
-        }
-        edit
-    }
-
-    /// The folders below site-packages that the search path of a file in `folder` has to lead to, in the order of its needs.
-    fn folders(&self, needs: &[Need], folder: &str) -> Vec<String> {
-        let mut folders: Vec<String> = Vec::new();
-        for need in needs {
-            let to = match &need.target {
-                Target::Graft(_) => Some(self.libraries_folder()),
-                Target::Wheel { binary, reached: false } => {
-                    self.inventory.binaries[*binary].site().map(|site| paths::folder(site).to_owned())
-                }
-                Target::Out { directory } if self.mode == Mode::Rocm && self.request.resolve.has_search_path() => {
-                    directory.clone()
-                }
-                _ => None,
-            };
-            if let Some(to) = to
-                && !folders.contains(&to)
-            {
-                folders.push(to);
-            }
-        }
-        // A file that finds libraries in its own folder looks there first.
-        folders.sort_by_key(|to| to != folder);
-        folders
-    }
-
-    fn file_edit(&self, binary: &Binary, needs: &[Need], names: &[String]) -> Result<FileEdit, Error> {
-        let mut edit = self.needed_edit(needs, names);
-        edit.strip = self.request.strip.is_some() && has_symbols(&binary.elf);
-        edit.stack = self.has_needless_stack_flag(binary)?;
-        let mut moved_to = None;
-        let (folder, known) = match &binary.place {
-            Place::Site(site) => (paths::folder(site).to_owned(), true),
-            Place::Script(name) => {
-                let folder = format!("{}.scripts", self.wheel.name.distribution);
-                if self.folders(needs, &folder).is_empty() {
-                    (String::new(), false)
-                } else {
-                    moved_to = Some(format!("{folder}/{name}"));
-                    (folder, true)
-                }
-            }
-            Place::Elsewhere => {
-                let lost = needs.iter().find(|need| matches!(need.target, Target::Graft(_)));
-                if let Some(need) = lost {
-                    return Err(Error::Unreachable {
-                        wheel: self.wheel.path().to_owned(),
-                        member: binary.member.clone(),
-                        library: need.name.clone(),
-                    });
-                }
-                (String::new(), false)
-            }
-        };
-        let wanted = if known { self.folders(needs, &folder) } else { Vec::new() };
-        let keeps = |entry: &str| match paths::of_origin(entry) {
-            Some(rest) if known => moved_to.is_none() && !paths::leaves(&paths::join(&folder, rest)),
-            rest => rest.is_some(),
-        };
-        let (mut entries, dropped): (Vec<String>, Vec<String>) =
-            binary.entries().into_iter().map(str::to_owned).partition(|entry| keeps(entry));
-        let mut reached: BTreeSet<String> =
-            entries.iter().filter_map(|entry| Some(paths::join(&folder, paths::of_origin(entry)?))).collect();
-        let before = entries.len();
-        for to in wanted {
-            if reached.insert(to.clone()) {
-                entries.push(paths::entry(&folder, &to));
-            }
-        }
-        if entries.len() > before || !dropped.is_empty() {
-            edit.search_path = Some(entries);
-            edit.dropped = dropped;
-        }
-        Ok(FileEdit { member: binary.member.clone(), moved_to, edit })
-    }
-
-    fn has_needless_stack_flag(&self, binary: &Binary) -> Result<bool, Error> {
-        if !binary.elf.wants_executable_stack() {
-            return Ok(false);
-        }
-        let reader = binary.content.open().map_err(Error::file("read", self.wheel.path()))?;
-        binary.elf.has_needless_stack_flag(&reader).map_err(|source| Error::Binary {
-            wheel: self.wheel.path().to_owned(),
-            file: binary.member.clone(),
-            source,
-        })
     }
 
     fn tags(&self, edits: &[FileEdit], grafted: &[Graft], numbers: &[usize], wanted: &Wanted) -> Result<Tags, Error> {
@@ -517,9 +292,7 @@ impl Draft<'_> {
         }
         notes
     }
-}
 
-impl Draft<'_> {
     /// Files that go on asking for a stack on which code can be run.
     fn stacks(&self) -> Vec<String> {
         let of_wheel =
@@ -554,64 +327,5 @@ impl Draft<'_> {
         let major = library.strip_prefix("libamdhip64.so.")?.split('.').next()?;
         let is_same = version.split('.').next() == Some(major);
         (!is_same).then(|| format!("`{library}` is needed, which ROCm {version} does not have"))
-    }
-}
-
-/// The script in the place of a program that moves.
-fn shim(member: &str, moved: &str) -> Text {
-    Text {
-        member: member.to_owned(),
-        purpose: format!("starts `{moved}`"),
-        replaces: true,
-        executable: true,
-        bytes: SHIM.replace("@PROGRAM@", moved).into_bytes(),
-    }
-}
-
-/// Whether there is anything that `strip` would remove.
-fn has_symbols(elf: &elf::Elf) -> bool {
-    elf.sections.iter().any(|section| section.name == ".symtab" || section.name.starts_with(".debug_"))
-}
-
-fn is_executable(metadata: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    metadata.permissions().mode() & 0o111 != 0
-}
-
-/// `libfoo-0a1b2c3d.so.1` for `libfoo.so.1`. A name that has the digits already, from an earlier repair, stays.
-fn graft_name(file: &Path, digits: &str) -> String {
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let end = name.find(".so").or_else(|| name.find('.')).unwrap_or(name.len());
-    let (stem, rest) = name.split_at(end);
-    if stem.ends_with(&format!("-{digits}")) { name.into_owned() } else { format!("{stem}-{digits}{rest}") }
-}
-
-/// SHA-256 of a file, in hexadecimal digits.
-fn hash(file: &Path) -> std::io::Result<String> {
-    let mut reader = fs_err::File::open(file)?;
-    let mut context = Context::new(&SHA256);
-    let mut window = vec![0; WINDOW];
-    loop {
-        let length = std::io::Read::read(&mut reader, &mut window)?;
-        if length == 0 {
-            break;
-        }
-        context.update(&window[..length]);
-    }
-    Ok(context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn grafted_names_have_the_digits_before_the_suffix() {
-        let name = |file: &str| graft_name(Path::new(file), "0a1b2c3d");
-        assert_eq!(name("/usr/lib/libz.so.1.2.13"), "libz-0a1b2c3d.so.1.2.13");
-        assert_eq!(name("libglib-2.0.so.0"), "libglib-2.0-0a1b2c3d.so.0");
-        assert_eq!(name("libLLVM-15.so.1"), "libLLVM-15-0a1b2c3d.so.1");
-        assert_eq!(name("plugin.1"), "plugin-0a1b2c3d.1");
-        assert_eq!(name("libz-0a1b2c3d.so.1"), "libz-0a1b2c3d.so.1");
     }
 }

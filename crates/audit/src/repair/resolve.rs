@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use elf::{Elf, Kind};
+use rayon::prelude::*;
 use wheel::manylinux::{Policies, Release};
 
 use super::beside::Beside;
@@ -18,7 +19,10 @@ use super::exclude::Excludes;
 use super::inventory::{Binary, Origin};
 use super::paths;
 use super::plan::Reason;
+use crate::facts::{Facts, Object};
+use crate::loader::{Led, Loader, Scenario};
 use crate::providers::{self, Providers};
+use crate::site::{self, PythonVersion, Site};
 
 /// What is looked for where, and what is not.
 pub(crate) struct Rules<'a> {
@@ -111,9 +115,9 @@ pub(crate) fn resolve(binaries: &[Binary], rules: &Rules<'_>) -> Resolution {
         queue: VecDeque::new(),
         out: Resolution::default(),
     };
-    let inherited = resolver.index.inherited(binaries);
+    let reached = reached(binaries);
     for (index, binary) in binaries.iter().enumerate() {
-        let needs = resolver.of_binary(index, binary, &inherited[index]);
+        let needs = resolver.of_binary(index, binary, &reached[index]);
         resolver.out.needs.push(needs);
     }
     while let Some(index) = resolver.queue.pop_front() {
@@ -144,18 +148,43 @@ fn warn_of_copies(out: &mut Resolution) {
     out.warnings.extend(warnings);
 }
 
-/// Binaries by name and by place.
+/// What the loader finds for each binary once the wheel is installed: the binary that a needed name leads to. A search path that
+/// one of those who load it passes on (`DT_RPATH`) counts as its own.
+fn reached(binaries: &[Binary]) -> Vec<BTreeMap<String, usize>> {
+    // Where the environment is and which Python it has changes nothing: there is no fixed way there from elsewhere.
+    let place = site::Place::new(PythonVersion { major: 3, minor: 12, free_threaded: false }, "/environment");
+    let packages = place.packages();
+    let (mut facts, mut numbers) = (Facts::default(), BTreeMap::new());
+    for (number, binary) in binaries.iter().enumerate() {
+        let Some(site) = binary.site() else { continue };
+        let path = format!("{packages}/{site}");
+        facts.objects.insert(path.clone(), Object::without_symbols(binary.elf.clone(), binary.content.size()));
+        numbers.insert(path, number);
+    }
+    let site = Site::of_files(facts.objects.iter().map(|(path, object)| (path.clone(), object.size)), &place);
+    let scenario = Scenario::python(None);
+    let loader = Loader::new(&site, &facts, &scenario);
+    let roots: Vec<&String> = numbers.keys().collect();
+    let led: Vec<Vec<Led>> = roots.par_iter().map(|root| loader.lead(root)).collect();
+    let mut reached = vec![BTreeMap::new(); binaries.len()];
+    for Led { path, name, to } in led.into_iter().flatten() {
+        if let (Some(from), Some(to)) = (numbers.get(&path), numbers.get(&to)) {
+            reached[*from].entry(name).or_insert(*to);
+        }
+    }
+    reached
+}
+
+/// Binaries by name.
 struct Index {
     names: BTreeMap<String, Vec<usize>>,
-    sites: BTreeMap<String, usize>,
 }
 
 impl Index {
     fn new(binaries: &[Binary]) -> Index {
-        let mut index = Index { names: BTreeMap::new(), sites: BTreeMap::new() };
+        let mut index = Index { names: BTreeMap::new() };
         for (number, binary) in binaries.iter().enumerate() {
             let Some(site) = binary.site().filter(|_| binary.elf.kind == Kind::SharedLibrary) else { continue };
-            index.sites.insert(site.to_owned(), number);
             let names: BTreeSet<&str> =
                 [Some(paths::name(site)), binary.elf.soname.as_deref()].into_iter().flatten().collect();
             for name in names {
@@ -163,37 +192,6 @@ impl Index {
             }
         }
         index
-    }
-
-    /// The folders of `DT_RPATH` of everything in the wheel that loads a binary, which its own needs are looked for in too
-    /// unless it has a `DT_RUNPATH`.
-    fn inherited(&self, binaries: &[Binary]) -> Vec<BTreeSet<String>> {
-        let mut loaders: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); binaries.len()];
-        for (number, binary) in binaries.iter().enumerate() {
-            for loaded in binary.elf.needed.iter().filter_map(|name| self.names.get(name)).flatten() {
-                loaders[*loaded].insert(number);
-            }
-        }
-        let own = |number: usize| {
-            if binaries[number].elf.runpath.is_some() { Vec::new() } else { binaries[number].search_folders() }
-        };
-        let mut inherited: Vec<BTreeSet<String>> = vec![BTreeSet::new(); binaries.len()];
-        let mut work: VecDeque<usize> = (0..binaries.len()).collect();
-        while let Some(loader) = work.pop_front() {
-            let passed: BTreeSet<String> = inherited[loader].iter().cloned().chain(own(loader)).collect();
-            for number in 0..binaries.len() {
-                if loaders[number].contains(&loader) && !passed.is_subset(&inherited[number]) {
-                    inherited[number].extend(passed.iter().cloned());
-                    work.push_back(number);
-                }
-            }
-        }
-        for (number, binary) in binaries.iter().enumerate() {
-            if binary.elf.runpath.is_some() {
-                inherited[number].clear();
-            }
-        }
-        inherited
     }
 
     /// The binary of this name that is nearest to a folder, and whether another one is as near.
@@ -238,9 +236,7 @@ struct Seeker {
 }
 
 impl Resolver<'_> {
-    fn of_binary(&mut self, number: usize, binary: &Binary, inherited: &BTreeSet<String>) -> Vec<Need> {
-        let mut folders = binary.search_folders();
-        folders.extend(inherited.iter().cloned());
+    fn of_binary(&mut self, number: usize, binary: &Binary, reached: &BTreeMap<String, usize>) -> Vec<Need> {
         let absolute: Vec<PathBuf> =
             binary.entries().into_iter().filter(|entry| entry.starts_with('/')).map(PathBuf::from).collect();
         let has_runpath = binary.elf.runpath.is_some();
@@ -256,18 +252,14 @@ impl Resolver<'_> {
         let mut needs = Vec::new();
         for name in unique(&binary.elf.needed) {
             let base = paths::name(name);
-            let reached = folders.iter().find_map(|folder| {
-                let site = paths::join(folder, base);
-                self.index.sites.get(&site).copied()
-            });
             if is_python(base) && binary.elf.kind == Kind::Executable {
                 let text =
                     format!("the program `{}` needs `{base}`, which comes with the interpreter only", binary.member);
                 self.out.warnings.insert(text);
                 continue;
             }
-            let target = match reached {
-                Some(binary) if !self.is_of_system(base) => Some(Target::Wheel { binary, reached: true }),
+            let target = match reached.get(base) {
+                Some(binary) if !self.is_of_system(base) => Some(Target::Wheel { binary: *binary, reached: true }),
                 _ => self.target(name, &seeker, Some(number)),
             };
             needs.extend(target.map(|target| Need { name: name.clone(), target }));
