@@ -180,6 +180,18 @@ def test_the_index_that_pip_and_uv_ask(rocwheel: Rocwheel, linked: tuple[Path, I
     assert beside(UV_INDEX=f"own={index.address}", UV_DEFAULT_INDEX=index.address) == ["innerlib"]
     file.write_text(f"[global]\nindex-url = {index.address}\n")
     assert beside() == ["innerlib"]
+    # uv's files come before pip's, and where uv is told to read none they are not read.
+    (tmp_path / "home/.config/uv").mkdir()
+    uv = tmp_path / "home/.config/uv/uv.toml"
+    file.write_text(f"[global]\nindex-url = {nobody}\n")
+    uv.write_text(f"[[index]]\nname = 'own'\nurl = '{index.address}'\ndefault = true\n")
+    assert beside() == ["innerlib"]
+    file.write_text(f"[global]\nindex-url = {index.address}\n")
+    uv.write_text("no-index = 1\n")
+    assert beside(UV_NO_CONFIG="1") == ["innerlib"]
+    wrong = rocwheel.run("audit", wheel, "--with", "index", environment=own, expect=2)
+    assert f"`{uv}`, which uv reads too" in wrong.stderr and "hint: `UV_NO_CONFIG=1`" in wrong.stderr, wrong.stderr
+    uv.unlink()
     asked = len(index.asked)
     rocwheel.run("audit", wheel, environment=own | {"PIP_INDEX_URL": index.address})
     refused = rocwheel.run("audit", wheel, "--with", "index", environment=own | {"UV_OFFLINE": "1"}, expect=2)

@@ -100,18 +100,45 @@ pub(crate) fn proxy() -> Option<String> {
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
 }
 
-/// Where pip and uv look for packages here, by their variables and pip's files.
+/// Where pip and uv look for packages here, by their variables and files.
 pub(crate) fn indexes() -> anyhow::Result<Places> {
     let variable = |name: &str| std::env::var(name).ok();
-    let mut files = Vec::new();
-    for path in pip_files() {
-        match fs_err::read_to_string(&path) {
-            Ok(text) => files.push((path, text)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error).context("cannot read a configuration file of pip"),
+    let read = |paths: Vec<PathBuf>, whose: &str| -> anyhow::Result<Vec<(PathBuf, String)>> {
+        let mut files = Vec::new();
+        for path in paths {
+            match fs_err::read_to_string(&path) {
+                Ok(text) => files.push((path, text)),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    return Err(error).with_context(|| format!("cannot read a configuration file of {whose}"));
+                }
+            }
         }
+        Ok(files)
+    };
+    let (files, uv_files) = (read(pip_files(), "pip")?, read(uv_files()?, "uv")?);
+    Ok(Told { variable: &variable, files, uv_files }.places()?)
+}
+
+/// uv's configuration files, the weakest first: the machine's, the user's, and the project's that the working directory is in; or
+/// the one that a variable names, alone (uv's documentation, "Configuration files").
+fn uv_files() -> anyhow::Result<Vec<PathBuf>> {
+    let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    if set("UV_NO_CONFIG").is_some_and(|value| value != Path::new("0") && value != Path::new("false")) {
+        return Ok(Vec::new());
     }
-    Ok(Told { variable: &variable, files }.places()?)
+    if let Some(named) = set("UV_CONFIG_FILE") {
+        return Ok(vec![named]);
+    }
+    let user = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
+    let current = std::env::current_dir().context("cannot find out the working directory")?;
+    let project = current.ancestors().find_map(|folder| {
+        let (own, project) = (folder.join("uv.toml"), folder.join("pyproject.toml"));
+        let has_table = || fs_err::read_to_string(&project).is_ok_and(|text| text.contains("[tool.uv"));
+        if own.is_file() { Some(own) } else { has_table().then(|| project.clone()) }
+    });
+    let user = user.map(|user| user.join("uv/uv.toml"));
+    Ok([Some(PathBuf::from("/etc/uv/uv.toml")), user, project].into_iter().flatten().collect())
 }
 
 /// pip's configuration files, the weakest first: the machine's, the user's, the environment's, and the one that a variable names

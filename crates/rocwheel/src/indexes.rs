@@ -1,8 +1,10 @@
 //! Input: variables of the environment and configuration files, as pip and uv read them. Output: the package indexes and folders of
 //! wheels that they would look in.
 //!
-//! uv's variables come first, then pip's, then pip's files; where none says anything it is PyPI. Of several indexes the additional
-//! ones come before the main one, as with uv: what is on two of them is taken from the one that was added for it.
+//! uv's variables come first, then pip's, then uv's files, then pip's; where none says anything it is PyPI. Of several indexes the
+//! additional ones come before the main one, as with uv: what is on two of them is taken from the one that was added for it.
+
+mod uv;
 
 use std::path::PathBuf;
 
@@ -20,6 +22,8 @@ pub(crate) struct Told<'a> {
     pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
     /// The texts of pip's configuration files; a later one goes before an earlier one.
     pub(crate) files: Vec<(PathBuf, String)>,
+    /// The texts of uv's, `uv.toml` and `pyproject.toml`, in the same order.
+    pub(crate) uv_files: Vec<(PathBuf, String)>,
 }
 
 /// Where packages are looked for.
@@ -62,7 +66,7 @@ impl Told<'_> {
     /// The places.
     ///
     /// # Errors
-    /// A file that is none of pip's.
+    /// A file that is none of pip's or uv's.
     pub(crate) fn places(&self) -> Result<Places, Usage> {
         let uv = self.answer(
             &["UV_DEFAULT_INDEX", "UV_INDEX_URL"],
@@ -70,8 +74,11 @@ impl Told<'_> {
             ("UV_FIND_LINKS", "UV_NO_INDEX"),
         );
         let pip = self.answer(&["PIP_INDEX_URL"], &["PIP_EXTRA_INDEX_URL"], ("PIP_FIND_LINKS", "PIP_NO_INDEX"));
+        // Who says something with a variable means it here.
+        let is_pips = uv.names.is_empty() && !pip.names.is_empty();
+        let (uv, said_offline) = if is_pips { (uv, false) } else { uv::with_files(uv, &self.uv_files)? };
         let answer = if uv.names.is_empty() { self.with_files(pip)? } else { uv };
-        let offline = ["UV_OFFLINE"].iter().any(|name| (self.variable)(name).is_some_and(|value| is_true(&value)));
+        let offline = (self.variable)("UV_OFFLINE").map_or(said_offline, |value| is_true(&value));
         let mut places = answer.into_places();
         places.offline = offline;
         Ok(places)
@@ -176,7 +183,49 @@ mod tests {
         };
         let files = files.iter().enumerate();
         let files = files.map(|(index, text)| (PathBuf::from(format!("{index}.conf")), (*text).to_owned())).collect();
-        Told { variable: &variable, files }.places().unwrap()
+        Told { variable: &variable, files, uv_files: Vec::new() }.places().unwrap()
+    }
+
+    fn uv_places(variables: &[(&str, &str)], files: &[(&str, &str)], pip: &str) -> Result<Places, Usage> {
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let uv_files = files.iter().map(|(path, text)| (PathBuf::from(path), (*text).to_owned())).collect();
+        let files = vec![(PathBuf::from("pip.conf"), pip.to_owned())];
+        Told { variable: &variable, files, uv_files }.places()
+    }
+
+    #[test]
+    fn files_of_uv_come_before_those_of_pip() {
+        let user = "index-url = 'https://user/simple'\nfind-links = ['/wheels', 'https://page/']\n";
+        let project = "[project]\nname = 'x'\n[tool.uv]\nmanaged = true\n\
+                       [[tool.uv.index]]\nname = 'rocm'\nurl = 'https://rocm/x'\n\
+                       [[tool.uv.index]]\nname = 'hidden'\nurl = 'https://hidden'\nexplicit = true\n";
+        let pip = "[global]\nindex-url = https://pip/simple\n";
+        let files = [("uv.toml", user), ("pyproject.toml", project)];
+        let found = uv_places(&[], &files, pip).unwrap();
+        assert_eq!(found.all, ["/wheels", "https://rocm/x", "https://user/simple"]);
+        assert_eq!((found.said_by.as_str(), found.offline), ("pyproject.toml, uv.toml", false));
+        // A variable of uv adds to them, one of pip goes before them.
+        let found = uv_places(&[("UV_INDEX", "https://more")], &files, pip).unwrap();
+        assert_eq!(found.all, ["/wheels", "https://more", "https://rocm/x", "https://user/simple"]);
+        let found = uv_places(&[("PIP_EXTRA_INDEX_URL", "https://more")], &files, pip).unwrap();
+        assert_eq!(found.all, ["https://more", "https://pip/simple"]);
+        // Nothing about indexes, or nothing at all.
+        let found = uv_places(&[], &[("uv.toml", "offline = true\npython-preference = 'system'\n")], pip).unwrap();
+        assert_eq!((found.all, found.offline), (vec!["https://pip/simple".to_owned()], true));
+        let default = "[[index]]\nurl = 'https://only'\ndefault = true\n[pip]\nextra-index-url = ['https://extra']\n";
+        assert_eq!(uv_places(&[], &[("uv.toml", default)], pip).unwrap().all, ["https://extra", "https://only"]);
+        let none = "no-index = true\nfind-links = ['/wheels']\n";
+        assert_eq!(uv_places(&[], &[("uv.toml", none)], pip).unwrap().all, ["/wheels"]);
+        for wrong in ["index-url = 1\n", "[[index]]\nname = 'x'\n", "x\n"] {
+            let error = uv_places(&[], &[("uv.toml", wrong)], pip).unwrap_err().to_string();
+            assert!(
+                error.starts_with("`uv.toml`, which uv reads too, is none of its configuration files: "),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(required_unless_present = "explain", value_name = "WHEEL|DIR")]
     wheels: Vec<PathBuf>,
     /// Where the wheels are that the others require: wheels, folders of wheels or of installed packages, or addresses of
-    /// package indexes; `index` stands for those that pip and uv ask here, by their variables and pip.conf
+    /// package indexes; `index` stands for those that pip and uv ask here, by their variables, pip.conf and uv.toml
     #[arg(long, value_name = "WHEEL|DIR|URL|index")]
     with: Vec<String>,
     /// Refuse to ask an index

@@ -328,8 +328,7 @@ fn audit(
         Unsupported::Refuse => BTreeSet::new(),
     };
     // Libraries for Windows that nobody knows have been warned of: no table of what Windows has is ever complete.
-    let left_out: BTreeSet<String> =
-        plan.unknown_libraries.iter().map(|missing| missing.library.clone()).collect();
+    let left_out: BTreeSet<String> = plan.unknown_libraries.iter().map(|missing| missing.library.clone()).collect();
     let look = |set: package::Set| {
         let what = match set.system {
             System::Linux => "the set",

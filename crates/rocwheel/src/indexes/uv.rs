@@ -1,0 +1,102 @@
+//! Input: `uv.toml` and `pyproject.toml`. Output: what they say about indexes (uv's documentation, "Settings"): lists of several files
+//! are joined, of everything else the strongest file's counts. Indexes that are explicit are for packages that name them.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::{Answer, unnamed};
+use crate::failure::Usage;
+
+/// What of a file is of interest; everything else may be there too.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct Settings {
+    index: Vec<Index>,
+    index_url: Option<String>,
+    extra_index_url: Vec<String>,
+    find_links: Vec<String>,
+    no_index: Option<bool>,
+    offline: Option<bool>,
+    /// The same once more, for `uv pip` only, which goes before.
+    pip: Option<Box<Settings>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Index {
+    url: String,
+    #[serde(default)]
+    default: bool,
+    #[serde(default)]
+    explicit: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Project {
+    tool: Tool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Tool {
+    uv: Settings,
+}
+
+impl Settings {
+    fn read(path: &PathBuf, text: &str) -> Result<Settings, Usage> {
+        let is_project = path.file_name().is_some_and(|name| name == "pyproject.toml");
+        let read = if is_project {
+            toml::from_str::<Project>(text).map(|project| project.tool.uv)
+        } else {
+            toml::from_str(text)
+        };
+        read.map_err(|error| {
+            let (path, reason) = (path.display(), error.message().to_owned());
+            Usage::new(format!("`{path}`, which uv reads too, is none of its configuration files: {reason}"))
+                .hint("`UV_NO_CONFIG=1` leaves such files out; or name the index itself with `--with`")
+        })
+    }
+
+    /// Whether anything is said of where packages are.
+    fn says_where(&self) -> bool {
+        let Settings { index, index_url, extra_index_url, find_links, no_index, offline: _, pip } = self;
+        !(index.is_empty() && extra_index_url.is_empty() && find_links.is_empty())
+            || index_url.is_some()
+            || no_index.is_some()
+            || pip.as_ref().is_some_and(|pip| pip.says_where())
+    }
+
+    fn add_to(self, answer: &mut Answer) {
+        if let Some(pip) = self.pip {
+            pip.add_to(answer);
+        }
+        for index in self.index.into_iter().filter(|index| !index.explicit) {
+            if index.default {
+                answer.main.get_or_insert(index.url);
+            } else {
+                answer.more.push(index.url);
+            }
+        }
+        if let Some(address) = self.index_url {
+            answer.main.get_or_insert(unnamed(&address));
+        }
+        answer.more.extend(self.extra_index_url);
+        answer.folders.extend(self.find_links);
+        answer.no_index |= self.no_index.unwrap_or(false);
+    }
+}
+
+/// What variables do not say, files may; and whether they say that nobody may be asked.
+pub(super) fn with_files(mut answer: Answer, files: &[(PathBuf, String)]) -> Result<(Answer, bool), Usage> {
+    let mut offline = None;
+    for (path, text) in files.iter().rev() {
+        let settings = Settings::read(path, text)?;
+        offline = offline.or(settings.offline);
+        if settings.says_where() {
+            answer.names.push(path.display().to_string());
+            settings.add_to(&mut answer);
+        }
+    }
+    Ok((answer, offline.unwrap_or(false)))
+}
