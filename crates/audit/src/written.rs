@@ -138,7 +138,8 @@ pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdi
         );
     }
     let is_meant = |finding: &Finding| {
-        [Code::LibraryNotFound, Code::LibraryOutside, Code::MissingRequirement, Code::DllNotFound].contains(&finding.code)
+        [Code::LibraryNotFound, Code::LibraryOutside, Code::MissingRequirement, Code::DllNotFound]
+            .contains(&finding.code)
             && subjects(finding).all(|library| set.left_out.contains(library))
     };
     let is_old = |finding: &Finding| is_meant(finding) || atoms(finding).all(|atom| old.contains(&atom));

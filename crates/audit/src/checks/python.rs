@@ -124,9 +124,8 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
 /// For which Python a file for Windows is by the library of CPython that it is linked to. A library that the wheel brings itself is
 /// of an interpreter of its own.
 fn linked(context: &Context<'_>, wheel: usize, file: &WindowsFile) -> Suits {
-    let is_own = |library: &str| {
-        context.windows_files(wheel).any(|(path, _)| file_name(path).eq_ignore_ascii_case(library))
-    };
+    let is_own =
+        |library: &str| context.windows_files(wheel).any(|(path, _)| file_name(path).eq_ignore_ascii_case(library));
     let python = file.needed().iter().find_map(|library| {
         let python = windows::interpreter(library).filter(|_| !is_own(library))?;
         let threads = if python.free_threaded { "t" } else { "" };
@@ -158,9 +157,7 @@ fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         let serves = |wanted: &str| {
             // CPython 3.7 and before, whose ABI had a letter, has none in the names on Windows.
             let on_windows = wanted.strip_suffix('m').unwrap_or(wanted);
-            files.iter().any(|(path, suits)| {
-                suits.serves(wanted) || path.ends_with(".pyd") && suits.serves(on_windows)
-            })
+            files.iter().any(|(path, suits)| suits.serves(wanted) || path.ends_with(".pyd") && suits.serves(on_windows))
         };
         let is_wrong = match &promise {
             Promise::Only(pythons) => !pythons.iter().any(|python| serves(python)),

@@ -4,8 +4,9 @@
 //! Windows looks for a DLL by its name alone, in which upper and lower case are one: among those that the process has loaded, in the
 //! folder of the file that Python loads, in folders that were named to it (`os.add_dll_directory`), and in its own; `PATH` is not
 //! searched (Python 3.8). Which folders are named can only be known by running the code that does it: a wheel that calls such a
-//! function at all, or loads libraries itself, is taken to do it rightly. Imports that are delayed until they are used may be
-//! missing.
+//! function at all, or loads libraries itself, is taken to do it rightly. Where the libraries of a plug-in are is asked only of files
+//! that Python imports and what those find beside them: others are loaded into a process that has much already. Imports that are
+//! delayed until they are used may be missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -61,7 +62,7 @@ pub(super) fn imported<'a>(context: &Context<'a>) -> Vec<Imported<'a>> {
 }
 
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
-    let mut search = Search { context, hooks: BTreeMap::new() };
+    let mut search = Search { context, hooks: BTreeMap::new(), by_python: by_python(&context.imported) };
     let mut groups = Groups::new();
     for imported in &context.imported {
         if let Some(verdict) = search.judge(imported) {
@@ -81,6 +82,24 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
+/// Extension modules, and the files beside them that come with them.
+fn by_python<'a>(imported: &[Imported<'a>]) -> BTreeSet<&'a str> {
+    let mut beside: BTreeMap<&str, Vec<&'a str>> = BTreeMap::new();
+    for import in imported {
+        let files = import.files.iter().copied().filter(|file| folder(file) == folder(import.path));
+        beside.entry(import.path).or_default().extend(files);
+    }
+    let mut open: Vec<&'a str> =
+        imported.iter().map(|import| import.path).filter(|path| path.ends_with(".pyd")).collect();
+    let mut found: BTreeSet<&'a str> = BTreeSet::new();
+    while let Some(path) = open.pop() {
+        if found.insert(path) {
+            open.extend(beside.get(path).into_iter().flatten());
+        }
+    }
+    found
+}
+
 fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
@@ -89,6 +108,8 @@ struct Search<'c, 'a> {
     context: &'c Context<'a>,
     /// By the number of the wheel: whether it names folders to Windows.
     hooks: BTreeMap<usize, bool>,
+    /// Files that Python loads, by their paths.
+    by_python: BTreeSet<&'a str>,
 }
 
 impl Search<'_, '_> {
@@ -138,6 +159,9 @@ impl Search<'_, '_> {
                 Verdict::new(Code::MissingRequirement, message).fixed_by(fix::require(installed, distribution)),
             );
         };
+        if !self.by_python.contains(imported.path) {
+            return None;
+        }
         // The packages of ROCm find each other with the code of `rocm_sdk`, which a source distribution brings.
         let is_rocms = Owners::embedded()
             .of(imported.library)

@@ -39,7 +39,8 @@ pub fn unneeded<'a>(
         declared.of(wheel, Extras::Asked).filter_map(|requirement| declared.wheel(&requirement.name)).collect();
     for (index, requirement) in declared.wheels[wheel].all.iter().enumerate() {
         let required = declared.wheel(&requirement.name);
-        let Some(required) = required.filter(|_| requirement.applies_in(&declared.environments[wheel], &BTreeSet::new()))
+        let Some(required) =
+            required.filter(|_| requirement.applies_in(&declared.environments[wheel], &BTreeSet::new()))
         else {
             continue;
         };

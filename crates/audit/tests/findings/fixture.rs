@@ -166,7 +166,8 @@ impl Bench {
 
     fn tool(&self, program: &str, arguments: &[&str]) {
         let output = Command::new(program).args(arguments).current_dir(self.folder.path()).output();
-        let output = output.unwrap_or_else(|error| panic!("{program} cannot be run ({error}): `make setup` installs it"));
+        let output =
+            output.unwrap_or_else(|error| panic!("{program} cannot be run ({error}): `make setup` installs it"));
         assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
     }
 

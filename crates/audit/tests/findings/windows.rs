@@ -41,6 +41,11 @@ fn rw029_dlls_that_windows_does_not_find() {
     assert_eq!(said(&report), ["RW029 warning"]);
     assert!(report.findings[0].message.contains("nothing names that folder to Windows"), "{report:?}");
     assert_eq!(bench.found(&[elsewhere().with("demo/__init__.py", HOOK)]), NONE);
+    // So it is with what comes along; a plug-in is loaded into a process that has the library.
+    let between = wheel().with("demo/other.dll", bench.dll(&["last.dll"])).with("demo.libs/last.dll", &other);
+    assert_eq!(bench.found(&[between]), ["RW029 warning"]);
+    let plugin = windows().with("demo/plugins/p.dll", bench.dll(&["host.dll"])).with("demo/bin/host.dll", &other);
+    assert_eq!(bench.found(&[plugin]), NONE);
     assert_eq!(bench.found(&[wheel().with("demo/__init__.py", HOOK)]), ["RW029 error"], "there is nothing to name");
     assert_eq!(bench.found(&[wheel().requiring("other-libs")]), ["RW029 warning"], "that may have it");
 }
@@ -82,9 +87,12 @@ fn rw012_and_rw025_dlls_of_known_distributions() {
     assert!(fixes.iter().all(|fix| fix.ends_with("--requires torch")), "{fixes:?}");
     let cuda = windows().with("demo/_m.pyd", bench.dll(&["cudart64_110.dll", "cudnn64_8.dll"]));
     let report = audit(&bench, &[cuda]);
-    assert!(report.findings.iter().any(|finding| {
-        finding.fix.as_ref().is_some_and(|fix| fix.ends_with("--requires nvidia-cudnn-cu11"))
-    }));
+    assert!(
+        report
+            .findings
+            .iter()
+            .any(|finding| { finding.fix.as_ref().is_some_and(|fix| fix.ends_with("--requires nvidia-cudnn-cu11")) })
+    );
 }
 
 #[test]
@@ -152,7 +160,10 @@ fn rw010_modules_for_another_python_on_windows() {
     let debug = found(windows().with("demo/_m.pyd", with("python312_d.dll")));
     let codes: Vec<&str> = debug.findings.iter().map(|finding| finding.code.text()).collect();
     assert_eq!(codes, ["RW010", "RW029"], "{debug:?}");
-    assert_eq!(debug.findings[0].message, "is for a debug build of Python 3.12 only, and the tag of the wheel is `cp312-cp312`");
+    assert_eq!(
+        debug.findings[0].message,
+        "is for a debug build of Python 3.12 only, and the tag of the wheel is `cp312-cp312`"
+    );
 }
 
 #[test]
