@@ -74,8 +74,8 @@ impl Told<'_> {
             ("UV_FIND_LINKS", "UV_NO_INDEX"),
         );
         let pip = self.answer(&["PIP_INDEX_URL"], &["PIP_EXTRA_INDEX_URL"], ("PIP_FIND_LINKS", "PIP_NO_INDEX"));
-        // Who says something with a variable means it here.
-        let is_pips = uv.names.is_empty() && !pip.names.is_empty();
+        // Who names an index with a variable means it here.
+        let is_pips = uv.names.is_empty() && (pip.main.is_some() || !pip.more.is_empty() || pip.no_index);
         let (uv, said_offline) = if is_pips { (uv, false) } else { uv::with_files(uv, &self.uv_files)? };
         let answer = if uv.names.is_empty() { self.with_files(pip)? } else { uv };
         let offline = (self.variable)("UV_OFFLINE").map_or(said_offline, |value| is_true(&value));

@@ -104,7 +104,7 @@ pub enum Level {
     #[default]
     Default,
     /// Smaller than that by a few thousandths, for a tenth more time: where no single file may come out larger than zlib
-    /// makes it.
+    /// makes it. Files of more than 64 MiB are packed as with `Default`, which is enough for that.
     Small,
     /// For releases: each percent counts, time does not.
     Best,

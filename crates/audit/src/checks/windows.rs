@@ -15,6 +15,7 @@ use regex::bytes::Regex;
 use wheel::windows::{self, PLATFORM, Provider};
 
 use super::libraries::{Groups, Verdict, owned, say};
+use super::requirements::Brought;
 use super::{Context, file_name, listed};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
@@ -136,8 +137,9 @@ impl Search<'_, '_> {
                 ", which is for debugging: it comes with Visual Studio, and nobody may pass it on",
             ),
             _ => match Owners::embedded().of(library) {
-                Some(owner) => owned(self.context, *wheel, owner),
-                None => self.unknown(*wheel),
+                // A wheel of the product itself lacks a part of it that nobody else is known to have.
+                Some(owner) if !self.is_of(*wheel, owner) => owned(self.context, *wheel, owner),
+                _ => self.unknown(*wheel),
             },
         })
     }
@@ -174,6 +176,13 @@ impl Search<'_, '_> {
         let shown = context.site.shown(file);
         let message = format!(", which is there as `{shown}`, and nothing names that folder to Windows");
         Some(Verdict::new(Code::DllNotFound, message).weighing(Severity::Warning))
+    }
+
+    /// Whether a wheel is one of the distributions of an owner, and requires no other one.
+    fn is_of(&self, wheel: usize, owner: &Owner) -> bool {
+        let context = self.context;
+        owner.is_brought_by(&context.site.distributions[wheel].name)
+            && context.requirements[wheel].brings(context, owner) == Brought::No
     }
 
     fn unknown(&self, wheel: usize) -> Verdict {

@@ -85,6 +85,11 @@ fn rw012_and_rw025_dlls_of_known_distributions() {
     let fixes: Vec<&str> = report.findings.iter().filter_map(|finding| finding.fix.as_deref()).collect();
     assert_eq!(fixes.len(), 2, "{report:?}");
     assert!(fixes.iter().all(|fix| fix.ends_with("--requires torch")), "{fixes:?}");
+    // A wheel of the product itself has to bring it.
+    let own =
+        pack("PyQt5_Qt5-5.15", "py3-none-win_amd64").with("PyQt5/Qt5/bin/Qt5Quick.dll", bench.dll(&["Qt5Gone.dll"]));
+    let report = audit(&bench, &[own]);
+    assert_eq!((said(&report), &report.findings[0].fix), (vec!["RW029 error".to_owned()], &None));
     let cuda = windows().with("demo/_m.pyd", bench.dll(&["cudart64_110.dll", "cudnn64_8.dll"]));
     let report = audit(&bench, &[cuda]);
     assert!(

@@ -19,8 +19,12 @@ use crate::{Error, Level, Reader};
 pub(super) struct Workshop {
     level: Level,
     buffers: Mutex<Vec<Vec<u8>>>,
-    compressors: Mutex<Vec<Compressor>>,
+    compressors: Mutex<BTreeMap<Level, Vec<Compressor>>>,
 }
+
+/// At [`Level::Small`] larger members are packed as at [`Level::Default`]: of large libraries that makes less than zlib does
+/// already (librocblas 0.3 %, libLLVM 0.4 %, librocsparse 0.1 %), in 8 to 20 % less time.
+const LARGE: u64 = 64 << 20;
 
 impl Workshop {
     pub(super) fn new(level: Level) -> Workshop {
@@ -36,11 +40,13 @@ impl Workshop {
         lock(&self.buffers).push(buffer);
     }
 
-    fn with_compressor<T>(&self, use_it: impl FnOnce(&mut Compressor) -> T) -> Option<T> {
-        let pooled = lock(&self.compressors).pop();
-        let mut compressor = pooled.or_else(|| deflate::compressor(self.level))?;
+    /// The compressor for a member of `size` bytes; `None` where nothing is compressed.
+    fn with_compressor<T>(&self, size: u64, use_it: impl FnOnce(&mut Compressor) -> T) -> Option<T> {
+        let level = if self.level == Level::Small && size > LARGE { Level::Default } else { self.level };
+        let pooled = lock(&self.compressors).entry(level).or_default().pop();
+        let mut compressor = pooled.or_else(|| deflate::compressor(level))?;
         let result = use_it(&mut compressor);
-        lock(&self.compressors).push(compressor);
+        lock(&self.compressors).entry(level).or_default().push(compressor);
         Some(result)
     }
 }
@@ -225,7 +231,8 @@ fn small(workshop: &Workshop, source: &Source<'_>, index: usize) -> Result<Packe
         None
     } else {
         output.resize(window.len(), 0);
-        workshop.with_compressor(|compressor| compressor.deflate_compress(&window, &mut output).ok()).flatten()
+        let pack = |compressor: &mut Compressor| compressor.deflate_compress(&window, &mut output).ok();
+        workshop.with_compressor(size, pack).flatten()
     };
     // Copies, so that the members of a unit that wait to be written hold no more memory than their bytes need.
     let (method, data) = match deflated {
@@ -254,7 +261,7 @@ fn chunk(workshop: &Workshop, large: &Large<'_>, number: usize) -> Result<Part, 
     let mut output = workshop.buffer();
     let deflated = (large.method == Method::Deflated).then(|| {
         let place = if start + length as u64 == size { Place::Last } else { Place::Inner };
-        workshop.with_compressor(|compressor| deflate::part(compressor, &window, place, &mut output))
+        workshop.with_compressor(size, |compressor| deflate::part(compressor, &window, place, &mut output))
     });
     let data = if deflated.flatten().is_some() {
         workshop.take_back(window);
@@ -306,7 +313,8 @@ pub(super) fn shrinks(workshop: &Workshop, source: &Source<'_>) -> Result<bool, 
     let (mut window, mut output) = (vec![0; PROBE], vec![0; PROBE]);
     for probe in 0..PROBES {
         reader.read_exact_at(probe * step, &mut window).map_err(fail)?;
-        let length = workshop.with_compressor(|compressor| compressor.deflate_compress(&window, &mut output).ok());
+        let pack = |compressor: &mut Compressor| compressor.deflate_compress(&window, &mut output).ok();
+        let length = workshop.with_compressor(source.content.size(), pack);
         // Noise loses a little to its code tables now and then; 2 % less is no noise.
         if matches!(length, Some(Some(length)) if length < PROBE - PROBE / 50) {
             return Ok(true);
