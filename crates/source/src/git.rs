@@ -444,7 +444,7 @@ pub(crate) fn quoted(word: &str) -> String {
 }
 
 /// An address without what stands before `@`, unless that is only a name.
-pub(crate) fn without_secret(address: &str) -> String {
+pub fn without_secret(address: &str) -> String {
     let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
     let host = rest.split('/').next().unwrap_or(rest);
     match host.rsplit_once('@') {

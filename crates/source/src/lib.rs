@@ -22,11 +22,12 @@ use report::Reporter;
 pub use archive::{Unpacked, sha256, unpack};
 pub use checkout::{Convert, Outcome, Status};
 pub use error::Error;
-pub use git::{Failure, Git};
+pub use git::{Failure, Git, without_secret};
 pub use hipified::Hipify;
 pub use plan::{Checkout, Plan, Reference, Step};
 pub use repository::{HIPIFY, UPSTREAM};
 pub use request::{Archive, Conversion, Movement, Related, Request, Submodules, TritonPin, Wanted};
+pub use state::{Obtained, obtained};
 pub use table::{KnownArchive, Line, LocalChange, PinFiles, Project, Table, TritonRules};
 
 /// Checks projects out: plans what the request means and walks the plan, as `rocwheel source checkout` does.

@@ -185,6 +185,24 @@ fn remove_scratch(own: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// What the last run in a checkout came to, looked at without taking the folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Obtained {
+    /// Branch, tag or commit that was asked for.
+    pub reference: String,
+    /// Whether it came to its end: else what is there may be half of something, until it is checked out again.
+    pub is_complete: bool,
+}
+
+/// What the last run in a checkout came to; `None` for a folder in which none was.
+pub fn obtained(checkout: &Path) -> Option<Obtained> {
+    let own = checkout.join(".git").join(FOLDER);
+    let is_at_work = fs_err::metadata(own.join("lock")).ok()?.len() > 0;
+    let state = state_of(&own);
+    let is_complete = !is_at_work && state.schema == 1 && state.phase == Phase::Done;
+    Some(Obtained { reference: state.reference, is_complete })
+}
+
 /// What the last run left in a checkout that is only looked at.
 pub(crate) fn read(checkout: &Path) -> State {
     state_of(&checkout.join(".git").join(FOLDER))

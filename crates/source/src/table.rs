@@ -43,6 +43,9 @@ pub struct Project {
     /// Branch, tag or commit when nobody says otherwise.
     #[serde(default, rename = "ref")]
     pub reference: Option<String>,
+    /// The tag of a release, with VERSION for its number; `None`: nobody knows one.
+    #[serde(default)]
+    release_tag: Option<String>,
     /// Connections at a time for submodules when nobody says otherwise.
     #[serde(default)]
     pub jobs: Option<u16>,
@@ -213,6 +216,11 @@ impl Table {
 }
 
 impl Project {
+    /// The tag of a release.
+    pub fn release_tag(&self, version: &str) -> Option<String> {
+        Some(self.release_tag.as_ref()?.replace("VERSION", version))
+    }
+
     /// The address for what a user wrote: a short name, or an address as it is. `None`: the default.
     pub fn origin(&self, given: Option<&str>) -> String {
         let given = given.unwrap_or(&self.origin);
