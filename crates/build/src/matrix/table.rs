@@ -10,6 +10,8 @@ use report::suggestion;
 
 const BUILT_IN: &str = include_str!("../../../../data/frameworks.toml");
 const NAME: &str = "data/frameworks.toml";
+/// In place of a specifier: Pythons without the global lock.
+const FREE_THREADED: &str = "free-threaded";
 
 /// What there is to build.
 #[derive(Debug, Clone, Deserialize)]
@@ -56,6 +58,9 @@ pub struct Torch {
     pub rocm: Vec<String>,
     /// The first and the last Python.
     python: [String; 2],
+    /// Pythons without the global lock.
+    #[serde(default, rename = "free-threaded")]
+    free_threaded: Vec<String>,
 }
 
 /// A framework and its axes.
@@ -135,7 +140,8 @@ impl Table {
             }
         }
         let pythons = table.frameworks.iter().flat_map(|framework| &framework.python);
-        for text in pythons.chain(table.torch.iter().flat_map(|torch| &torch.python)) {
+        let of_torch = table.torch.iter().flat_map(|torch| torch.python.iter().chain(&torch.free_threaded));
+        for text in pythons.chain(of_torch) {
             if text.parse::<PythonVersion>().is_err() {
                 return wrong(format!("`{text}` is no version of Python"));
             }
@@ -144,7 +150,9 @@ impl Table {
             for specifier in
                 [&exclusion.version, &exclusion.rocm, &exclusion.torch, &exclusion.python].into_iter().flatten()
             {
-                fits(specifier, None, path)?;
+                if specifier != FREE_THREADED {
+                    fits(specifier, None, path)?;
+                }
             }
         }
         Ok(table)
@@ -204,7 +212,9 @@ impl Table {
         }
         let python = point.python?;
         if python.free_threaded {
-            return Some("free-threaded interpreters are not in the table of torch".into());
+            let is_it = |text: &String| text.parse::<PythonVersion>().is_ok_and(|known| known == python);
+            return (!known.free_threaded.iter().any(is_it))
+                .then(|| format!("torch {torch} is not for Python {python}"));
         }
         let [first, last] = &known.python;
         let is_between =
@@ -217,12 +227,20 @@ impl Table {
         if !same(&exclusion.recipe, &point.recipe) || !same(&exclusion.backend, &point.backend) {
             return Ok(false);
         }
+        let is_free_threaded = point.python.is_some_and(|python| python.free_threaded);
+        let (of_threads, specifier) = match exclusion.python.as_deref() {
+            Some(FREE_THREADED) => (true, None),
+            _ => (false, exclusion.python.clone()),
+        };
+        if of_threads && !is_free_threaded {
+            return Ok(false);
+        }
         let python = point.python.map(|python| format!("{}.{}", python.major, python.minor));
         for (specifier, value) in [
             (&exclusion.version, Some(point.version.as_str())),
             (&exclusion.rocm, Some(point.rocm.as_str())),
             (&exclusion.torch, point.torch.as_deref()),
-            (&exclusion.python, python.as_deref()),
+            (&specifier, python.as_deref()),
         ] {
             if let Some(specifier) = specifier
                 && !fits(specifier, value, &self.path)?
@@ -231,5 +249,39 @@ impl Table {
             }
         }
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Book;
+    use crate::matrix::{Status, Wanted, make};
+
+    #[test]
+    fn free_threaded_pythons_are_an_axis() {
+        let (table, book) = (Table::built_in().unwrap(), Book::built_in().unwrap());
+        let reasons = |recipe: &str, backend: &str, version: &str, python: &str| {
+            let wanted = Wanted {
+                recipes: vec![recipe.into()],
+                backends: vec![backend.into()],
+                versions: vec![version.into()],
+                python: vec![python.parse().unwrap()],
+                ..Wanted::default()
+            };
+            let wheel = "torch-2.10.0+rocm7.1-cp313-cp313t-linux_x86_64.whl".to_owned();
+            let matrix = make(&table, &book, &wanted, &[wheel]).unwrap();
+            matrix.rows.into_iter().filter(|row| row.point.rocm == "7.1").collect::<Vec<_>>()
+        };
+        let row = |version: &str, python: &str| reasons("torch", "rocm", version, python)[0].clone();
+        assert_eq!((row("2.10", "3.13t").status, row("2.10", "3.13").status), (Status::Exists, Status::Missing));
+        assert_eq!(row("2.13", "3.14t").status, Status::Missing);
+        assert_eq!(row("2.13", "3.13t").reason.as_deref(), Some("torch 2.13 is not for Python 3.13t"));
+        let rows = reasons("flash-attn", "ck", "2.8.3", "3.14t");
+        let of_torch = |torch: &str| rows.iter().find(|row| row.point.torch.as_deref() == Some(torch)).unwrap();
+        let reason = of_torch("2.12").reason.as_deref();
+        assert_eq!(reason, Some("PyTorch has no free-threaded wheels for ROCm"));
+        let wrong = BUILT_IN.replace("\"free-threaded\"", "\"free-thraeded\"");
+        assert!(Table::parse(&wrong, "mine.toml").unwrap_err().to_string().contains("is no specifier"));
     }
 }
