@@ -11,7 +11,7 @@ lint: setup
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	shellcheck --external-sources scripts/* .ci/run tests/acceptance/*.bash
-	.venv/bin/ruff check --config tests/ruff.toml tests bench crates
+	.venv/bin/ruff check --config tests/ruff.toml tests bench crates examples
 	.venv/bin/ruff check python
 
 test: setup

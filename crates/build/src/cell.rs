@@ -114,6 +114,18 @@ named! {
     }
 }
 
+named! {
+    /// How a wheel is made to load on other machines (the modes of `rocwheel repair`).
+    Repair, "way of repair" {
+        /// Not at all.
+        None = "none",
+        /// Libraries of the machine are copied into it.
+        Graft = "graft",
+        /// The same, but ROCm and torch are found in their own wheels.
+        Rocm = "rocm",
+    }
+}
+
 impl Switch {
     /// Whether it is on.
     pub fn is_on(self) -> bool {

@@ -77,6 +77,12 @@ pub enum Error {
     /// A wheel that was made cannot be read.
     #[error(transparent)]
     Wheel(#[from] wheel::Error),
+    /// A wheel that was made cannot be made to load elsewhere.
+    #[error(transparent)]
+    Repair(#[from] audit::repair::Error),
+    /// The GPU code of a wheel that was made cannot be split off.
+    #[error(transparent)]
+    Split(#[from] split::Error),
     /// The audit of what was made did not come to an end.
     #[error(transparent)]
     Audit(#[from] audit::Error),
@@ -228,6 +234,8 @@ impl Hint for Error {
             Error::Targets { known, .. } => format!("it can be built for {}", known.join(", ")),
             Error::Archive(error) => return error.hint(),
             Error::Wheel(error) => return error.hint(),
+            Error::Repair(error) => return error.hint(),
+            Error::Split(error) => return error.hint(),
             Error::Audit(error) => return error.hint(),
             Error::NoPython { version, found } => {
                 let there = if found.is_empty() { String::new() } else { format!("there are {}; ", found.join(", ")) };
@@ -259,6 +267,8 @@ impl Hint for Error {
             Error::Inside { exit, .. } => *exit,
             Error::Archive(error) => error.exit(),
             Error::Wheel(error) => error.exit(),
+            Error::Repair(error) => error.exit(),
+            Error::Split(error) => error.exit(),
             Error::Audit(error) => error.exit(),
             _ => Exit::Failed,
         }

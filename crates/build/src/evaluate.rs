@@ -274,8 +274,13 @@ impl Evaluator<'_> {
         let mut checks = Vec::new();
         for check in &recipe.checks {
             if self.facts.hold(&check.when)? {
-                let (name, fresh, expect) = (check.name.clone(), check.fresh, check.expect.clone());
-                checks.push(Check { name, fresh, run: self.texts(&check.run)?, expect });
+                checks.push(Check {
+                    name: check.name.clone(),
+                    fresh: check.fresh,
+                    requirements: check.requirements,
+                    run: self.texts(&check.run)?,
+                    expect: check.expect.clone(),
+                });
             }
         }
         Ok(checks)

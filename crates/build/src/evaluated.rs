@@ -205,6 +205,9 @@ pub struct Check {
     pub name: String,
     /// Whether it runs where nothing but the wheel is installed.
     pub fresh: bool,
+    /// Whether what the wheel requires is installed there as well.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub requirements: bool,
     /// The program and its arguments.
     pub run: Vec<String>,
     /// Regular expression that what it says has to hold.

@@ -4,6 +4,7 @@
 //! a job that was stopped goes on, and one that is done is not run again.
 
 mod actions;
+mod after;
 mod check;
 mod collect;
 mod context;
@@ -11,6 +12,7 @@ mod environment;
 mod facts;
 mod folder;
 mod install;
+mod provenance;
 mod tarball;
 
 use std::collections::BTreeMap;
@@ -20,13 +22,14 @@ use std::time::{Duration, Instant};
 use report::{Reporter, Unit};
 use serde::{Deserialize, Serialize};
 
-use crate::cell::{Mode, PythonVersion};
+use crate::cell::{ChosenBy, Mode, PythonVersion, Repair};
 use crate::error::Error;
 use crate::evaluated::{Check, Pythons, Step};
 use crate::job::{Job, Rocm};
 use crate::preflight::{Estimated, Machine};
 use crate::process::Ended;
 use crate::python::Search;
+pub(crate) use after::is_wheel;
 use context::Context;
 use folder::Folder;
 pub use folder::Made;
@@ -153,8 +156,11 @@ enum Stage<'a> {
     InstallWith,
     Step(&'a Step),
     Collect,
+    Repair(Repair),
+    Split,
     InstallResult,
     Check(&'a Check, Option<PythonVersion>),
+    Provenance,
     Publish,
 }
 
@@ -168,9 +174,12 @@ impl Stage<'_> {
             Stage::InstallWith => "install-with".into(),
             Stage::Step(step) => step.name.clone(),
             Stage::Collect => "collect".into(),
+            Stage::Repair(_) => "repair".into(),
+            Stage::Split => "split".into(),
             Stage::InstallResult => "install-result".into(),
             Stage::Check(check, None) => format!("check-{}", check.name),
             Stage::Check(check, Some(python)) => format!("check-{}-py{python}", check.name),
+            Stage::Provenance => "provenance".into(),
             Stage::Publish => "publish".into(),
         }
     }
@@ -194,6 +203,13 @@ fn stages(job: &Job) -> Vec<Stage<'_>> {
     if recipe.cell.mode == Mode::Wheel {
         stages.push(Stage::Collect);
     }
+    if is_wheel && recipe.output.repair() != Repair::None {
+        stages.push(Stage::Repair(recipe.output.repair()));
+    }
+    // Where nothing is compiled for GPUs there is nothing to take out.
+    if is_wheel && recipe.output.is_split() && recipe.targets.chosen_by != ChosenBy::Nobody {
+        stages.push(Stage::Split);
+    }
     if is_wheel && recipe.checks.iter().any(|check| !check.fresh) {
         stages.push(Stage::InstallResult);
     }
@@ -207,7 +223,7 @@ fn stages(job: &Job) -> Vec<Stage<'_>> {
         }
     }
     if recipe.cell.mode == Mode::Wheel {
-        stages.push(Stage::Publish);
+        stages.extend([Stage::Provenance, Stage::Publish]);
     }
     stages
 }
@@ -333,8 +349,11 @@ fn walk(
             Stage::InstallWith => context.install_with(&mut log),
             Stage::Step(step) => context.step(step, &mut log),
             Stage::Collect => context.collect(folder).map(|()| None),
+            Stage::Repair(way) => context.repair(way, folder, &mut log).map(|()| None),
+            Stage::Split => context.split(folder, &mut log).map(|()| None),
             Stage::InstallResult => context.install_result(folder.outputs(), &mut log),
             Stage::Check(check, python) => context.check(check, python, folder.outputs(), &mut log),
+            Stage::Provenance => context.provenance(folder).map(|()| None),
             Stage::Publish => context.publish(folder, listener).map(|()| None),
         }?;
         if ended == Some(Ended::Deadline) {

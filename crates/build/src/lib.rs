@@ -18,15 +18,17 @@ pub mod executor;
 mod inputs;
 mod job;
 pub mod matrix;
+pub mod pages;
 pub mod preflight;
 mod process;
+pub mod provenance;
 mod python;
 pub mod recipe;
 pub mod script;
 mod substitute;
 
 pub use book::{Author, Book, Entry};
-pub use cell::{Cell, ChosenBy, CompilerCache, Mode, Platform, PythonVersion, Release, Switch};
+pub use cell::{Cell, ChosenBy, CompilerCache, Mode, Platform, PythonVersion, Release, Repair, Switch};
 pub use error::{Error, Failure};
 pub use evaluate::{check, evaluate};
 pub use evaluated::{Action, Evaluated, Pythons};

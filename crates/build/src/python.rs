@@ -16,6 +16,21 @@ pub(crate) const QUESTION: &str = "import sys, sysconfig\n\
     print('%d.%d%s' % (*sys.version_info[:2], 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))\n\
     print(sys.executable)";
 
+/// Versions of Python as people write them, in their order: `3.9` before `3.13` before `3.13t`; what is none comes last.
+pub(crate) fn by_version(one: &str, other: &str) -> std::cmp::Ordering {
+    let number = |text: &str| {
+        let begin = text.split([' ', '+']).next().unwrap_or(text);
+        begin.parse::<PythonVersion>().map_or((true, None), |version| (false, Some(version)))
+    };
+    number(one).cmp(&number(other)).then_with(|| one.cmp(other))
+}
+
+/// Sorts versions of Python, each once.
+pub(crate) fn sort_texts(texts: &mut Vec<String>) {
+    texts.sort_by(|one, other| by_version(one, other));
+    texts.dedup();
+}
+
 /// How long an interpreter may take to say what it is.
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::cell::Platform;
+use crate::cell::{Platform, Repair, Switch};
 pub(crate) use reading::{SCHEMA, from_toml};
 
 /// How to build one framework.
@@ -395,6 +395,24 @@ pub struct Output {
     /// A tarball in place of a wheel.
     #[serde(default)]
     pub tarball: Option<Tarball>,
+    /// How the wheel is made to load on other machines; `None`: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
+    /// Whether the code for each GPU target gets a wheel of its own; `None`: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Switch>,
+}
+
+impl Output {
+    /// How the wheel is made to load on other machines.
+    pub fn repair(&self) -> Repair {
+        self.repair.unwrap_or(Repair::None)
+    }
+
+    /// Whether the code for each GPU target gets a wheel of its own.
+    pub fn is_split(&self) -> bool {
+        self.split.is_some_and(Switch::is_on)
+    }
 }
 
 /// A `.tar.bz2`.
@@ -423,6 +441,9 @@ pub struct Check {
     /// Whether it runs in an environment that has nothing but the wheel, for every Python that was asked for.
     #[serde(default)]
     pub fresh: bool,
+    /// Whether that environment has what the wheel requires as well, ROCm from where the build has it.
+    #[serde(default)]
+    pub requirements: bool,
     /// The program and its arguments.
     pub run: Vec<String>,
     /// Regular expression that what it says has to hold.

@@ -6,7 +6,7 @@ mod shell;
 
 pub(crate) use shell::quoted;
 
-use crate::cell::Platform;
+use crate::cell::{Platform, Repair};
 use crate::evaluated::{Action, Evaluated, Provided, Pythons, Step, Variables};
 
 /// The language of a script.
@@ -57,14 +57,27 @@ pub fn text(recipe: &Evaluated) -> String {
     }
     lines.push(String::new());
     lines.extend(result(recipe).iter().map(|line| dialect.comment(line)));
+    lines.extend(after(recipe).map(|line| dialect.comment(&line)));
     for check in &recipe.checks {
-        let place = if check.fresh { ", where nothing but the wheel is installed" } else { "" };
+        let place = match (check.fresh, check.requirements) {
+            (true, false) => ", where nothing but the wheel is installed",
+            (true, true) => ", where nothing but the wheel and what it requires is installed",
+            (false, _) => "",
+        };
         lines.push(dialect.comment(&format!("check `{}`{place}:", check.name)));
         lines.push(dialect.command(&check.run));
     }
     let mut text = lines.join("\n");
     text.push('\n');
     text
+}
+
+/// What is made of the wheel.
+fn after(recipe: &Evaluated) -> impl Iterator<Item = String> + '_ {
+    let way = Some(recipe.output.repair()).filter(|way| *way != Repair::None);
+    let repair = way.map(|way| format!("repaired: `rocwheel repair --mode {way}`"));
+    let split = recipe.output.is_split().then(|| "split: `rocwheel split`, a wheel for each GPU target".to_owned());
+    repair.into_iter().chain(split)
 }
 
 fn header(recipe: &Evaluated) -> Vec<String> {

@@ -12,7 +12,7 @@ use crate::commands::source::{checkout, hipify, manifest, patches};
 use crate::commands::split;
 use crate::commands::{artifact_archive, artifact_flatten, artifact_import, artifact_list, artifact_verify};
 use crate::commands::{
-    audit, build, compat, config, diff, edit, fuse, kernels, matrix, package, prune, recipe, repair,
+    audit, build, compat, config, diff, edit, fuse, kernels, matrix, package, prune, recipe, release, repair,
 };
 use crate::configuration::Choice;
 
@@ -123,6 +123,9 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Recipe(recipe::RecipeCommand),
     Matrix(matrix::Arguments),
+    /// Release what was built: pages about it, and its files on GitHub
+    #[command(subcommand)]
+    Release(release::ReleaseCommand),
     Diff(diff::Arguments),
     RocmVersion(rocm_version::Arguments),
     Compat(Box<compat::Arguments>),

@@ -10,6 +10,7 @@ use crate::execute::actions::matches;
 use crate::execute::context::{Call, Context};
 use crate::execute::environment::interpreter_of;
 use crate::execute::folder::{Log, Made};
+use crate::execute::install::INSTALLING;
 use crate::process::Ended;
 
 /// How long a check may take: importing torch for the first time reads gigabytes.
@@ -29,7 +30,9 @@ impl Context<'_> {
             let environment = self.environment()?;
             return self.try_out(&stage, check, self.texts(&check.run)?, &environment, log);
         }
-        let venv = self.folder.join(python.map_or_else(|| "check".to_owned(), |python| format!("check-py{python}")));
+        let mut name = String::from(if check.requirements { "check-all" } else { "check" });
+        name.extend(python.map(|python| format!("-py{python}")));
+        let venv = self.folder.join(name);
         let interpreter = if python.is_none() {
             self.interpreter(self.job.python)?
         } else {
@@ -48,9 +51,15 @@ impl Context<'_> {
                 return Ok(Some(ended));
             }
             let mut words = self.installer(&program, "install");
-            words.push("--no-deps".into());
+            if check.requirements {
+                words.extend(self.where_rocm_is());
+                words.extend(self.job.with.iter().map(|input| input.path.to_string_lossy().into_owned()));
+            } else {
+                words.push("--no-deps".into());
+            }
             words.extend(self.made(outputs));
-            if let Some(ended) = self.call(&stage, words, &environment, PATIENCE, log)? {
+            let patience = if check.requirements { INSTALLING } else { PATIENCE };
+            if let Some(ended) = self.call(&stage, words, &environment, patience, log)? {
                 return Ok(Some(ended));
             }
             fs_err::write(venv.join("rocwheel-installed"), "")?;

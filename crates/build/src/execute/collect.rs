@@ -9,6 +9,7 @@ use wheel::read::Wheel;
 use crate::error::Error;
 use crate::evaluated::Pythons;
 use crate::execute::actions::matching;
+use crate::execute::after::is_wheel;
 use crate::execute::context::Context;
 use crate::execute::folder::{Folder, Made, is_ours};
 use crate::execute::{Existing, LastLook, Listener, tarball};
@@ -17,11 +18,7 @@ use crate::recipe::Tarball;
 impl Context<'_> {
     /// Takes what was made into the job's own folder, when it is what it was to be.
     pub(super) fn collect(&self, folder: &mut Folder) -> Result<(), Error> {
-        let made = self.folder.join("made");
-        if made.exists() {
-            fs_err::remove_dir_all(&made)?;
-        }
-        fs_err::create_dir_all(&made)?;
+        let made = self.fresh_made()?;
         let output = &self.job.recipe.output;
         let relative = match (&output.wheel, &output.tarball) {
             (Some(pattern), _) => self.wheel(pattern, &made)?,
@@ -149,11 +146,11 @@ impl Context<'_> {
     }
 
     fn audit(&self, outputs: &[Made], listener: &dyn Listener) -> Result<(), Error> {
-        let wheels = outputs.iter().map(|made| Written {
+        let wheels = outputs.iter().filter(|made| is_wheel(&made.path)).map(|made| Written {
             staged: self.folder.join("made").join(&made.path),
             place: self.place.output.join(&made.path),
         });
-        let beside = self.job.with.iter().map(|input| input.path.clone()).collect();
+        let beside = self.beside();
         let set = Set { wheels: wheels.collect(), beside, ..Set::default() };
         let scratch = tempfile::tempdir_in(&self.folder)?;
         let verdict = written::judge(&set, scratch.path(), self.reporter)?;

@@ -172,7 +172,7 @@ impl Context<'_> {
     }
 
     /// What the build's Python says; one line.
-    fn ask_python(&self, name: &str, arguments: &[&str]) -> Result<String, Error> {
+    pub(super) fn ask_python(&self, name: &str, arguments: &[&str]) -> Result<String, Error> {
         let environment = self.base_environment();
         let words = std::iter::once(self.python().to_string_lossy().into_owned());
         let program = Program {

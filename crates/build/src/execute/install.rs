@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::cell::Mode;
 use crate::error::Error;
+use crate::execute::after::is_wheel;
 use crate::execute::context::{Call, Context};
 use crate::execute::environment::interpreter_of;
 use crate::execute::folder::{Log, Made};
@@ -19,7 +20,7 @@ use crate::recipe::WorkOn;
 /// How long making an environment may take.
 const MAKING: Duration = Duration::from_mins(10);
 /// How long installing may take: ROCm is gigabytes.
-const INSTALLING: Duration = Duration::from_hours(2);
+pub(super) const INSTALLING: Duration = Duration::from_hours(2);
 
 impl Context<'_> {
     /// The sources, where they are built.
@@ -138,22 +139,35 @@ impl Context<'_> {
         };
         self.attempt(call, log)?;
         let mut words = self.installer(&interpreter_of(&self.venv()), "install");
-        match (&self.place.uv, packages.pre) {
-            (Some(_), true) => words.extend(["--prerelease".into(), "allow".into()]),
-            (None, true) => words.push("--pre".into()),
-            (_, false) => {}
-        }
-        match &self.job.rocm {
-            Rocm::Index { url: Some(url), .. } => words.extend(["--index-url".into(), url.clone()]),
-            Rocm::FindLinks { links, .. } => words.extend(["--find-links".into(), links.clone()]),
-            _ => {}
-        }
+        words.extend(self.where_rocm_is());
         words.push(packages.requirement());
         let ended = self.call("install-rocm", words, &environment, INSTALLING, log)?;
         if ended.is_none() {
             log.say(&format!("(ROCm {})", self.fact("rocm.sdk-version")?))?;
         }
         Ok(ended)
+    }
+
+    /// Options that make an installer find ROCm's packages where the build has them.
+    pub(super) fn where_rocm_is(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        let packages = match &self.job.rocm {
+            Rocm::Index { url, packages } => {
+                words.extend(url.iter().flat_map(|url| ["--index-url".into(), url.clone()]));
+                packages
+            }
+            Rocm::FindLinks { links, packages } => {
+                words.extend(["--find-links".into(), links.clone()]);
+                packages
+            }
+            Rocm::None | Rocm::Prefix { .. } => return words,
+        };
+        match (&self.place.uv, packages.pre) {
+            (Some(_), true) => words.extend(["--prerelease".into(), "allow".into()]),
+            (None, true) => words.push("--pre".into()),
+            (_, false) => {}
+        }
+        words
     }
 
     /// Wheels that the job names. What they require is looked for where packages are found.
@@ -176,9 +190,10 @@ impl Context<'_> {
         self.install("install-result", &wheels, None, INSTALLING, log)
     }
 
-    /// Paths of what was made, in the job's own folder.
+    /// Paths of the wheels that were made, in the job's own folder.
     pub(super) fn made(&self, outputs: &[Made]) -> Vec<String> {
-        outputs.iter().map(|made| self.folder.join("made").join(&made.path).to_string_lossy().into_owned()).collect()
+        let wheels = outputs.iter().filter(|made| is_wheel(&made.path));
+        wheels.map(|made| self.folder.join("made").join(&made.path).to_string_lossy().into_owned()).collect()
     }
 
     /// Installs requirements into the build's environment.

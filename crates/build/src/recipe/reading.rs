@@ -44,6 +44,9 @@ impl Recipe {
             (None, Some(_), Some(_)) => return wrong("a tarball has no `distribution`".into()),
             _ => return wrong("`output` has either `wheel` or `tarball`".into()),
         }
+        if self.output.tarball.is_some() && (self.output.repair.is_some() || self.output.split.is_some()) {
+            return wrong("`repair` and `split` belong to wheels, and it makes a tarball".into());
+        }
         if self.versions.is_empty() && !self.version_from_wheel {
             return wrong("it says no `version`, nor that the wheel does (`version-from-wheel`)".into());
         }
@@ -57,6 +60,9 @@ impl Recipe {
             check.expect.iter().try_for_each(|pattern| check_pattern(pattern, path))?;
             if check.run.is_empty() {
                 return wrong(format!("check `{}` runs nothing", check.name));
+            }
+            if check.requirements && !check.fresh {
+                return wrong(format!("check `{}` has `requirements`, which belong to `fresh`", check.name));
             }
         }
         Ok(())

@@ -1,9 +1,11 @@
 //! `rocwheel build`: frameworks from recipes, on this machine.
 
+mod after;
 pub(crate) mod cell;
 mod containers;
 mod inputs;
 mod machine;
+mod sources;
 mod text;
 
 use std::borrow::Cow;
@@ -14,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use build::execute::{self, Existing, LastLook, Leftovers, Outcome, Place, Selection};
 use build::preflight::Machine;
+use build::recipe::Recipe;
 use build::{Cell, Evaluated, Input, Job, PythonVersion, Rocm, duration, evaluate};
 use clap::Args;
 use report::{Exit, Hint as _};
@@ -23,9 +26,11 @@ use crate::commands::Mode;
 use crate::environment;
 use crate::failure::{self, Usage};
 use crate::printer::{Format, Printer};
+use after::After;
 use cell::{CellArguments, Wishes};
 use containers::{ContainerArguments, Containers, Ground};
-use inputs::{Sdk, Sources};
+use inputs::Sdk;
+use sources::Sources;
 
 /// Build frameworks from recipes: wheels of torch, torchvision, torchaudio, triton, apex and flash-attn, and MAGMA
 ///
@@ -41,7 +46,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "RECIPE", required_unless_present = "job")]
     names: Vec<String>,
     /// Run a job that `--write-job` has written
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "CellArguments", "Sources", "Sdk", "write_job"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "CellArguments", "Sources", "Sdk", "After", "write_job"])]
     job: Option<PathBuf>,
     /// Folder for what is built
     #[arg(short, long, value_name = "DIR", required_unless_present_any = ["dry_run", "write_job"])]
@@ -57,6 +62,8 @@ pub(crate) struct Arguments {
     cell: CellArguments,
     #[command(flatten)]
     containers: ContainerArguments,
+    #[command(flatten)]
+    after: After,
     /// Try wheels for any Python on these too, separated by commas
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     try_on: Vec<PythonVersion>,
@@ -135,6 +142,7 @@ struct Recipes {
     names: Vec<(String, Option<String>)>,
     sources: Sources,
     sdk: Sdk,
+    after: After,
     try_on: Vec<PythonVersion>,
     epoch: u64,
     containers: Option<Rc<Containers>>,
@@ -180,6 +188,7 @@ impl TryFrom<Arguments> for Settings {
                 names,
                 sources: arguments.sources,
                 sdk: arguments.sdk,
+                after: arguments.after,
                 try_on: arguments.try_on,
                 epoch: environment::epoch()?,
                 containers: containers.clone(),
@@ -229,7 +238,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         What::Recipes(recipes) => recipes,
     };
     if settings.mode == Mode::DryRun {
-        return text::plan(&recipes.evaluated()?, printer);
+        let checkouts = recipes.checkouts(&settings.place)?;
+        return text::plan(&recipes.evaluated(&settings.place)?, &checkouts, printer);
     }
     let mut run = Run { settings, deadline, printer, done: Vec::new() };
     if let Some(path) = &settings.write_job {
@@ -241,18 +251,40 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
 
 impl Recipes {
     /// All of them, without looking at sources and ROCm.
-    fn evaluated(&self) -> anyhow::Result<Vec<Evaluated>> {
+    fn evaluated(&self, place: &Place) -> anyhow::Result<Vec<Evaluated>> {
         let mut all = Vec::new();
         let mut with = self.sdk.given();
         for (name, rocm) in &self.names {
             for mut cell in self.wishes.cells(name, rocm.as_ref(), &with)? {
                 let entry = self.wishes.book.get(name)?;
-                cell.version = self.sources.version(&entry.recipe)?;
-                all.push(evaluate(entry, &self.wishes.book, &cell)?);
+                cell.version = self.sources.version(&entry.recipe, &cell, place)?;
+                all.push(self.evaluate(name, &cell)?);
             }
             with.insert(name.clone());
         }
         Ok(all)
+    }
+
+    /// A recipe for a cell, with what the options say of the time after the build.
+    fn evaluate(&self, name: &str, cell: &Cell) -> anyhow::Result<Evaluated> {
+        let mut recipe = evaluate(self.wishes.book.get(name)?, &self.wishes.book, cell)?;
+        self.after.lay(name, &mut recipe.output)?;
+        Ok(recipe)
+    }
+
+    /// The recipes of this run as they are written.
+    fn written(&self) -> anyhow::Result<Vec<&Recipe>> {
+        self.names.iter().map(|(name, _)| Ok(&self.wishes.book.get(name)?.recipe)).collect()
+    }
+
+    /// What would be checked out.
+    fn checkouts(&self, place: &Place) -> anyhow::Result<Vec<String>> {
+        let Some((name, rocm)) = self.names.first() else { return Ok(Vec::new()) };
+        let cells = self.wishes.cells(name, rocm.as_ref(), &self.sdk.given())?;
+        match cells.first() {
+            Some(cell) => self.sources.planned(&self.written()?, cell, place),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// The job of a cell.
@@ -265,12 +297,12 @@ impl Recipes {
         printer: &Printer,
     ) -> anyhow::Result<Job> {
         let entry = self.wishes.book.get(name)?;
-        cell.version = self.sources.version(&entry.recipe)?;
         if cell.python.is_none() && place.interpreter.is_some() && self.containers.is_none() {
             cell.python = Some(execute::default_python(place, printer.reporter())?);
         }
-        // What cannot be evaluated needs no sources.
-        let mut recipe = evaluate(entry, &self.wishes.book, &cell)?;
+        cell.version = self.sources.version(&entry.recipe, &cell, place)?;
+        // What cannot be evaluated, or has no ROCm, needs no sources.
+        let mut recipe = self.evaluate(name, &cell)?;
         let ground = match &self.containers {
             Some(containers) => Some(containers.ground(&recipe, &self.sdk, place.interpreter.as_deref(), printer)?),
             None => None,
@@ -279,7 +311,6 @@ impl Recipes {
             ground.as_ref().map(Ground::python).transpose()?.flatten().filter(|_| cell.python.is_none())
         {
             cell.python = Some(python);
-            recipe = evaluate(entry, &self.wishes.book, &cell)?;
         }
         let of_image = ground.as_ref().map(|ground| ground.rocm(cell.rocm.as_deref())).transpose()?.flatten();
         let rocm = match of_image {
@@ -287,7 +318,10 @@ impl Recipes {
             None if recipe.sdk => self.sdk.rocm(cell.rocm.as_deref(), &place.surroundings)?,
             None => Rocm::None,
         };
-        let source = self.sources.source(&entry.recipe, &place.surroundings, printer)?;
+        self.sources.obtain(&self.written()?, &cell, place, printer)?;
+        cell.version = self.sources.version(&entry.recipe, &cell, place)?;
+        recipe = self.evaluate(name, &cell)?;
+        let source = self.sources.source(&entry.recipe, &cell, place, printer)?;
         let (python, try_on) = (cell.python, self.try_on.clone());
         let image = ground.map(|ground| ground.image);
         let mut job = Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch: self.epoch, image, recipe };
@@ -295,7 +329,7 @@ impl Recipes {
             // The wheel is for one Python, and it has to be known which.
             let version = execute::default_python(place, printer.reporter())?;
             job.python = Some(version);
-            job.recipe = evaluate(entry, &self.wishes.book, &Cell { python: Some(version), ..cell })?;
+            job.recipe = self.evaluate(name, &Cell { python: Some(version), ..cell })?;
         }
         Ok(job)
     }
@@ -411,6 +445,7 @@ impl Run<'_> {
             Outcome::Built { outputs, .. } | Outcome::Unchanged { outputs } => {
                 let inputs = outputs
                     .iter()
+                    .filter(|made| made.path.extension().is_some_and(|extension| extension == "whl"))
                     .map(|made| Input { path: settings.place.output.join(&made.path), sha256: made.sha256.clone() });
                 (Exit::Done, Some(inputs.collect()))
             }

@@ -21,6 +21,7 @@ pub(crate) mod matrix;
 pub(crate) mod package;
 pub(crate) mod prune;
 pub(crate) mod recipe;
+pub(crate) mod release;
 pub(crate) mod repair;
 pub(crate) mod rocm_version;
 pub(crate) mod source;
@@ -31,6 +32,7 @@ mod split_wheel;
 use report::Exit;
 
 use crate::arguments::{Arguments, ArtifactCommand, Command, SourceCommand};
+use crate::commands::release::{ReleaseCommand, github as release_github, pages as release_pages};
 use crate::commands::source::{checkout, hipify as source_hipify, manifest, patches};
 use crate::failure::Usage;
 use crate::printer::{Format, Printer};
@@ -93,6 +95,8 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
         }
         Command::Recipe(command) => run!(recipe, command),
         Command::Matrix(arguments) => run!(matrix, arguments),
+        Command::Release(ReleaseCommand::Pages(arguments)) => run!(release_pages, *arguments),
+        Command::Release(ReleaseCommand::Github(arguments)) => run!(release_github, arguments),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),
         Command::Config(arguments) => {
             let settings = arguments.settings(choice)?;

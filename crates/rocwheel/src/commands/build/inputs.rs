@@ -1,31 +1,14 @@
-//! What goes into builds: sources, ROCm, and wheels that are there.
+//! What goes into builds besides sources: ROCm, and wheels that are there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use build::recipe::Recipe;
-use build::{Input, Packages, Rocm, Source};
+use build::{Input, Packages, Rocm};
 use clap::Args;
-use regex::Regex;
 use report::Reporter;
 use wheel::WheelName;
 
-use crate::commands::source::{download, projects};
-use crate::environment;
 use crate::failure::Usage;
-use crate::printer::Printer;
-
-/// Where sources are.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Sources {
-    /// Sources of a recipe: a checkout, a folder, an archive, or the version of a release that is known [default: its folder below the
-    /// source root]
-    #[arg(long, value_name = "[RECIPE=]PATH|VERSION")]
-    source: Vec<String>,
-    /// Folder below which `rocwheel source checkout` put the trees
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    source_root: PathBuf,
-}
 
 /// Where ROCm is, and what else is installed before.
 #[derive(Debug, Clone, Args)]
@@ -46,105 +29,6 @@ pub(crate) struct Sdk {
     /// Wheels to install before, such as a torch that was built elsewhere
     #[arg(long, value_name = "WHEEL")]
     with: Vec<PathBuf>,
-}
-
-impl Sources {
-    /// Every `RECIPE=` is one of those that are built.
-    pub(crate) fn check(&self, names: &[(String, Option<String>)]) -> Result<(), Usage> {
-        for text in &self.source {
-            match text.split_once('=') {
-                Some((recipe, _)) if !names.iter().any(|(name, _)| name == recipe) => {
-                    return Err(Usage::new(format!("`--source {text}` is for {recipe}, which is not built")));
-                }
-                None if names.len() > 1 => {
-                    let hint = format!("write `--source {}={text}`", names[0].0);
-                    return Err(Usage::new(format!("`--source {text}` does not say for which recipe it is")).hint(hint));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn given(&self, recipe: &Recipe) -> Option<&str> {
-        let of = |text: &'_ String| match text.split_once('=') {
-            Some((name, _)) => name == recipe.name,
-            None => true,
-        };
-        let text = self.source.iter().rfind(|text| of(text))?;
-        Some(text.split_once('=').map_or(text.as_str(), |(_, value)| value))
-    }
-
-    /// The version of the sources, as far as it can be told without unpacking anything.
-    pub(crate) fn version(&self, recipe: &Recipe) -> anyhow::Result<Option<String>> {
-        let place = match self.given(recipe) {
-            Some(text) if !Path::new(text).exists() => return Ok(is_version(text).then(|| text.to_owned())),
-            Some(text) => PathBuf::from(text),
-            None => self.below_root(recipe)?,
-        };
-        if place.is_file() {
-            let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            return Ok(version_of_archive(&name));
-        }
-        let Some(file) = &recipe.version_file else { return Ok(None) };
-        let Ok(text) = fs_err::read_to_string(place.join(&file.path)) else { return Ok(None) };
-        let Some(pattern) = &file.pattern else { return Ok(Some(text.trim().to_owned())) };
-        let pattern = Regex::new(&format!("(?m){pattern}"))?;
-        Ok(pattern.captures(&text).and_then(|found| found.get(1)).map(|found| found.as_str().to_owned()))
-    }
-
-    fn below_root(&self, recipe: &Recipe) -> anyhow::Result<PathBuf> {
-        let table = projects::table(None)?;
-        let folder = table.project(&recipe.source).map_or(recipe.source.clone(), |project| project.directory.clone());
-        Ok(self.source_root.join(folder))
-    }
-
-    /// The sources of a recipe, looked at; a release that is known is fetched.
-    pub(crate) fn source(
-        &self,
-        recipe: &Recipe,
-        surroundings: &BTreeMap<String, String>,
-        printer: &Printer,
-    ) -> anyhow::Result<Source> {
-        let reporter = printer.reporter();
-        let Some(text) = self.given(recipe) else {
-            let place = self.below_root(recipe)?;
-            if !place.exists() {
-                let usage = Usage::new(format!("there are no sources of {} at `{}`", recipe.name, place.display()));
-                let (project, root) = (&recipe.source, self.source_root.display());
-                return Err(usage
-                    .hint(format!(
-                        "`rocwheel source checkout {project} --root {root}` checks them out, `--source` says where they are"
-                    ))
-                    .into());
-            }
-            return Ok(Source::at(&place, surroundings, reporter)?);
-        };
-        if Path::new(text).exists() || !is_version(text) {
-            return Ok(Source::at(Path::new(text), surroundings, reporter)?);
-        }
-        let table = projects::table(None)?;
-        let Some(known) = table.archive(&recipe.source, text) else {
-            let known: Vec<&str> = table
-                .archives
-                .iter()
-                .filter(|known| known.project == recipe.source)
-                .map(|known| known.version.as_str())
-                .collect();
-            let usage = Usage::new(format!("the release {text} of {} is not known", recipe.name));
-            let names = if known.is_empty() { "none is".to_owned() } else { known.join(", ") };
-            let project = &recipe.source;
-            return Err(usage
-                .hint(format!(
-                    "known: {names}; `rocwheel source checkout {project} --ref v{text}` checks any other out"
-                ))
-                .into());
-        };
-        let cache = environment::cache()
-            .ok_or_else(|| Usage::new("there is no place for downloads").hint("set `ROCWHEEL_CACHE`"))?;
-        let path = download::archive(&known.url, &known.sha256, &cache, reporter)?;
-        Ok(Source::at(&path, surroundings, reporter)?)
-    }
 }
 
 impl Sdk {
@@ -236,31 +120,4 @@ fn prefix(path: &Path, version: Option<&str>) -> anyhow::Result<Rocm> {
     }
     let usage = Usage::new(format!("`{}` does not say its version in .info/version", path.display()));
     Err(usage.hint("say it with `--rocm`").into())
-}
-
-fn is_version(text: &str) -> bool {
-    text.starts_with(|first: char| first.is_ascii_digit())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".+".contains(&byte))
-}
-
-/// `flash_attn-2.8.3.tar.gz` is 2.8.3.
-fn version_of_archive(name: &str) -> Option<String> {
-    let stem = [".tar.gz", ".tar.xz", ".tar.bz2", ".tar.zst", ".tar", ".tgz"]
-        .iter()
-        .find_map(|suffix| name.strip_suffix(suffix))?;
-    let version = stem.rsplit_once(['-', '_'])?.1.trim_start_matches('v');
-    is_version(version).then(|| version.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn archives_say_their_version() {
-        assert_eq!(version_of_archive("flash_attn-2.8.3.tar.gz").as_deref(), Some("2.8.3"));
-        assert_eq!(version_of_archive("pytorch-v2.9.1.tar.xz").as_deref(), Some("2.9.1"));
-        assert_eq!(version_of_archive("sources.tar.gz"), None);
-        assert_eq!(version_of_archive("x-main.tar"), None);
-    }
 }

@@ -43,11 +43,14 @@ impl Listener for Talk<'_> {
     }
 }
 
-/// What would be built.
-pub(super) fn plan(recipes: &[Evaluated], printer: &Printer) -> anyhow::Result<Exit> {
+/// What would be checked out and built.
+pub(super) fn plan(recipes: &[Evaluated], checkouts: &[String], printer: &Printer) -> anyhow::Result<Exit> {
     if printer.format() == Format::Json {
-        printer.json(&serde_json::json!({ "recipes": recipes }))?;
+        printer.json(&serde_json::json!({ "checkouts": checkouts, "recipes": recipes }))?;
         return Ok(Exit::Done);
+    }
+    for checkout in checkouts {
+        printer.note(format!("would check out {checkout}"));
     }
     for (index, recipe) in recipes.iter().enumerate() {
         if index > 0 {
@@ -96,5 +99,7 @@ fn size(outputs: &[build::execute::Made]) -> String {
 }
 
 fn names(outputs: &[build::execute::Made]) -> String {
-    outputs.iter().map(|made| made.path.to_string_lossy().into_owned()).collect::<Vec<_>>().join(", ")
+    let names = outputs.iter().map(|made| made.path.to_string_lossy().into_owned());
+    // Beside each stands where it comes from.
+    names.filter(|name| !name.ends_with(build::provenance::SUFFIX)).collect::<Vec<_>>().join(", ")
 }

@@ -237,7 +237,7 @@ fn wanted(
     for project in chosen {
         let entry = manifest.and_then(|manifest| manifest.entry(project));
         let directory = directories.of(project).map(|path| projects::absolute(Path::new(path))).transpose()?;
-        let origin = origins.of(project).map(|origin| local(project, origin)).transpose()?;
+        let origin = origins.of(project).map(|origin| projects::local(project, origin)).transpose()?;
         let archive =
             archives.of(project).map(|text| archive(text, digests.of(project), project, table)).transpose()?;
         if archive.is_none() && digests.of(project).is_some() {
@@ -255,14 +255,6 @@ fn wanted(
         });
     }
     Ok(wanted)
-}
-
-/// An origin that is a path here is one wherever git runs.
-fn local(project: &Project, origin: &str) -> anyhow::Result<String> {
-    if project.origins.contains_key(origin) || origin.contains("://") || !Path::new(origin).exists() {
-        return Ok(origin.to_owned());
-    }
-    Ok(projects::absolute(Path::new(origin))?.display().to_string())
 }
 
 /// A file, or an address that is to be fetched, or a known release.

@@ -28,6 +28,14 @@ pub(crate) fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(path.components().collect())
 }
 
+/// An origin that is a path here is one wherever git runs.
+pub(crate) fn local(project: &Project, origin: &str) -> anyhow::Result<String> {
+    if project.origins.contains_key(origin) || origin.contains("://") || !Path::new(origin).exists() {
+        return Ok(origin.to_owned());
+    }
+    Ok(absolute(Path::new(origin))?.display().to_string())
+}
+
 /// Values of an option that may be given for one project each: `PROJECT=VALUE`, or only `VALUE` when there is only one project.
 pub(crate) struct ByProject<'a> {
     option: &'static str,

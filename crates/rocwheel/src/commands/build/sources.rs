@@ -1,0 +1,330 @@
+//! Where the sources of builds are: what is named, what is there, and else a checkout, at the commits that belong together.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use build::execute::Place;
+use build::recipe::Recipe;
+use build::{Cell, Release, Source};
+use clap::Args;
+use hipify::{Defects, Launches};
+use regex::Regex;
+use source::{Conversion, Hipify, KnownArchive, Plan, Request, Table, Wanted};
+
+use crate::commands::source::download;
+use crate::commands::source::projects::{self, ByProject};
+use crate::environment;
+use crate::failure::Usage;
+use crate::printer::Printer;
+
+/// Where sources are.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Sources {
+    /// Sources of a recipe: a checkout, a folder, an archive, or the version of a release [default: its folder below the source root,
+    /// which is checked out when it is not there]
+    #[arg(long, value_name = "[RECIPE=]PATH|VERSION")]
+    source: Vec<String>,
+    /// Folder below which the trees are, or are checked out [default: the working directory for those that are there, else `sources`
+    /// in the work folder]
+    #[arg(long, value_name = "DIR")]
+    source_root: Option<PathBuf>,
+    /// Version line of what is checked out: nightly or 2.7 to 2.14 [default: that of --torch, else nightly]
+    #[arg(long, value_name = "LINE")]
+    line: Option<String>,
+    /// Another branch, tag or commit to check out
+    #[arg(long = "ref", value_name = "[PROJECT=]REF")]
+    reference: Vec<String>,
+    /// Another repository to check out: upstream, rocm, an address or a path
+    #[arg(long, value_name = "[PROJECT=]ORIGIN")]
+    origin: Vec<String>,
+    /// Another table of projects, origins and lines, in the form of data/sources.toml
+    #[arg(long, value_name = "FILE")]
+    source_table: Option<PathBuf>,
+    /// Check nothing out: sources that are not there are an error
+    #[arg(long, conflicts_with_all = ["line", "reference", "origin"])]
+    no_checkout: bool,
+    /// Folders that this run has looked after already.
+    #[arg(skip)]
+    obtained: RefCell<BTreeSet<PathBuf>>,
+}
+
+/// What the sources of a recipe are to be.
+enum Kind {
+    /// Something that is there.
+    Path(PathBuf),
+    /// A release that is to be had as one file.
+    Archive(KnownArchive),
+    /// A checkout, of a release where one is named.
+    Checkout(Option<String>),
+}
+
+/// A checkout that a build needs.
+struct Needed {
+    wanted: Wanted,
+    folder: PathBuf,
+}
+
+impl Sources {
+    /// Every `RECIPE=` is one of those that are built.
+    pub(crate) fn check(&self, names: &[(String, Option<String>)]) -> Result<(), Usage> {
+        for text in &self.source {
+            match text.split_once('=') {
+                Some((recipe, _)) if !names.iter().any(|(name, _)| name == recipe) => {
+                    return Err(Usage::new(format!("`--source {text}` is for {recipe}, which is not built")));
+                }
+                None if names.len() > 1 => {
+                    let hint = format!("write `--source {}={text}`", names[0].0);
+                    return Err(Usage::new(format!("`--source {text}` does not say for which recipe it is")).hint(hint));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn given(&self, recipe: &Recipe) -> Option<&str> {
+        let of = |text: &'_ String| match text.split_once('=') {
+            Some((name, _)) => name == recipe.name,
+            None => true,
+        };
+        let text = self.source.iter().rfind(|text| of(text))?;
+        Some(text.split_once('=').map_or(text.as_str(), |(_, value)| value))
+    }
+
+    fn table(&self) -> anyhow::Result<Table> {
+        projects::table(self.source_table.as_deref())
+    }
+
+    fn kind(&self, recipe: &Recipe, table: &Table) -> anyhow::Result<Kind> {
+        let Some(text) = self.given(recipe) else { return Ok(Kind::Checkout(None)) };
+        if Path::new(text).exists() || !is_version(text) {
+            return Ok(Kind::Path(PathBuf::from(text)));
+        }
+        if let Some(known) = table.archive(&recipe.source, text) {
+            return Ok(Kind::Archive(known.clone()));
+        }
+        let tag = table.project(&recipe.source).ok().and_then(|project| project.release_tag(text));
+        if tag.is_some() {
+            return Ok(Kind::Checkout(tag));
+        }
+        let known = table.archives.iter().filter(|known| known.project == recipe.source);
+        let known: Vec<&str> = known.map(|known| known.version.as_str()).collect();
+        let names = if known.is_empty() { "none is".to_owned() } else { known.join(", ") };
+        let usage = Usage::new(format!("the release {text} of {} is not known", recipe.name));
+        Err(usage.hint(format!("known: {names}; `--ref {}=v{text}` checks any other out", recipe.source)).into())
+    }
+
+    /// The line of what is checked out for a cell.
+    fn line(&self, cell: &Cell, table: &Table) -> anyhow::Result<String> {
+        if let Some(name) = &self.line {
+            return Ok(table.line(name)?.name.clone());
+        }
+        let Some(torch) = &cell.torch else { return Ok("nightly".into()) };
+        let minor: Vec<&str> = torch.split('.').take(2).collect();
+        // A torch that is older than every line has none; what does not follow torch needs none.
+        Ok(table.line(&minor.join(".")).map_or_else(|_| "nightly".into(), |line| line.name.clone()))
+    }
+
+    /// Where the tree of a recipe is, or will be.
+    fn folder(&self, recipe: &Recipe, tag: Option<&str>, cell: &Cell, place: &Place) -> anyhow::Result<PathBuf> {
+        let table = self.table()?;
+        let name = table.project(&recipe.source).map_or(recipe.source.clone(), |project| project.directory.clone());
+        if let Some(root) = &self.source_root {
+            return projects::absolute(&root.join(name));
+        }
+        let here = projects::absolute(Path::new(&name))?;
+        if tag.is_none() && here.is_dir() && self.line.is_none() {
+            return Ok(here);
+        }
+        // Of another line and of another release there may be one in the same run.
+        let name = tag.map_or(name.clone(), |tag| format!("{name}-{}", tag.replace('/', "-")));
+        Ok(place.work.join("sources").join(self.line(cell, &table)?).join(name))
+    }
+
+    /// The version of the sources, as far as it can be told without unpacking or checking out anything.
+    pub(crate) fn version(&self, recipe: &Recipe, cell: &Cell, place: &Place) -> anyhow::Result<Option<String>> {
+        let folder = match self.kind(recipe, &self.table()?)? {
+            Kind::Archive(known) => return Ok(Some(known.version)),
+            Kind::Path(path) if path.is_file() => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                return Ok(version_of_archive(&name));
+            }
+            Kind::Path(path) => path,
+            Kind::Checkout(tag) => self.folder(recipe, tag.as_deref(), cell, place)?,
+        };
+        let otherwise = || self.given(recipe).filter(|text| is_version(text)).map(str::to_owned);
+        let Some(file) = &recipe.version_file else { return Ok(otherwise()) };
+        let Ok(text) = fs_err::read_to_string(folder.join(&file.path)) else { return Ok(otherwise()) };
+        let Some(pattern) = &file.pattern else { return Ok(Some(text.trim().to_owned())) };
+        let pattern = Regex::new(&format!("(?m){pattern}"))?;
+        Ok(pattern.captures(&text).and_then(|found| found.get(1)).map(|found| found.as_str().to_owned()))
+    }
+
+    /// The checkouts that have to be made before these recipes can be built, as one request, since some pin others.
+    fn request(&self, recipes: &[&Recipe], cell: &Cell, place: &Place) -> anyhow::Result<Option<(Request, Table)>> {
+        let table = self.table()?;
+        let projects: Vec<_> = recipes.iter().filter_map(|recipe| table.project(&recipe.source).ok()).collect();
+        let references = ByProject::new("--ref", &self.reference, &table);
+        let origins = ByProject::new("--origin", &self.origin, &table);
+        references.check(&projects)?;
+        origins.check(&projects)?;
+        let line = self.line(cell, &table)?;
+        let mut needed: Vec<Needed> = Vec::new();
+        let (mut torch, mut torch_moves) = (None, false);
+        // torch first: what follows its pins moves with it.
+        let mut order = recipes.to_vec();
+        order.sort_by_key(|recipe| recipe.source != "torch");
+        for recipe in order {
+            let tag = match self.kind(recipe, &table)? {
+                Kind::Checkout(tag) => tag,
+                Kind::Path(path) => {
+                    if recipe.source == "torch" {
+                        torch = Some(projects::absolute(&path)?);
+                    }
+                    continue;
+                }
+                Kind::Archive(_) => continue,
+            };
+            // What is in no table is a recipe of one's own, whose sources are named.
+            let Ok(project) = table.project(&recipe.source) else { continue };
+            let folder = self.folder(recipe, tag.as_deref(), cell, place)?;
+            let is_torch = project.name == "torch";
+            let origin = origins.of(project).map(|origin| projects::local(project, origin)).transpose()?;
+            let named = references.of(project).map(str::to_owned).or(tag);
+            // A line that was asked for says where torch has to be, and torch where the others have to.
+            let of_line = self.line.as_ref().filter(|_| is_torch && named.is_none());
+            let of_line = of_line.and_then(|line| Some(table.line(line).ok()?.torch_ref.clone()));
+            let asked = named.clone().or(of_line);
+            let is_empty = fs_err::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_none());
+            let moves = match source::obtained(&folder) {
+                _ if !folder.exists() || is_empty => true,
+                Some(obtained) => {
+                    let is_elsewhere = asked.as_ref().is_some_and(|asked| *asked != obtained.reference);
+                    let follows = torch_moves && (project.pinned_by_torch || project.related.is_some());
+                    !obtained.is_complete || is_elsewhere || (follows && named.is_none())
+                }
+                // Somebody else's checkout stays as it is, unless it is asked for something else.
+                None => asked.is_some() || origin.is_some(),
+            };
+            if is_torch {
+                torch = Some(folder.clone());
+                torch_moves = moves;
+            }
+            if moves && !self.obtained.borrow().contains(&folder) {
+                let directory = Some(folder.clone());
+                let wanted =
+                    Wanted { project: project.name.clone(), directory, origin, reference: named, archive: None };
+                needed.push(Needed { wanted, folder });
+            }
+        }
+        if needed.is_empty() {
+            return Ok(None);
+        }
+        if self.no_checkout {
+            let (project, folder) = (&needed[0].wanted.project, needed[0].folder.display());
+            let usage = Usage::new(format!("there are no sources of {project} at `{folder}`"));
+            return Err(usage.hint("leave `--no-checkout` out, or say with `--source` where they are").into());
+        }
+        let root = self.source_root.clone().unwrap_or_else(|| place.work.join("sources").join(&line));
+        let wanted = needed.into_iter().map(|needed| needed.wanted).collect();
+        let mut request = Request::new(&projects::absolute(&root)?, wanted);
+        request.line = Some(line);
+        request.torch = torch;
+        // Versions of such builds name the commit, which is to be upstream's.
+        if matches!(cell.release, Release::Dev | Release::DevBkc) {
+            request.conversion = Conversion::Keep;
+        }
+        Ok(Some((request, table)))
+    }
+
+    /// What would be checked out, in a few words for each.
+    pub(crate) fn planned(&self, recipes: &[&Recipe], cell: &Cell, place: &Place) -> anyhow::Result<Vec<String>> {
+        let Some((request, table)) = self.request(recipes, cell, place)? else { return Ok(Vec::new()) };
+        let plan = Plan::new(&request, &table)?;
+        let words = |checkout: &source::Checkout| {
+            format!("{}: {} in {}", checkout.project, checkout.reference.describe(), checkout.directory.display())
+        };
+        Ok(plan.checkouts.iter().map(words).collect())
+    }
+
+    /// Checks out what the recipes need and is not there: at the commits that belong together, converted.
+    pub(crate) fn obtain(
+        &self,
+        recipes: &[&Recipe],
+        cell: &Cell,
+        place: &Place,
+        printer: &Printer,
+    ) -> anyhow::Result<()> {
+        let Some((request, table)) = self.request(recipes, cell, place)? else { return Ok(()) };
+        fs_err::create_dir_all(&request.root)?;
+        let convert = Hipify {
+            compiler: if environment::hip_compiler_is_clang() { Launches::Keep } else { Launches::Convert },
+            defects: Defects::Refuse,
+        };
+        let outcomes = source::check_out(&request, &table, &projects::git()?, &convert, printer.reporter())?;
+        for outcome in &outcomes {
+            let commit: String = outcome.commit.chars().take(12).collect();
+            let (project, folder) = (&outcome.project, outcome.directory.display());
+            printer.note(format!("{project}: {} ({commit}) checked out in {folder}", outcome.reference));
+        }
+        self.obtained.borrow_mut().extend(outcomes.into_iter().map(|outcome| outcome.directory));
+        Ok(())
+    }
+
+    /// The sources of a recipe, looked at; a release that is known is fetched.
+    pub(crate) fn source(
+        &self,
+        recipe: &Recipe,
+        cell: &Cell,
+        place: &Place,
+        printer: &Printer,
+    ) -> anyhow::Result<Source> {
+        let surroundings: &BTreeMap<String, String> = &place.surroundings;
+        let reporter = printer.reporter();
+        let path = match self.kind(recipe, &self.table()?)? {
+            Kind::Path(path) => path,
+            Kind::Archive(known) => {
+                let cache = environment::cache()
+                    .ok_or_else(|| Usage::new("there is no place for downloads").hint("set `ROCWHEEL_CACHE`"))?;
+                download::archive(&known.url, &known.sha256, &cache, reporter)?
+            }
+            Kind::Checkout(tag) => {
+                let folder = self.folder(recipe, tag.as_deref(), cell, place)?;
+                if !folder.exists() {
+                    let message = format!("there are no sources of {} at `{}`", recipe.name, folder.display());
+                    return Err(Usage::new(message).hint("`--source` says where they are").into());
+                }
+                folder
+            }
+        };
+        Ok(Source::at(&path, surroundings, reporter)?)
+    }
+}
+
+fn is_version(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_digit())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".+".contains(&byte))
+}
+
+/// `flash_attn-2.8.3.tar.gz` is 2.8.3.
+fn version_of_archive(name: &str) -> Option<String> {
+    let stem = [".tar.gz", ".tar.xz", ".tar.bz2", ".tar.zst", ".tar", ".tgz"]
+        .iter()
+        .find_map(|suffix| name.strip_suffix(suffix))?;
+    let version = stem.rsplit_once(['-', '_'])?.1.trim_start_matches('v');
+    is_version(version).then(|| version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archives_say_their_version() {
+        assert_eq!(version_of_archive("flash_attn-2.8.3.tar.gz").as_deref(), Some("2.8.3"));
+        assert_eq!(version_of_archive("pytorch-v2.9.1.tar.xz").as_deref(), Some("2.9.1"));
+        assert_eq!(version_of_archive("sources.tar.gz"), None);
+        assert_eq!(version_of_archive("x-main.tar"), None);
+    }
+}

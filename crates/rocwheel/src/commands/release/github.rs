@@ -1,0 +1,152 @@
+//! `rocwheel release github`: a release on GitHub gets the files that were built.
+
+use std::path::PathBuf;
+
+use build::pages::github::{self, Existing, Gh, Plan, Wanted};
+use build::pages::{self as page, Asset};
+use clap::Args;
+use report::Exit;
+
+use super::Built;
+use super::pages::repository;
+use crate::environment;
+use crate::failure::Usage;
+use crate::printer::{self, Format, Printer};
+
+/// Give a release on GitHub the files that were built, with their provenance and checksums
+///
+/// GitHub's own program `gh` does it, with its login. Without `--upload` it is only asked what is there, and what would be done is printed. A
+/// release that is not there is made; files that are there stay as they are, and one of the same name with another content is an error.
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Tag of the release
+    #[arg(value_name = "TAG")]
+    tag: String,
+    #[command(flatten)]
+    built: Built,
+    /// Repository: OWNER/NAME [default: that of the working directory]
+    #[arg(long, value_name = "OWNER/NAME", value_parser = repository)]
+    repo: Option<String>,
+    /// Title of a release that is made [default: its tag]
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// File with the notes of the release [default: as `rocwheel release pages` writes them]
+    #[arg(long, value_name = "FILE")]
+    notes: Option<PathBuf>,
+    /// Make it a draft
+    #[arg(long)]
+    draft: bool,
+    /// Mark it as not final
+    #[arg(long)]
+    prerelease: bool,
+    /// Replace files of the same name that have another content
+    #[arg(long)]
+    clobber: bool,
+    /// Do it
+    #[arg(long)]
+    upload: bool,
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    built: Built,
+    gh: Gh,
+    wanted: Wanted,
+    /// Notes that somebody has written.
+    notes: Option<PathBuf>,
+    scratch: PathBuf,
+    upload: bool,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = anyhow::Error;
+
+    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+        if arguments.tag.is_empty() || arguments.tag.starts_with('-') {
+            return Err(Usage::new(format!("`{}` cannot be the tag of a release", arguments.tag)).into());
+        }
+        let Some(program) = environment::program("gh") else {
+            let usage = Usage::new("there is no `gh`, which uploads to GitHub");
+            return Err(usage.hint("install it (https://cli.github.com; Debian's package is `gh`)").into());
+        };
+        let environment = environment::variables()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let gh = Gh { program, environment, repository: arguments.repo, directory: environment::directory()? };
+        let wanted = Wanted {
+            title: arguments.title.unwrap_or_else(|| arguments.tag.clone()),
+            tag: arguments.tag,
+            notes: PathBuf::new(),
+            draft: arguments.draft,
+            prerelease: arguments.prerelease,
+            existing: if arguments.clobber { Existing::Replace } else { Existing::Refuse },
+        };
+        let notes = arguments.notes.map(std::path::absolute).transpose()?;
+        Ok(Self {
+            built: arguments.built,
+            gh,
+            wanted,
+            notes,
+            scratch: environment::scratch(),
+            upload: arguments.upload,
+        })
+    }
+}
+
+/// Uploads, or says what would be.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    let table = settings.built.table()?;
+    let assets: Vec<Asset> = settings.built.look(&table, printer.reporter())?;
+    if assets.is_empty() {
+        return Err(Usage::new("there are no wheels and no tarballs").hint("`--wheels` names their folder").into());
+    }
+    let scratch = environment::scratch_below(&settings.scratch)?;
+    let sums = scratch.path().join("SHA256SUMS");
+    fs_err::write(&sums, page::checksums(&assets)?)?;
+    let notes = if let Some(path) = &settings.notes {
+        // What cannot be read is said before anybody is asked.
+        fs_err::File::open(path)?;
+        path.clone()
+    } else {
+        let path = scratch.path().join("release-notes.md");
+        fs_err::write(&path, page::notes(&assets))?;
+        path
+    };
+    let wanted = Wanted { notes, ..settings.wanted.clone() };
+    let remote = settings.gh.ask(&wanted.tag, printer.reporter())?;
+    let plan = settings.gh.plan(&wanted, github::uploads(&assets, &[sums])?, remote.as_ref())?;
+    if settings.upload {
+        settings.gh.execute(&plan, printer.reporter())?;
+    }
+    show(&plan, settings.upload, printer)?;
+    Ok(Exit::Done)
+}
+
+fn show(plan: &Plan, upload: bool, printer: &Printer) -> anyhow::Result<()> {
+    if printer.format() == Format::Json {
+        let mut document = serde_json::to_value(plan)?;
+        document["uploaded"] = upload.into();
+        return printer.json(&document);
+    }
+    let shown: &[_] = if upload { &[] } else { &plan.commands };
+    for words in shown {
+        let words: Vec<_> = words.iter().map(|word| audit::word(word)).collect();
+        printer.line(words.join(" "))?;
+    }
+    let bytes = plan.uploads.iter().map(|file| file.size).sum();
+    let files = printer::count(plan.uploads.len() as u64, "file", "files");
+    let there = match plan.unchanged.len() {
+        0 => String::new(),
+        count => format!(", {} there already", printer::count(count as u64, "is", "are")),
+    };
+    let (release, size) = (&plan.tag, printer::bytes(bytes));
+    let made = if plan.is_new { "the release is made, " } else { "" };
+    if upload {
+        printer.note(format!("{release}: {made}{files} ({size}) uploaded{there}"));
+    } else {
+        printer.note(format!("{release}: {made}{files} ({size}) would be uploaded{there}; `--upload` does it"));
+    }
+    Ok(())
+}

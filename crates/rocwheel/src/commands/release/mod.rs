@@ -1,0 +1,43 @@
+//! `rocwheel release`: what was built becomes a release that people find and can check.
+
+pub(crate) mod github;
+pub(crate) mod pages;
+
+use std::path::PathBuf;
+
+use build::matrix::Table;
+use build::pages::{self as page, Asset};
+use clap::{Args, Subcommand};
+use report::Reporter;
+
+/// The documentation of the commands is at their arguments.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ReleaseCommand {
+    Pages(Box<pages::Arguments>),
+    Github(github::Arguments),
+}
+
+/// What is released.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Built {
+    /// Folder with what was built, such as the output of `rocwheel build`; may be repeated
+    #[arg(long, value_name = "DIR", required = true)]
+    wheels: Vec<PathBuf>,
+    /// Another table of versions, in the form of data/frameworks.toml
+    #[arg(long, value_name = "FILE")]
+    table: Option<PathBuf>,
+}
+
+impl Built {
+    fn table(&self) -> anyhow::Result<Table> {
+        Ok(match &self.table {
+            Some(path) => Table::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?,
+            None => Table::built_in()?,
+        })
+    }
+
+    /// All files, looked at.
+    fn look(&self, table: &Table, reporter: &dyn Reporter) -> anyhow::Result<Vec<Asset>> {
+        Ok(page::look(&self.wheels, &table.rocm_versions(), reporter)?)
+    }
+}

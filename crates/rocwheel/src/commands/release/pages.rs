@@ -1,0 +1,227 @@
+//! `rocwheel release pages`: release notes, the list of all packages, coverage and checksums, made of what is there.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use build::Book;
+use build::matrix::{self, Wanted};
+use build::pages::{self as page, Packages, Release};
+use clap::Args;
+use comfy_table::CellAlignment::Left;
+use report::Exit;
+use serde::Serialize;
+
+use super::Built;
+use crate::commands::Mode;
+use crate::failure::Usage;
+use crate::printer::{self, Column, Format, Printer};
+
+const COLUMNS: [Column; 2] = [("File", Left), ("Status", Left)];
+
+/// Write release notes, a page of all packages, coverage and checksums of what was built
+///
+/// Made are release-notes.md, packages.md, coverage.md and SHA256SUMS. packages.md is read again before it is written: files of older
+/// releases stay on it, and each release is there once. A second run changes nothing. What wheels are is read from their names, in every
+/// spelling that is in use, and from the provenance beside them.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    built: Built,
+    /// Folder for the pages [default: the first folder of `--wheels`]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// What the release is called
+    #[arg(long, value_name = "TAG", default_value = "latest")]
+    tag: String,
+    /// Repository on GitHub whose release has the files: OWNER/NAME
+    #[arg(long, value_name = "OWNER/NAME", conflicts_with = "url", value_parser = repository)]
+    repo: Option<String>,
+    /// Address below which the files are to be had [default: beside the page]
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// A page of yours that gets the coverage, between the marks `<!-- rocwheel coverage: begin -->` and `… end -->`
+    #[arg(long, value_name = "FILE")]
+    readme: Option<PathBuf>,
+    /// A page of yours that gets the notes below `## History`, in place of an older section of the same tag
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// Folder with recipes of your own
+    #[arg(long, value_name = "DIR")]
+    recipes: Option<PathBuf>,
+    /// Say what would change, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// `OWNER/NAME`.
+pub(super) fn repository(text: &str) -> Result<String, String> {
+    let is_name = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    match text.split_once('/') {
+        Some((owner, name)) if is_name(owner) && is_name(name) => Ok(text.to_owned()),
+        _ => Err("write it as OWNER/NAME".into()),
+    }
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    built: Built,
+    output: PathBuf,
+    release: Release,
+    readme: Option<PathBuf>,
+    history: Option<PathBuf>,
+    book: Book,
+    mode: Mode,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = anyhow::Error;
+
+    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+        let is_plain = |tag: &str| !tag.is_empty() && !tag.contains(['[', ']', '(', ')', '|', '\n', ' ']);
+        if !is_plain(&arguments.tag) {
+            return Err(Usage::new(format!("`{}` cannot be the tag of a release", arguments.tag)).into());
+        }
+        let base = match (arguments.repo, arguments.url) {
+            (Some(name), _) => format!("https://github.com/{name}/releases/download/{}/", arguments.tag),
+            (None, Some(url)) => {
+                if url.contains([' ', ')', '|']) || !url.contains("://") {
+                    return Err(Usage::new(format!("`{url}` is no address")).into());
+                }
+                format!("{}/", url.trim_end_matches('/'))
+            }
+            (None, None) => String::new(),
+        };
+        let mut book = Book::built_in()?;
+        if let Some(folder) = &arguments.recipes {
+            book.add_folder(folder)?;
+        }
+        Ok(Self {
+            output: arguments.output.unwrap_or_else(|| arguments.built.wheels[0].clone()),
+            built: arguments.built,
+            release: Release { tag: arguments.tag, base },
+            readme: arguments.readme,
+            history: arguments.history,
+            book,
+            mode: Mode::new(arguments.dry_run),
+        })
+    }
+}
+
+/// A page and what becomes of it.
+#[derive(Debug, Serialize)]
+struct Page {
+    path: PathBuf,
+    status: Status,
+    #[serde(skip)]
+    text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Status {
+    New,
+    Changed,
+    Unchanged,
+}
+
+impl Page {
+    fn new(path: PathBuf, text: String) -> anyhow::Result<Page> {
+        let status = match read(&path)? {
+            None => Status::New,
+            Some(there) if there == text => Status::Unchanged,
+            Some(_) => Status::Changed,
+        };
+        Ok(Page { path, status, text })
+    }
+
+    /// Written beside its place and moved there, so that nobody reads half of it.
+    fn write(&self) -> anyhow::Result<()> {
+        if self.status == Status::Unchanged {
+            return Ok(());
+        }
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs_err::create_dir_all(folder)?;
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(self.text.as_bytes())?;
+        readable(&file)?;
+        file.persist(&self.path).map_err(|error| error.error)?;
+        Ok(())
+    }
+}
+
+/// A page is for everybody; temporary files are for one.
+#[cfg(unix)]
+fn readable(file: &tempfile::NamedTempFile) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    Ok(file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?)
+}
+
+#[cfg(not(unix))]
+fn readable(_: &tempfile::NamedTempFile) -> anyhow::Result<()> {
+    Ok(())
+}
+
+/// A text; `None` when there is none.
+fn read(path: &Path) -> anyhow::Result<Option<String>> {
+    match fs_err::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes the pages, or says what would change.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    let table = settings.built.table()?;
+    let rocm = table.rocm_versions();
+    let assets = settings.built.look(&table, printer.reporter())?;
+    let place = |name: &str| settings.output.join(name);
+    let all = place("packages.md");
+    let mut packages = Packages::parse(&read(&all)?.unwrap_or_default(), &all, &rocm)?;
+    packages.add(&assets, &settings.release)?;
+    if assets.is_empty() {
+        printer.warn("there are no wheels and no tarballs");
+    }
+    let matrix = matrix::make(&table, &settings.book, &Wanted::default(), &packages.names())?;
+    for unclear in &matrix.unclear {
+        printer.warn(format!("`{}` counts for nothing: {}", unclear.file, unclear.reason));
+    }
+    let coverage = page::coverage(&matrix);
+    let notes = page::notes(&assets);
+    let mut pages = vec![
+        Page::new(place("release-notes.md"), notes.clone())?,
+        Page::new(all, packages.text())?,
+        Page::new(place("coverage.md"), format!("# Coverage\n\n{coverage}"))?,
+        Page::new(place("SHA256SUMS"), page::checksums(&assets)?)?,
+    ];
+    if let Some(path) = &settings.readme {
+        let text = page::between(&fs_err::read_to_string(path)?, page::COVERAGE, &coverage, path)?;
+        pages.push(Page::new(path.clone(), text)?);
+    }
+    if let Some(path) = &settings.history {
+        let text = page::history(&read(path)?.unwrap_or_default(), &settings.release.tag, &notes);
+        pages.push(Page::new(path.clone(), text)?);
+    }
+    if settings.mode == Mode::Execute {
+        pages.iter().try_for_each(Page::write)?;
+    }
+    if printer.format() == Format::Json {
+        let [exists, missing, excluded] = matrix.counts();
+        let counts = serde_json::json!({ "exists": exists, "missing": missing, "excluded": excluded });
+        printer.json(&serde_json::json!({ "files": assets.len(), "coverage": counts, "pages": pages }))?;
+        return Ok(Exit::Done);
+    }
+    let status = |page: &Page| match page.status {
+        Status::New => "new",
+        Status::Changed => "changed",
+        Status::Unchanged => "unchanged",
+    };
+    printer.table(&COLUMNS, pages.iter().map(|page| vec![page.path.display().to_string(), status(page).to_owned()]))?;
+    let files = printer::count(assets.len() as u64, "file", "files");
+    let would = if settings.mode == Mode::DryRun { "; nothing was written" } else { "" };
+    printer.note(format!("{files} of {}{would}", settings.release.tag));
+    Ok(Exit::Done)
+}

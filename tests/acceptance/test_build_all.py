@@ -1,0 +1,190 @@
+"""`rocwheel build all` on repositories made here: checkout by pins, conversion, builds in order, smoke tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from command import Rocwheel, run
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+UV = REPOSITORY / ".venv/bin/uv"
+IDENTITY = ["-c", "user.name=Owner", "-c", "user.email=owner@example.org", "-c", "protocol.file.allow=always"]
+
+SETUP = """\
+import os, sys
+from setuptools import setup
+for flag in ("--cpp_ext", "--cuda_ext"):
+    if flag in sys.argv:
+        sys.argv.remove(flag)
+required = [text for text in os.environ.get("PYTORCH_EXTRA_INSTALL_REQUIREMENTS", "").split("|") if text.startswith("triton")]
+setup(name=NAME, version=VERSION, packages=[PACKAGE], package_data={PACKAGE: ["**/*"]}, install_requires=required)
+"""
+VERSIONS = {
+    "torch": "os.environ['PYTORCH_BUILD_VERSION']",
+    "triton": "'3.5.0' + os.environ['TRITON_WHEEL_VERSION_SUFFIX']",
+}
+INIT = {
+    "torch": "class cuda:\n    is_available = staticmethod(lambda: False)\n",
+    "torchvision": "import torch\n__version__ = 'there'\n",
+}
+
+
+def git(folder: Path, *arguments: object) -> str:
+    return run(
+        "git", "-C", folder, *IDENTITY, *arguments, environment={"GIT_CONFIG_GLOBAL": "/dev/null"}
+    ).stdout.strip()
+
+
+def framework(origins: Path, folder: str, package: str, branch: str) -> tuple[str, str]:
+    """A repository of something that looks like a framework, with two commits; gives both."""
+    tree = origins / folder
+    (tree / package).mkdir(parents=True)
+    version = VERSIONS.get(package, "os.environ['BUILD_VERSION']")
+    text = SETUP.replace("NAME", repr(package)).replace("VERSION", version).replace("PACKAGE", repr(package))
+    (tree / "setup.py").write_text(text)
+    (tree / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+    )
+    (tree / "version.txt").write_text("0.24.0a0\n" if package != "torch" else "2.9.1\n")
+    (tree / "requirements.txt").write_text("setuptools\nwheel\n")
+    (tree / package / "__init__.py").write_text(INIT.get(package, "__version__ = 'there'\n"))
+    # Wheels of frameworks are not small, and the recipes know that.
+    (tree / package / "code.bin").write_bytes(random.Random(folder).randbytes(150_000))
+    git(origins, "init", "--quiet", f"--initial-branch={branch}", folder)
+    git(tree, "add", "--all")
+    git(tree, "commit", "--quiet", "--message", "first")
+    first = git(tree, "rev-parse", "HEAD")
+    (tree / package / "newer.txt").write_text("not pinned\n")
+    git(tree, "add", "--all")
+    git(tree, "commit", "--quiet", "--message", "second")
+    return first, git(tree, "rev-parse", "HEAD")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Origins, a table that leads to them, and something that looks like an installed ROCm."""
+    world = tmp_path_factory.mktemp("world")
+    origins = world / "origins"
+    origins.mkdir()
+    names = {"vision": "torchvision", "audio": "torchaudio", "apex": "apex", "triton": "triton"}
+    pins = {package: framework(origins, folder, package, "nightly")[0] for folder, package in names.items()}
+    framework(origins, "pytorch", "torch", "release/2.9")
+    torch = origins / "pytorch"
+    (torch / "tools/amd_build").mkdir(parents=True)
+    settings = "includes = ['torch/*']\nignores = []\ndef is_hip_clang():\n    return True\n"
+    (torch / "tools/amd_build/build_amd.py").write_text(settings)
+    (torch / "torch/utils/hipify").mkdir(parents=True)
+    tables = "import collections\nNAMES = collections.OrderedDict([('cudaMalloc', 'hipMalloc')])\n"
+    (torch / "torch/utils/hipify/cuda_to_hip_mappings.py").write_text(f"{tables}CUDA_TO_HIP_MAPPINGS = [NAMES]\n")
+    (torch / "torch/utils/hipify/version.py").write_text("__version__ = '2.0.0'\n")
+    (torch / "torch/csrc").mkdir()
+    (torch / "torch/csrc/a.h").write_text(" cudaMalloc(1);\n")
+    (torch / ".ci/docker/ci_commit_pins").mkdir(parents=True)
+    (torch / ".ci/docker/ci_commit_pins/triton.txt").write_text(pins["triton"] + "\n")
+    rows = [("torchvision", "vision"), ("torchaudio", "audio"), ("apex", "apex")]
+    related = [f"ubuntu|pytorch|{name}|nightly|{pins[name]}|{origins / folder}\n" for name, folder in rows]
+    (torch / "related_commits").write_text("".join(related))
+    git(torch, "add", "--all")
+    git(torch, "commit", "--quiet", "--message", "pins")
+    table = (REPOSITORY / "data/sources.toml").read_text()
+    for address, folder in (
+        *(("pytorch/pytorch", "pytorch"), ("ROCm/pytorch", "pytorch"), ("pytorch/audio", "audio")),
+        *(("pytorch/vision", "vision"), ("ROCm/triton", "triton"), ("ROCm/apex", "apex")),
+    ):
+        table = table.replace(f"https://github.com/{address}.git", str(origins / folder))
+    (world / "sources.toml").write_text(table)
+    for folder in ("bin", ".info", "lib/rocm_sysdeps", "lib/host-math"):
+        (world / "rocm" / folder).mkdir(parents=True)
+    (world / "rocm/.info/version").write_text("7.2.0\n")
+    (world / "pins.json").write_text(json.dumps(pins))
+    return world
+
+
+def options(world: Path, output: Path) -> list[object]:
+    common = ["--source-table", world / "sources.toml", "--rocm-sdk", f"prefix={world / 'rocm'}", "--no-preflight"]
+    return [*common, "--gpu-targets", "gfx942", "--output", output]
+
+
+def with_uv() -> dict[str, str]:
+    return {"PATH": f"{UV.parent}:{os.environ['PATH']}"}
+
+
+def test_one_command_from_git_to_smoke_tests(rocwheel: Rocwheel, world: Path, tmp_path: Path) -> None:
+    command = ["build", "all", "--torch", "2.9.1", *options(world, tmp_path / "out")]
+    planned = rocwheel.run(*command, "--dry-run").stderr
+    assert "would check out torch: release/2.9 of" in planned and "would check out triton: the pin in" in planned, (
+        planned
+    )
+    assert not (tmp_path / "out").exists()
+    rocwheel.run(*command, environment=with_uv())
+    pins = json.loads((world / "pins.json").read_text())
+    trees = tmp_path / "out/.rocwheel/jobs/sources/2.9"
+    for folder, name in (
+        *(("pytorch_vision", "torchvision"), ("pytorch_audio", "torchaudio")),
+        *(("apex", "apex"), ("triton", "triton")),
+    ):
+        assert git(trees / folder, "rev-parse", "THEROCK_UPSTREAM_DIFFBASE^{commit}") == pins[name]
+    wheels = {path.name.split("-")[0]: path for path in (tmp_path / "out").glob("*.whl")}
+    assert {name: path.name.split("-")[1] for name, path in wheels.items()} == {
+        "triton": "3.5.0+rocm7.2.0",
+        "torch": "2.9.1+rocm7.2.0",
+        "torchvision": "0.24.0a0+rocm7.2.0",
+        "torchaudio": "0.24.0a0+rocm7.2.0",
+        "apex": "0.24.0a0+rocm7.2.0",
+    }
+    with zipfile.ZipFile(wheels["torch"]) as archive:
+        assert archive.read("torch/csrc/a.h") == b" hipMalloc(1);\n"
+        assert b"Requires-Dist: triton==3.5.0+rocm7.2.0" in archive.read("torch-2.9.1+rocm7.2.0.dist-info/METADATA")
+        (tmp_path / "_rocm_init.py").write_bytes(archive.read("torch/_rocm_init.py"))
+    assert "torchvision/newer.txt" not in zipfile.ZipFile(wheels["torchvision"]).namelist()
+    stated = json.loads((tmp_path / "out" / f"{wheels['torchvision'].name}.provenance.json").read_text())
+    sources, *others = stated["predicate"]["buildDefinition"]["resolvedDependencies"]
+    assert sources["digest"]["gitCommit"] == pins["torchvision"] and "uri" not in sources
+    assert {wheels["torch"].name, wheels["triton"].name} <= {one["name"] for one in others}
+    # What torch does first when it is imported: libraries by name, and the version of ROCm it was built with.
+    (tmp_path / "rocm_sdk.py").write_text("def initialize_process(**given):\n    print(given)\n")
+    said = run(sys.executable, "-c", "import _rocm_init; _rocm_init.initialize()", cwd=tmp_path).stdout
+    assert "'check_version': '7.2.0'" in said and "'amdhip64'" in said and "'rocm_sysdeps_liblzma'" in said, said
+    # Nothing is built or checked out again, although the builds have left files in the trees.
+    again = rocwheel.run(*command, environment=with_uv())
+    assert again.stdout.count("unchanged") == 5 and "checked out" not in again.stderr, again
+
+
+def test_sources_that_cannot_be_had_are_said_before_anything_is_built(
+    rocwheel: Rocwheel, world: Path, tmp_path: Path
+) -> None:
+    common = ["build", "torch", *options(world, tmp_path / "out"), "--source-root", tmp_path / "trees"]
+    for more, code, words in (
+        (["--no-checkout"], 2, "there are no sources of torch"),
+        (["--line", "1.0"], 2, "the lines are nightly, 2.14"),
+        (["--ref", "torch=none"], 1, "none"),
+        (["--ref", "triton=main"], 2, "triton is not checked out"),
+        (["--origin", str(tmp_path / "nowhere")], 1, "nowhere"),
+        (["--no-checkout", "--line", "2.9"], 2, "cannot be used with"),
+        (["--repair", "grft"], 2, "graft"),
+        (["--source", "2.9.1"], 2, "`--ref torch=v2.9.1` checks any other out"),
+    ):
+        finished = subprocess.run(
+            [str(word) for word in (rocwheel.binary, *common, *more)], capture_output=True, text=True, check=False
+        )
+        assert finished.returncode == code and words in finished.stderr, (more, finished)
+        assert not list((tmp_path / "out").glob("*.whl")) and not (tmp_path / "trees/pytorch").exists(), more
+    # A checkout of another line moves, one that is there and not asked for anything stays.
+    arguments = ["build", "torch", *options(world, tmp_path / "out"), "--source-root", tmp_path / "trees"]
+    stopped = [*arguments, "--line", "2.9", "--only", "sources", "--feature", "flash-attention=off"]
+    assert "torch: release/2.9" in rocwheel.run(*stopped, environment=with_uv()).stderr
+    tree = tmp_path / "trees/pytorch"
+    git(tree, "commit", "--quiet", "--allow-empty", "--message", "mine")
+    mine = git(tree, "rev-parse", "HEAD")
+    said = rocwheel.run(
+        *arguments, "--only", "sources", "--feature", "flash-attention=off", environment=with_uv()
+    ).stderr
+    assert git(tree, "rev-parse", "HEAD") == mine and "checked out" not in said, said

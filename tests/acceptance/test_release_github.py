@@ -1,0 +1,207 @@
+"""`rocwheel release github` with the real `gh`, against a server on this machine that answers as GitHub does."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from command import Rocwheel, run
+from linked_wheels import write_wheel
+
+
+class GitHub(ThreadingHTTPServer):
+    """One repository with its releases. gh reaches it as a proxy: for the host github.localhost it speaks plain HTTP."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answers)
+        self.releases: list[dict] = []
+        self.written: list[str] = []
+
+    def release(self, tag: str, **more: object) -> dict:
+        number = len(self.releases) + 1
+        base = f"github.localhost/repos/owner/name/releases/{number}"
+        self.releases.append(
+            {
+                **{"id": number, "tag_name": tag, "name": tag, "body": "", "draft": False, "prerelease": False},
+                **{"url": f"http://api.{base}", "upload_url": f"http://uploads.{base}/assets{{?name,label}}"},
+                **{"html_url": f"http://{base}", "assets": [], "author": {"login": "owner"}, **more},
+            }
+        )
+        return self.releases[-1]
+
+
+class Answers(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: GitHub
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def answer(self, document: object, code: int = 200) -> None:
+        body = json.dumps(document).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def handle_request(self) -> None:
+        url = urlsplit(self.path)
+        length = int(self.headers.get("Content-Length") or 0)
+        if "chunked" in (self.headers.get("Transfer-Encoding") or ""):
+            length = 0
+        body = self.rfile.read(length)
+        releases = self.server.releases
+        if self.command != "GET" and not url.path.endswith("/graphql"):
+            self.server.written.append(f"{self.command} {url.path}")
+        if self.headers.get("Authorization") != "token secret":
+            return self.answer({"message": "Bad credentials"}, 401)
+        if url.path.endswith("/graphql"):
+            return self.answer({"data": {"repository": {"release": None}}})
+        if found := re.fullmatch("/repos/owner/name/releases/tags/(.+)", url.path):
+            for release in releases:
+                if release["tag_name"] == found[1]:
+                    return self.answer(release)
+            return self.answer({"message": "Not Found"}, 404)
+        if url.path == "/repos/owner/name/releases":
+            if self.command == "GET":
+                return self.answer(releases)
+            given = json.loads(body)
+            more = {key: given.get(key) for key in ("name", "body", "draft", "prerelease")}
+            return self.answer(self.server.release(given["tag_name"], **more), 201)
+        if found := re.fullmatch(r"/repos/owner/name/releases/(\d+)/assets", url.path):
+            release = releases[int(found[1]) - 1]
+            (name,) = parse_qs(url.query)["name"]
+            number = 100 * release["id"] + len(release["assets"])
+            asset = {
+                "id": number,
+                "name": name,
+                "size": len(body),
+                "state": "uploaded",
+                "content_type": "application/zip",
+            }
+            asset["url"] = f"http://api.github.localhost/repos/owner/name/releases/assets/{number}"
+            release["assets"].append(asset)
+            return self.answer(asset, 201)
+        if found := re.fullmatch(r"/repos/owner/name/releases/assets/(\d+)", url.path):
+            for release in releases:
+                release["assets"] = [asset for asset in release["assets"] if asset["id"] != int(found[1])]
+            self.send_response(204)
+            self.end_headers()
+            return None
+        if found := re.fullmatch(r"/repos/owner/name/releases/(\d+)", url.path):
+            releases[int(found[1]) - 1].update(json.loads(body))
+            return self.answer(releases[int(found[1]) - 1])
+        return self.answer({"message": "Not Found"}, 404)
+
+    do_GET = do_POST = do_PATCH = do_DELETE = handle_request  # noqa: N815
+
+
+@pytest.fixture
+def github() -> GitHub:
+    server = GitHub()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_pages_grow_and_are_the_same_again(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """Names alone say what wheels are; a page that has grown keeps what is elsewhere now."""
+    version, python = "2.8.3+rocm7.2torch2.14", "cp312-cp312"
+    first = write_wheel(
+        tmp_path / "one", {"flash_attn/__init__.py": b""}, name="flash_attn", version=version, python=python
+    )
+    (tmp_path / "README.md").write_text("# Mine\n<!-- rocwheel coverage: begin -->\n<!-- rocwheel coverage: end -->\n")
+    pages = ("--output", tmp_path, "--readme", tmp_path / "README.md", "--history", tmp_path / "history.md")
+
+    def write(folder: str, tag: str, *more: object, expect: int = 0):
+        options = ("--wheels", tmp_path / folder, "--tag", tag, "--repo", "owner/name")
+        return rocwheel.run("release", "pages", *options, *pages, *more, expect=expect)
+
+    assert "new" in write("one", "v1", "--dry-run").stdout and not (tmp_path / "packages.md").exists()
+    write("one", "v1")
+    write_wheel(
+        tmp_path / "two", {"flash_attn/__init__.py": b""}, name="flash_attn", version=version, python="cp313-cp313"
+    )
+    write("two", "v2")
+    texts = {path.name: path.read_text() for path in tmp_path.glob("*.*")}
+    again = json.loads(write("two", "v2", "--json").stdout)
+    assert {page["status"] for page in again["pages"]} == {"unchanged"} and again["coverage"]["exists"] == 2
+    assert {path.name: path.read_text() for path in tmp_path.glob("*.*")} == texts
+    assert (
+        f"[v1](https://github.com/owner/name/releases/download/v1/{first.name.replace('+', '%2B')})"
+        in texts["packages.md"]
+    )
+    assert "| flash-attn | 2.8.3 | ck | 2 |" in texts["README.md"] and texts["README.md"].startswith("# Mine\n")
+    assert texts["history.md"].index("### v2") < texts["history.md"].index("### v1")
+    # The same name with another content, a page without marks, and a row that somebody has broken.
+    write_wheel(
+        tmp_path / "two", {"flash_attn/__init__.py": b"x"}, name="flash_attn", version=version, python="cp313-cp313"
+    )
+    assert "released with another content" in write("two", "v3", expect=2).stderr
+    (tmp_path / "README.md").write_text("# Mine\n")
+    assert "add a line `<!-- rocwheel coverage: begin -->`" in write("one", "v1", expect=1).stderr
+    (tmp_path / "packages.md").write_text(texts["packages.md"].replace("| 3.12 | ", "| "))
+    assert "is no row of the table of packages" in write("one", "v1", expect=1).stderr
+    assert "nowhere" in write("nowhere", "v1", expect=1).stderr
+
+
+def test_a_release_gets_what_it_lacks(rocwheel: Rocwheel, github: GitHub, tmp_path: Path) -> None:
+    assert shutil.which("gh"), "gh is not there: scripts/setup installs it"
+    proxy = f"http://127.0.0.1:{github.server_port}"
+    names = {"GH_HOST": "github.localhost", "GH_TOKEN": "secret", "GH_CONFIG_DIR": str(tmp_path / "gh"), "NO_PROXY": ""}
+    surroundings = {**names, "HTTP_PROXY": proxy, "http_proxy": proxy, "no_proxy": ""}
+    wheel = write_wheel(tmp_path / "wheels", {"demo/__init__.py": b""}, python="py3-none")
+    command = ["release", "github", "v1", "--wheels", tmp_path / "wheels", "--repo", "owner/name"]
+
+    def release(*more: object, expect: int = 0):
+        return rocwheel.run(*command, *more, environment=surroundings, expect=expect)
+
+    # Without `--upload` nothing is changed, and the calls are printed as they would be typed.
+    said = release()
+    assert said.stdout.startswith("gh release create v1 --title v1") and "`--upload` does it" in said.stderr, said
+    assert github.written == []
+    release("--upload", "--title", "One", "--prerelease")
+    (made,) = github.releases
+    assert (made["name"], made["prerelease"], "Python" in made["body"]) == ("One", True, True)
+    assert {asset["name"]: asset["size"] for asset in made["assets"]} == {
+        wheel.name: wheel.stat().st_size,
+        "SHA256SUMS": len(f"{'0' * 64}  {wheel.name}\n"),
+    }
+    # Again: nothing is left to do.
+    written = list(github.written)
+    assert "2 are there already" in release("--upload").stderr and github.written == written
+    # A new wheel: only that, and what says what is there.
+    other = write_wheel(tmp_path / "wheels", {"other/__init__.py": b""}, name="other", python="py3-none")
+    document = json.loads(release("--upload", "--json").stdout)
+    assert [file["name"] for file in document["uploads"]] == ["SHA256SUMS", other.name] and document["uploaded"]
+    assert len(made["assets"]) == 3 and other.name in made["body"] or "other" in made["body"]
+    # The same name with another content is refused, unless it is asked for.
+    wheel.unlink()
+    write_wheel(tmp_path / "wheels", {"demo/__init__.py": os.urandom(500)}, python="py3-none")
+    said = release("--upload", expect=2).stderr
+    assert "with another content" in said and "--clobber" in said, said
+    release("--upload", "--clobber")
+    assert {asset["name"]: asset["size"] for asset in made["assets"]}[wheel.name] == wheel.stat().st_size
+    # Who is not logged in is told so, in gh's own words.
+    surroundings["GH_TOKEN"] = "wrong"
+    said = release(expect=1).stderr
+    assert "`gh release view v1` failed" in said and "gh auth status" in said, said
+    nothing = tmp_path / "nothing"
+    nothing.mkdir()
+    said = rocwheel.run("release", "github", "v1", "--wheels", nothing, environment=surroundings, expect=2).stderr
+    assert "there are no wheels" in said
+    path = f"{tmp_path / 'bin'}"
+    said = run(rocwheel.binary, *command, environment={**surroundings, "PATH": path}, expect=2).stderr
+    assert "there is no `gh`" in said, said
