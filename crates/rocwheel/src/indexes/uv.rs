@@ -1,7 +1,7 @@
 //! Input: `uv.toml` and `pyproject.toml`. Output: what they say about indexes (uv's documentation, "Settings"): lists of several files
 //! are joined, of everything else the strongest file's counts. Indexes that are explicit are for packages that name them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -44,7 +44,7 @@ struct Tool {
 }
 
 impl Settings {
-    fn read(path: &PathBuf, text: &str) -> Result<Settings, Usage> {
+    fn read(path: &Path, text: &str) -> Result<Settings, Usage> {
         let is_project = path.file_name().is_some_and(|name| name == "pyproject.toml");
         let read = if is_project {
             toml::from_str::<Project>(text).map(|project| project.tool.uv)
