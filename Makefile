@@ -1,5 +1,5 @@
 # Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs the rest.
-.PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-hipify clean
+.PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-build bench-hipify clean
 
 demo:
 	scripts/demo
@@ -28,6 +28,9 @@ bench-split: setup
 
 bench-audit: setup
 	scripts/run-benchmark-audit
+
+bench-build: setup
+	scripts/run-benchmark-build
 
 bench-hipify: setup
 	scripts/run-benchmark-hipify

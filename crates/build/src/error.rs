@@ -161,6 +161,18 @@ pub enum Error {
         /// Which exit code it deserves.
         exit: Exit,
     },
+    /// Slurm refuses, or does not answer.
+    #[error("{program} says: {said}")]
+    Slurm {
+        /// Which of its programs.
+        program: String,
+        /// In its own words.
+        said: String,
+        /// What they mean.
+        hint: Option<String>,
+        /// Whether it may be otherwise later.
+        is_temporary: bool,
+    },
     /// The machine cannot do it.
     #[error("this machine cannot build {job}: {reason}")]
     Preflight {
@@ -227,6 +239,7 @@ impl Hint for Error {
             | Error::NoFact { hint, .. }
             | Error::Engine { hint, .. }
             | Error::Inside { hint, .. }
+            | Error::Slurm { hint, .. }
             | Error::Output { hint, .. } => return hint.clone(),
             Error::Unknown { hint, .. } | Error::Preflight { hint, .. } => hint.clone(),
             Error::Cycle { .. } => "take one of the names out of `after`".into(),
@@ -263,7 +276,7 @@ impl Hint for Error {
         match self {
             Error::Interrupted => Exit::Interrupted,
             Error::Unknown { .. } | Error::Request { .. } | Error::Targets { .. } => Exit::Usage,
-            Error::Locked { .. } => Exit::TryAgain,
+            Error::Locked { .. } | Error::Slurm { is_temporary: true, .. } => Exit::TryAgain,
             Error::Inside { exit, .. } => *exit,
             Error::Archive(error) => error.exit(),
             Error::Wheel(error) => error.exit(),

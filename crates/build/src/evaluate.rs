@@ -73,7 +73,14 @@ pub fn evaluate(entry: &Entry, book: &Book, cell: &Cell) -> Result<Evaluated, Er
 fn cost(recipe: &Recipe, facts: &Facts<'_>) -> Result<Cost, Error> {
     for rule in &recipe.costs {
         if facts.hold(&rule.when)? {
-            return Ok(Cost { memory_per_job: rule.memory_per_job, disk: rule.disk });
+            let time = match rule.time.as_deref().map(|text| (text, crate::duration::parse(text))) {
+                None => None,
+                Some((_, Some(time))) => Some(time.as_secs()),
+                Some((text, None)) => {
+                    return Err(Error::malformed(facts.path, format!("`{text}` is no time: write `90m` or `6h`")));
+                }
+            };
+            return Ok(Cost { memory_per_job: rule.memory_per_job, disk: rule.disk, cpus: rule.cpus, time });
         }
     }
     Ok(Cost::default())

@@ -1,6 +1,7 @@
 //! Input: what there is to build (`data/frameworks.toml`), what is wanted of it, and wheels that are there. Output: the cells: which
 //! are there, which are missing, and which are not built and why.
 
+mod existing;
 mod label;
 mod table;
 
@@ -15,6 +16,7 @@ use wheel::WheelName;
 use crate::book::Book;
 use crate::cell::{PythonVersion, minor};
 use crate::error::Error;
+pub use existing::Existing;
 pub use label::{Label, RocmLabel};
 use report::suggestion;
 pub use table::{Framework, Table};

@@ -462,6 +462,12 @@ pub struct CostRule {
     pub memory_per_job: f64,
     /// GB on the disk.
     pub disk: f64,
+    /// Cores that are worth asking a scheduler for.
+    #[serde(default)]
+    pub cpus: Option<u16>,
+    /// How long it may take on so many (`6h`).
+    #[serde(default)]
+    pub time: Option<String>,
 }
 
 /// What a build takes.
@@ -472,11 +478,17 @@ pub struct Cost {
     pub memory_per_job: f64,
     /// GB on the disk.
     pub disk: f64,
+    /// Cores that are worth asking a scheduler for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u16>,
+    /// Seconds that it may take on so many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<u64>,
 }
 
 impl Default for Cost {
     fn default() -> Cost {
-        Cost { memory_per_job: 2.0, disk: 1.0 }
+        Cost { memory_per_job: 2.0, disk: 1.0, cpus: None, time: None }
     }
 }
 

@@ -202,6 +202,12 @@ pub(crate) fn scratch_below(parent: &Path) -> anyhow::Result<Staging> {
         .with_context(|| format!("cannot make a temporary directory in `{}`", parent.display()))
 }
 
+/// The name of this machine.
+pub(crate) fn host() -> Option<String> {
+    let name = fs_err::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().to_owned());
+    name.or_else(|| first_of(&["COMPUTERNAME"])).filter(|name| !name.is_empty())
+}
+
 /// Today's date on this machine's clock, in its time zone.
 pub(crate) fn today() -> jiff::civil::Date {
     jiff::Zoned::now().date()

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::{Point, fits};
-use crate::cell::{PythonVersion, minor};
+use crate::cell::{Cell, PythonVersion, minor};
 use crate::error::Error;
 use crate::recipe::from_toml;
 use report::suggestion;
@@ -220,6 +220,31 @@ impl Table {
         let is_between =
             first.parse().is_ok_and(|first| python >= first) && last.parse().is_ok_and(|last| python <= last);
         (!is_between).then(|| format!("torch {torch} is for Python {first} to {last}"))
+    }
+
+    /// Why a cell is not one to build; `None`: it is, or the table knows nothing of its recipe.
+    ///
+    /// # Errors
+    /// A specifier in the table that is none.
+    pub fn why_not(&self, recipe: &str, cell: &Cell) -> Result<Option<String>, Error> {
+        let Some(rocm) = &cell.rocm else { return Ok(None) };
+        let point = Point {
+            recipe: recipe.to_owned(),
+            version: cell.version.clone().unwrap_or_default(),
+            backend: cell.backend.clone().unwrap_or_default(),
+            rocm: minor(rocm),
+            torch: cell.torch.as_deref().map(minor),
+            python: cell.python,
+        };
+        if let Some(framework) = self.frameworks.iter().find(|framework| framework.recipe == recipe) {
+            return self.excluded(framework, &point);
+        }
+        for exclusion in &self.exclude {
+            if self.applies(exclusion, &point)? {
+                return Ok(Some(exclusion.reason.clone()));
+            }
+        }
+        Ok(None)
     }
 
     fn applies(&self, exclusion: &Exclusion, point: &Point) -> Result<bool, Error> {

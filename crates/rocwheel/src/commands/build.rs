@@ -2,10 +2,14 @@
 
 mod after;
 pub(crate) mod cell;
+mod cells;
 mod containers;
 mod inputs;
 mod machine;
+mod plan;
+mod slurm;
 mod sources;
+mod states;
 mod text;
 
 use std::borrow::Cow;
@@ -14,7 +18,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use build::execute::{self, Existing, LastLook, Leftovers, Outcome, Place, Selection};
+use build::execute::{self, Existing, LastLook, Leftovers, Listener, Outcome, Place, Selection};
+use build::executor::Executor;
 use build::preflight::Machine;
 use build::recipe::Recipe;
 use build::{Cell, Evaluated, Input, Job, PythonVersion, Rocm, duration, evaluate};
@@ -30,6 +35,7 @@ use after::After;
 use cell::{CellArguments, Wishes};
 use containers::{ContainerArguments, Containers, Ground};
 use inputs::Sdk;
+use plan::{Asked, Choices, PlanArguments};
 use sources::Sources;
 
 /// Build frameworks from recipes: wheels of torch, torchvision, torchaudio, triton, apex and flash-attn, and MAGMA
@@ -43,13 +49,13 @@ use sources::Sources;
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// What to build: names of recipes, `all`, or names such as magma-rocm63
-    #[arg(value_name = "RECIPE", required_unless_present = "job")]
+    #[arg(value_name = "RECIPE", required_unless_present_any = ["job", "plan", "status", "cancel", "logs"])]
     names: Vec<String>,
     /// Run a job that `--write-job` has written
     #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "CellArguments", "Sources", "Sdk", "After", "write_job"])]
     job: Option<PathBuf>,
     /// Folder for what is built
-    #[arg(short, long, value_name = "DIR", required_unless_present_any = ["dry_run", "write_job"])]
+    #[arg(short, long, value_name = "DIR", required_unless_present_any = ["dry_run", "write_job", "plan", "status", "cancel", "logs"])]
     output: Option<PathBuf>,
     /// Folder for what is needed meanwhile; a short path makes short commands [default: .rocwheel/jobs in the output]
     #[arg(long, value_name = "DIR")]
@@ -64,6 +70,8 @@ pub(crate) struct Arguments {
     containers: ContainerArguments,
     #[command(flatten)]
     after: After,
+    #[command(flatten)]
+    plan: PlanArguments,
     /// Try wheels for any Python on these too, separated by commas
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     try_on: Vec<PythonVersion>,
@@ -124,6 +132,10 @@ pub(crate) struct Settings {
     preflight: bool,
     mode: Mode,
     write_job: Option<PathBuf>,
+    executor: Executor,
+    choices: Choices,
+    /// Options that a task of a cluster gets.
+    task_options: Vec<String>,
 }
 
 /// Where jobs come from.
@@ -133,11 +145,13 @@ enum What {
     File(Box<Job>),
     /// Recipes and options.
     Recipes(Box<Recipes>),
+    /// A plan that is there.
+    Plan(Asked),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Recipes {
-    wishes: Wishes,
+    wishes: Rc<Wishes>,
     /// With the ROCm that the name says.
     names: Vec<(String, Option<String>)>,
     sources: Sources,
@@ -148,16 +162,48 @@ struct Recipes {
     containers: Option<Rc<Containers>>,
 }
 
+impl Arguments {
+    /// What of the command line a task of a cluster needs, which has the plan for the rest.
+    fn task_options(&self) -> Vec<String> {
+        let flags = [
+            (self.no_uv, "--no-uv"),
+            (self.keep, "--keep"),
+            (self.overwrite, "--overwrite"),
+            (self.no_audit, "--no-audit"),
+            (self.no_preflight, "--no-preflight"),
+        ];
+        let mut words: Vec<String> = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| (*flag).to_owned()).collect();
+        let interpreter = self.interpreter.as_ref().map(|path| path.to_string_lossy().into_owned());
+        for (option, value) in [("--interpreter", &interpreter), ("--only", &self.only), ("--from", &self.from)] {
+            words.extend(value.iter().flat_map(|value| [option.to_owned(), value.clone()]));
+        }
+        words.extend(self.containers.task_options());
+        words
+    }
+}
+
+impl Settings {
+    fn is_for_slurm(&self) -> bool {
+        self.executor == Executor::Slurm
+    }
+}
+
 impl TryFrom<Arguments> for Settings {
     type Error = anyhow::Error;
 
     fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+        if arguments.job.is_some() && arguments.containers.executor == Executor::Slurm {
+            let usage = Usage::new("`--job` runs one job on this machine, and `--executor slurm` runs plans");
+            return Err(usage.hint("name the recipes and the values of their axes, or a plan with `--plan`").into());
+        }
+        let task_options = arguments.task_options();
+        let (asked, choices) = arguments.plan.choices()?;
         let output = std::path::absolute(arguments.output.unwrap_or_else(|| PathBuf::from(".")))?;
         let work = arguments.work.map(std::path::absolute).transpose()?;
         let surroundings = environment::variables()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
-        let containers = arguments.containers.containers(&surroundings)?.map(Rc::new);
+        let containers = arguments.containers.of_jobs()?.containers(&surroundings)?.map(Rc::new);
         let place = Place {
             work: work.unwrap_or_else(|| output.join(".rocwheel").join("jobs")),
             output,
@@ -172,7 +218,9 @@ impl TryFrom<Arguments> for Settings {
             machine: None,
         };
         let mut from = arguments.from;
-        let what = if let Some(path) = arguments.job {
+        let what = if let Some(asked) = asked {
+            What::Plan(asked)
+        } else if let Some(path) = arguments.job {
             What::File(Box::new(Job::read(&path)?))
         } else {
             let wishes = arguments.cell.wishes(None)?;
@@ -184,7 +232,7 @@ impl TryFrom<Arguments> for Settings {
             }
             arguments.sources.check(&names)?;
             What::Recipes(Box::new(Recipes {
-                wishes,
+                wishes: Rc::new(wishes),
                 names,
                 sources: arguments.sources,
                 sdk: arguments.sdk,
@@ -209,6 +257,9 @@ impl TryFrom<Arguments> for Settings {
             preflight: !arguments.no_preflight,
             mode: Mode::new(arguments.dry_run),
             write_job: arguments.write_job,
+            executor: arguments.containers.executor,
+            choices,
+            task_options,
         })
     }
 }
@@ -235,8 +286,24 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
             run.job(job)?;
             return run.conclude();
         }
+        What::Plan(asked) => return slurm::asked(asked, settings, printer),
         What::Recipes(recipes) => recipes,
     };
+    if settings.write_job.is_none() && (settings.is_for_slurm() || recipes.are_many(&settings.choices)?) {
+        let (planned, jobs) = plan::make(recipes, settings, printer)?;
+        if settings.mode == Mode::DryRun {
+            return states::planned(&planned, printer);
+        }
+        let folder = plan::write(planned, &jobs, settings)?;
+        return match settings.executor {
+            _ if settings.choices.write_plan.is_some() => {
+                printer.line(folder.path().to_string_lossy())?;
+                Ok(Exit::Done)
+            }
+            Executor::Slurm => slurm::submit(&folder, &[], settings, printer),
+            _ => cells::run(&folder, &[], settings, printer),
+        };
+    }
     if settings.mode == Mode::DryRun {
         let checkouts = recipes.checkouts(&settings.place)?;
         return text::plan(&recipes.evaluated(&settings.place)?, &checkouts, printer);
@@ -420,33 +487,19 @@ impl Run<'_> {
 
     /// Runs a job. What it made; `None` when it was stopped, or when only a part of it was asked for.
     fn job(&mut self, job: &Job) -> anyhow::Result<Option<Vec<Input>>> {
-        let (printer, settings) = (self.printer, self.settings);
-        let settled = match &settings.containers {
-            Some(containers) => containers.settled(job, printer)?,
-            None => Cow::Borrowed(job),
-        };
+        let settled = self.settled(job)?;
         let job = &*settled;
-        let outcome = match (&settings.containers, &job.image) {
-            (Some(containers), _) => {
-                let place = Place { deadline: self.deadline, ..settings.place.clone() };
-                let limits = (settings.compilers, settings.preflight);
-                let order = containers::order(job, &place, &settings.selection, limits, printer);
-                containers.run(&order, printer)?
-            }
-            (None, Some(image)) if !settings.is_inside => {
-                let usage = Usage::new(format!("{} is for the image `{}`, and jobs run here", job.title(), image.name));
-                return Err(usage
-                    .hint("say `--executor docker` or `podman`; `--inside` when this is a container of it")
-                    .into());
-            }
-            (None, _) => self.run_here(job)?,
-        };
+        let listener = text::Talk { printer: self.printer };
+        let outcome = self.execute(job, &self.settings.place, &listener)?;
         let (exit, made) = match &outcome {
             Outcome::Built { outputs, .. } | Outcome::Unchanged { outputs } => {
                 let inputs = outputs
                     .iter()
                     .filter(|made| made.path.extension().is_some_and(|extension| extension == "whl"))
-                    .map(|made| Input { path: settings.place.output.join(&made.path), sha256: made.sha256.clone() });
+                    .map(|made| Input {
+                        path: self.settings.place.output.join(&made.path),
+                        sha256: made.sha256.clone(),
+                    });
                 (Exit::Done, Some(inputs.collect()))
             }
             Outcome::Ready { .. } => (Exit::Done, Some(Vec::new())),
@@ -458,16 +511,41 @@ impl Run<'_> {
         Ok(made)
     }
 
-    /// Runs a job on this machine.
-    fn run_here(&self, job: &Job) -> anyhow::Result<Outcome> {
+    /// The job as it is run: in which image exactly is known now.
+    fn settled<'b>(&self, job: &'b Job) -> anyhow::Result<Cow<'b, Job>> {
+        match &self.settings.containers {
+            Some(containers) => containers.settled(job, self.printer),
+            None => Ok(Cow::Borrowed(job)),
+        }
+    }
+
+    /// Runs a job where it is to run.
+    fn execute(&self, job: &Job, place: &Place, listener: &dyn Listener) -> anyhow::Result<Outcome> {
         let (printer, settings) = (self.printer, self.settings);
-        let machine = Machine::look(Path::new("/"), &settings.place.work);
+        match (&settings.containers, &job.image) {
+            (Some(containers), _) => {
+                let place = Place { deadline: self.deadline, ..place.clone() };
+                let limits = (settings.compilers, settings.preflight);
+                let order = containers::order(job, &place, &settings.selection, limits, printer);
+                containers.run(&order, printer)
+            }
+            (None, Some(image)) if !settings.is_inside => {
+                let usage = Usage::new(format!("{} is for the image `{}`, and jobs run here", job.title(), image.name));
+                Err(usage.hint("say `--executor docker` or `podman`; `--inside` when this is a container of it").into())
+            }
+            (None, _) => self.run_here(job, place, listener),
+        }
+    }
+
+    /// Runs a job on this machine.
+    fn run_here(&self, job: &Job, place: &Place, listener: &dyn Listener) -> anyhow::Result<Outcome> {
+        let (printer, settings) = (self.printer, self.settings);
+        let machine = Machine::look(Path::new("/"), &place.work);
         let jobs = machine.jobs(&job.recipe, settings.compilers);
         printer.detail(format!("{}: {} at a time ({})", job.title(), jobs.count, jobs.reason));
         let machine = settings.preflight.then_some(machine);
-        let place = Place { jobs: jobs.count, deadline: self.deadline, machine, ..settings.place.clone() };
-        let listener = text::Talk { printer };
-        Ok(execute::run(job, &place, &settings.selection, &listener, printer.reporter())?)
+        let place = Place { jobs: jobs.count, deadline: self.deadline, machine, ..place.clone() };
+        Ok(execute::run(job, &place, &settings.selection, listener, printer.reporter())?)
     }
 
     /// Prints what was done; the exit code is that of the worst.
@@ -475,13 +553,18 @@ impl Run<'_> {
         let exits: Vec<Exit> = self.done.iter().map(|(_, exit)| *exit).collect();
         let ran: Vec<Ran> = self.done.into_iter().map(|(ran, _)| ran).collect();
         text::conclude(&ran, &self.settings.place, self.printer)?;
-        let has = |wanted: Exit| exits.contains(&wanted);
-        Ok(match exits.iter().find(|exit| ![Exit::Done, Exit::Partial, Exit::TryAgain].contains(*exit)) {
-            Some(Exit::Usage) => Exit::Usage,
-            Some(_) => Exit::Failed,
-            None if has(Exit::TryAgain) => Exit::TryAgain,
-            None if has(Exit::Partial) => Exit::Partial,
-            None => Exit::Done,
-        })
+        Ok(worst(&exits))
+    }
+}
+
+/// The exit code of several.
+fn worst(exits: &[Exit]) -> Exit {
+    let has = |wanted: Exit| exits.contains(&wanted);
+    match exits.iter().find(|exit| ![Exit::Done, Exit::Partial, Exit::TryAgain].contains(*exit)) {
+        Some(Exit::Usage) => Exit::Usage,
+        Some(_) => Exit::Failed,
+        None if has(Exit::TryAgain) => Exit::TryAgain,
+        None if has(Exit::Partial) => Exit::Partial,
+        None => Exit::Done,
     }
 }

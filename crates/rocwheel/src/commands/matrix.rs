@@ -1,15 +1,13 @@
 //! `rocwheel matrix`: what there is to build, what of it is there, what is missing, and what is not built and why.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use build::matrix::{self, Matrix, Row, Status, Table, Wanted};
-use build::{Book, PythonVersion};
+use build::{Book, PythonVersion, github};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::Left;
 use report::Exit;
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use crate::failure::Usage;
 use crate::printer::{self, Column, Format as Output, Printer};
@@ -24,9 +22,6 @@ const COLUMNS: [Column; 8] = [
     ("Status", Left),
     ("", Left),
 ];
-
-/// Jobs that one matrix of GitHub Actions may have.
-const MOST_JOBS: usize = 256;
 
 /// Show what there is to build, what of it is there, and what is missing
 ///
@@ -61,9 +56,12 @@ pub(crate) struct Arguments {
     /// What is not built too, with the reason
     #[arg(long, conflicts_with = "missing_only")]
     excluded: bool,
-    /// In which form: a table, JSON as with --json, or the matrix of a GitHub workflow
+    /// In which form
     #[arg(long, value_enum, default_value = "table", value_name = "FORMAT")]
     format: Format,
+    /// With --format github: into how many matrices more than 256 cells may be divided, as outputs matrix-1, matrix-2 and so on
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    parts: u16,
     /// Another table, in the form of data/frameworks.toml
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
@@ -81,6 +79,10 @@ enum Format {
     Json,
     /// `{"include": […]}` on one line, and as output `matrix` of the step
     Github,
+    /// A reusable workflow for GitHub Actions that builds whatever it is asked for
+    Workflow,
+    /// A script for sbatch with a task for each cell that is missing; what follows it on the command line goes to every build
+    Slurm,
 }
 
 /// What the command works with.
@@ -93,6 +95,7 @@ pub(crate) struct Settings {
     missing_only: bool,
     excluded: bool,
     format: Format,
+    parts: usize,
 }
 
 impl TryFrom<Arguments> for Settings {
@@ -122,6 +125,7 @@ impl TryFrom<Arguments> for Settings {
             missing_only: arguments.missing_only,
             excluded: arguments.excluded,
             format: arguments.format,
+            parts: arguments.parts.into(),
         })
     }
 }
@@ -138,6 +142,10 @@ struct Document<'a> {
 
 /// Prints the matrix. The exit code is 0 whatever is missing: it is a question, not a check.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    if settings.format == Format::Workflow {
+        printer.line(build::github::workflow().trim_end())?;
+        return Ok(Exit::Done);
+    }
     let mut wheels = Vec::new();
     for folder in &settings.wheels {
         wheels.extend(matrix::wheels_in(folder)?);
@@ -153,7 +161,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     };
     let rows: Vec<&Row> = matrix.rows.iter().filter(is_shown).collect();
     match (settings.format, printer.format()) {
-        (Format::Github, _) => github(&rows, printer)?,
+        (Format::Github, _) => github(&rows, settings.parts, printer)?,
+        (Format::Slurm, _) => slurm(&rows, printer)?,
+        (Format::Workflow, _) => {}
         (Format::Json, _) | (Format::Table, Output::Json) => json(&matrix, rows, printer)?,
         (Format::Table, Output::Text) => table(&matrix, &rows, printer)?,
     }
@@ -196,27 +206,39 @@ fn table(matrix: &Matrix, rows: &[&Row], printer: &Printer) -> anyhow::Result<()
     Ok(())
 }
 
-/// One line, since `$GITHUB_OUTPUT` takes one.
-fn github(rows: &[&Row], printer: &Printer) -> anyhow::Result<()> {
-    let rows: Vec<&&Row> = rows.iter().filter(|row| row.status == Status::Missing).collect();
-    if rows.len() > MOST_JOBS {
-        let usage =
-            Usage::new(format!("{} cells are missing, and GitHub takes {MOST_JOBS} jobs in a matrix", rows.len()));
-        return Err(usage.hint("choose fewer: by recipe, `--rocm`, `--torch` or `--python`").into());
+fn missing<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
+    rows.iter().copied().filter(|row| row.status == Status::Missing).collect()
+}
+
+/// One line for each matrix, since `$GITHUB_OUTPUT` takes one.
+fn github(rows: &[&Row], parts: usize, printer: &Printer) -> anyhow::Result<()> {
+    let rows = missing(rows);
+    let matrices = github::matrices(&rows);
+    if matrices.len() > parts {
+        let most = github::MOST_JOBS;
+        let usage = Usage::new(format!("{} cells are missing, and GitHub takes {most} jobs in a matrix", rows.len()));
+        let hint =
+            format!("choose fewer, by recipe, `--rocm`, `--torch` or `--python`, or `--parts {}`", matrices.len());
+        return Err(usage.hint(hint).into());
     }
-    let cell = |row: &&&Row| {
-        let point = &row.point;
-        let mut values: BTreeMap<&str, Value> = BTreeMap::from([
-            ("recipe", json!(point.recipe)),
-            ("version", json!(point.version)),
-            ("backend", json!(point.backend)),
-            ("rocm", json!(point.rocm)),
-        ]);
-        values.extend(point.torch.as_ref().map(|torch| ("torch", json!(torch))));
-        values.extend(point.python.map(|python| ("python", json!(python.to_string()))));
-        values
-    };
-    let text = json!({ "include": rows.iter().map(cell).collect::<Vec<_>>() }).to_string();
-    printer.outputs(&[("matrix", &text), ("count", &rows.len().to_string())])?;
-    printer.line(text)
+    let count = rows.len().to_string();
+    let mut outputs = vec![("count".to_owned(), count.as_str())];
+    if parts == 1 {
+        outputs.push(("matrix".to_owned(), &matrices[0]));
+    } else {
+        // A job of nothing is left out by its condition: GitHub takes no matrix without jobs.
+        let text = |part: usize| if rows.is_empty() { "" } else { matrices.get(part).map_or("", String::as_str) };
+        outputs.extend((0..parts).map(|part| (format!("matrix-{}", part + 1), text(part))));
+    }
+    printer.outputs(&outputs.iter().map(|(name, value)| (name.as_str(), *value)).collect::<Vec<_>>())?;
+    printer.line(matrices.join("\n"))
+}
+
+fn slurm(rows: &[&Row], printer: &Printer) -> anyhow::Result<()> {
+    let rows = missing(rows);
+    if rows.is_empty() {
+        printer.note("nothing is missing");
+        return Ok(());
+    }
+    printer.line(build::slurm::script(&rows).trim_end())
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use artifact::targets::TargetTable;
 use build::matrix::Table;
+use build::recipe::Recipe;
 use build::{Book, Cell, ChosenBy, CompilerCache, Mode, Platform, PythonVersion, Release, Switch};
 use clap::Args;
 
@@ -15,25 +16,25 @@ use crate::failure::Usage;
 /// Options about what is built.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CellArguments {
-    /// Python of the wheel, for example 3.12 or 3.13t [default: the `python3` that is there]
-    #[arg(long, value_name = "VERSION")]
-    python: Option<PythonVersion>,
-    /// Version of ROCm, for example 7.2 [default: DESIRED_ROCM, else that of the ROCm that is there]
-    #[arg(long, value_name = "VERSION")]
-    rocm: Option<String>,
-    /// Version of torch that is built against, for example 2.9.1
-    #[arg(long, value_name = "VERSION")]
-    torch: Option<String>,
+    /// Pythons of the wheels, separated by commas, for example 3.12 or 3.13t [default: the `python3` that is there]
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    python: Vec<PythonVersion>,
+    /// Versions of ROCm, separated by commas, for example 7.2 [default: DESIRED_ROCM, else that of the ROCm that is there]
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    rocm: Vec<String>,
+    /// Versions of torch that is built against, separated by commas, for example 2.9.1
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    torch: Vec<String>,
     /// Index with that torch [default: PyTorch's for the version of ROCm]
     #[arg(long, value_name = "URL")]
     torch_index: Option<String>,
-    /// Variant, such as ck or triton for flash-attn and cpu for torchvision [default: the recipe's first]
-    #[arg(long, value_name = "NAME")]
-    backend: Option<String>,
-    /// GPU targets and families, separated by `;` or `,` [default: PYTORCH_ROCM_ARCH or GPU_ARCHS, else what this machine has, else the
-    /// recipe's]
+    /// Variants, separated by commas, such as ck or triton for flash-attn and cpu for torchvision [default: the recipe's first]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    backend: Vec<String>,
+    /// GPU targets and families, separated by `;` or `,`; once more for a second set, which is built separately [default:
+    /// PYTORCH_ROCM_ARCH or GPU_ARCHS, else what this machine has, else the recipe's]
     #[arg(long, value_name = "LIST")]
-    gpu_targets: Option<String>,
+    gpu_targets: Vec<String>,
     /// What it is for: ci, dev, dev-bkc, nightly, nightly-bkc, prerelease; versions of dev builds name the commit
     #[arg(long, value_name = "TYPE", default_value = "nightly")]
     release_type: Release,
@@ -77,13 +78,48 @@ fn feature(text: &str) -> Result<(String, Switch), String> {
 }
 
 /// Recipes and versions, and what is to be built of them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Wishes {
     pub(crate) book: Book,
     pub(crate) table: Table,
     cell: Cell,
+    /// What varies; the cell has the first value of each.
+    pub(crate) axes: Axes,
+    torch_index: Option<String>,
     /// `BUILD_TRITON_BACKEND`: the Triton backend too, where there is one.
     triton_too: bool,
+}
+
+/// The values of everything that can vary, of which every combination is built.
+#[derive(Debug, Clone)]
+pub(crate) struct Axes {
+    /// Versions of ROCm; one that is nothing where nobody names one, as in the others.
+    pub(crate) rocm: Vec<Option<String>>,
+    pub(crate) torch: Vec<Option<String>>,
+    pub(crate) python: Vec<Option<PythonVersion>>,
+    pub(crate) backends: Vec<Option<String>>,
+    /// Sets of GPU targets.
+    pub(crate) targets: Vec<Vec<String>>,
+}
+
+impl Axes {
+    /// Whether there is anything to combine.
+    pub(crate) fn are_several(&self) -> bool {
+        [self.rocm.len(), self.torch.len(), self.python.len(), self.backends.len(), self.targets.len()]
+            .iter()
+            .any(|count| *count > 1)
+    }
+}
+
+/// The values, each once; one that is nothing when there are none.
+fn values<T: PartialEq>(given: impl IntoIterator<Item = T>) -> Vec<Option<T>> {
+    let mut values = Vec::new();
+    for value in given.into_iter().map(Some) {
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    if values.is_empty() { vec![None] } else { values }
 }
 
 impl CellArguments {
@@ -100,26 +136,30 @@ impl CellArguments {
         let here = if cfg!(windows) { Platform::Windows } else { Platform::Linux };
         let platform = platform.unwrap_or(here);
         let wish = |names: &[&str]| environment::first_of(names);
-        let (targets, chosen_by) = match self.gpu_targets.or_else(|| wish(&["PYTORCH_ROCM_ARCH", "GPU_ARCHS"])) {
-            Some(list) => {
-                // What the variable may hold: separated by blanks as well.
-                let targets = TargetTable::embedded().expand(&list.replace(' ', ";"))?;
-                if targets.is_empty() {
-                    return Err(Usage::new(format!("`{list}` names no GPU target")).into());
-                }
-                (targets, ChosenBy::User)
-            }
-            None if platform == here => (machine::gpu_targets(std::path::Path::new("/")), ChosenBy::Machine),
-            None => (Vec::new(), ChosenBy::Recipe),
+        let mut lists = self.gpu_targets;
+        if lists.is_empty() {
+            lists.extend(wish(&["PYTORCH_ROCM_ARCH", "GPU_ARCHS"]));
+        }
+        let (sets, chosen_by) = match &lists[..] {
+            [] if platform == here => (vec![machine::gpu_targets(std::path::Path::new("/"))], ChosenBy::Machine),
+            [] => (vec![Vec::new()], ChosenBy::Recipe),
+            lists => (lists.iter().map(|list| target_set(list)).collect::<anyhow::Result<_>>()?, ChosenBy::User),
         };
-        let rocm = self.rocm.or_else(|| wish(&["DESIRED_ROCM"]).map(|rocm| rocm.trim_start_matches("rocm").to_owned()));
-        let torch_index =
-            self.torch_index.or_else(|| rocm.as_ref().map(|rocm| table.torch_index(self.torch.as_deref(), rocm)));
+        let named = || wish(&["DESIRED_ROCM"]).map(|rocm| rocm.trim_start_matches("rocm").to_owned());
+        let rocm = if self.rocm.is_empty() { named().into_iter().collect() } else { self.rocm };
+        let axes = Axes {
+            rocm: values(rocm),
+            torch: values(self.torch),
+            python: values(self.python),
+            backends: values(self.backend),
+            targets: values(sets).into_iter().flatten().collect(),
+        };
+        let targets = axes.targets[0].clone();
         let cell = Cell {
-            python: self.python,
-            rocm,
-            torch: self.torch,
-            backend: self.backend,
+            python: axes.python[0],
+            rocm: axes.rocm[0].clone(),
+            torch: axes.torch[0].clone(),
+            backend: axes.backends[0].clone(),
             chosen_by: if targets.is_empty() { ChosenBy::Recipe } else { chosen_by },
             targets,
             release: self.release_type,
@@ -129,13 +169,12 @@ impl CellArguments {
             features: self.feature.into_iter().collect::<BTreeMap<_, _>>(),
             label: self.version_suffix.map(|suffix| suffix.trim_start_matches('+').to_owned()),
             build_number: self.build_number,
-            torch_index,
             system_packages: self.system_packages.into(),
             ..Cell::new(platform)
         };
         let is_true = |text: String| ["1", "true", "TRUE", "True", "on", "ON"].contains(&text.as_str());
         let triton_too = wish(&["BUILD_TRITON_BACKEND"]).is_some_and(is_true);
-        Ok(Wishes { book, table, cell, triton_too })
+        Ok(Wishes { book, table, cell, axes, torch_index: self.torch_index, triton_too })
     }
 }
 
@@ -163,29 +202,102 @@ impl Wishes {
         Ok(order.into_iter().map(|entry| (entry.recipe.name.clone(), rocm.get(&entry.recipe.name).cloned())).collect())
     }
 
-    /// The cells of a recipe that is built after others: one, or two where the Triton backend is built too.
+    /// The cells of a recipe that is built after others: every combination of the axes.
     pub(crate) fn cells(
         &self,
         recipe: &str,
         rocm: Option<&String>,
         with: &BTreeSet<String>,
     ) -> anyhow::Result<Vec<Cell>> {
+        Ok(self.combinations(recipe, rocm, with)?.into_iter().map(|(cell, _)| cell).collect())
+    }
+
+    /// The same, each with the number of its combination, which is that of the cells of other recipes that it belongs to: backends are
+    /// a recipe's own.
+    pub(crate) fn combinations(
+        &self,
+        recipe: &str,
+        rocm: Option<&String>,
+        with: &BTreeSet<String>,
+    ) -> anyhow::Result<Vec<(Cell, usize)>> {
         let recipe = &self.book.get(recipe)?.recipe;
-        let mut cell = self.cell.clone();
-        cell.with.clone_from(with);
-        if let Some(rocm) = rocm {
-            cell.rocm = Some(rocm.clone());
-        }
+        let mut base = self.cell.clone();
+        base.with.clone_from(with);
         // Features are named for the recipe that has them; of several recipes, the others do not.
-        cell.features.retain(|name, _| {
+        base.features.retain(|name, _| {
             recipe.features.is_empty() || recipe.features.iter().any(|feature| feature.name == *name) || with.is_empty()
         });
-        let mut cells = vec![cell];
-        let is_second = recipe.backends.iter().skip(1).any(|backend| backend == "triton");
-        if self.triton_too && self.cell.backend.is_none() && is_second {
-            let also = Cell { backend: Some("triton".to_owned()), ..cells[0].clone() };
-            cells.push(also);
+        let of_name = rocm.cloned().map(|rocm| vec![Some(rocm)]);
+        let axes = &self.axes;
+        let mut cells = Vec::new();
+        let mut column = 0;
+        for rocm in of_name.as_ref().unwrap_or(&axes.rocm) {
+            for torch in &axes.torch {
+                let index = rocm.as_ref().map(|rocm| self.table.torch_index(torch.as_deref(), rocm));
+                let torch_index = self.torch_index.clone().or(index);
+                for &python in &axes.python {
+                    for targets in &axes.targets {
+                        for backend in self.backends(recipe) {
+                            let (rocm, torch, targets) = (rocm.clone(), torch.clone(), targets.clone());
+                            let torch_index = torch_index.clone();
+                            let cell = Cell { rocm, torch, torch_index, python, targets, backend, ..base.clone() };
+                            cells.push((cell, column));
+                        }
+                        column += 1;
+                    }
+                }
+            }
         }
         Ok(cells)
     }
+
+    /// Every value of the table on the axes that nobody named.
+    pub(crate) fn fill_axes(&mut self, names: &[String]) -> anyhow::Result<()> {
+        let frameworks: Vec<_> = self.table.frameworks.iter().filter(|one| names.contains(&one.recipe)).collect();
+        let unknown = names.iter().find(|name| !frameworks.iter().any(|one| one.recipe == **name));
+        if let Some(name) = unknown {
+            let known = report::suggestion(name, self.table.frameworks.iter().map(|one| one.recipe.as_str()));
+            return Err(Usage::new(format!("the table of frameworks does not know {name}"))
+                .hint(format!("{known}; without `--matrix`, name the values of every axis"))
+                .into());
+        }
+        let is_free = |axis: &[Option<String>]| axis == [None];
+        let axes = &mut self.axes;
+        if is_free(&axes.rocm) {
+            axes.rocm = values(self.table.rocm_versions());
+        }
+        if is_free(&axes.torch) && frameworks.iter().any(|one| one.against_torch) {
+            axes.torch = values(self.table.torch.iter().map(|torch| torch.version.clone()));
+        }
+        if axes.python == [None] {
+            axes.python = values(frameworks.iter().flat_map(|one| &one.python).filter_map(|text| text.parse().ok()));
+        }
+        if is_free(&axes.backends) {
+            axes.backends = values(frameworks.iter().flat_map(|one| one.backends.clone()));
+        }
+        Ok(())
+    }
+
+    /// The backends of a recipe that are built: those that were asked for. Of several, other recipes do not have all.
+    fn backends(&self, recipe: &Recipe) -> Vec<Option<String>> {
+        let asked = &self.axes.backends;
+        let has = |backend: &&Option<String>| backend.as_ref().is_some_and(|name| recipe.backends.contains(name));
+        let is_second = recipe.backends.iter().skip(1).any(|backend| backend == "triton");
+        match asked.iter().filter(has).cloned().collect::<Vec<_>>() {
+            _ if asked[0].is_none() && self.triton_too && is_second => vec![None, Some("triton".to_owned())],
+            // The recipe says what is wrong with it.
+            none if none.is_empty() => vec![if asked.len() > 1 { None } else { asked[0].clone() }],
+            some => some,
+        }
+    }
+}
+
+/// GPU targets of a list, sorted.
+fn target_set(list: &str) -> anyhow::Result<Vec<String>> {
+    // What the variable may hold: separated by blanks as well.
+    let targets = TargetTable::embedded().expand(&list.replace(' ', ";"))?;
+    if targets.is_empty() {
+        return Err(Usage::new(format!("`{list}` names no GPU target")).into());
+    }
+    Ok(targets)
 }

@@ -22,6 +22,9 @@ pub(crate) struct ContainerArguments {
     /// Where jobs run: here, docker, podman or slurm
     #[arg(long, value_name = "NAME", default_value = "here")]
     pub(crate) executor: Executor,
+    /// With --executor slurm: where a task builds: here, docker or podman
+    #[arg(long, value_name = "NAME", default_value = "here")]
+    task_executor: Executor,
     /// Image that jobs run in [default: the one that data/images.toml has for the recipe and ROCm]
     #[arg(long, value_name = "NAME")]
     image: Option<String>,
@@ -46,6 +49,40 @@ pub(crate) struct ContainerArguments {
 }
 
 impl ContainerArguments {
+    /// The same for the jobs themselves, which Slurm does not run but starts.
+    pub(super) fn of_jobs(&self) -> Result<ContainerArguments, Usage> {
+        match (self.executor, self.task_executor) {
+            (Executor::Slurm, Executor::Slurm) => {
+                Err(Usage::new("`--task-executor slurm` would submit jobs from jobs")
+                    .hint("it is here, docker or podman"))
+            }
+            (Executor::Slurm, executor) => Ok(ContainerArguments { executor, ..self.clone() }),
+            (_, Executor::Here) => Ok(self.clone()),
+            (..) => Err(Usage::new("`--task-executor` is for `--executor slurm`")),
+        }
+    }
+
+    /// What of this a task needs to do the same.
+    pub(super) fn task_options(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        if self.task_executor == Executor::Here {
+            return words;
+        }
+        let pull = (self.pull != Pull::Never).then(|| self.pull.to_string());
+        for (option, value) in [
+            ("--executor", Some(self.task_executor.to_string())),
+            ("--pull", pull),
+            ("--image", self.image.clone()),
+            ("--images", self.images.as_ref().map(|path| path.to_string_lossy().into_owned())),
+            ("--engine", self.engine.clone()),
+            ("--network", self.network.clone()),
+        ] {
+            words.extend(value.into_iter().flat_map(|value| [option.to_owned(), value]));
+        }
+        words.extend(self.engine_option.iter().map(|option| format!("--engine-option={option}")));
+        words
+    }
+
     /// What is started, when jobs run in containers.
     pub(super) fn containers(&self, surroundings: &BTreeMap<String, String>) -> anyhow::Result<Option<Containers>> {
         let is_engine = matches!(self.executor, Executor::Docker | Executor::Podman);

@@ -32,6 +32,12 @@ pub(crate) struct Sdk {
 }
 
 impl Sdk {
+    /// With what stands for the versions of a cell put in.
+    pub(crate) fn filled(&self, fill: &dyn Fn(&str) -> Result<String, Usage>) -> Result<Sdk, Usage> {
+        let rocm_sdk = self.rocm_sdk.as_deref().map(fill).transpose()?;
+        Ok(Sdk { rocm_sdk, rocm_sdk_version: fill(&self.rocm_sdk_version)?, ..self.clone() })
+    }
+
     /// The ROCm that recipes are built against.
     pub(crate) fn rocm(&self, version: Option<&str>, surroundings: &BTreeMap<String, String>) -> anyhow::Result<Rocm> {
         let Some(text) = &self.rocm_sdk else {

@@ -65,7 +65,47 @@ struct Needed {
     folder: PathBuf,
 }
 
+/// For which recipe sources are.
+fn recipe_of(text: &str) -> Option<&str> {
+    text.split_once('=').map(|(recipe, _)| recipe)
+}
+
 impl Sources {
+    /// How many versions of the sources there are: those of a recipe that is named several times.
+    pub(crate) fn variants(&self) -> Result<usize, Usage> {
+        let count = |text: &String| self.source.iter().filter(|other| recipe_of(other) == recipe_of(text)).count();
+        let most = self.source.iter().map(count).max().unwrap_or(1);
+        match self.source.iter().find(|text| ![1, most].contains(&count(text))) {
+            None => Ok(most),
+            Some(text) => Err(Usage::new(format!(
+                "there are {} sources for {}, and {most} for another recipe",
+                count(text),
+                recipe_of(text).unwrap_or("it")
+            ))
+            .hint("name as many for each: the first belong together, the second, and so on")),
+        }
+    }
+
+    /// One of these versions.
+    pub(crate) fn variant(&self, number: usize) -> Sources {
+        let mut source: Vec<String> = Vec::new();
+        for text in &self.source {
+            if source.iter().any(|other| recipe_of(other) == recipe_of(text)) {
+                continue;
+            }
+            let all: Vec<&String> = self.source.iter().filter(|other| recipe_of(other) == recipe_of(text)).collect();
+            source.push(all.get(number).copied().unwrap_or(all[0]).clone());
+        }
+        Sources { source, ..self.clone() }
+    }
+
+    /// With what stands for the versions of a cell put in.
+    pub(crate) fn filled(&self, fill: &dyn Fn(&str) -> Result<String, Usage>) -> Result<Sources, Usage> {
+        let source = self.source.iter().map(|text| fill(text)).collect::<Result<_, _>>()?;
+        let root = self.source_root.as_ref().map(|root| fill(&root.to_string_lossy())).transpose()?;
+        Ok(Sources { source, source_root: root.map(PathBuf::from), ..self.clone() })
+    }
+
     /// Every `RECIPE=` is one of those that are built.
     pub(crate) fn check(&self, names: &[(String, Option<String>)]) -> Result<(), Usage> {
         for text in &self.source {

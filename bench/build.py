@@ -1,0 +1,195 @@
+"""Times what `rocwheel build` adds to jobs, and the planning of thousands of cells.
+
+In: the built binary. Out: a table on stdout and the same as JSON in a file. A job's step copies a wheel that was made before. What its
+environment and its step take, as the job's own record says, is subtracted: the milliseconds are rocwheel's own, with the audit and
+without it. Figures are medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import zipfile
+from dataclasses import asdict
+from pathlib import Path
+
+from measuring import MEGABYTE, Measured, measure, median
+
+RECIPE = """
+schema = 1
+name = "tiny"
+summary = "A wheel that is there"
+distribution = "tiny"
+source = "tiny"
+platforms = ["linux"]
+backends = ["plain"]
+without-sdk = ["plain"]
+any-python = ["plain"]
+work-on = "copy"
+[[version]]
+text = "1.0+rocm${{rocm.minor}}torch${{torch.minor}}"
+[[step]]
+name = "wheel"
+run = ["cp", "{wheels}/tiny-${{version}}-py3-none-any.whl", "."]
+[output]
+wheel = "*.whl"
+[[cost]]
+memory-per-job = 0.1
+disk = 0.01
+"""
+
+# Stands for uv: an environment in no time.
+INSTALLER = """#!/bin/sh
+for folder; do :; done
+mkdir -p "$folder/bin" && ln -sf {python} "$folder/bin/python"
+"""
+
+TABLE = """
+schema = 1
+[torch-index]
+release = "https://index.example/rocmROCM"
+nightly = "https://index.example/nightly/rocmROCM"
+"""
+
+JOBS = [[f"7.{number}" for number in range(10)], [f"2.{number}" for number in range(10)]]
+CELLS = [
+    [f"{major}.{minor}" for major in range(5, 10) for minor in range(10)],
+    [f"2.{minor}" for minor in range(20)],
+    ["3.10", "3.11", "3.12", "3.13", "3.14"],
+]
+
+
+class Benchmark:
+    def __init__(self, settings: argparse.Namespace) -> None:
+        self.settings = settings
+        self.work = Path(settings.work).resolve()
+        self.results: dict[str, dict] = {}
+        self.environment = {**os.environ, "PATH": f"{self.work / 'bin'}:{os.environ['PATH']}"}
+
+    def run(self) -> None:
+        shutil.rmtree(self.work, ignore_errors=True)
+        for folder in ("bin", "recipes", "wheels", "tiny", "flash-attention/flash_attn"):
+            (self.work / folder).mkdir(parents=True)
+        (self.work / "tiny/README").write_text("nothing\n")
+        (self.work / "flash-attention/flash_attn/__init__.py").write_text('__version__ = "2.8.3"\n')
+        (self.work / "table.toml").write_text(TABLE)
+        (self.work / "recipes/tiny.toml").write_text(RECIPE.format(wheels=self.work / "wheels"))
+        installer = self.work / "bin/uv"
+        installer.write_text(INSTALLER.format(python=os.path.realpath(sys.executable)))
+        installer.chmod(0o755)
+        for rocm in JOBS[0]:
+            for torch in JOBS[1]:
+                write_wheel(self.work / "wheels", f"1.0+rocm{rocm}torch{torch}")
+        for rocm in CELLS[0]:
+            for folder in ("bin", ".info"):
+                (self.work / f"rocm-{rocm}" / folder).mkdir(parents=True)
+            (self.work / f"rocm-{rocm}/.info/version").write_text(f"{rocm}.0\n")
+        print(f"{'':44}{'wall s':>10}{'user s':>10}{'sys s':>10}{'peak MB':>10}{'ms each':>10}", flush=True)
+        self.jobs()
+        self.plans()
+        self.settings.json.write_text(json.dumps(self.results, indent=2) + "\n")
+
+    def command(self, *arguments: object) -> list:
+        return [self.settings.rocwheel, "--no-progress", "build", *arguments]
+
+    def measure(self, *command: object) -> Measured:
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return measure(*command, env=self.environment, cwd=self.work, **quiet)
+
+    def jobs(self) -> None:
+        count = len(JOBS[0]) * len(JOBS[1])
+        base = self.command(
+            *(
+                "tiny",
+                "--recipes",
+                "recipes",
+                "--source",
+                "tiny",
+                "--rocm",
+                ",".join(JOBS[0]),
+                "--torch",
+                ",".join(JOBS[1]),
+            ),
+            *("--output", "out", "--gpu-targets", "gfx942"),
+        )
+        for name, more in (("jobs, audited", []), ("jobs, not audited", ["--no-audit"])):
+            first, again, others = [], [], []
+            for _ in range(self.settings.runs):
+                shutil.rmtree(self.work / "out", ignore_errors=True)
+                first.append(self.measure(*base, *more))
+                assert len(list((self.work / "out").glob("*.whl"))) == count
+                others.append(self.others(count))
+                again.append(self.measure(*base, *more))
+            self.show(f"{count} {name}", median(first), count, statistics.median(others))
+            self.show(f"{count} {name}: once more", median(again), count)
+
+    def others(self, count: int) -> float:
+        """Seconds in which jobs waited for other programs: Python, uv and the steps of the recipe."""
+        records = [json.loads(path.read_text()) for path in (self.work / "out/.rocwheel/jobs").glob("*/state.json")]
+        assert len(records) == count
+        return sum(record["done"]["environment"] + record["done"]["wheel"] for record in records)
+
+    def plans(self) -> None:
+        count = len(CELLS[0]) * len(CELLS[1]) * len(CELLS[2])
+        base = self.command(
+            *(
+                "flash-attn",
+                "--backend",
+                "ck",
+                "--source",
+                "flash-attention",
+                "--rocm-sdk",
+                f"prefix={self.work}/rocm-{{rocm}}",
+            ),
+            *("--rocm", ",".join(CELLS[0]), "--torch", ",".join(CELLS[1]), "--python", ",".join(CELLS[2])),
+            *("--gpu-targets", "gfx942", "--table", "table.toml"),
+        )
+        runs = range(self.settings.runs)
+        self.show(f"plan of {count} cells", median([self.measure(*base, "--dry-run", "--json") for _ in runs]), count)
+        written = [self.measure(*base, "--write-plan", f"plan-{number}") for number in runs]
+        self.show(f"plan of {count} cells, written", median(written), count)
+        (looked,) = {len(list((self.work / f"plan-{number}/jobs").iterdir())) for number in runs}
+        assert looked == count
+        # Nothing is built yet: the exit code says so.
+        asked = [
+            self.measure("sh", "-c", f"{self.settings.rocwheel} build --status plan-{n} || [ $? = 3 ]") for n in runs
+        ]
+        self.show(f"status of {count} cells", median(asked), count)
+
+    def show(self, name: str, measured: Measured, count: int, others: float = 0) -> None:
+        each = (measured.wall - others) * 1000 / count
+        self.results[name] = {**asdict(measured), "milliseconds_each": each}
+        row = f"{measured.wall:10.2f}{measured.user:10.2f}{measured.system:10.2f}{measured.peak / MEGABYTE:10.0f}{each:10.2f}"
+        print(f"{name:44}{row}", flush=True)
+
+
+def write_wheel(folder: Path, version: str) -> None:
+    info = f"tiny-{version}.dist-info"
+    files = {
+        "tiny.py": b"",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n".encode(),
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: benchmark\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    rows = ""
+    with zipfile.ZipFile(folder / f"tiny-{version}-py3-none-any.whl", "w") as wheel:
+        for path, content in files.items():
+            wheel.writestr(zipfile.ZipInfo(path), content)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
+            rows += f"{path},sha256={digest},{len(content)}\n"
+        wheel.writestr(zipfile.ZipInfo(f"{info}/RECORD"), rows + f"{info}/RECORD,,\n")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rocwheel", type=lambda path: Path(path).resolve(), required=True)
+    parser.add_argument("--work", required=True, help="an empty folder for everything that is made")
+    parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument("--runs", type=int, default=5)
+    Benchmark(parser.parse_args()).run()

@@ -1,0 +1,276 @@
+//! Builds of many cells: every combination of what options name, as a plan that is run here or on a cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use build::matrix::Existing;
+use build::plan::{self, Combination, LeftOut, Plan, PlanFolder, Planner, Wanted};
+use build::{Cell, Input, Job, Pythons, Rocm};
+use clap::Args;
+
+use super::sources::Sources;
+use super::{Recipes, Settings};
+use crate::failure::Usage;
+use crate::printer::Printer;
+
+/// Options about builds of many cells.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PlanArguments {
+    /// Every ROCm, torch, Python and backend of the table that options do not name
+    #[arg(long)]
+    matrix: bool,
+    /// Leave out what wheels in the output are already, by their names
+    #[arg(long)]
+    missing_only: bool,
+    /// Write the plan of all cells, a folder, and build nothing
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["write_job", "dry_run"])]
+    write_plan: Option<PathBuf>,
+    /// Run a plan that is there
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "output", "work", "CellArguments", "Sources", "Sdk"])]
+    plan: Option<PathBuf>,
+    /// Of a plan, only these cells, by title or number
+    #[arg(long = "cell", value_name = "CELL")]
+    cells: Vec<String>,
+    /// Show what became of the cells of a plan; DIR is its folder, or that of the outputs
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "plan"])]
+    status: Option<PathBuf>,
+    /// Take the cells of a plan off Slurm
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "plan", "status"])]
+    cancel: Option<PathBuf>,
+    /// Show the logs of cells that failed or run, or of those named with --cell
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "plan", "status", "cancel"])]
+    logs: Option<PathBuf>,
+    /// With --executor slurm: wait until all cells have ended
+    #[arg(long)]
+    wait: bool,
+    /// With --executor slurm: an option of sbatch, such as --partition=long; may be repeated, and wins over what the recipe asks for
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    sbatch_option: Vec<String>,
+}
+
+/// What is done with a plan that is there.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// It is run, or some cells of it.
+    Run(PathBuf, Vec<String>),
+    Status(PathBuf),
+    Cancel(PathBuf),
+    Logs(PathBuf, Vec<String>),
+}
+
+/// How plans are made and run.
+#[derive(Debug)]
+pub(super) struct Choices {
+    pub(super) matrix: bool,
+    pub(super) missing_only: bool,
+    pub(super) write_plan: Option<PathBuf>,
+    pub(super) wait: bool,
+    pub(super) sbatch: Vec<String>,
+}
+
+impl PlanArguments {
+    /// What is asked of a plan that is there, if anything, and how others are made.
+    pub(super) fn choices(self) -> Result<(Option<Asked>, Choices), Usage> {
+        if !self.cells.is_empty() && self.plan.is_none() && self.logs.is_none() {
+            return Err(Usage::new("`--cell` chooses of a plan").hint("name it with `--plan DIR` or `--logs DIR`"));
+        }
+        let asked = match (self.plan, self.status, self.cancel, self.logs) {
+            (Some(folder), ..) => Some(Asked::Run(folder, self.cells)),
+            (_, Some(folder), ..) => Some(Asked::Status(folder)),
+            (_, _, Some(folder), _) => Some(Asked::Cancel(folder)),
+            (.., Some(folder)) => Some(Asked::Logs(folder, self.cells)),
+            _ => None,
+        };
+        let choices = Choices {
+            matrix: self.matrix,
+            missing_only: self.missing_only,
+            write_plan: self.write_plan,
+            wait: self.wait,
+            sbatch: self.sbatch_option,
+        };
+        Ok((asked, choices))
+    }
+}
+
+impl Recipes {
+    /// Whether there are so many cells that they are planned first.
+    pub(super) fn are_many(&self, choices: &Choices) -> anyhow::Result<bool> {
+        let planned = choices.matrix || choices.missing_only || choices.write_plan.is_some();
+        Ok(planned || self.wishes.axes.are_several() || self.sources.variants()? > 1)
+    }
+}
+
+/// Plans every cell. Nothing is written.
+pub(super) fn make(recipes: &Recipes, settings: &Settings, printer: &Printer) -> anyhow::Result<(Plan, Vec<Job>)> {
+    let recipes = if settings.choices.matrix { recipes.of_the_table()? } else { recipes.clone() };
+    recipes.check_backends()?;
+    let existing = settings.choices.missing_only.then(|| recipes.existing(settings)).transpose()?;
+    let given = recipes.sdk.inputs(printer.reporter())?;
+    let mut planner = Planner::new(existing.as_ref(), printer.reporter());
+    let mut maker = Maker { recipes: &recipes, given, settings, printer, jobs: BTreeMap::new(), rocm: BTreeMap::new() };
+    for (name, rocm) in &recipes.names {
+        maker.recipe(name, rocm.as_ref(), &mut planner)?;
+    }
+    Ok(planner.finish(settings.place.output.clone(), settings.place.work.clone())?)
+}
+
+impl Recipes {
+    /// With every value of the table on the axes that nobody named.
+    fn of_the_table(&self) -> anyhow::Result<Recipes> {
+        let names: Vec<String> = self.names.iter().map(|(name, _)| name.clone()).collect();
+        let mut wishes = self.wishes.as_ref().clone();
+        wishes.fill_axes(&names)?;
+        Ok(Recipes { wishes: Rc::new(wishes), ..self.clone() })
+    }
+
+    /// Every backend that was asked for is one of a recipe's.
+    fn check_backends(&self) -> anyhow::Result<()> {
+        let mut known: Vec<&str> = Vec::new();
+        for (name, _) in &self.names {
+            known.extend(self.wishes.book.get(name)?.recipe.backends.iter().map(String::as_str));
+        }
+        if let Some(unknown) = self.wishes.axes.backends.iter().flatten().find(|name| !known.contains(&name.as_str())) {
+            let hint = report::suggestion(unknown, known);
+            return Err(Usage::new(format!("none of the recipes has a backend `{unknown}`")).hint(hint).into());
+        }
+        Ok(())
+    }
+
+    /// The folder of a set of GPU targets: that of all outputs when there is one set.
+    fn folder(&self, targets: &[String]) -> String {
+        if self.wishes.axes.targets.len() == 1 { String::new() } else { plan::folder_of(targets) }
+    }
+
+    /// What is in the output already.
+    fn existing(&self, settings: &Settings) -> anyhow::Result<Existing> {
+        let axes = &self.wishes.axes;
+        let rocm: Vec<String> = axes.rocm.iter().flatten().cloned().collect();
+        let mut folders: BTreeSet<String> = axes.targets.iter().map(|targets| self.folder(targets)).collect();
+        folders.insert(String::new());
+        Ok(Existing::look(&settings.place.output, &Vec::from_iter(folders), &self.wishes.table, &rocm)?)
+    }
+}
+
+/// Makes jobs, and looks at sources and ROCm once for all that have the same.
+struct Maker<'a> {
+    recipes: &'a Recipes,
+    /// Wheels that are installed before everything.
+    given: Vec<Input>,
+    settings: &'a Settings,
+    printer: &'a Printer,
+    /// A job for each recipe and place of its sources.
+    jobs: BTreeMap<String, Job>,
+    rocm: BTreeMap<String, Rocm>,
+}
+
+impl Maker<'_> {
+    /// All cells of a recipe.
+    fn recipe(&mut self, name: &str, rocm: Option<&String>, planner: &mut Planner<'_>) -> anyhow::Result<()> {
+        let recipes = self.recipes;
+        let order: Vec<String> = recipes.names.iter().map(|(name, _)| name.clone()).collect();
+        let book = &recipes.wishes.book;
+        let recipe = &book.get(name)?.recipe;
+        // What is not installed is waited for all the same when the recipe names it.
+        let mut after = plan::all_before(book, name, &order)?;
+        let is_installed = |name: &String| book.get(name).is_ok_and(|entry| entry.recipe.output.install);
+        after.retain(|before| is_installed(before) || recipe.after.contains(before));
+        let mut with = recipes.sdk.given();
+        with.extend(after.iter().filter(|name| is_installed(name)).cloned());
+        let variants = recipes.sources.variants()?;
+        for variant in 0..variants {
+            let sources = recipes.sources.variant(variant);
+            for (cell, column) in recipes.wishes.combinations(name, rocm, &with)? {
+                let folder = recipes.folder(&cell.targets);
+                let job = self.job(name, cell, &sources)?;
+                let excluded = recipes.wishes.table.why_not(name, &job.recipe.cell)?;
+                let combination = Combination { column: column * variants + variant, folder };
+                planner.add(Wanted { job, combination, excluded, after: after.clone() })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The job of a cell.
+    fn job(&mut self, name: &str, cell: Cell, sources: &Sources) -> anyhow::Result<Job> {
+        let fill = |text: &str| filled(text, &cell);
+        let sources = sources.filled(&fill)?;
+        let sdk = self.recipes.sdk.filled(&fill)?;
+        // What is checked out may be what belongs to the torch.
+        let key = format!("{name}\n{sources:?}\n{:?}", cell.torch);
+        let rocm_key = format!("{sdk:?}\n{:?}", cell.rocm);
+        // An image decides more than the sources do.
+        let image_key = format!("{key}\n{rocm_key}\n{:?}\n{:?}", cell.python, cell.backend);
+        let like = self.jobs.get(&key).filter(|like| like.image.is_none()).or_else(|| self.jobs.get(&image_key));
+        if let Some(like) = like {
+            let given = cell.python.or(like.python);
+            let python = given.or(like.recipe.cell.python);
+            let alike = Cell { version: like.recipe.cell.version.clone(), python, ..cell.clone() };
+            let recipe = self.recipes.evaluate(name, &alike)?;
+            let rocm = match self.rocm.get(&rocm_key) {
+                _ if !recipe.sdk => Rocm::None,
+                _ if like.image.is_some() => like.rocm.clone(),
+                Some(rocm) => rocm.clone(),
+                None => sdk.rocm(cell.rocm.as_deref(), &self.settings.place.surroundings)?,
+            };
+            // A wheel for one Python needs one that is known, which is found out below.
+            if recipe.python == Pythons::Any || python.is_some() {
+                if recipe.sdk && like.image.is_none() {
+                    same_rocm(&rocm, &cell)?;
+                    self.rocm.insert(rocm_key, rocm.clone());
+                }
+                return Ok(Job { rocm, python: given, recipe, ..like.clone() });
+            }
+        }
+        let placed = Recipes { sources, sdk, ..self.recipes.clone() };
+        let job = placed.job(name, cell, self.given.clone(), &self.settings.place, self.printer)?;
+        same_rocm(&job.rocm, &job.recipe.cell)?;
+        if job.recipe.sdk && job.image.is_none() {
+            self.rocm.insert(rocm_key, job.rocm.clone());
+        }
+        self.jobs.insert(key, job.clone());
+        self.jobs.insert(image_key, job.clone());
+        Ok(job)
+    }
+}
+
+/// Of several versions of ROCm each cell has to get its own.
+fn same_rocm(rocm: &Rocm, cell: &Cell) -> Result<(), Usage> {
+    let (Rocm::Prefix { path, version }, Some(wanted)) = (rocm, &cell.rocm) else { return Ok(()) };
+    if version == wanted || version.starts_with(&format!("{wanted}.")) {
+        return Ok(());
+    }
+    let usage = Usage::new(format!("`{}` is ROCm {version}, and {wanted} is to be built against", path.display()));
+    Err(usage.hint("`{rocm}` in `--rocm-sdk prefix=/opt/rocm-{rocm}` stands for the version of each cell"))
+}
+
+/// `{rocm}` and `{torch}` in places, which stand for the versions of a cell.
+fn filled(text: &str, cell: &Cell) -> Result<String, Usage> {
+    let mut filled = text.to_owned();
+    for (name, option, value) in [("{rocm}", "--rocm", &cell.rocm), ("{torch}", "--torch", &cell.torch)] {
+        if !filled.contains(name) {
+            continue;
+        }
+        let Some(value) = value else {
+            return Err(Usage::new(format!("`{name}` in `{text}` needs `{option}`")));
+        };
+        filled = filled.replace(name, value);
+    }
+    Ok(filled)
+}
+
+/// The folder of the plan, written.
+pub(super) fn write(plan: Plan, jobs: &[Job], settings: &Settings) -> anyhow::Result<PlanFolder> {
+    Ok(match &settings.choices.write_plan {
+        Some(place) => PlanFolder::create_at(place, plan, jobs)?,
+        None => PlanFolder::create(plan, jobs)?,
+    })
+}
+
+/// Why a cell is not built, in words.
+pub(super) fn words(left_out: &LeftOut) -> String {
+    match left_out {
+        LeftOut::Excluded(reason) => reason.clone(),
+        LeftOut::Exists(files) => files.join(", "),
+    }
+}

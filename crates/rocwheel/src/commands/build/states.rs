@@ -1,0 +1,254 @@
+//! What became of the cells of a plan, in words.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use build::duration;
+use build::plan::{Attempt, Ended, LeftOut, Plan, PlanFolder, Seen, State};
+use build::slurm::Queued;
+use comfy_table::CellAlignment::{Left, Right};
+use report::Exit;
+use serde::Serialize;
+
+use super::plan::words;
+use crate::printer::{self, Column, Format, Printer};
+
+const COLUMNS: [Column; 5] =
+    [("Cell", Left), ("State", Left), ("Time", Right), ("Result or likely cause", Left), ("Log", Left)];
+const PLANNED: [Column; 5] =
+    [("Cell", Left), ("Number", Left), ("Plan", Left), ("Asked of a cluster", Left), ("Waits for", Left)];
+/// Lines of a log that are shown.
+const TAIL: usize = 15;
+
+/// How a cell stands.
+#[derive(Debug, Serialize)]
+struct Row<'a> {
+    cell: &'a str,
+    id: &'a str,
+    state: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<&'a str>,
+    starts: usize,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<String>,
+}
+
+fn row<'a>(seen: &'a Seen<'a>, queued: Option<&Queued>) -> Row<'a> {
+    let last = seen.attempts.last();
+    let end = last.and_then(|attempt| attempt.end.as_ref());
+    let mut row = Row {
+        cell: &seen.cell.title,
+        id: &seen.cell.id,
+        state: state(seen, queued),
+        seconds: end.map(|end| end.seconds),
+        host: last.map(|attempt| attempt.host.as_str()).filter(|host| !host.is_empty()),
+        starts: seen.attempts.len(),
+        files: end
+            .map(|end| end.outputs.iter().map(|made| made.path.to_string_lossy().into_owned()).collect())
+            .unwrap_or_default(),
+        error: end.and_then(|end| end.error.clone()),
+        cause: end.and_then(|end| end.cause.clone()),
+        log: last.and_then(|attempt| attempt.log.as_ref()).map(|log| log.to_string_lossy().into_owned()),
+    };
+    match &seen.state {
+        State::LeftOut(LeftOut::Exists(files)) => row.files.clone_from(files),
+        State::LeftOut(excluded) => row.error = Some(words(excluded)),
+        State::Running => row.seconds = last.map(running_for),
+        State::Lost => {
+            let said = queued.filter(|queued| !queued.is_active()).map(|queued| format!("Slurm says {}", queued.state));
+            row.error =
+                Some(said.unwrap_or_else(|| "it was killed, or its machine failed; the next run goes on".into()));
+        }
+        State::Waiting => {
+            row.error =
+                queued.filter(|queued| !queued.is_active()).map(|queued| format!("Slurm says {}", queued.state));
+        }
+        State::Ended(Ended::LeftOut) if end.is_none() => row.error = Some("what it waits for was not built".into()),
+        State::Ended(_) => {}
+    }
+    row
+}
+
+#[allow(clippy::cast_precision_loss, reason = "seconds")]
+fn running_for(attempt: &Attempt) -> f64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    now.saturating_sub(attempt.began) as f64
+}
+
+/// In a few words.
+fn state(seen: &Seen<'_>, queued: Option<&Queued>) -> String {
+    let last = seen.attempts.last();
+    let queued = queued.filter(|queued| queued.is_active());
+    let waits = |queued: &Queued| match queued.reason.as_str() {
+        "" => format!("with Slurm ({})", queued.state.to_lowercase()),
+        reason => format!("with Slurm ({reason})"),
+    };
+    match (&seen.state, queued) {
+        (State::LeftOut(LeftOut::Excluded(_)), _) => "excluded".into(),
+        (State::LeftOut(LeftOut::Exists(_)), _) => "exists".into(),
+        (State::Running, _) => {
+            let stage = last
+                .and_then(|attempt| attempt.stage.as_deref())
+                .map(|stage| format!(" ({stage})"))
+                .unwrap_or_default();
+            let host = last.map(|attempt| attempt.host.as_str()).filter(|host| !host.is_empty());
+            format!("runs{stage}{}", host.map(|host| format!(" on {host}")).unwrap_or_default())
+        }
+        // It was put back into the queue.
+        (State::Lost | State::Waiting, Some(queued)) => waits(queued),
+        (State::Ended(ended), Some(queued)) if !ended.is_there() => waits(queued),
+        (State::Waiting, None) => "waiting".into(),
+        (State::Lost, None) => "lost".into(),
+        (State::Ended(ended), _) => ended.name().into(),
+    }
+}
+
+/// Whether another attempt goes on where this one ended.
+fn goes_on(ended: Ended) -> bool {
+    matches!(ended, Ended::Stopped | Ended::Interrupted)
+}
+
+/// All cells and how they stand.
+pub(super) fn table(
+    folder: &PlanFolder,
+    printer: &Printer,
+    queue: Option<&BTreeMap<String, Queued>>,
+) -> anyhow::Result<()> {
+    let seen = folder.look()?;
+    let rows: Vec<Row<'_>> =
+        seen.iter().map(|seen| row(seen, queue.and_then(|queue| queue.get(&seen.cell.id)))).collect();
+    if printer.format() == Format::Json {
+        return printer.json(&serde_json::json!({
+            "plan": folder.path(),
+            "output": folder.plan.output,
+            "cells": rows,
+        }));
+    }
+    printer.table(
+        &COLUMNS,
+        rows.iter().map(|row| {
+            let time = row.seconds.map(|seconds| duration::words(Duration::from_secs_f64(seconds))).unwrap_or_default();
+            let is_good = row.error.is_none();
+            let result = if is_good { row.files.join(", ") } else { reason(row) };
+            vec![
+                row.cell.to_owned(),
+                row.state.clone(),
+                time,
+                result,
+                if is_good { String::new() } else { row.log.clone().unwrap_or_default() },
+            ]
+        }),
+    )?;
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in &rows {
+        *counts.entry(row.state.split(" (").next().unwrap_or(&row.state)).or_default() += 1;
+    }
+    let counts: Vec<String> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    printer.note(format!("{}: {}", printer::count(rows.len() as u64, "cell", "cells"), counts.join(", ")));
+    if rows.iter().any(|row| ["lost", "stopped", "interrupted"].contains(&row.state.as_str())) {
+        printer.note("the same command goes on where it stopped");
+    }
+    Ok(())
+}
+
+/// What went wrong, and the likely cause.
+fn reason(row: &Row<'_>) -> String {
+    let error = row.error.as_deref().unwrap_or_default();
+    match row.cause.as_deref() {
+        Some(cause) => format!("{error}; {cause}"),
+        None => error.to_owned(),
+    }
+}
+
+/// The exit code of a plan: that of its worst cell; [`Exit::Partial`] as long as something is to come.
+pub(super) fn exit(seen: &[Seen<'_>], queue: Option<&BTreeMap<String, Queued>>) -> Exit {
+    let mut exits = Vec::new();
+    for seen in seen {
+        let is_active = queue.and_then(|queue| queue.get(&seen.cell.id)).is_some_and(Queued::is_active);
+        exits.push(match seen.state {
+            State::Ended(ended) if ended.is_there() => Exit::Done,
+            State::Ended(Ended::Partly) | State::LeftOut(_) => Exit::Done,
+            State::Ended(ended) if !is_active && !goes_on(ended) => Exit::Failed,
+            _ => Exit::Partial,
+        });
+    }
+    super::worst(&exits)
+}
+
+/// The last lines of logs: of cells that are named, else of those that failed, are lost or run.
+pub(super) fn logs(folder: &PlanFolder, named: &[String], printer: &Printer) -> anyhow::Result<Exit> {
+    let chosen = named.iter().map(|name| Ok(folder.plan.cell(name)?.id.clone())).collect::<anyhow::Result<Vec<_>>>()?;
+    let seen = folder.look()?;
+    let is_telling = |seen: &&Seen<'_>| match seen.state {
+        _ if !chosen.is_empty() => chosen.contains(&seen.cell.id),
+        State::Running | State::Lost => true,
+        State::Ended(ended) => !ended.is_there(),
+        State::Waiting | State::LeftOut(_) => false,
+    };
+    let rows: Vec<Row<'_>> = seen.iter().filter(is_telling).map(|seen| row(seen, None)).collect();
+    if printer.format() == Format::Json {
+        printer.json(&serde_json::json!({ "plan": folder.path(), "cells": rows }))?;
+        return Ok(Exit::Done);
+    }
+    if rows.is_empty() {
+        printer.note("no cell has failed or runs; `--cell` names one whose logs are shown");
+    }
+    for (number, row) in rows.iter().enumerate() {
+        if number > 0 {
+            printer.line("")?;
+        }
+        printer.line(format!("{}: {}", row.cell, row.state))?;
+        if row.error.is_some() {
+            printer.line(format!("    {}", reason(row)))?;
+        }
+        let Some(log) = &row.log else { continue };
+        printer.line(format!("    {log}"))?;
+        // A log that is gone is no reason to hide the others.
+        let text = fs_err::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        for line in &lines[lines.len().saturating_sub(TAIL)..] {
+            printer.line(format!("    | {line}"))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// What is planned.
+pub(super) fn planned(plan: &Plan, printer: &Printer) -> anyhow::Result<Exit> {
+    if printer.format() == Format::Json {
+        printer.json_stream(&serde_json::json!({ "output": plan.output, "cells": plan.cells }))?;
+        return Ok(Exit::Done);
+    }
+    let titles: BTreeMap<&str, &str> = plan.cells.iter().map(|cell| (cell.id.as_str(), cell.title.as_str())).collect();
+    printer.table(
+        &PLANNED,
+        plan.cells.iter().map(|cell| {
+            let requests = &cell.requests;
+            let time = requests.minutes.map(|minutes| format!(", {minutes} min")).unwrap_or_default();
+            let needs: Vec<&str> = cell.needs.iter().filter_map(|id| titles.get(id.as_str()).copied()).collect();
+            let is_built = match &cell.left_out {
+                None => "build".to_owned(),
+                Some(LeftOut::Excluded(reason)) => format!("excluded: {reason}"),
+                Some(LeftOut::Exists(files)) => format!("exists: {}", files.join(", ")),
+            };
+            vec![
+                cell.title.clone(),
+                cell.id.clone(),
+                is_built,
+                format!("{}, {} MiB{time}", printer::count(u64::from(requests.cpus), "core", "cores"), requests.memory),
+                needs.join(", "),
+            ]
+        }),
+    )?;
+    let count = plan.to_build().count();
+    printer.note(format!("would build {} of {}", count, printer::count(plan.cells.len() as u64, "cell", "cells")));
+    Ok(Exit::Done)
+}

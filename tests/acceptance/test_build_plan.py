@@ -1,0 +1,173 @@
+"""Builds of many cells: as a plan on this machine, killed and continued, and on a real Slurm of three nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import small_frameworks
+from cluster import Cluster
+
+from command import Rocwheel, run
+
+UV = Path(__file__).resolve().parents[2] / ".venv/bin/uv"
+ROCM = ["7.1", "7.2"]
+TORCH = ["2.9", "2.10", "2.11"]
+CALLER = """
+on: push
+jobs:
+  wheels:
+    uses: ./.github/workflows/build-wheels.yml
+    with:
+      recipes: flash-attn
+      rocm: "7.2"
+  after:
+    needs: wheels
+    runs-on: ubuntu-latest
+    steps:
+      - run: echo "${{ needs.wheels.outputs.count }} cells"
+"""
+
+
+def with_uv(**more: str) -> dict[str, str]:
+    return {"PATH": f"{UV.parent}:{os.environ['PATH']}", **more}
+
+
+def cells(rocwheel: Rocwheel, output: Path, expect: int, environment: dict[str, str]) -> dict[str, dict]:
+    """How all cells stand, by their names."""
+    said = rocwheel.run("build", "--status", output, "--json", expect=expect, environment=environment)
+    return {cell["cell"]: cell for cell in json.loads(said.stdout)["cells"]}
+
+
+def wheels(output: Path) -> set[str]:
+    return {path.name for path in output.glob("*.whl")}
+
+
+def test_a_killed_matrix_goes_on(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """SIGKILL in the middle: what is built stays as it is, the rest is built, and what fails does not hold up the others."""
+    failing = {("7.2", "2.9")}
+    small_frameworks.write(tmp_path, ROCM, failing, seconds=0.5)
+    command = small_frameworks.options(tmp_path, ROCM, TORCH[:2])
+    process = rocwheel.start(*command, env={**os.environ, **with_uv()})
+    end = time.monotonic() + 120
+    while not wheels(tmp_path / "out") and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    before = {name: (tmp_path / "out" / name).stat().st_mtime_ns for name in wheels(tmp_path / "out")}
+    assert before and len(before) < 6, before
+    seen = cells(rocwheel, tmp_path / "out", 3, with_uv())
+    assert Counter(cell["state"] for cell in seen.values()).keys() <= {"built", "lost", "waiting"}, seen
+    said = rocwheel.run(*command, expect=1, environment=with_uv())
+    assert wheels(tmp_path / "out") == small_frameworks.names(ROCM, TORCH[:2], failing)
+    for name, modified in before.items():
+        assert (tmp_path / "out" / name).stat().st_mtime_ns == modified, f"{name} was built again"
+    seen = cells(rocwheel, tmp_path / "out", 1, with_uv())
+    states = {name: cell["state"] for name, cell in seen.items() if cell["state"] not in ("built", "unchanged")}
+    assert states == {"base-1.0-rocm7.2-torch2.9": "failed", "top-1.0-rocm7.2-torch2.9": "left out"}
+    assert "memory ran out" in seen["base-1.0-rocm7.2-torch2.9"]["cause"]
+    assert "memory ran out" in said.stdout and "left out" in said.stdout
+    assert sum(cell["starts"] for cell in seen.values()) <= 9, "the killed cell alone starts twice"
+    logs = rocwheel.run("build", "--logs", tmp_path / "out", environment=with_uv()).stdout
+    assert "Killed signal terminated program cc1plus" in logs
+    for wheel in (tmp_path / "out").glob("*.whl"):
+        small_frameworks.check(wheel)
+
+
+def test_twelve_cells_on_slurm(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """Two arrays, the second cell by cell after the first; what fails keeps back only what waits for it."""
+    failing = {("7.2", "2.10")}
+    small_frameworks.write(tmp_path, ROCM, failing)
+    command = small_frameworks.options(tmp_path, ROCM, TORCH)
+    with Cluster(tmp_path / "cluster") as cluster:
+        environment = with_uv(**cluster.environment)
+        on_slurm = [*command, "--executor", "slurm"]
+        refused = rocwheel.run(*on_slurm, "--sbatch-option=--partition=none", expect=1, environment=environment)
+        assert "sbatch says:" in refused.stderr and "invalid partition specified: none" in refused.stderr
+        assert "hint: `sinfo` lists the partitions" in refused.stderr
+        assert not cluster.ask("squeue", "--noheader").strip()
+        rocwheel.run(*on_slurm, "--wait", expect=1, environment=environment)
+        assert wheels(tmp_path / "out") == small_frameworks.names(ROCM, TORCH, failing)
+        seen = cells(rocwheel, tmp_path / "out", 1, environment)
+        assert len(seen) == 12
+        assert {cell["host"] for cell in seen.values() if cell["state"] == "built"} == {"n1", "n2", "n3"}
+        states = Counter(cell["state"] for cell in seen.values())
+        assert states["built"] == 10 and states["failed"] == 1, seen
+        assert all(cell["starts"] == 1 for cell in seen.values() if cell["state"] == "built")
+        # What is built is not submitted again; what failed is, and can be taken off.
+        again = rocwheel.run(*on_slurm, "--sbatch-option=--hold", environment=environment)
+        assert "submitted 2 cells" in again.stderr, again.stderr
+        assert "JobHeldUser" in str(cells(rocwheel, tmp_path / "out", 3, environment))
+        more = rocwheel.run(*on_slurm, environment=environment)
+        assert "there is nothing to submit" in more.stderr
+        assert (
+            "cancelled 2 cells" in rocwheel.run("build", "--cancel", tmp_path / "out", environment=environment).stderr
+        )
+        cluster.wait(lambda: not cluster.ask("squeue", "--noheader").strip(), "the queue was not empty")
+    for wheel in (tmp_path / "out").glob("*.whl"):
+        small_frameworks.check(wheel)
+    # Without the cluster the plan's folder still says what became of the cells.
+    alone = rocwheel.run("build", "--status", tmp_path / "out", expect=1, environment=environment)
+    assert "what follows is what the plan's folder says" in alone.stderr and "10 built" in alone.stderr
+
+
+def test_the_workflow_is_one_that_github_takes(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """The reusable workflow, and one that calls it, as actionlint and shellcheck see them, and the matrices it gets."""
+    workflows = tmp_path / ".github/workflows"
+    workflows.mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    workflow = rocwheel.run("matrix", "--format", "workflow").stdout
+    (workflows / "build-wheels.yml").write_text(workflow)
+    (workflows / "release.yml").write_text(CALLER)
+    found = run(Path(sys.prefix) / "bin/actionlint", "-no-color", cwd=tmp_path)
+    assert not found.stdout.strip(), found.stdout
+    output = tmp_path / "output"
+    arguments = ("matrix", "flash-attn", "--framework-version", "2.8.3", "--format", "github", "--parts", "4")
+    rocwheel.run(*arguments, environment={"GITHUB_OUTPUT": str(output)})
+    outputs = dict(line.split("=", 1) for line in output.read_text().splitlines())
+    parts = [json.loads(text)["include"] for text in (outputs[f"matrix-{part}"] for part in range(1, 5)) if text]
+    assert sum(map(len, parts)) == int(outputs["count"]) > 0 and all(len(part) <= 256 for part in parts)
+    assert {"name", "recipe", "version", "backend", "rocm", "torch"} <= parts[0][0].keys()
+    names = [cell["name"] for part in parts for cell in part]
+    assert len(set(names)) == len(names), "artifacts of two cells would have one name"
+
+
+def test_a_script_for_sbatch_runs_every_cell(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """`matrix --format slurm` without a cluster: each task calls rocwheel with its own cell."""
+    base = (
+        "matrix",
+        "flash-attn",
+        "--rocm",
+        "7.1,7.2",
+        "--torch",
+        "2.11",
+        "--python",
+        "3.12",
+        "--framework-version",
+        "2.8.3",
+    )
+    script = tmp_path / "cells.sh"
+    script.write_text(rocwheel.run(*base, "--format", "slurm").stdout)
+    run("shellcheck", script)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/rocwheel").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "bin/rocwheel").chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    said = [
+        run(
+            "bash", script, "--output", "out", environment={"PATH": path, "SLURM_ARRAY_TASK_ID": str(task)}
+        ).stdout.strip()
+        for task in range(4)
+    ]
+    assert (
+        said[0]
+        == "build flash-attn --backend ck --rocm 7.1 --torch 2.11 --python 3.12 --source 2.8.3 --jobs 1 --output out"
+    )
+    assert len(set(said)) == 4
+    sources = {"PATH": path, "SLURM_ARRAY_TASK_ID": "0", "SOURCE": "src/{version}"}
+    assert "--source src/2.8.3 " in run("bash", script, environment=sources).stdout
