@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
+import tomllib
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,9 @@ from environment import Environment
 from packages import PackageSet, fetch_debs, make_package_set
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+SOURCES = tomllib.loads((REPOSITORY / "data/sources.toml").read_text())
+(SDIST,) = (archive for archive in SOURCES["archive"] if archive["project"] == "flash-attention")
+SHA256 = SDIST["sha256"]
 
 # In a GitHub job the program speaks to GitHub; these tests are about what it says to people.
 for name in [name for name in os.environ if name.startswith("GITHUB_")]:
@@ -90,3 +96,20 @@ def public(rocwheel: Rocwheel) -> Path:
     yield directory
     subprocess.run(["chmod", "-R", "u+rwX", directory], check=True)
     shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="session")
+def sdist() -> Path:
+    """flash-attn 2.8.3 of PyPI, where `--source 2.8.3` looks for it too."""
+    cache = Path(
+        os.environ.get("ROCWHEEL_CACHE")
+        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocwheel"
+    )
+    path = cache / "archives" / SHA256 / "flash_attn-2.8.3.tar.gz"
+    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != SHA256:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{os.getpid()}")
+        with urllib.request.urlopen(SDIST["url"]) as answer, partial.open("wb") as file:
+            shutil.copyfileobj(answer, file)
+        partial.rename(path)
+    return path

@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
-import tomllib
-import urllib.request
 import zipfile
 from pathlib import Path
-
-import pytest
 
 from command import Rocwheel, run
 from packages import PackageSet
 
-SOURCES = tomllib.loads((Path(__file__).resolve().parents[2] / "data/sources.toml").read_text())
-(SDIST,) = (archive for archive in SOURCES["archive"] if archive["project"] == "flash-attention")
-SHA256 = SDIST["sha256"]
 UV = Path(__file__).resolve().parents[2] / ".venv/bin/uv"
-
-
-@pytest.fixture(scope="session")
-def sdist() -> Path:
-    """flash-attn 2.8.3 of PyPI, where `--source 2.8.3` looks for it too."""
-    cache = Path(
-        os.environ.get("ROCWHEEL_CACHE")
-        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocwheel"
-    )
-    path = cache / "archives" / SHA256 / "flash_attn-2.8.3.tar.gz"
-    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != SHA256:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(f".{os.getpid()}")
-        with urllib.request.urlopen(SDIST["url"]) as answer, partial.open("wb") as file:
-            shutil.copyfileobj(answer, file)
-        partial.rename(path)
-    return path
 
 
 def with_uv() -> dict[str, str]:

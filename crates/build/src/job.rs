@@ -50,6 +50,9 @@ pub enum Source {
         path: PathBuf,
         /// Of its commit and what is changed in it.
         digest: String,
+        /// Its commit, for where there is no git to ask: images have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        revision: Option<String>,
     },
     /// A folder that is no checkout; it is copied.
     Folder {
@@ -146,7 +149,9 @@ impl Source {
             });
         }
         if let Some(digest) = inputs::of_checkout(&path, surroundings, reporter)? {
-            return Ok(Source::Checkout { path, digest });
+            let revision = inputs::git(&path, &["rev-parse", "HEAD"], surroundings, reporter)?;
+            let revision = revision.map(|answer| answer.trim().to_owned());
+            return Ok(Source::Checkout { path, digest, revision });
         }
         let digest = inputs::of_folder(&path, reporter)?;
         if inputs::files(&path)?.is_empty() {

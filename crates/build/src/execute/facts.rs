@@ -148,6 +148,7 @@ impl Context<'_> {
 
     fn source_revision(&self, name: &str) -> Result<String, Error> {
         match &self.job.source {
+            Source::Checkout { revision: Some(revision), .. } => Ok(revision.clone()),
             Source::Checkout { path, .. } => {
                 let answer = inputs::git(path, &["rev-parse", "HEAD"], &self.place.surroundings, self.reporter)?;
                 answer

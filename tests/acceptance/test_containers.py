@@ -1,0 +1,245 @@
+"""Builds in containers of real engines, which these tests start themselves with one small image each."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_build import with_uv
+
+import engines
+from command import NOBODY, Rocwheel, own_suite, run
+from engines import Engine
+
+IMAGE = "rocwheel/python:1"
+NAME = "flash_attn-2.8.3+rocm7.2torch2.9triton-py3-none-any.whl"
+FLASH = ["build", "flash-attn", "--backend", "triton", "--rocm", "7.2", "--torch", "2.9"]
+# What its recipe installs, and any Python can use.
+WHEELS = ["setuptools==75.8.0", "wheel", "packaging", "psutil", "ninja"]
+
+RECIPE = """
+schema = 1
+name = "waits"
+summary = "Waits and packs"
+source = "waits"
+platforms = ["linux"]
+backends = ["cpu"]
+without-sdk = ["cpu"]
+any-python = ["cpu"]
+
+[[version]]
+text = "1"
+
+[[step]]
+name = "wait"
+run = ["sh", "-c", "id -u; sleep ${environment.WAITS}"]
+
+[[step]]
+name = "stage"
+copy = { from = "${source}/README", to = "${stage}/share", pick = "one" }
+
+[output.tarball]
+path = "NAME.tar.bz2"
+from = "${stage}"
+members = ["share"]
+holds = ["share/README"]
+"""
+
+
+@pytest.fixture(scope="module", params=["docker", "podman"])
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with getattr(engines, request.param)(tmp_path_factory.mktemp(request.param)) as engine:
+        engine.import_root(engines.root(own_suite()), IMAGE)
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What flash-attn's build installs, as files: from here on there is no network."""
+    folder = tmp_path_factory.mktemp("wheels")
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "--dest",
+        folder,
+        *WHEELS,
+    )
+    folder.chmod(0o755)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def built_here(rocwheel: Rocwheel, sdist: Path, wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The same wheel, built without a container."""
+    output = tmp_path_factory.mktemp("here")
+    rocwheel.run(*FLASH, "--source", sdist, "--output", output, environment={**with_uv(), **offline(wheels)})
+    return (output / NAME).read_bytes()
+
+
+def offline(wheels: Path) -> dict[str, str]:
+    return {"PIP_NO_INDEX": "1", "UV_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels), "UV_FIND_LINKS": str(wheels)}
+
+
+def recipes(folder: Path) -> list[object]:
+    """Options for recipes of ours that wait as long as they are told to."""
+    (folder / "recipes").mkdir()
+    (folder / "sources").mkdir()
+    (folder / "sources/README").write_text("read me\n")
+    for name in ("waits", "waits-too"):
+        text = RECIPE.replace('"waits"', f'"{name}"').replace("NAME", name)
+        (folder / f"recipes/{name}.toml").write_text(text)
+    both = [option for name in ("waits", "waits-too") for option in ("--source", f"{name}={folder}/sources")]
+    return ["--recipes", folder / "recipes", *both]
+
+
+def test_flash_attn_is_built_without_a_network(
+    rocwheel: Rocwheel, engine: Engine, sdist: Path, wheels: Path, built_here: bytes, tmp_path: Path
+) -> None:
+    """The same bytes as here, in files of whoever asked for it, and not again."""
+    options = [*FLASH, "--source", sdist, *engine.arguments(IMAGE)]
+    surroundings = {**engine.environment, **offline(wheels), "ROCWHEEL_CACHE": str(tmp_path / "cache")}
+    output = tmp_path / "out"
+    said = rocwheel.run(*options, "--output", output, "-v", environment=surroundings)
+    assert said.stderr.count("started in") == 1
+    assert (output / NAME).read_bytes() == built_here
+    assert {path.lstat().st_uid for path in output.rglob("*")} == {os.geteuid()}
+    again = rocwheel.run(*options, "--output", output, environment=surroundings)
+    assert "unchanged" in again.stdout
+    assert engine.running() == []
+    job = tomllib.loads(next((output / ".rocwheel/jobs").glob("*/job.toml")).read_text())
+    assert job["image"]["name"] == IMAGE
+    assert job["image"]["digest"].startswith("sha256:")
+
+
+def test_what_an_image_lacks_is_said(rocwheel: Rocwheel, engine: Engine, sdist: Path, tmp_path: Path) -> None:
+    """An image that is not there, one without the Python, one in which nothing runs."""
+    options = [*FLASH, "--source", sdist, "--output", tmp_path / "out"]
+    surroundings = {**engine.environment, "PIP_NO_INDEX": "1"}
+
+    def fails(*more: object, expect: int = 1) -> str:
+        return rocwheel.run(*options, *more, environment=surroundings, expect=expect).stderr
+
+    said = fails(*engine.arguments("rocwheel/pyton:1"))
+    assert "there is no image `rocwheel/pyton:1` here" in said
+    assert "did you mean `rocwheel/python:1`?" in said
+    assert "--pull missing" in said
+    assert "pytorch/manylinux2_28-builder:cpu" in fails(*engine.arguments("x")[:4])
+    assert "there is no Python 3.7" in fails(*engine.arguments(IMAGE), "--python", "3.7")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty/bin").mkdir()
+    run("tar", "--create", "--file", tmp_path / "empty.tar", "--directory", tmp_path / "empty", ".")
+    engine.import_root(tmp_path / "empty.tar", "rocwheel/empty:1")
+    assert "the image has no shell" in fails(*engine.arguments("rocwheel/empty:1"))
+    assert "--no-such-option" in fails(*engine.arguments(IMAGE), "--engine-option=--no-such-option")
+    assert "says `" in fails("--executor", engine.name, "--engine", "/bin/echo", "--image", IMAGE)
+    assert "jobs run here" in fails("--image", IMAGE, expect=2)
+    assert engine.running() == []
+
+
+def test_jobs_of_an_image_run_in_one_container(rocwheel: Rocwheel, engine: Engine, tmp_path: Path) -> None:
+    """A job file is for its image, and is run elsewhere only by somebody who says that this is one."""
+    ours = recipes(tmp_path)
+    surroundings = {**engine.environment, "WAITS": "0"}
+    options = ["build", "waits", "waits-too", *ours, *engine.arguments(IMAGE), "--output", tmp_path / "out", "-v"]
+    said = rocwheel.run(*options, environment=surroundings)
+    assert said.stderr.count("started in") == 1
+    assert (tmp_path / "out/waits.tar.bz2").is_file()
+    assert (tmp_path / "out/waits-too.tar.bz2").is_file()
+    job = tmp_path / "job.toml"
+    one = ["build", "waits", "--recipes", tmp_path / "recipes", "--source", tmp_path / "sources"]
+    rocwheel.run(*one, *engine.arguments(IMAGE), "--write-job", job, environment=surroundings)
+    run_job = ["build", "--job", job, "--output", tmp_path / "out"]
+    assert "is for the image" in rocwheel.run(*run_job, environment=surroundings, expect=2).stderr
+    executor = engine.arguments(IMAGE)[:4] + [f"--engine-option={option}" for option in engine.options]
+    assert "unchanged" in rocwheel.run(*run_job, *executor, environment=surroundings).stdout
+
+
+def test_a_container_ends_with_the_work(rocwheel: Rocwheel, engine: Engine, tmp_path: Path) -> None:
+    """A limit, Ctrl-C, the death of the program and the death of the container: nothing runs on, and the next run goes on."""
+    one = ["build", "waits", *recipes(tmp_path)[:2], "--source", tmp_path / "sources", *engine.arguments(IMAGE)]
+    options = [*one, "--output", tmp_path / "out"]
+    slow = {**engine.environment, "WAITS": "600"}
+    logs = tmp_path / "out/.rocwheel/jobs"
+
+    said = rocwheel.run(*options, "--time-limit", "4s", environment=slow, expect=3)
+    # On a busy machine it does not come to the step that waits.
+    assert "stopped in " in said.stdout
+    assert engine.running() == []
+
+    def started() -> subprocess.Popen[str]:
+        for log in logs.glob("*/logs/*-wait.log"):
+            log.unlink()
+        process = rocwheel.start(*options, env={**os.environ, **slow})
+        for _ in range(600):
+            if any(log.read_text().rstrip().endswith(str(os.geteuid())) for log in logs.glob("*/logs/*-wait.log")):
+                return process
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.1)
+        raise AssertionError("the step did not begin")
+
+    def gone() -> None:
+        for _ in range(200):
+            if not engine.running():
+                return
+            time.sleep(0.1)
+        raise AssertionError(engine.run("ps").stdout)
+
+    process = started()
+    process.send_signal(signal.SIGINT)
+    assert (process.wait(60), engine.running()) == (130, [])
+
+    process = started()
+    process.kill()
+    process.wait()
+    gone()
+
+    process = started()
+    engine.run("kill", *engine.running())
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 1, said
+    assert "has ended while it built" in said
+    gone()
+    rocwheel.run(*options, environment={**engine.environment, "WAITS": "0"})
+    assert (tmp_path / "out/waits.tar.bz2").is_file()
+
+
+def test_files_belong_to_who_asked(public: Path, engine: Engine) -> None:
+    """A user without rights, who may use the daemon: what a container of it writes is the user's."""
+    if engine.name == "podman":
+        # Of a user without rights it would be another Podman, with images of its own.
+        assert engine.run("info", "--format", "{{.Host.Security.Rootless}}").stdout.strip() == "false"
+        return
+    folder = Path(tempfile.mkdtemp(prefix="rocwheel-user-"))
+    try:
+        ours = recipes(folder)
+        run("chown", "--recursive", NOBODY, folder)
+        options = [*("build", "waits", *ours[:2], "--source", folder / "sources"), *engine.arguments(IMAGE)]
+        user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"]
+        surroundings = {
+            **engine.environment,
+            "WAITS": "0",
+            "HOME": str(folder),
+            "ROCWHEEL_CACHE": str(folder / "cache"),
+        }
+        run(*user, public / "rocwheel", *options, "--output", folder / "out", environment=surroundings, cwd=folder)
+        owners = {path.lstat().st_uid for path in folder.rglob("*")}
+        assert owners == {NOBODY}
+        log = next(folder.glob("out/.rocwheel/jobs/*/logs/*-wait.log"))
+        assert str(NOBODY) in log.read_text()
+    finally:
+        shutil.rmtree(folder)

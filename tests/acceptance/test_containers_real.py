@@ -1,0 +1,162 @@
+"""Frameworks compiled in containers: Debian's own sources of torchvision and torchaudio against its CPU torch, and MAGMA's
+recipe with Debian's hipcc. With them the wheel of flash-attn, beside the torch and triton of Debian."""
+
+from __future__ import annotations
+
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import magma_tree
+import pytest
+
+import engines
+from command import Rocwheel, run
+from engines import REPOSITORY, Engine
+
+TORCH = "rocwheel/torch:1"
+HIP = "rocwheel/hip:1"
+OLD = "rocwheel/old:1"
+# Debian's torch, its headers, and what the extensions are compiled with.
+FOR_TORCH = [
+    *(
+        "python3-torch",
+        "libtorch-dev",
+        "python3-dev",
+        "python3-setuptools",
+        "python3-wheel",
+        "python3-numpy",
+        "python3-pil",
+    ),
+    *("g++", "cmake", "ninja-build", "git", "libjpeg-dev", "libpng-dev"),
+]
+# Where trixie's clang 17 has them.
+DEVICE_LIBRARIES = "/usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode"
+FOR_HIP = ["hipcc", "make", "g++", "librocblas-dev", "libhipblas-dev", "libhipsparse-dev"]
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with engines.docker(tmp_path_factory.mktemp("docker")) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def torch(engine: Engine) -> str:
+    engine.import_root(engines.root("trixie", *FOR_TORCH), TORCH)
+    return TORCH
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sources")
+    run(REPOSITORY / "scripts/fetch-sources", folder)
+    return folder
+
+
+def in_image(engine: Engine, image: str, folder: Path, script: str) -> str:
+    mount = f"type=bind,source={folder},target={folder},readonly"
+    return engine.run(
+        "run", "--rm", "--network", "none", "--mount", mount, "--entrypoint", "sh", image, "-ec", script
+    ).stdout
+
+
+@pytest.mark.parametrize(("name", "version", "needs"), [
+    ("vision", "0.21.0", ["torchvision/_C.so", "torchvision/image.so"]),
+    ("audio", "2.6.0a0", ["torchaudio/lib/libtorchaudio.so", "torchaudio/lib/_torchaudio.so"]),
+])  # fmt: skip
+def test_an_extension_of_torch_is_compiled(
+    rocwheel: Rocwheel,
+    engine: Engine,
+    torch: str,
+    sources: Path,
+    tmp_path: Path,
+    name: str,
+    version: str,
+    needs: list[str],
+) -> None:
+    """The backend `cpu` of the recipe, against the torch of the image."""
+    rocwheel.run(
+        *("build", f"torch{name}", "--backend", "cpu", "--torch", "2.6.0", "--python", "3.13", "--system-packages"),
+        *("--source", sources / name, "--output", tmp_path, "--network", "host", "--no-uv", *engine.arguments(torch)),
+        # Headers of FFmpeg would be fetched as it is built.
+        environment={**engine.environment, "USE_FFMPEG": "0"},
+    )
+    wheel = tmp_path / f"torch{name}-{version}+cpu-cp313-cp313-linux_x86_64.whl"
+    members = zipfile.ZipFile(wheel).namelist()
+    assert [need for need in needs if need not in members] == []
+    script = f"""python3 -m venv --system-site-packages /tmp/venv
+        /tmp/venv/bin/pip install --quiet --no-index --no-deps {wheel}
+        cd /tmp; /tmp/venv/bin/python -c 'import torch{name}; print(torch{name}.__version__)'"""
+    assert in_image(engine, torch, tmp_path, script).split()[-1] == f"{version}+cpu"
+
+
+def test_flash_attn_beside_torch(rocwheel: Rocwheel, engine: Engine, torch: str, sdist: Path, tmp_path: Path) -> None:
+    """The wheel's Triton backend is imported beside the image's torch and a triton, which it needs as it is imported."""
+    rocwheel.run(
+        *("build", "flash-attn", "--backend", "triton", "--rocm", "6.1", "--torch", "2.6", "--source", sdist),
+        *("--output", tmp_path, "--network", "host", *engine.arguments(torch)),
+        environment=engine.environment,
+    )
+    needed = ["triton==3.4.0", "einops"]
+    for name in needed:
+        pip = (
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            "--python-version",
+        )
+        run(*pip, "3.13", "--platform", "manylinux_2_28_x86_64", "--dest", tmp_path / "needed", name)
+    script = f"""python3 -m venv --system-site-packages /tmp/venv
+        /tmp/venv/bin/pip install --quiet --no-index --no-deps {tmp_path}/needed/*.whl {tmp_path}/*.whl
+        cd /tmp; FLASH_ATTENTION_TRITON_AMD_ENABLE=TRUE /tmp/venv/bin/python -c '
+import torch, flash_attn, flash_attn.bert_padding as padding
+print(flash_attn.__version__, padding.index_first_axis(torch.ones(3, 2), torch.tensor([0, 2])).shape[0])'"""
+    assert in_image(engine, torch, tmp_path, script).split()[-2:] == ["2.8.3", "2"]
+
+
+def test_magma_becomes_a_tarball(rocwheel: Rocwheel, engine: Engine, tmp_path: Path) -> None:
+    """The whole recipe: generated kernels, compiled for a GPU target, linked with hipBLAS, packed as PyTorch's script does."""
+    engine.import_root(engines.root("trixie", *FOR_HIP), HIP)
+    source = magma_tree.write(tmp_path / "magma")
+    git = ("git", "-C", source, "-c", "user.name=x", "-c", "user.email=x@example.invalid")
+    run("git", "init", "--quiet", source)
+    run(*git, "add", ".")
+    run(*git, "commit", "--quiet", "--message", "MAGMA's interface")
+    revision = run(*git, "rev-parse", "HEAD").stdout.strip()
+    rocwheel.run(
+        *("build", "magma-rocm61", "--source", source, "--gpu-targets", "gfx90a", "--rocm-sdk", "prefix=/usr"),
+        *("--output", tmp_path / "out", *engine.arguments(HIP)),
+        environment={**engine.environment, "HIP_DEVICE_LIB_PATH": DEVICE_LIBRARIES},
+    )
+    path = tmp_path / f"out/linux-64/magma-rocm61-{revision}-1.tar.bz2"
+    with tarfile.open(path) as tarball:
+        assert sorted(member.name for member in tarball if member.isfile()) == [
+            "include/magma.h",
+            "info/licenses/COPYRIGHT",
+            "info/recipe/build.sh",
+            "lib/libmagma.so",
+        ]
+        tarball.extractall(tmp_path / "unpacked", filter="data")
+    kernels = rocwheel.run("kernels", tmp_path / "unpacked/lib/libmagma.so").stdout
+    assert "gfx90a" in kernels
+    assert "make lib/libmagma.so" in (tmp_path / "unpacked/info/recipe/build.sh").read_text()
+
+
+def test_a_system_that_is_too_old_is_said(rocwheel: Rocwheel, engine: Engine, sdist: Path, tmp_path: Path) -> None:
+    """This program as it is built here, in Debian 11."""
+    engine.import_root(engines.root("bullseye"), OLD)
+    said = rocwheel.run(
+        *("build", "flash-attn", "--backend", "triton", "--rocm", "6.1", "--torch", "2.6", "--source", sdist),
+        *("--output", tmp_path, *engine.arguments(OLD)),
+        environment=engine.environment,
+        expect=1,
+    ).stderr
+    assert "is too old for this program, which needs glibc 2." in said
