@@ -121,7 +121,7 @@ impl Context<'_> {
     fn source_resource(&self) -> Result<Resource, Error> {
         let project = self.job.recipe.source.project.as_str();
         Ok(match &self.job.source {
-            Source::Checkout { path, digest } => self.checkout(project, path, digest)?,
+            Source::Checkout { path, digest, .. } => self.checkout(project, path, digest)?,
             Source::Folder { digest, .. } => {
                 Resource { name: Some(project.into()), ..Resource::default() }.with_digest("rocwheelTree", digest)
             }
