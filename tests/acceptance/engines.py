@@ -108,7 +108,9 @@ def podman(folder: Path) -> Iterator[Engine]:
     try:
         yield engine
     finally:
-        subprocess.run([*words, "system", "reset", "--force"], capture_output=True, timeout=60)
+        subprocess.run([*words, "rm", "--all", "--force"], capture_output=True, check=False)
+        # Podman leaves the folder of its layers mounted on itself.
+        subprocess.run(["umount", folder / "data/overlay"], capture_output=True, check=False)
         shutil.rmtree(folder, ignore_errors=True)
 
 
