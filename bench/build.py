@@ -1,8 +1,8 @@
 """Times what `rocwheel build` adds to jobs, and the planning of thousands of cells.
 
-In: the built binary. Out: a table on stdout and the same as JSON in a file. A job's step copies a wheel that was made before. What its
-environment and its step take, as the job's own record says, is subtracted: the milliseconds are rocwheel's own, with the audit and
-without it. Figures are medians.
+In: the built binary. Out: a table on stdout and the same as JSON in a file. A job's step copies a wheel that was made
+before. What its environment and its step take, as the job's own record says, is subtracted: the milliseconds are
+rocwheel's own, with the audit and without it. Figures are medians.
 """
 
 from __future__ import annotations
