@@ -152,6 +152,7 @@ mod tests {
                 torch: Some(torch.into()),
                 version: Some("2.8.3".into()),
                 python: python.parse().ok(),
+                torch_index: Some(table.torch_index(Some(torch), rocm)),
                 ..Cell::new(Platform::Linux)
             };
             existing.of(&evaluate(book.get("flash-attn").unwrap(), &book, &cell).unwrap(), "").len()
