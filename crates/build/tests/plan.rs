@@ -61,7 +61,8 @@ fn cells_that_differ_in_nothing_that_matters_are_one() {
     let tritons: Vec<_> = titles.iter().filter(|(title, _)| title.starts_with("triton")).collect();
     assert_eq!(tritons.len(), 2, "{titles:?}");
     let visions: Vec<_> = plan.cells.iter().filter(|cell| cell.recipe == "torchvision").collect();
-    assert_eq!(visions.len(), 4 / if visions.len() == 2 { 2 } else { 1 });
+    // Its torch is a wheel that is installed before, and none is here.
+    assert_eq!(visions.len(), 2);
     for vision in visions {
         let before = plan.cell(&vision.needs[0]).unwrap();
         let rocm = |title: &str| title.split("rocm").nth(1).unwrap()[..3].to_owned();
