@@ -100,8 +100,10 @@ def docker(folder: Path) -> Iterator[Engine]:
 def podman(folder: Path) -> Iterator[Engine]:
     """Podman with its own images. Limits are named, since what it asks for by itself may be more than the machine allows."""
     needed("podman", "conmon", "runc")
+    # It takes no path of more than 50 characters for what it runs.
+    running = Path(tempfile.mkdtemp(prefix="rocwheel-podman-"))
     words = [
-        *("podman", "--root", str(folder / "data"), "--runroot", str(folder / "run")),
+        *("podman", "--root", str(folder / "data"), "--runroot", str(running)),
         *("--cgroup-manager", "cgroupfs", "--runtime", "runc"),
     ]
     engine = Engine("podman", words, {}, ["--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096"])
@@ -112,6 +114,7 @@ def podman(folder: Path) -> Iterator[Engine]:
         # Podman leaves the folder of its layers mounted on itself.
         subprocess.run(["umount", folder / "data/overlay"], capture_output=True, check=False)
         shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(running, ignore_errors=True)
 
 
 def root(suite: str, *packages: str) -> Path:
