@@ -29,6 +29,7 @@ pub mod recipe;
 pub mod script;
 pub mod slurm;
 mod substitute;
+mod surroundings;
 
 pub use book::{Author, Book, Entry};
 pub use cell::{Cell, ChosenBy, CompilerCache, Mode, Platform, PythonVersion, Release, Repair, Switch};

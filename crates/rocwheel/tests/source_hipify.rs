@@ -243,7 +243,7 @@ fn a_run_that_is_killed_at_any_time_is_taken_back_by_the_next() {
     let whole = begun.elapsed();
     let after = relative(&context, "fresh");
     assert_ne!(before, after);
-    let mut said = 0;
+    // Which step is hit is chance; that every single one can be, a test of the library shows.
     for at in 0..12_u32 {
         let name = format!("tree{at}");
         pytorch(&context, &name, 120);
@@ -261,12 +261,9 @@ fn a_run_that_is_killed_at_any_time_is_taken_back_by_the_next() {
         let next = run(&context, &[&name]);
         assert_eq!(next.code, Some(0), "{next:?}");
         assert_eq!(left, next.stderr.contains("was killed"), "{next:?}");
-        said += u32::from(left);
         assert_eq!(relative(&context, &name), after, "killed after {at}");
         fs_err::remove_dir_all(context.path(&name)).expect("a folder of the test");
     }
-    // Which step is hit is chance; that every single one can be, a test of the library shows.
-    assert!(said < 12);
 }
 
 #[test]

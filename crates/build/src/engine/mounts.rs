@@ -11,43 +11,12 @@ use crate::execute::Place;
 use crate::executor::Image;
 use crate::job::{Job, Rocm, Source};
 use crate::recipe::WorkOn;
+use crate::surroundings::{FILES, NETWORK};
 
 /// Where the program is in a container.
 pub(super) const PROGRAM: &str = "/rocwheel";
 /// Where uv is, when this machine has it.
 pub(super) const UV: &str = "/rocwheel-uv";
-
-/// Variables that say where packages come from and how they are reached. What they hold may be secret: their values go to the engine in
-/// its environment, not on its command line.
-const PASSED: [&str; 23] = [
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "all_proxy",
-    "no_proxy",
-    "PIP_INDEX_URL",
-    "PIP_EXTRA_INDEX_URL",
-    "PIP_TRUSTED_HOST",
-    "PIP_FIND_LINKS",
-    "PIP_NO_INDEX",
-    "UV_INDEX_URL",
-    "UV_DEFAULT_INDEX",
-    "UV_INDEX",
-    "UV_EXTRA_INDEX_URL",
-    "UV_OFFLINE",
-    "UV_FIND_LINKS",
-    "UV_NO_INDEX",
-    "UV_NATIVE_TLS",
-    "UV_SYSTEM_CERTS",
-    "UV_INSECURE_HOST",
-];
-
-/// Variables that name a file or a folder of this machine.
-const FILES: [&str; 6] =
-    ["SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "PIP_CONFIG_FILE"];
 
 /// What a job needs of this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -231,7 +200,7 @@ impl Engine {
         for (name, value) in &set {
             option("--env", &format!("{name}={value}"));
         }
-        for name in PASSED.iter().filter(|name| self.request.surroundings.contains_key(**name)) {
+        for name in NETWORK.iter().filter(|name| self.request.surroundings.contains_key(**name)) {
             option("--env", name);
         }
         words.extend(self.request.options.iter().cloned());

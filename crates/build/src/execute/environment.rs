@@ -7,48 +7,11 @@ use crate::cell::CompilerCache;
 use crate::error::Error;
 use crate::evaluated::{Provided, Variables};
 use crate::execute::context::Context;
+use crate::surroundings::{FILES, NETWORK};
 
-/// What steps need to reach the network, to find their caches and to be the user they are.
-const KEPT: [&str; 38] = [
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "TMPDIR",
-    "XDG_CACHE_HOME",
-    "XDG_CONFIG_HOME",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "REQUESTS_CA_BUNDLE",
-    "CURL_CA_BUNDLE",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "all_proxy",
-    "no_proxy",
-    "PIP_INDEX_URL",
-    "PIP_EXTRA_INDEX_URL",
-    "PIP_TRUSTED_HOST",
-    "PIP_CERT",
-    "PIP_CONFIG_FILE",
-    "PIP_CACHE_DIR",
-    "PIP_FIND_LINKS",
-    "PIP_NO_INDEX",
-    "UV_INDEX_URL",
-    "UV_DEFAULT_INDEX",
-    "UV_INDEX",
-    "UV_EXTRA_INDEX_URL",
-    "UV_CACHE_DIR",
-    "UV_CONFIG_FILE",
-    "UV_OFFLINE",
-    "UV_FIND_LINKS",
-    "UV_NO_INDEX",
-    "UV_NATIVE_TLS",
-    "UV_SYSTEM_CERTS",
-    "UV_INSECURE_HOST",
-];
+/// What steps need to find their caches and to be the user they are.
+const KEPT: [&str; 9] =
+    ["PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "PIP_CACHE_DIR", "UV_CACHE_DIR"];
 
 impl Context<'_> {
     /// The interpreter of the build.
@@ -78,8 +41,10 @@ impl Context<'_> {
             CompilerCache::Ccache => &["CCACHE_"],
             CompilerCache::Sccache | CompilerCache::SccacheNoWrap => &["SCCACHE_", "AWS_"],
         };
-        let is_kept =
-            |name: &str| name == "PATH" || KEPT.contains(&name) || cache.iter().any(|prefix| name.starts_with(prefix));
+        let is_kept = |name: &str| {
+            [&KEPT[..], &NETWORK, &FILES].iter().any(|names| names.contains(&name))
+                || cache.iter().any(|prefix| name.starts_with(prefix))
+        };
         let mut environment: BTreeMap<String, String> = surroundings
             .iter()
             .filter(|(name, _)| is_kept(name))
