@@ -48,7 +48,8 @@ disk = 0.01
 # Stands for uv: an environment in no time.
 INSTALLER = """#!/bin/sh
 for folder; do :; done
-mkdir -p "$folder/bin" && ln -sf {python} "$folder/bin/python"
+mkdir -p "$folder/bin" "$folder/lib/python3/site-packages" && ln -sf {python} "$folder/bin/python"
+printf 'include-system-site-packages = false\nversion_info = 3\n' >"$folder/pyvenv.cfg"
 """
 
 TABLE = """
@@ -106,18 +107,8 @@ class Benchmark:
     def jobs(self) -> None:
         count = len(JOBS[0]) * len(JOBS[1])
         base = self.command(
-            *(
-                "tiny",
-                "--recipes",
-                "recipes",
-                "--source",
-                "tiny",
-                "--rocm",
-                ",".join(JOBS[0]),
-                "--torch",
-                ",".join(JOBS[1]),
-            ),
-            *("--output", "out", "--gpu-targets", "gfx942"),
+            *("tiny", "--recipes", "recipes", "--source", "tiny", "--output", "out", "--gpu-targets", "gfx942"),
+            *("--rocm", ",".join(JOBS[0]), "--torch", ",".join(JOBS[1])),
         )
         for name, more in (("jobs, audited", []), ("jobs, not audited", ["--no-audit"])):
             first, again, others = [], [], []
@@ -139,21 +130,14 @@ class Benchmark:
     def plans(self) -> None:
         count = len(CELLS[0]) * len(CELLS[1]) * len(CELLS[2])
         base = self.command(
-            *(
-                "flash-attn",
-                "--backend",
-                "ck",
-                "--source",
-                "flash-attention",
-                "--rocm-sdk",
-                f"prefix={self.work}/rocm-{{rocm}}",
-            ),
+            *("flash-attn", "--backend", "ck", "--source", "flash-attention"),
+            *("--rocm-sdk", f"prefix={self.work}/rocm-{{rocm}}"),
             *("--rocm", ",".join(CELLS[0]), "--torch", ",".join(CELLS[1]), "--python", ",".join(CELLS[2])),
             *("--gpu-targets", "gfx942", "--table", "table.toml"),
         )
         runs = range(self.settings.runs)
         self.show(f"plan of {count} cells", median([self.measure(*base, "--dry-run", "--json") for _ in runs]), count)
-        written = [self.measure(*base, "--write-plan", f"plan-{number}") for number in runs]
+        written = [self.measure(*base, "--write-plan", f"plan-{number}", "--output", "out") for number in runs]
         self.show(f"plan of {count} cells, written", median(written), count)
         (looked,) = {len(list((self.work / f"plan-{number}/jobs").iterdir())) for number in runs}
         assert looked == count

@@ -138,7 +138,8 @@ SlurmdLogFile={self.root}/slurmd-%n.log
     def launch(self, name: str, *arguments: str, log: str) -> subprocess.Popen:
         with (self.root / f"{log}.out").open("ab") as said:
             daemon = subprocess.Popen(
-                [self.program(name), *arguments],
+                # It ends with the tests, also when those are killed.
+                ["setpriv", "--pdeathsig", "TERM", "--", self.program(name), *arguments],
                 env={**os.environ, **self.environment},
                 stdin=subprocess.DEVNULL,
                 stdout=said,

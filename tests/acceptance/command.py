@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,12 @@ def run(*command: object, expect: int = 0, environment: dict[str, str] | None = 
         said = f"{finished.stdout[-8000:]}\n--- stderr\n{finished.stderr[-8000:]}"
         raise AssertionError(f"exit code {finished.returncode}, expected {expect}: {shlex.join(arguments)}\n{said}")
     return Result(finished.returncode, finished.stdout, finished.stderr)
+
+
+def download(folder: Path, *wanted: object) -> None:
+    """Wheels of the package index, and options that choose them; nothing that they require."""
+    pip = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:")
+    run(*pip, "--dest", folder, *wanted)
 
 
 def own_suite() -> str:

@@ -67,6 +67,8 @@ def docker(folder: Path) -> Iterator[Engine]:
     log = (folder / "dockerd.log").open("w")
     daemon = subprocess.Popen(
         [
+            # It ends with the tests, also when those are killed.
+            *("setpriv", "--pdeathsig", "TERM", "--"),
             *("dockerd", "--host", f"unix://{socket}", "--data-root", folder / "data", "--exec-root", sockets / "exec"),
             *("--pidfile", sockets / "pid", "--iptables=false", "--ip6tables=false", "--bridge=none"),
         ],

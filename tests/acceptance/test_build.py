@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+import pytest
 
 from command import Rocwheel, run
 from packages import PackageSet
@@ -25,6 +31,10 @@ def test_flash_attn_with_triton(rocwheel: Rocwheel, sdist: Path, tmp_path: Path)
     rocwheel.run(*options, "--source", sdist, "--output", tmp_path / "two", "--no-uv")
     wheel = tmp_path / "one" / name
     assert wheel.read_bytes() == (tmp_path / "two" / name).read_bytes()
+    # Where it comes from is told alike too, of two builds with the same packages.
+    rocwheel.run(*options, "--source", sdist, "--output", tmp_path / "three", environment=with_uv())
+    stated = f"{name}.provenance.json"
+    assert (tmp_path / "one" / stated).read_bytes() == (tmp_path / "three" / stated).read_bytes()
     again = rocwheel.run(*options, "--source", sdist, "--output", tmp_path / "one", environment=with_uv())
     assert "unchanged" in again.stdout
     members = zipfile.ZipFile(wheel).namelist()
@@ -89,7 +99,22 @@ wheel = "dist/*.whl"
 """
 
 
-def test_rocm_packages_are_installed_for_a_build(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) -> None:
+@pytest.fixture(params=["directory", "find-links"])
+def sdk(request: pytest.FixtureRequest, package_set: PackageSet) -> Iterator[str]:
+    """Where ROCm's packages are: in a folder, and behind links on a page."""
+    if request.param == "directory":
+        yield f"directory={package_set.dist}"
+        return
+    handler = partial(SimpleHTTPRequestHandler, directory=package_set.dist)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"find-links=http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def test_rocm_packages_are_installed_for_a_build(
+    rocwheel: Rocwheel, package_set: PackageSet, sdk: str, tmp_path: Path
+) -> None:
     """The packages that `rocwheel package` made are what a build is made against."""
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes/asks.toml").write_text(RECIPE)
@@ -97,7 +122,7 @@ def test_rocm_packages_are_installed_for_a_build(rocwheel: Rocwheel, package_set
     (tmp_path / "source/README").write_text("nothing")
     said = rocwheel.run(
         *("build", "asks", "--recipes", tmp_path / "recipes", "--source", tmp_path / "source", "--only", "ask"),
-        *("--rocm-sdk", f"directory={package_set.dist}", "--gpu-targets", "gfx1030", "--output", tmp_path / "out"),
+        *("--rocm-sdk", sdk, "--gpu-targets", "gfx1030", "--output", tmp_path / "out"),
         *("--keep", "--no-uv"),
         environment={"PIP_NO_INDEX": "1"},
     )

@@ -80,11 +80,13 @@ def test_a_killed_matrix_goes_on(rocwheel: Rocwheel, tmp_path: Path) -> None:
 
 
 def test_twelve_cells_on_slurm(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """Two arrays, the second cell by cell after the first; what fails keeps back only what waits for it."""
+    """Two kinds, the second cell by cell after the first, in four arrays, as Slurm takes five tasks in one. What fails keeps back
+    only what waits for it.
+    """
     failing = {("7.2", "2.10")}
     small_frameworks.write(tmp_path, ROCM, failing)
     command = small_frameworks.options(tmp_path, ROCM, TORCH)
-    with Cluster(tmp_path / "cluster") as cluster:
+    with Cluster(tmp_path / "cluster", most_tasks=5) as cluster:
         environment = with_uv(**cluster.environment)
         on_slurm = [*command, "--executor", "slurm"]
         refused = rocwheel.run(*on_slurm, "--sbatch-option=--partition=none", expect=1, environment=environment)
@@ -92,6 +94,9 @@ def test_twelve_cells_on_slurm(rocwheel: Rocwheel, tmp_path: Path) -> None:
         assert "hint: `sinfo` lists the partitions" in refused.stderr
         assert not cluster.ask("squeue", "--noheader").strip()
         rocwheel.run(*on_slurm, "--wait", expect=1, environment=environment)
+        (plan,) = (tmp_path / "out/.rocwheel/plans").iterdir()
+        sizes = [len(array["cells"]) for array in json.loads((plan / "slurm/submitted.json").read_text())["arrays"]]
+        assert sizes == [5, 1, 5, 1]
         assert wheels(tmp_path / "out") == small_frameworks.names(ROCM, TORCH, failing)
         seen = cells(rocwheel, tmp_path / "out", 1, environment)
         assert len(seen) == 12

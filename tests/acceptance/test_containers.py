@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import tomllib
@@ -17,7 +17,7 @@ import pytest
 from test_build import with_uv
 
 import engines
-from command import NOBODY, Rocwheel, own_suite, run
+from command import NOBODY, Rocwheel, download, own_suite, run
 from engines import Engine
 
 IMAGE = "rocwheel/python:1"
@@ -66,19 +66,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What flash-attn's build installs, as files: from here on there is no network."""
     folder = tmp_path_factory.mktemp("wheels")
-    run(
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--no-deps",
-        "--only-binary",
-        ":all:",
-        "--dest",
-        folder,
-        *WHEELS,
-    )
+    download(folder, *WHEELS)
     folder.chmod(0o755)
     return folder
 
@@ -124,6 +112,21 @@ def test_flash_attn_is_built_without_a_network(
     job = tomllib.loads(next((output / ".rocwheel/jobs").glob("*/job.toml")).read_text())
     assert job["image"]["name"] == IMAGE
     assert job["image"]["digest"].startswith("sha256:")
+
+
+def test_the_cells_of_a_plan_share_a_container(
+    rocwheel: Rocwheel, engine: Engine, sdist: Path, wheels: Path, tmp_path: Path
+) -> None:
+    """Two torches, one image: the container starts once, and each cell has its state as elsewhere."""
+    surroundings = {**engine.environment, **offline(wheels)}
+    options = [*FLASH[:-1], "2.9,2.10", "--source", sdist, *engine.arguments(IMAGE), "--output", tmp_path / "out", "-v"]
+    said = rocwheel.run(*options, environment=surroundings)
+    assert said.stderr.count("started in") == 1
+    names = {NAME, NAME.replace("torch2.9", "torch2.10")}
+    assert {path.name for path in (tmp_path / "out").glob("*.whl")} == names
+    status = json.loads(rocwheel.run("build", "--status", tmp_path / "out", "--json").stdout)
+    assert [(cell["state"], cell["starts"]) for cell in status["cells"]] == [("built", 1)] * 2
+    assert engine.running() == []
 
 
 def test_what_an_image_lacks_is_said(rocwheel: Rocwheel, engine: Engine, sdist: Path, tmp_path: Path) -> None:

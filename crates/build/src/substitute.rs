@@ -51,6 +51,11 @@ pub(crate) fn substitute<E>(
     Ok(result)
 }
 
+/// A text that stands for itself in the last round.
+pub(crate) fn literal(text: &str) -> String {
+    text.replace("${", "$${")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +74,12 @@ mod tests {
     }
 
     proptest::proptest! {
+        #[test]
+        fn a_literal_is_what_it_was(text in "[${}a]*") {
+            let nothing = |_: &str| Err::<Value, ()>(());
+            proptest::prop_assert_eq!(substitute(&literal(&text), Round::Last, nothing), Ok(text));
+        }
+
         #[test]
         fn text_without_names_is_untouched(text in "[^$]*") {
             let nothing = |_: &str| Err::<Value, ()>(());

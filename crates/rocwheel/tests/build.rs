@@ -35,6 +35,7 @@ text = "${source.version}+${label}"
 
 [[environment]]
 set = { TINY_VERSION = "${version}" }
+default = { TINY_FAST = "on" }
 
 [[step]]
 name = "count"
@@ -181,6 +182,103 @@ fn a_job_file_is_the_same_job() {
 }
 
 #[test]
+fn what_a_variable_decides_is_a_part_of_the_job() {
+    let key = |context: &TestContext| {
+        let ran = build(context, &["--write-job", "job.toml", "--json"]);
+        serde_json::from_str::<Value>(&ran.stdout).unwrap()["key"].clone()
+    };
+    let usual = context("good");
+    let own = context("good").with_variable("TINY_FAST", "${off}");
+    assert_ne!(key(&usual), key(&own));
+    // Wherever the file is run it says the same.
+    fs_err::copy(own.path("job.toml"), usual.path("own.toml")).unwrap();
+    let text = fs_err::read_to_string(usual.path("own.toml")).unwrap();
+    let text = text.replace(&*own.path("").to_string_lossy(), &usual.path("").to_string_lossy());
+    usual.write("own.toml", &text);
+    let ran = usual.run(["build", "--job", "own.toml", "--output", "out", "--no-uv", "--keep"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(log(&usual, "wheel").contains("TINY_FAST=${off}\n"));
+}
+
+#[test]
+fn wheels_that_are_there_are_installed_before() {
+    let context = context("good");
+    assert_eq!(build(&context, &[]).code, Some(0));
+    let asks = RECIPE.replace("name = \"tiny\"", "name = \"asks\"").replace("distribution = \"tiny\"", "");
+    let asks = asks.replace("open('count', 'a').write('x')", "import tiny; print(tiny.__file__)");
+    context.write("recipes/asks.toml", asks);
+    let wheel = format!("out/{WHEEL}");
+    let base =
+        ["build", "asks", "--recipes", "recipes", "--source", "source", "--rocm", "7.2", "--no-uv", "--output", "more"];
+    let only = ["--only", "count"];
+    let ran = context.run(base.iter().chain(&only));
+    assert!(ran.code == Some(1) && ran.stderr.contains("No module named 'tiny'"), "{ran:?}");
+    let ran = context.run(base.iter().chain(&only).chain(&["--with", &wheel]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for (with, words) in
+        [("out/none-1.0-py3-none-any.whl", "none-1.0"), ("recipes/tiny.toml", "is not the name of a wheel")]
+    {
+        let ran = context.run(base.iter().chain(&["--with", with]));
+        assert!(ran.code != Some(0) && ran.stderr.contains(words), "{ran:?}");
+    }
+}
+
+/// The Python that builds here: `3.11`.
+fn python() -> String {
+    let code = "import sys; print('%d.%d' % sys.version_info[:2])";
+    let ran = std::process::Command::new("python3").args(["-c", code]).output().unwrap();
+    String::from_utf8(ran.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_wheel_for_any_python_is_tried_on_those_that_are_named() {
+    let context = context("good");
+    let recipe = format!("{RECIPE}\n[[check]]\nname = \"call\"\nrun = [\"${{python}}\", \"-c\", \"import tiny\"]\n");
+    context.write("recipes/tiny.toml", recipe);
+    let ran = build(&context, &["--try-on", "3.99"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("there is no Python 3.99"), "{ran:?}");
+    assert!(!context.path("out").join(WHEEL).exists());
+    let ran = build(&context, &["--try-on", &python()]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(context.path("out").join(WHEEL).exists());
+}
+
+#[test]
+fn pythons_are_cells_and_one_that_is_not_there_does_not_stop_the_others() {
+    let context = context("good");
+    // A wheel for one Python.
+    let recipe = RECIPE.replace("any-python = [\"plain\", \"rocm\"]", "");
+    context.write("recipes/tiny.toml", recipe);
+    let make = MAKE.replace("py3-none-any", "cp{sys.version_info[0]}{sys.version_info[1]}-none-any");
+    context.write("source/make.py", make.replace("\"Wheel-Version", "f\"Wheel-Version"));
+    let own = python();
+    let ran = build(&context, &["--python", &format!("3.99,{own}")]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("there is no Python 3.99"), "{ran:?}");
+    let name = WHEEL.replace("py3", &format!("cp{}", own.replace('.', "")));
+    assert!(context.path("out").join(name).exists(), "{ran:?}");
+    let status = context.run(["build", "--status", "out", "--json"]);
+    let document: Value = serde_json::from_str(&status.stdout).unwrap();
+    let states: Vec<&str> =
+        document["cells"].as_array().unwrap().iter().filter_map(|cell| cell["state"].as_str()).collect();
+    assert_eq!((status.code, states), (Some(1), vec!["failed", "built"]), "{status:?}");
+}
+
+#[test]
+fn names_that_say_a_rocm_are_cells() {
+    let context = context("good");
+    for (version, full) in [("6.3", "6.3.4"), ("6.4", "6.4.2")] {
+        context.write(format!("rocm-{version}/.info/version"), full);
+        context.write(format!("rocm-{version}/bin/hipcc"), "");
+    }
+    let base = ["--source", "source", "--rocm-sdk", "prefix=rocm-{rocm}", "--gpu-targets", "gfx942", "--dry-run"];
+    let ran = context.run(["build", "magma-rocm64", "magma-rocm63", "magma-rocm64"].iter().chain(&base));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("rocm6.3") && ran.stdout.contains("rocm6.4"), "{ran:?}");
+    assert_eq!(ran.stdout.matches("magma").count(), 2, "{ran:?}");
+}
+
+#[test]
 fn a_step_that_fails_says_why() {
     let context = context("memory");
     let ran = build(&context, &[]);
@@ -318,6 +416,10 @@ fn wrong_usage_is_told_with_what_helps() {
         (&["build", "torch", "--feature", "flash=maybe"], "a feature is `on` or `off`"),
         (&["build", "torch", "--time-limit", "soon"], "write it as `90s`"),
         (&["build", "torch", "--release-type", "nightley"], "there is no release type `nightley`"),
+        (
+            &["build", "flash-attn", "--backend", "triton", "--torch", "2.9", "--rocm", "7.2", "--repair", "rocm"],
+            "is built without ROCm",
+        ),
         (&["build", "magma-rocm99"], "there is no version of ROCm `99` for magma"),
         (&["build", "torch", "triton", "--source", "x"], "does not say for which recipe it is"),
         (&["build", "torch", "--source", "triton=x"], "is for triton, which is not built"),

@@ -285,7 +285,7 @@ impl Draft<'_> {
                 .sum();
             if rocm > 0 {
                 notes.push(format!(
-                    "{} MB of ROCm come along: `--mode rocm` leaves them in their own wheels",
+                    "{} MB of ROCm come along: mode `rocm` leaves them in their own wheels",
                     rocm / 1_000_000
                 ));
             }

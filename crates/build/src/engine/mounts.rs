@@ -243,11 +243,7 @@ fn downloads(job: &Job, surroundings: &BTreeMap<String, String>) -> bool {
 pub(super) fn variables(job: &Job) -> BTreeSet<String> {
     let recipe = &job.recipe;
     let mut names: BTreeSet<String> = BTreeSet::new();
-    let mut provided: Vec<&Provided> = Vec::new();
-    for block in &recipe.environment {
-        names.extend(block.default_values.keys().cloned());
-        provided.extend(&block.provided);
-    }
+    let mut provided: Vec<&Provided> = recipe.environment.iter().filter_map(|block| block.provided.as_ref()).collect();
     for step in recipe.steps.iter().chain(&recipe.finish) {
         provided.extend(&step.provided);
         if let Action::Run { more, .. } = &step.action {

@@ -84,11 +84,7 @@ impl Context<'_> {
             return Ok(());
         }
         for (name, value) in &block.default_values {
-            let value = match self.place.surroundings.get(name) {
-                Some(value) => value.clone(),
-                None => self.text(value)?,
-            };
-            environment.insert(name.clone(), value);
+            environment.insert(name.clone(), self.text(value)?);
         }
         if let Some(path) = &block.from_file {
             environment.extend(read_json(Path::new(&self.text(path)?))?);

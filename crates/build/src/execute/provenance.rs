@@ -15,11 +15,6 @@ use crate::provenance::{
     Statement,
 };
 
-/// Prints the version of the interpreter, and name and version of everything that is installed in its environment.
-const PACKAGES: &str = "import importlib.metadata as m, json, platform\n\
-    rows = {(d.metadata['Name'], d.version) for d in m.distributions() if d.metadata['Name']}\n\
-    print(json.dumps([platform.python_version(), sorted(rows)]))";
-
 impl Context<'_> {
     /// Writes the statements about what was made, and makes them part of it.
     pub(super) fn provenance(&self, folder: &mut Folder) -> Result<(), Error> {
@@ -106,11 +101,9 @@ impl Context<'_> {
             let name = input.path.file_name().unwrap_or_default().to_string_lossy();
             all.push(Resource::file(name, &input.sha256));
         }
-        let answer = self.ask_python("provenance", &["-c", PACKAGES])?;
-        let wrong = |error: serde_json::Error| Error::malformed("the answer of the build's Python", error.to_string());
-        let (python, packages): (String, Vec<(String, String)>) = serde_json::from_str(&answer).map_err(wrong)?;
-        all.push(Resource::at("python", format!("pkg:generic/python@{python}")));
-        for (name, version) in packages {
+        let installed = self.installed()?;
+        all.push(Resource::at("python", format!("pkg:generic/python@{}", installed.python)));
+        for (name, version) in installed.packages {
             let uri = format!("pkg:pypi/{}@{}", wheel::canonical_name(&name), version.replace('+', "%2B"));
             all.push(Resource::at(wheel::canonical_name(&name), uri));
         }

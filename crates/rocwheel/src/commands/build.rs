@@ -32,11 +32,11 @@ use crate::environment;
 use crate::failure::{self, Usage};
 use crate::printer::{Format, Printer};
 use after::After;
-use cell::{CellArguments, Wishes};
+use cell::{CellArguments, Named, Wishes};
 use containers::{ContainerArguments, Containers, Ground};
 use inputs::Sdk;
 use plan::{Asked, Choices, PlanArguments};
-use sources::Sources;
+use sources::{Sources, ToCheckOut};
 
 /// Build frameworks from recipes: wheels of torch, torchvision, torchaudio, triton, apex and flash-attn, and MAGMA
 ///
@@ -152,8 +152,7 @@ enum What {
 #[derive(Debug, Clone)]
 struct Recipes {
     wishes: Rc<Wishes>,
-    /// With the ROCm that the name says.
-    names: Vec<(String, Option<String>)>,
+    names: Vec<Named>,
     sources: Sources,
     sdk: Sdk,
     after: After,
@@ -226,7 +225,7 @@ impl TryFrom<Arguments> for Settings {
             let wishes = arguments.cell.wishes(None)?;
             let mut names = wishes.recipes(&arguments.names)?;
             // A recipe in place of a step: those before it are there already.
-            if let Some(at) = names.iter().position(|(name, _)| from.as_deref() == Some(name)) {
+            if let Some(at) = names.iter().position(|named| from.as_ref() == Some(&named.recipe)) {
                 names.drain(..at);
                 from = None;
             }
@@ -321,33 +320,34 @@ impl Recipes {
     fn evaluated(&self, place: &Place) -> anyhow::Result<Vec<Evaluated>> {
         let mut all = Vec::new();
         let mut with = self.sdk.given();
-        for (name, rocm) in &self.names {
-            for mut cell in self.wishes.cells(name, rocm.as_ref(), &with)? {
-                let entry = self.wishes.book.get(name)?;
+        for named in &self.names {
+            for mut cell in self.wishes.cells(named, &with)? {
+                let entry = self.wishes.book.get(&named.recipe)?;
                 cell.version = self.sources.version(&entry.recipe, &cell, place)?;
-                all.push(self.evaluate(name, &cell)?);
+                all.push(self.evaluate(&named.recipe, &cell, place)?);
             }
-            with.insert(name.clone());
+            with.insert(named.recipe.clone());
         }
         Ok(all)
     }
 
-    /// A recipe for a cell, with what the options say of the time after the build.
-    fn evaluate(&self, name: &str, cell: &Cell) -> anyhow::Result<Evaluated> {
+    /// A recipe for a cell, with what variables say, and the options of the time after the build.
+    fn evaluate(&self, name: &str, cell: &Cell, place: &Place) -> anyhow::Result<Evaluated> {
         let mut recipe = evaluate(self.wishes.book.get(name)?, &self.wishes.book, cell)?;
-        self.after.lay(name, &mut recipe.output)?;
+        recipe.take_defaults(&place.surroundings);
+        self.after.lay(&mut recipe)?;
         Ok(recipe)
     }
 
     /// The recipes of this run as they are written.
     fn written(&self) -> anyhow::Result<Vec<&Recipe>> {
-        self.names.iter().map(|(name, _)| Ok(&self.wishes.book.get(name)?.recipe)).collect()
+        self.names.iter().map(|named| Ok(&self.wishes.book.get(&named.recipe)?.recipe)).collect()
     }
 
     /// What would be checked out.
-    fn checkouts(&self, place: &Place) -> anyhow::Result<Vec<String>> {
-        let Some((name, rocm)) = self.names.first() else { return Ok(Vec::new()) };
-        let cells = self.wishes.cells(name, rocm.as_ref(), &self.sdk.given())?;
+    fn checkouts(&self, place: &Place) -> anyhow::Result<Vec<ToCheckOut>> {
+        let Some(named) = self.names.first() else { return Ok(Vec::new()) };
+        let cells = self.wishes.cells(named, &self.sdk.given())?;
         match cells.first() {
             Some(cell) => self.sources.planned(&self.written()?, cell, place),
             None => Ok(Vec::new()),
@@ -369,7 +369,7 @@ impl Recipes {
         }
         cell.version = self.sources.version(&entry.recipe, &cell, place)?;
         // What cannot be evaluated, or has no ROCm, needs no sources.
-        let mut recipe = self.evaluate(name, &cell)?;
+        let mut recipe = self.evaluate(name, &cell, place)?;
         let ground = match &self.containers {
             Some(containers) => Some(containers.ground(&recipe, &self.sdk, place.interpreter.as_deref(), printer)?),
             None => None,
@@ -387,7 +387,7 @@ impl Recipes {
         };
         self.sources.obtain(&self.written()?, &cell, place, printer)?;
         cell.version = self.sources.version(&entry.recipe, &cell, place)?;
-        recipe = self.evaluate(name, &cell)?;
+        recipe = self.evaluate(name, &cell, place)?;
         let source = self.sources.source(&entry.recipe, &cell, place, printer)?;
         let (python, try_on) = (cell.python, self.try_on.clone());
         let image = ground.map(|ground| ground.image);
@@ -396,24 +396,24 @@ impl Recipes {
             // The wheel is for one Python, and it has to be known which.
             let version = execute::default_python(place, printer.reporter())?;
             job.python = Some(version);
-            job.recipe = self.evaluate(name, &Cell { python: Some(version), ..cell })?;
+            job.recipe = self.evaluate(name, &Cell { python: Some(version), ..cell }, place)?;
         }
         Ok(job)
     }
 }
 
 fn write_job(recipes: &Recipes, place: &Place, path: &Path, printer: &Printer) -> anyhow::Result<Exit> {
-    let [(name, rocm)] = &recipes.names[..] else {
+    let [named] = &recipes.names[..] else {
         return Err(Usage::new("`--write-job` writes one job, and several recipes are named").into());
     };
     let with = recipes.sdk.given();
-    let mut cells = recipes.wishes.cells(name, rocm.as_ref(), &with)?;
+    let mut cells = recipes.wishes.cells(named, &with)?;
     if cells.len() > 1 {
-        return Err(Usage::new("`--write-job` writes one job").hint("name one with `--backend`").into());
+        return Err(Usage::new("`--write-job` writes one job").hint("name one ROCm, and one `--backend`").into());
     }
     let Some(cell) = cells.pop() else { return Ok(Exit::Done) };
     let inputs = recipes.sdk.inputs(printer.reporter())?;
-    let job = recipes.job(name, cell, inputs, place, printer)?;
+    let job = recipes.job(&named.recipe, cell, inputs, place, printer)?;
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     let text = if is_json { job.json()? } else { job.toml()? };
     fs_err::write(path, text)?;
@@ -446,14 +446,15 @@ impl Run<'_> {
         let mut inputs = recipes.sdk.inputs(self.printer.reporter())?;
         let mut failed: BTreeSet<String> = BTreeSet::new();
         let is_alone = recipes.names.len() == 1;
-        for (name, rocm) in &recipes.names {
+        for named in &recipes.names {
+            let name = &named.recipe;
             let entry = recipes.wishes.book.get(name)?;
             if let Some(before) = entry.recipe.after.iter().find(|before| failed.contains(*before)) {
                 self.printer.warn(format!("{name} is left out: {before} was not built"));
                 failed.insert(name.clone());
                 continue;
             }
-            let cells = recipes.wishes.cells(name, rocm.as_ref(), &with)?;
+            let cells = recipes.wishes.cells(named, &with)?;
             let is_single = is_alone && cells.len() == 1;
             for cell in cells {
                 let job = recipes.job(name, cell, inputs.clone(), &self.settings.place, self.printer);

@@ -191,13 +191,13 @@ fn list(book: &Book, printer: &Printer) -> anyhow::Result<()> {
 
 fn show(show: &Show, printer: &Printer) -> anyhow::Result<()> {
     let names = show.wishes.recipes(std::slice::from_ref(&show.recipe))?;
-    for (name, rocm) in &names {
-        let entry = show.wishes.book.get(name)?;
+    for named in &names {
+        let entry = show.wishes.book.get(&named.recipe)?;
         if show.source {
             printer.line(entry.text.trim_end())?;
             continue;
         }
-        for mut cell in show.wishes.cells(name, rocm.as_ref(), &show.built)? {
+        for mut cell in show.wishes.cells(named, &show.built)? {
             cell.version.clone_from(&show.version);
             let evaluated = evaluate(entry, &show.wishes.book, &cell)?;
             let script = script::text(&evaluated);

@@ -1,7 +1,6 @@
 //! What follows a build, as options say it.
 
-use build::recipe::Output;
-use build::{Repair, Switch};
+use build::{Evaluated, Repair, Switch};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 
@@ -22,10 +21,17 @@ pub(crate) struct After {
 
 impl After {
     /// Lays the options over what a recipe says.
-    pub(super) fn lay(self, recipe: &str, output: &mut Output) -> Result<(), Usage> {
+    pub(super) fn lay(self, recipe: &mut Evaluated) -> Result<(), Usage> {
+        let (name, output) = (&recipe.recipe, &mut recipe.output);
         if output.tarball.is_some() && (self.repair.is_some() || self.split.is_some()) {
-            let usage = Usage::new(format!("`--repair` and `--split` are for wheels, and {recipe} makes a tarball"));
+            let usage = Usage::new(format!("`--repair` and `--split` are for wheels, and {name} makes a tarball"));
             return Err(usage.hint("leave them out"));
+        }
+        if self.repair == Some(Repair::Rocm) && !recipe.sdk {
+            let backend = recipe.cell.backend.as_deref().unwrap_or_default();
+            let reason =
+                format!("`--repair rocm` finds ROCm beside the wheel, and {name} ({backend}) is built without ROCm");
+            return Err(Usage::new(reason).hint("`--repair graft` brings other libraries into the wheel"));
         }
         output.repair = self.repair.or(output.repair);
         output.split = self.split.or(output.split);

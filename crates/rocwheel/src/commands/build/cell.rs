@@ -90,6 +90,14 @@ pub(crate) struct Wishes {
     triton_too: bool,
 }
 
+/// A recipe that is built.
+#[derive(Debug, Clone)]
+pub(crate) struct Named {
+    pub(crate) recipe: String,
+    /// The versions of ROCm that the names said which asked for it, such as magma-rocm63; none: those of the axis.
+    pub(crate) rocm: Vec<String>,
+}
+
 /// The values of everything that can vary, of which every combination is built.
 #[derive(Debug, Clone)]
 pub(crate) struct Axes {
@@ -180,9 +188,9 @@ impl CellArguments {
 
 impl Wishes {
     /// Names of recipes, `all`, and names that say for which ROCm: recipes in the order in which they are built, with that ROCm.
-    pub(crate) fn recipes(&self, names: &[String]) -> anyhow::Result<Vec<(String, Option<String>)>> {
+    pub(crate) fn recipes(&self, names: &[String]) -> anyhow::Result<Vec<Named>> {
         const ALL: [&str; 5] = ["triton", "torch", "torchaudio", "torchvision", "apex"];
-        let mut rocm = BTreeMap::new();
+        let mut rocm: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut wanted: Vec<String> = Vec::new();
         for name in names {
             if name == "all" {
@@ -194,44 +202,40 @@ impl Wishes {
             }
             let (entry, of_name) = self.book.named(name, &self.table.rocm_versions())?;
             if let Some(version) = of_name {
-                rocm.insert(entry.recipe.name.clone(), version);
+                let versions = rocm.entry(entry.recipe.name.clone()).or_default();
+                versions.extend(Some(version).filter(|version| !versions.contains(version)));
             }
             wanted.push(entry.recipe.name.clone());
         }
         let order = self.book.order(&wanted)?;
-        Ok(order.into_iter().map(|entry| (entry.recipe.name.clone(), rocm.get(&entry.recipe.name).cloned())).collect())
+        let named = |entry: &build::Entry| {
+            let recipe = entry.recipe.name.clone();
+            Named { rocm: rocm.get(&recipe).cloned().unwrap_or_default(), recipe }
+        };
+        Ok(order.into_iter().map(named).collect())
     }
 
     /// The cells of a recipe that is built after others: every combination of the axes.
-    pub(crate) fn cells(
-        &self,
-        recipe: &str,
-        rocm: Option<&String>,
-        with: &BTreeSet<String>,
-    ) -> anyhow::Result<Vec<Cell>> {
-        Ok(self.combinations(recipe, rocm, with)?.into_iter().map(|(cell, _)| cell).collect())
+    pub(crate) fn cells(&self, named: &Named, with: &BTreeSet<String>) -> anyhow::Result<Vec<Cell>> {
+        Ok(self.combinations(named, with)?.into_iter().map(|(cell, _)| cell).collect())
     }
 
     /// The same, each with the number of its combination, which is that of the cells of other recipes that it belongs to: backends are
     /// a recipe's own.
-    pub(crate) fn combinations(
-        &self,
-        recipe: &str,
-        rocm: Option<&String>,
-        with: &BTreeSet<String>,
-    ) -> anyhow::Result<Vec<(Cell, usize)>> {
-        let recipe = &self.book.get(recipe)?.recipe;
+    pub(crate) fn combinations(&self, named: &Named, with: &BTreeSet<String>) -> anyhow::Result<Vec<(Cell, usize)>> {
+        let recipe = &self.book.get(&named.recipe)?.recipe;
         let mut base = self.cell.clone();
         base.with.clone_from(with);
         // Features are named for the recipe that has them; of several recipes, the others do not.
         base.features.retain(|name, _| {
             recipe.features.is_empty() || recipe.features.iter().any(|feature| feature.name == *name) || with.is_empty()
         });
-        let of_name = rocm.cloned().map(|rocm| vec![Some(rocm)]);
         let axes = &self.axes;
+        let of_name: Vec<Option<String>> = named.rocm.iter().cloned().map(Some).collect();
+        let versions = if of_name.is_empty() { &axes.rocm } else { &of_name };
         let mut cells = Vec::new();
         let mut column = 0;
-        for rocm in of_name.as_ref().unwrap_or(&axes.rocm) {
+        for rocm in versions {
             for torch in &axes.torch {
                 let index = rocm.as_ref().map(|rocm| self.table.torch_index(torch.as_deref(), rocm));
                 let torch_index = self.torch_index.clone().or(index);

@@ -9,6 +9,7 @@ use build::plan::{self, Combination, LeftOut, Plan, PlanFolder, Planner, Wanted}
 use build::{Cell, Input, Job, Pythons, Rocm};
 use clap::Args;
 
+use super::cell::Named;
 use super::sources::Sources;
 use super::{Recipes, Settings};
 use crate::failure::Usage;
@@ -97,7 +98,8 @@ impl Recipes {
     /// Whether there are so many cells that they are planned first.
     pub(super) fn are_many(&self, choices: &Choices) -> anyhow::Result<bool> {
         let planned = choices.matrix || choices.missing_only || choices.write_plan.is_some();
-        Ok(planned || self.wishes.axes.are_several() || self.sources.variants()? > 1)
+        let are_several = self.wishes.axes.are_several() || self.names.iter().any(|named| named.rocm.len() > 1);
+        Ok(planned || are_several || self.sources.variants()? > 1)
     }
 }
 
@@ -109,8 +111,8 @@ pub(super) fn make(recipes: &Recipes, settings: &Settings, printer: &Printer) ->
     let given = recipes.sdk.inputs(printer.reporter())?;
     let mut planner = Planner::new(existing.as_ref(), printer.reporter());
     let mut maker = Maker { recipes: &recipes, given, settings, printer, jobs: BTreeMap::new(), rocm: BTreeMap::new() };
-    for (name, rocm) in &recipes.names {
-        maker.recipe(name, rocm.as_ref(), &mut planner)?;
+    for named in &recipes.names {
+        maker.recipe(named, &mut planner)?;
     }
     Ok(planner.finish(settings.place.output.clone(), settings.place.work.clone())?)
 }
@@ -118,7 +120,7 @@ pub(super) fn make(recipes: &Recipes, settings: &Settings, printer: &Printer) ->
 impl Recipes {
     /// With every value of the table on the axes that nobody named.
     fn of_the_table(&self) -> anyhow::Result<Recipes> {
-        let names: Vec<String> = self.names.iter().map(|(name, _)| name.clone()).collect();
+        let names: Vec<String> = self.names.iter().map(|named| named.recipe.clone()).collect();
         let mut wishes = self.wishes.as_ref().clone();
         wishes.fill_axes(&names)?;
         Ok(Recipes { wishes: Rc::new(wishes), ..self.clone() })
@@ -127,8 +129,8 @@ impl Recipes {
     /// Every backend that was asked for is one of a recipe's.
     fn check_backends(&self) -> anyhow::Result<()> {
         let mut known: Vec<&str> = Vec::new();
-        for (name, _) in &self.names {
-            known.extend(self.wishes.book.get(name)?.recipe.backends.iter().map(String::as_str));
+        for named in &self.names {
+            known.extend(self.wishes.book.get(&named.recipe)?.recipe.backends.iter().map(String::as_str));
         }
         if let Some(unknown) = self.wishes.axes.backends.iter().flatten().find(|name| !known.contains(&name.as_str())) {
             let hint = report::suggestion(unknown, known);
@@ -145,7 +147,8 @@ impl Recipes {
     /// What is in the output already.
     fn existing(&self, settings: &Settings) -> anyhow::Result<Existing> {
         let axes = &self.wishes.axes;
-        let rocm: Vec<String> = axes.rocm.iter().flatten().cloned().collect();
+        let of_names = self.names.iter().flat_map(|named| &named.rocm);
+        let rocm: Vec<String> = axes.rocm.iter().flatten().chain(of_names).cloned().collect();
         let mut folders: BTreeSet<String> = axes.targets.iter().map(|targets| self.folder(targets)).collect();
         folders.insert(String::new());
         Ok(Existing::look(&settings.place.output, &Vec::from_iter(folders), &self.wishes.table, &rocm)?)
@@ -166,9 +169,10 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     /// All cells of a recipe.
-    fn recipe(&mut self, name: &str, rocm: Option<&String>, planner: &mut Planner<'_>) -> anyhow::Result<()> {
+    fn recipe(&mut self, named: &Named, planner: &mut Planner<'_>) -> anyhow::Result<()> {
         let recipes = self.recipes;
-        let order: Vec<String> = recipes.names.iter().map(|(name, _)| name.clone()).collect();
+        let name = &named.recipe;
+        let order: Vec<String> = recipes.names.iter().map(|named| named.recipe.clone()).collect();
         let book = &recipes.wishes.book;
         let recipe = &book.get(name)?.recipe;
         // What is not installed is waited for all the same when the recipe names it.
@@ -180,7 +184,7 @@ impl Maker<'_> {
         let variants = recipes.sources.variants()?;
         for variant in 0..variants {
             let sources = recipes.sources.variant(variant);
-            for (cell, column) in recipes.wishes.combinations(name, rocm, &with)? {
+            for (cell, column) in recipes.wishes.combinations(named, &with)? {
                 let folder = recipes.folder(&cell.targets);
                 let job = self.job(name, cell, &sources)?;
                 let excluded = recipes.wishes.table.why_not(name, &job.recipe.cell)?;
@@ -206,7 +210,7 @@ impl Maker<'_> {
             let given = cell.python.or(like.python);
             let python = given.or(like.recipe.cell.python);
             let alike = Cell { version: like.recipe.cell.version.clone(), python, ..cell.clone() };
-            let recipe = self.recipes.evaluate(name, &alike)?;
+            let recipe = self.recipes.evaluate(name, &alike, &self.settings.place)?;
             let rocm = match self.rocm.get(&rocm_key) {
                 _ if !recipe.sdk => Rocm::None,
                 _ if like.image.is_some() => like.rocm.clone(),

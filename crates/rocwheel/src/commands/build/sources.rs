@@ -10,8 +10,10 @@ use build::{Cell, Release, Source};
 use clap::Args;
 use hipify::{Defects, Launches};
 use regex::Regex;
+use serde::Serialize;
 use source::{Conversion, Hipify, KnownArchive, Plan, Request, Table, Wanted};
 
+use super::cell::Named;
 use crate::commands::source::download;
 use crate::commands::source::projects::{self, ByProject};
 use crate::environment;
@@ -65,6 +67,15 @@ struct Needed {
     folder: PathBuf,
 }
 
+/// A checkout that would be made.
+#[derive(Debug, Serialize)]
+pub(crate) struct ToCheckOut {
+    pub(crate) project: String,
+    /// The commit, branch or tag, and where that comes from.
+    pub(crate) reference: String,
+    pub(crate) directory: PathBuf,
+}
+
 /// For which recipe sources are.
 fn recipe_of(text: &str) -> Option<&str> {
     text.split_once('=').map(|(recipe, _)| recipe)
@@ -107,14 +118,14 @@ impl Sources {
     }
 
     /// Every `RECIPE=` is one of those that are built.
-    pub(crate) fn check(&self, names: &[(String, Option<String>)]) -> Result<(), Usage> {
+    pub(crate) fn check(&self, names: &[Named]) -> Result<(), Usage> {
         for text in &self.source {
             match text.split_once('=') {
-                Some((recipe, _)) if !names.iter().any(|(name, _)| name == recipe) => {
+                Some((recipe, _)) if !names.iter().any(|named| named.recipe == recipe) => {
                     return Err(Usage::new(format!("`--source {text}` is for {recipe}, which is not built")));
                 }
                 None if names.len() > 1 => {
-                    let hint = format!("write `--source {}={text}`", names[0].0);
+                    let hint = format!("write `--source {}={text}`", names[0].recipe);
                     return Err(Usage::new(format!("`--source {text}` does not say for which recipe it is")).hint(hint));
                 }
                 _ => {}
@@ -278,14 +289,16 @@ impl Sources {
         Ok(Some((request, table)))
     }
 
-    /// What would be checked out, in a few words for each.
-    pub(crate) fn planned(&self, recipes: &[&Recipe], cell: &Cell, place: &Place) -> anyhow::Result<Vec<String>> {
+    /// What would be checked out.
+    pub(crate) fn planned(&self, recipes: &[&Recipe], cell: &Cell, place: &Place) -> anyhow::Result<Vec<ToCheckOut>> {
         let Some((request, table)) = self.request(recipes, cell, place)? else { return Ok(Vec::new()) };
         let plan = Plan::new(&request, &table)?;
-        let words = |checkout: &source::Checkout| {
-            format!("{}: {} in {}", checkout.project, checkout.reference.describe(), checkout.directory.display())
+        let planned = |checkout: source::Checkout| ToCheckOut {
+            reference: checkout.reference.describe(),
+            project: checkout.project,
+            directory: checkout.directory,
         };
-        Ok(plan.checkouts.iter().map(words).collect())
+        Ok(plan.checkouts.into_iter().map(planned).collect())
     }
 
     /// Checks out what the recipes need and is not there: at the commits that belong together, converted.

@@ -10,6 +10,7 @@ use comfy_table::CellAlignment::{Left, Right};
 use report::Exit;
 
 use super::Ran;
+use super::sources::ToCheckOut;
 use crate::printer::{self, Column, Format, Printer};
 
 const COLUMNS: [Column; 5] = [("Job", Left), ("Status", Left), ("Time", Right), ("Size", Right), ("Result", Left)];
@@ -44,13 +45,13 @@ impl Listener for Talk<'_> {
 }
 
 /// What would be checked out and built.
-pub(super) fn plan(recipes: &[Evaluated], checkouts: &[String], printer: &Printer) -> anyhow::Result<Exit> {
+pub(super) fn plan(recipes: &[Evaluated], checkouts: &[ToCheckOut], printer: &Printer) -> anyhow::Result<Exit> {
     if printer.format() == Format::Json {
         printer.json(&serde_json::json!({ "checkouts": checkouts, "recipes": recipes }))?;
         return Ok(Exit::Done);
     }
-    for checkout in checkouts {
-        printer.note(format!("would check out {checkout}"));
+    for ToCheckOut { project, reference, directory } in checkouts {
+        printer.note(format!("would check out {project}: {reference} in {}", directory.display()));
     }
     for (index, recipe) in recipes.iter().enumerate() {
         if index > 0 {
