@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::matrix::Row;
+use crate::matrix::{Origin, Row};
 
 /// Jobs that one matrix may have ("Workflow syntax for GitHub Actions", `jobs.<job_id>.strategy.matrix`).
 pub const MOST_JOBS: usize = 256;
@@ -17,12 +17,15 @@ const REST: &str = include_str!("../../../data/github/rest.yml");
 const LAST: &str = include_str!("../../../data/github/last.yml");
 
 /// Cells as matrices, each with as many as GitHub takes; one that is empty where there is nothing.
-pub fn matrices(rows: &[&Row]) -> Vec<String> {
-    let text = |rows: &[&Row]| json!({ "include": rows.iter().map(|row| cell(row)).collect::<Vec<_>>() }).to_string();
+pub fn matrices(rows: &[(&Row, Option<Origin>)]) -> Vec<String> {
+    let text = |rows: &[(&Row, Option<Origin>)]| {
+        json!({ "include": rows.iter().map(|(row, origin)| cell(row, origin.as_ref())).collect::<Vec<_>>() })
+            .to_string()
+    };
     if rows.is_empty() { vec![text(&[])] } else { rows.chunks(MOST_JOBS).map(text).collect() }
 }
 
-fn cell(row: &Row) -> Value {
+fn cell(row: &Row, origin: Option<&Origin>) -> Value {
     let point = &row.point;
     let python = point.python.map(|python| python.to_string());
     // Names of artifacts may not hold everything (`actions/upload-artifact`, "Inputs").
@@ -46,6 +49,7 @@ fn cell(row: &Row) -> Value {
     ]);
     values.extend(point.torch.as_ref().map(|torch| ("torch".to_owned(), json!(torch))));
     values.extend(python.map(|python| ("python".to_owned(), json!(python))));
+    values.extend(origin.map(Origin::option).map(|(name, value)| (name.to_owned(), json!(value))));
     Value::Object(values)
 }
 
@@ -135,13 +139,14 @@ mod tests {
     #[test]
     fn matrices_have_as_many_jobs_as_github_takes() {
         let rows: Vec<Row> = (0..600).map(row).collect();
-        let parts = matrices(&rows.iter().collect::<Vec<_>>());
+        let parts = matrices(&rows.iter().map(|row| (row, Some(Origin::Line("2.8".into())))).collect::<Vec<_>>());
         let sizes: Vec<usize> = parts
             .iter()
             .map(|part| serde_json::from_str::<Value>(part).unwrap()["include"].as_array().unwrap().len())
             .collect();
         assert_eq!(sizes, [256, 256, 88]);
         assert!(parts[0].contains(r#""name":"flash-attn-2.8.0-ck-rocm7.2-torch2.9-py3.12""#));
+        assert!(parts[0].contains(r#""line":"2.8""#) && !parts[0].contains("source"));
         assert_eq!(matrices(&[]), [r#"{"include":[]}"#]);
     }
 

@@ -3,6 +3,7 @@
 
 mod existing;
 mod label;
+mod origin;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,7 @@ use crate::cell::{PythonVersion, minor};
 use crate::error::Error;
 pub use existing::Existing;
 pub use label::{Label, RocmLabel};
+pub use origin::Origin;
 use report::suggestion;
 pub use table::{Framework, Table};
 

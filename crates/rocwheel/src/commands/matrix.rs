@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use build::matrix::{self, Matrix, Row, Status, Table, Wanted};
+use build::matrix::{self, Matrix, Origin, Row, Status, Table, Wanted};
 use build::{Book, PythonVersion, github};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::Left;
@@ -161,8 +161,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     };
     let rows: Vec<&Row> = matrix.rows.iter().filter(is_shown).collect();
     match (settings.format, printer.format()) {
-        (Format::Github, _) => github(&rows, settings.parts, printer)?,
-        (Format::Slurm, _) => slurm(&rows, printer)?,
+        (Format::Github, _) => github(&rows, settings, printer)?,
+        (Format::Slurm, _) => slurm(&rows, settings, printer)?,
         (Format::Workflow, _) => {}
         (Format::Json, _) | (Format::Table, Output::Json) => json(&matrix, rows, printer)?,
         (Format::Table, Output::Text) => table(&matrix, &rows, printer)?,
@@ -206,13 +206,16 @@ fn table(matrix: &Matrix, rows: &[&Row], printer: &Printer) -> anyhow::Result<()
     Ok(())
 }
 
-fn missing<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
-    rows.iter().copied().filter(|row| row.status == Status::Missing).collect()
+/// What is missing, and which sources it is made of.
+fn missing<'a>(rows: &[&'a Row], settings: &Settings) -> Vec<(&'a Row, Option<Origin>)> {
+    let sources = source::Table::built_in();
+    let missing = rows.iter().copied().filter(|row| row.status == Status::Missing);
+    missing.map(|row| (row, Origin::of(&row.point, &settings.book, &sources))).collect()
 }
 
 /// One line for each matrix, since `$GITHUB_OUTPUT` takes one.
-fn github(rows: &[&Row], parts: usize, printer: &Printer) -> anyhow::Result<()> {
-    let rows = missing(rows);
+fn github(rows: &[&Row], settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
+    let (rows, parts) = (missing(rows, settings), settings.parts);
     let matrices = github::matrices(&rows);
     if matrices.len() > parts {
         let most = github::MOST_JOBS;
@@ -234,8 +237,8 @@ fn github(rows: &[&Row], parts: usize, printer: &Printer) -> anyhow::Result<()> 
     printer.line(matrices.join("\n"))
 }
 
-fn slurm(rows: &[&Row], printer: &Printer) -> anyhow::Result<()> {
-    let rows = missing(rows);
+fn slurm(rows: &[&Row], settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
+    let rows = missing(rows, settings);
     if rows.is_empty() {
         printer.note("nothing is missing");
         return Ok(());
