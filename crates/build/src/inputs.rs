@@ -1,6 +1,7 @@
 //! Input: a folder with sources. Output: a digest of what is built of it, by which jobs are told apart.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -37,10 +38,11 @@ pub(crate) fn of_checkout(
         &["submodule", "status", "--recursive"],
     ];
     for question in questions {
-        match git(folder, question, environment, reporter)? {
-            Some(answer) => digest.update(answer.as_bytes()).update(&[0]),
-            None => return Ok(None),
-        };
+        // What changes there are may be longer than what is kept of an answer.
+        if ask(folder, question, environment, Some(&mut digest), reporter)?.is_none() {
+            return Ok(None);
+        }
+        digest.update(&[0]);
     }
     Ok(Some(digest.finalize().to_hex().to_string()))
 }
@@ -52,10 +54,21 @@ pub(crate) fn git(
     environment: &BTreeMap<String, String>,
     reporter: &dyn Reporter,
 ) -> Result<Option<String>, Error> {
+    ask(folder, question, environment, None, reporter)
+}
+
+/// The end of what git answers; all of it goes to `log`.
+fn ask(
+    folder: &Path,
+    question: &[&str],
+    environment: &BTreeMap<String, String>,
+    log: Option<&mut dyn Write>,
+    reporter: &dyn Reporter,
+) -> Result<Option<String>, Error> {
     let safe = format!("safe.directory={}", folder.display());
     let words = ["git", "-c", safe.as_str()].into_iter().chain(question.iter().copied()).map(str::to_owned).collect();
     let program = Program { words, directory: folder, environment, timeout: PATIENCE, deadline: None };
-    let finished = match process::run(&program, None, reporter) {
+    let finished = match process::run(&program, log, reporter) {
         Ok(finished) => finished,
         Err(Error::NoProgram { .. }) => return Ok(None),
         Err(error) => return Err(error),
@@ -156,6 +169,30 @@ mod tests {
     use report::Silent;
 
     use super::*;
+
+    #[test]
+    fn every_byte_of_large_changes_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = BTreeMap::from([
+            ("PATH".to_owned(), std::env::var("PATH").expect("the tests have a PATH")),
+            ("HOME".to_owned(), folder.path().to_string_lossy().into_owned()),
+        ]);
+        let git = |words: &[&str]| git(folder.path(), words, &environment, &Silent).unwrap().expect("git is there");
+        let file = folder.path().join("large.txt");
+        let write = |first: &str| fs_err::write(&file, format!("{first}\n{}", "a line\n".repeat(1 << 19))).unwrap();
+        fs_err::write(&file, "small\n").unwrap();
+        git(&["init", "--quiet"]);
+        git(&["add", "large.txt"]);
+        git(&["-c", "user.name=n", "-c", "user.email=e@example.org", "commit", "--quiet", "-m", "one"]);
+        let digest = || of_checkout(folder.path(), &environment, &Silent).unwrap().expect("it is a checkout");
+        let clean = digest();
+        write("one");
+        let first = digest();
+        assert_eq!((digest(), digest()), (first.clone(), first.clone()));
+        write("two");
+        let second = digest();
+        assert!(clean != first && first != second && second != clean);
+    }
 
     #[test]
     fn the_digest_follows_contents_and_names_and_not_what_builds_leave() {
