@@ -30,7 +30,7 @@ FOR_TORCH = [
         "python3-numpy",
         "python3-pil",
     ),
-    *("g++", "ccache", "cmake", "ninja-build", "git", "libjpeg-dev", "libpng-dev"),
+    *("g++", "ccache", "cmake", "ninja-build", "git", "pybind11-dev", "libjpeg-dev", "libpng-dev"),
 ]
 # Where trixie's clang 17 has them.
 DEVICE_LIBRARIES = "/usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode"

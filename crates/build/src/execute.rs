@@ -263,6 +263,7 @@ pub fn run(
     let stages = stages(job);
     let (first_again, last) = bounds(job, selection)?;
     let mut folder = Folder::open(job, place)?;
+    let _tree = install::own_tree(job)?;
     if *selection == Selection::Rest
         && let Some(outputs) = folder.finished(place)
     {

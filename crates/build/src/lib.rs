@@ -15,6 +15,7 @@ mod evaluate;
 mod evaluated;
 pub mod execute;
 pub mod executor;
+mod files;
 pub mod github;
 mod inputs;
 mod job;

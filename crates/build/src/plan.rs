@@ -19,11 +19,13 @@ use report::Reporter;
 use serde::{Deserialize, Serialize};
 
 use crate::book::Book;
+use crate::cell::Mode;
 use crate::error::Error;
 use crate::evaluated::{Evaluated, Pythons};
 use crate::execute::Made;
-use crate::job::{Input, Job, Rocm};
+use crate::job::{Input, Job, Rocm, Source};
 use crate::matrix::Existing;
+use crate::recipe::WorkOn;
 pub use folder::{PlanFolder, Seen, State, Taken};
 pub use record::{Attempt, End, Ended, Record};
 
@@ -192,6 +194,10 @@ impl<'a> Planner<'a> {
         }
         let identity = identity(&job, &folder, &needs)?;
         if let Some(&there) = self.identities.get(&identity) {
+            // What is excluded for one torch alone need not be for another, and it is the same wheel.
+            if let (Some(LeftOut::Excluded(_)), None) = (&self.cells[there].left_out, &left_out) {
+                self.cells[there].left_out = None;
+            }
             self.places.entry(place).or_default().push((backend, there));
             return Ok(());
         }
@@ -248,11 +254,37 @@ impl<'a> Planner<'a> {
         self.cells.is_empty()
     }
 
+    /// Cells that would be built in one checkout get a copy each: what the first leaves there would be taken for the second's, and on a
+    /// cluster they are built at once.
+    fn separate(&mut self) -> Result<(), Error> {
+        let in_place = |job: &Job| match (&job.source, job.recipe.source.work_on) {
+            (Source::Checkout { path, .. }, WorkOn::Checkout) => Some(path.clone()),
+            _ => None,
+        };
+        let mut shared: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
+        for (at, job) in self.jobs.iter().enumerate().filter(|(at, _)| self.cells[*at].left_out.is_none()) {
+            if let Some(path) = in_place(job) {
+                shared.entry(path).or_default().push(at);
+            }
+        }
+        for (path, cells) in shared.into_iter().filter(|(_, cells)| cells.len() > 1) {
+            for at in cells {
+                if self.jobs[at].recipe.cell.mode == Mode::Develop {
+                    let reason = format!("`--develop` installs `{}` in place, which can be done once", path.display());
+                    return Err(Error::request_with(reason, "name one value of each axis"));
+                }
+                self.jobs[at].recipe.source.work_on = WorkOn::Copy;
+            }
+        }
+        Ok(())
+    }
+
     /// The plan and its jobs.
     ///
     /// # Errors
     /// Two cells that would make the same file.
-    pub fn finish(self, output: PathBuf, work: PathBuf) -> Result<(Plan, Vec<Job>), Error> {
+    pub fn finish(mut self, output: PathBuf, work: PathBuf) -> Result<(Plan, Vec<Job>), Error> {
+        self.separate()?;
         let mut names: BTreeMap<String, &PlannedCell> = BTreeMap::new();
         for (cell, job) in self.cells.iter().zip(&self.jobs) {
             if matches!(cell.left_out, Some(LeftOut::Excluded(_))) {

@@ -19,6 +19,7 @@ pub use client::{Client, Queued};
 pub use script::script;
 
 use crate::error::Error;
+use crate::files;
 use crate::plan::PlanFolder;
 
 const FOLDER: &str = "slurm";
@@ -61,10 +62,7 @@ impl Submitted {
 
     fn write(&self, folder: &PlanFolder) -> Result<(), Error> {
         let text = serde_json::to_string_pretty(self).map_err(std::io::Error::other)?;
-        let file = tempfile::NamedTempFile::new_in(place(folder))?;
-        fs_err::write(file.path(), text)?;
-        file.persist(place(folder).join(SUBMITTED)).map_err(|error| error.error)?;
-        Ok(())
+        files::replace(&place(folder).join(SUBMITTED), text.as_bytes())
     }
 
     /// Numbers of all arrays.
@@ -106,14 +104,14 @@ pub fn submit(
     launch: &Launch,
     client: &Client<'_>,
 ) -> Result<Submitted, Error> {
-    let place = place(folder);
-    fs_err::create_dir_all(place.join("logs"))?;
-    let mut submitted = Submitted::read(folder)?;
-    submitted.schema = 1;
     // Where there is nothing to do, Slurm need not be there.
     if wanted.is_empty() {
         return Ok(Submitted::default());
     }
+    let place = place(folder);
+    fs_err::create_dir_all(place.join("logs"))?;
+    let mut submitted = Submitted::read(folder)?;
+    submitted.schema = 1;
     let largest = client.largest_array()?;
     let mut new = Submitted { schema: 1, arrays: Vec::new() };
     let planned = arrays(&folder.plan, wanted, largest);
@@ -122,25 +120,46 @@ pub fn submit(
         let script = place.join(name);
         let numbers: Vec<u64> = new.jobs();
         let text = array.script(folder, launch, &place.join("logs"), array.dependency(&numbers).as_deref());
-        let answer =
-            fs_err::write(&script, text).map_err(Error::from).and_then(|()| client.submit(&script, &launch.sbatch));
-        match answer {
-            Ok(job) => new.arrays.push(SubmittedArray { job, cells: array.tasks.clone() }),
-            Err(error) => {
-                // Half of a plan is of no use to anybody: what is already there goes, and the user hears why.
-                if !new.arrays.is_empty() {
-                    client.cancel(&new.jobs())?;
-                }
-                return Err(error);
+        let answer = fs_err::write(&script, text)
+            .map_err(Error::from)
+            .and_then(|()| client.submit(&script, &launch.sbatch))
+            .and_then(|job| {
+                let array = SubmittedArray { job, cells: array.tasks.clone() };
+                new.arrays.push(array.clone());
+                submitted.arrays.push(array);
+                // At once: whatever happens to this program, the next one knows of it.
+                submitted.write(folder)
+            });
+        if let Err(error) = answer {
+            // Half of a plan is of no use to anybody: what is already there goes, and the user hears why, also when that was they.
+            let calm = Client { environment: client.environment, reporter: &report::Silent };
+            if !new.arrays.is_empty() && calm.cancel(&new.jobs()).is_ok() {
+                submitted.arrays.retain(|array| !new.arrays.contains(array));
+                submitted.write(folder)?;
             }
+            return Err(error);
         }
     }
-    submitted.arrays.extend(new.arrays.iter().cloned());
-    if let Err(error) = submitted.write(folder) {
-        client.cancel(&new.jobs())?;
-        return Err(error);
-    }
     Ok(new)
+}
+
+/// Keeps others from submitting cells of a plan while it lives: who looks at the queue and then submits does that alone.
+#[derive(Debug)]
+pub struct Alone {
+    _lock: fs_err::File,
+}
+
+impl Alone {
+    /// Takes the plan.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] while somebody else has it.
+    pub fn with(folder: &PlanFolder) -> Result<Alone, Error> {
+        let place = place(folder);
+        fs_err::create_dir_all(&place)?;
+        let locked = || Error::Locked { job: format!("`{}`", folder.path().display()) };
+        files::lock(&place.join("lock"))?.map(|lock| Alone { _lock: lock }).ok_or_else(locked)
+    }
 }
 
 /// What Slurm has of a plan: cell → how it stands. Tasks that Slurm has forgotten are not there.

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use build::plan::{Combination, End, Ended, LeftOut, Plan, PlanFolder, Planner, State, Wanted, all_before};
-use build::{Book, Cell, Job, Platform, Rocm, Source, evaluate};
+use build::recipe::WorkOn;
+use build::{Book, Cell, Job, Mode, Platform, Rocm, Source, evaluate};
 use report::Silent;
 
 fn job(book: &Book, recipe: &str, rocm: &str, torch: &str) -> Job {
@@ -144,4 +145,52 @@ fn what_is_excluded_takes_along_what_waits_for_it() {
     let (plan, _) = planner.finish("/out".into(), "/work".into()).unwrap();
     assert_eq!(plan.cells[1].left_out, Some(LeftOut::Excluded("triton is not built: too old".into())));
     assert_eq!(plan.to_build().count(), 0);
+}
+
+#[test]
+fn what_is_excluded_once_is_built_when_it_is_the_same_as_something_else() {
+    let book = Book::built_in().unwrap();
+    let mut planner = Planner::new(None, &Silent);
+    // triton is built for no torch: what one of them excludes, another needs.
+    let excluded = Some("not for torch 2.9".to_owned());
+    planner.add(Wanted { excluded, ..wanted(job(&book, "triton", "7.1", "2.9"), 0, &[]) }).unwrap();
+    planner.add(wanted(job(&book, "triton", "7.1", "2.10"), 1, &[])).unwrap();
+    let (plan, _) = planner.finish("/out".into(), "/work".into()).unwrap();
+    assert_eq!((plan.cells.len(), plan.to_build().count()), (1, 1));
+}
+
+#[test]
+fn cells_of_one_checkout_are_built_in_copies() {
+    let book = Book::built_in().unwrap();
+    let jobs = |count: usize, mode: Mode| {
+        let mut planner = Planner::new(None, &Silent);
+        for (column, rocm) in ["7.1", "7.2"].into_iter().enumerate().take(count) {
+            let mut job = job(&book, "torchvision", rocm, "2.9");
+            job.source = Source::Checkout { path: "/vision".into(), digest: "1".into(), revision: None };
+            job.recipe.cell.mode = mode;
+            planner.add(wanted(job, column, &[])).unwrap();
+        }
+        planner.finish("/out".into(), "/work".into())
+    };
+    let places = |count: usize| {
+        let (_, jobs) = jobs(count, Mode::Wheel).unwrap();
+        jobs.iter().map(|job| job.recipe.source.work_on).collect::<Vec<_>>()
+    };
+    assert_eq!(places(1), [WorkOn::Checkout]);
+    assert_eq!(places(2), [WorkOn::Copy, WorkOn::Copy]);
+    let error = jobs(2, Mode::Develop).unwrap_err();
+    assert!(error.to_string().contains("installs `/vision` in place"), "{error}");
+}
+
+#[test]
+fn a_plan_follows_what_moves() {
+    let output = tempfile::tempdir().unwrap();
+    let (made, mut jobs) = plan(output.path());
+    PlanFolder::create(made.clone(), &jobs).unwrap();
+    for job in &mut jobs {
+        job.source = Source::Archive { path: "/moved.tar".into(), sha256: "0".repeat(64) };
+    }
+    let folder = PlanFolder::create(made, &jobs).unwrap();
+    let job = folder.job(&folder.plan.cells[0]).unwrap().unwrap();
+    assert_eq!(job.source.path(), Path::new("/moved.tar"));
 }

@@ -43,7 +43,10 @@ impl Context<'_> {
         let program = interpreter_of(&venv);
         let mut environment = self.outer_environment();
         environment.insert("VIRTUAL_ENV".into(), venv.to_string_lossy().into_owned());
-        if !venv.join("rocwheel-installed").exists() {
+        // What was made anew is tried anew.
+        let mark = venv.join("rocwheel-installed");
+        let installed: String = outputs.iter().map(|made| format!("{}\n", made.sha256)).collect();
+        if !fs_err::read_to_string(&mark).is_ok_and(|there| there == installed) {
             if let Some(ended) = self.make_venv(&stage, &interpreter, &venv, log)? {
                 return Ok(Some(ended));
             }
@@ -62,7 +65,7 @@ impl Context<'_> {
             if let Some(ended) = self.call(&stage, words, &environment, patience, log)? {
                 return Ok(Some(ended));
             }
-            fs_err::write(venv.join("rocwheel-installed"), "")?;
+            fs_err::write(&mark, installed)?;
         }
         self.known.borrow_mut().insert("python".into(), program.to_string_lossy().into_owned());
         let words = self.texts(&check.run);

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::execute::Place;
+use crate::files;
 use crate::job::Job;
 
 const STATE: &str = "state.json";
@@ -75,10 +76,7 @@ impl Folder {
     pub(super) fn open(job: &Job, place: &Place) -> Result<Folder, Error> {
         let path = place.work.join(format!("{}-{}", job.recipe.recipe, job.key()));
         fs_err::create_dir_all(path.join(LOGS))?;
-        let lock = fs_err::OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK))?;
-        if lock.file().try_lock().is_err() {
-            return Err(Error::Locked { job: job.title() });
-        }
+        let lock = files::lock(&path.join(LOCK))?.ok_or_else(|| Error::Locked { job: job.title() })?;
         let state = match fs_err::read(path.join(STATE)) {
             // A file that cannot be understood is of another version of the program: everything is done again.
             Ok(bytes) => serde_json::from_slice(&bytes).ok().filter(|state: &State| state.schema == 1),
@@ -86,7 +84,7 @@ impl Folder {
         };
         let state = state.unwrap_or_else(|| State { schema: 1, title: job.title(), ..State::default() });
         let folder = Folder { path, state, _lock: lock };
-        write(&folder.path.join(JOB), job.toml()?.as_bytes())?;
+        files::replace(&folder.path.join(JOB), job.toml()?.as_bytes())?;
         Ok(folder)
     }
 
@@ -167,7 +165,7 @@ impl Folder {
 
     fn save(&self) -> Result<(), Error> {
         let text = serde_json::to_string_pretty(&self.state).map_err(std::io::Error::other)?;
-        write(&self.path.join(STATE), text.as_bytes())
+        files::replace(&self.path.join(STATE), text.as_bytes())
     }
 }
 
@@ -184,12 +182,4 @@ pub(super) fn is_ours(work: &Path, output: &Path, sha256: &str) -> bool {
     let states = entries.filter_map(|entry| fs_err::read(entry.ok()?.path().join(STATE)).ok());
     let mut states = states.filter_map(|bytes| serde_json::from_slice::<State>(&bytes).ok());
     states.any(|state| state.outputs.iter().any(|made| made.path == output && made.sha256 == sha256))
-}
-
-/// Writes a file beside its place and moves it there.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
-    file.write_all(bytes)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
 }

@@ -10,8 +10,9 @@ use crate::execute::after::is_wheel;
 use crate::execute::context::{Call, Context};
 use crate::execute::environment::interpreter_of;
 use crate::execute::folder::{Log, Made};
+use crate::files;
 use crate::inputs;
-use crate::job::{Rocm, Source};
+use crate::job::{Job, Rocm, Source};
 use crate::preflight::{self, Estimated};
 use crate::process::Ended;
 use crate::python::{Interpreter, Search};
@@ -21,6 +22,21 @@ use crate::recipe::WorkOn;
 const MAKING: Duration = Duration::from_mins(10);
 /// How long installing may take: ROCm is gigabytes.
 pub(super) const INSTALLING: Duration = Duration::from_hours(2);
+
+/// Takes the checkout that a job builds in, for as long as the file is open: two builds in one tree would make one of both.
+pub(super) fn own_tree(job: &Job) -> Result<Option<fs_err::File>, Error> {
+    let (Source::Checkout { path, .. }, WorkOn::Checkout) = (&job.source, job.recipe.source.work_on) else {
+        return Ok(None);
+    };
+    let marker = path.join(".git");
+    // A work tree of another repository has a file there that says where.
+    let folder = match fs_err::read_to_string(&marker).ok().as_deref().and_then(|text| text.strip_prefix("gitdir:")) {
+        Some(elsewhere) => path.join(elsewhere.trim()),
+        None => marker,
+    };
+    let lock = files::lock(&folder.join("rocwheel-build.lock"))?;
+    lock.map(Some).ok_or_else(|| Error::Locked { job: format!("in `{}`", path.display()) })
+}
 
 impl Context<'_> {
     /// The sources, where they are built.

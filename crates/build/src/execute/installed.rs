@@ -26,12 +26,18 @@ pub(super) struct Installed {
 impl Context<'_> {
     /// What is installed where the build's Python looks.
     pub(super) fn installed(&self) -> Result<Installed, Error> {
-        if let Some(installed) = read(&self.venv()) {
-            return Ok(installed);
+        let mut installed = if let Some(installed) = read(&self.venv()) {
+            installed
+        } else {
+            let answer = self.ask_python("provenance", &["-c", PACKAGES])?;
+            serde_json::from_str(&answer)
+                .map_err(|error| Error::malformed("the answer of the build's Python", error.to_string()))?
+        };
+        // It is there because it installs the others, and not where uv does.
+        if self.place.uv.is_none() {
+            installed.packages.retain(|(name, _)| name != "pip");
         }
-        let answer = self.ask_python("provenance", &["-c", PACKAGES])?;
-        serde_json::from_str(&answer)
-            .map_err(|error| Error::malformed("the answer of the build's Python", error.to_string()))
+        Ok(installed)
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::{Point, fits};
-use crate::cell::{Cell, PythonVersion, minor};
+use crate::cell::{Cell, ChosenBy, PythonVersion, minor};
 use crate::error::Error;
 use crate::recipe::from_toml;
 use report::suggestion;
@@ -222,11 +222,12 @@ impl Table {
         (!is_between).then(|| format!("torch {torch} is for Python {first} to {last}"))
     }
 
-    /// Why a cell is not one to build; `None`: it is, or the table knows nothing of its recipe.
+    /// Why a cell is not one to build; `None`: it is, or the table knows nothing of its recipe. Which versions of ROCm, torch and Python
+    /// belong together counts only where the table chose some of them: who names all of them knows.
     ///
     /// # Errors
     /// A specifier in the table that is none.
-    pub fn why_not(&self, recipe: &str, cell: &Cell) -> Result<Option<String>, Error> {
+    pub fn why_not(&self, recipe: &str, cell: &Cell, chosen_by: ChosenBy) -> Result<Option<String>, Error> {
         let Some(rocm) = &cell.rocm else { return Ok(None) };
         let point = Point {
             recipe: recipe.to_owned(),
@@ -236,7 +237,8 @@ impl Table {
             torch: cell.torch.as_deref().map(minor),
             python: cell.python,
         };
-        if let Some(framework) = self.frameworks.iter().find(|framework| framework.recipe == recipe) {
+        let framework = self.frameworks.iter().find(|framework| framework.recipe == recipe);
+        if let Some(framework) = framework.filter(|_| chosen_by != ChosenBy::User) {
             return self.excluded(framework, &point);
         }
         for exclusion in &self.exclude {

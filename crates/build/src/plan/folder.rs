@@ -1,7 +1,6 @@
 //! The folder of a plan.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -12,6 +11,7 @@ use report::Reporter;
 use super::record::{Attempt, End, Ended, Record};
 use super::{LeftOut, Plan, PlannedCell, SCHEMA};
 use crate::error::Error;
+use crate::files::{self, open_to_others, replace};
 use crate::job::Job;
 use crate::recipe::from_toml;
 
@@ -90,20 +90,16 @@ impl PlanFolder {
                     "name another folder, or remove that one",
                 ));
             }
-            if there.plan == plan {
-                // When it was used last says which of several is meant.
-                fs_err::File::options().append(true).open(place.join(PLAN))?.file().set_modified(SystemTime::now())?;
-                return Ok(there);
-            }
-            // Other wheels are there than the last time; what became of the cells stays.
+            // Sources and ROCm may lie elsewhere than the last time, and other wheels may be there; what became of the cells stays.
             write_jobs(&place, &plan, jobs)?;
+            // When it was used last says which of several is meant: it is written also when nothing changes.
             replace(&place.join(PLAN), text(&plan)?.as_bytes())?;
             return Ok(PlanFolder { path: place, plan });
         }
         let parent = place.parent().unwrap_or(Path::new("/"));
         fs_err::create_dir_all(parent)?;
         let staged = tempfile::Builder::new().prefix(".plan-").tempdir_in(parent)?;
-        open_to_others(staged.path())?;
+        open_to_others(staged.path(), 0o755)?;
         for folder in [JOBS, STATE] {
             fs_err::create_dir(staged.path().join(folder))?;
         }
@@ -204,10 +200,11 @@ impl PlanFolder {
     /// [`Error::Locked`] when it is not given back in time; a user who does not want to wait.
     pub fn take(&self, cell: &PlannedCell, patience: Duration, reporter: &dyn Reporter) -> Result<Taken, Error> {
         let path = self.path.join(STATE).join(format!("{}.json", cell.id));
-        let lock =
-            fs_err::OpenOptions::new().create(true).truncate(false).write(true).open(path.with_extension("lock"))?;
         let began = Instant::now();
-        while lock.file().try_lock().is_err() {
+        let lock = loop {
+            if let Some(lock) = files::lock(&path.with_extension("lock"))? {
+                break lock;
+            }
             if reporter.interrupted() {
                 return Err(Error::Interrupted);
             }
@@ -216,7 +213,7 @@ impl PlanFolder {
                 return Err(Error::Locked { job: cell.title.clone() });
             }
             thread::sleep(TICK);
-        }
+        };
         Ok(Taken { path, record: self.record(cell)?, began: Instant::now(), _lock: lock })
     }
 
@@ -265,15 +262,11 @@ impl PlanFolder {
             return Ok(Seen { cell, state: State::LeftOut(left_out.clone()), attempts: Vec::new() });
         }
         let lock = self.path.join(STATE).join(format!("{}.lock", cell.id));
-        let is_held = || {
-            // To look is not to take: whoever wants it meanwhile tries again.
-            let held = fs_err::File::open(&lock).map(|file| file.file().try_lock_shared().is_err());
-            held.unwrap_or(false)
-        };
         let before = self.record(cell)?;
         let is_open = before.attempts.last().is_some_and(|attempt| attempt.end.is_none());
         // It may have ended between the two looks.
-        let (record, held) = if is_open && !is_held() { (self.record(cell)?, false) } else { (before, is_open) };
+        let is_held = is_open && files::is_locked(&lock)?;
+        let (record, held) = if is_open && !is_held { (self.record(cell)?, false) } else { (before, is_open) };
         let state = match record.attempts.last() {
             None => State::Waiting,
             Some(Attempt { end: Some(end), .. }) => State::Ended(end.status),
@@ -333,32 +326,15 @@ fn text(plan: &Plan) -> Result<String, Error> {
     toml::to_string(plan).map_err(|error| Error::malformed(PLAN, error.to_string()))
 }
 
-/// A file for each job, which is replaced as a whole: somebody may be reading it.
+/// A file for each job, which is replaced as a whole when it is another: somebody may be reading it.
 fn write_jobs(folder: &Path, plan: &Plan, jobs: &[Job]) -> Result<(), Error> {
     let folder = folder.join(JOBS);
-    plan.cells
-        .par_iter()
-        .zip(jobs)
-        .try_for_each(|(cell, job)| replace(&folder.join(format!("{}.json", cell.id)), job.json()?.as_bytes()))
-}
-
-/// Writes a file beside its place and moves it there.
-fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
-    file.write_all(bytes)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
-}
-
-/// Temporary folders are their owner's alone; a plan is for whoever may see the outputs.
-#[cfg(unix)]
-fn open_to_others(folder: &Path) -> Result<(), Error> {
-    use std::os::unix::fs::PermissionsExt as _;
-    Ok(fs_err::set_permissions(folder, std::fs::Permissions::from_mode(0o755))?)
-}
-
-#[cfg(not(unix))]
-#[allow(clippy::unnecessary_wraps, reason = "as on other systems")]
-fn open_to_others(_: &Path) -> Result<(), Error> {
-    Ok(())
+    plan.cells.par_iter().zip(jobs).try_for_each(|(cell, job)| {
+        let (path, text) = (folder.join(format!("{}.json", cell.id)), job.json()?);
+        if fs_err::read(&path).is_ok_and(|there| there == text.as_bytes()) {
+            Ok(())
+        } else {
+            replace(&path, text.as_bytes())
+        }
+    })
 }

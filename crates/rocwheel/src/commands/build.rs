@@ -280,6 +280,9 @@ struct Ran {
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     let deadline = settings.time_limit.map(|limit| Instant::now() + limit);
     let recipes = match &settings.what {
+        What::File(job) if settings.mode == Mode::DryRun => {
+            return text::plan(std::slice::from_ref(&job.recipe), &[], printer);
+        }
         What::File(job) => {
             let mut run = Run { settings, deadline, printer, done: Vec::new() };
             run.job(job)?;
@@ -291,7 +294,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     if settings.write_job.is_none() && (settings.is_for_slurm() || recipes.are_many(&settings.choices)?) {
         let (planned, jobs) = plan::make(recipes, settings, printer)?;
         if settings.mode == Mode::DryRun {
-            return states::planned(&planned, printer);
+            return states::planned(&planned, &recipes.checkouts(&settings.place)?, printer);
         }
         let folder = plan::write(planned, &jobs, settings)?;
         return match settings.executor {
@@ -323,7 +326,8 @@ impl Recipes {
         for named in &self.names {
             for mut cell in self.wishes.cells(named, &with)? {
                 let entry = self.wishes.book.get(&named.recipe)?;
-                cell.version = self.sources.version(&entry.recipe, &cell, place)?;
+                let placed = self.placed(&cell, &self.sources)?;
+                cell.version = placed.sources.version(&entry.recipe, &cell, place)?;
                 all.push(self.evaluate(&named.recipe, &cell, place)?);
             }
             with.insert(named.recipe.clone());
@@ -349,12 +353,29 @@ impl Recipes {
         let Some(named) = self.names.first() else { return Ok(Vec::new()) };
         let cells = self.wishes.cells(named, &self.sdk.given())?;
         match cells.first() {
-            Some(cell) => self.sources.planned(&self.written()?, cell, place),
+            Some(cell) => self.placed(cell, &self.sources)?.sources.planned(&self.written()?, cell, place),
             None => Ok(Vec::new()),
         }
     }
 
-    /// The job of a cell.
+    /// The same for one cell: with its versions in the places of sources and ROCm.
+    fn placed(&self, cell: &Cell, sources: &Sources) -> anyhow::Result<Recipes> {
+        let fill = |text: &str| plan::filled(text, cell);
+        Ok(Recipes { sources: sources.filled(&fill)?, sdk: self.sdk.filled(&fill)?, ..self.clone() })
+    }
+
+    /// What is known of the job of a cell before anything is fetched or started for it. The cell is placed.
+    fn sketch(&self, recipe: Evaluated, cell: &Cell, inputs: Vec<Input>, place: &Place) -> anyhow::Result<Job> {
+        let entry = self.wishes.book.get(&recipe.recipe)?;
+        let source = self.sources.sketch(&entry.recipe, cell, place)?;
+        let is_here = recipe.sdk && self.containers.is_none();
+        let rocm = is_here.then(|| self.sdk.rocm(cell.rocm.as_deref(), &place.surroundings).ok()).flatten();
+        let (rocm, try_on) = (rocm.unwrap_or(Rocm::None), self.try_on.clone());
+        let python = cell.python;
+        Ok(Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch: self.epoch, image: None, recipe })
+    }
+
+    /// The job of a cell, which is placed.
     fn job(
         &self,
         name: &str,
@@ -382,7 +403,11 @@ impl Recipes {
         let of_image = ground.as_ref().map(|ground| ground.rocm(cell.rocm.as_deref())).transpose()?.flatten();
         let rocm = match of_image {
             Some(rocm) => rocm,
-            None if recipe.sdk => self.sdk.rocm(cell.rocm.as_deref(), &place.surroundings)?,
+            None if recipe.sdk => {
+                let rocm = self.sdk.rocm(cell.rocm.as_deref(), &place.surroundings)?;
+                plan::same_rocm(&rocm, &cell)?;
+                rocm
+            }
             None => Rocm::None,
         };
         self.sources.obtain(&self.written()?, &cell, place, printer)?;
@@ -413,7 +438,8 @@ fn write_job(recipes: &Recipes, place: &Place, path: &Path, printer: &Printer) -
     }
     let Some(cell) = cells.pop() else { return Ok(Exit::Done) };
     let inputs = recipes.sdk.inputs(printer.reporter())?;
-    let job = recipes.job(&named.recipe, cell, inputs, place, printer)?;
+    let placed = recipes.placed(&cell, &recipes.sources)?;
+    let job = placed.job(&named.recipe, cell, inputs, place, printer)?;
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     let text = if is_json { job.json()? } else { job.toml()? };
     fs_err::write(path, text)?;
@@ -457,7 +483,9 @@ impl Run<'_> {
             let cells = recipes.wishes.cells(named, &with)?;
             let is_single = is_alone && cells.len() == 1;
             for cell in cells {
-                let job = recipes.job(name, cell, inputs.clone(), &self.settings.place, self.printer);
+                let placed = recipes.placed(&cell, &recipes.sources);
+                let job = placed
+                    .and_then(|placed| placed.job(name, cell, inputs.clone(), &self.settings.place, self.printer));
                 let ended = job.and_then(|job| Ok((self.job(&job)?, job.recipe.output.install)));
                 match ended {
                     Ok((Some(outputs), true)) => {

@@ -12,7 +12,7 @@ use report::{Exit, Hint as _};
 
 use super::{Run, Settings, states, text};
 use crate::failure;
-use crate::printer::{self, Printer};
+use crate::printer::{self, Format, Printer};
 
 /// How long a task waits for the one that had its cell before: a node that is lost holds its locks until the file server notices.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -51,7 +51,7 @@ pub(super) fn run(
             }
         }
     }
-    if named.len() != 1 {
+    if named.len() != 1 || printer.format() == Format::Json {
         states::table(folder, printer, None)?;
     }
     Ok(super::worst(&exits))
@@ -129,8 +129,14 @@ impl<'a> Runner<'a> {
             }
         };
         // What was there and is there still is no attempt.
-        if is_begun || is_new {
-            taken.end(end)?;
+        if (is_begun || is_new)
+            && let Err(error) = taken.end(end)
+        {
+            // What went wrong with the cell is worth more: a full disk is often the cause of both.
+            if answer.is_ok() {
+                return Err(error.into());
+            }
+            self.printer.warn(report::with_causes(&error));
         }
         answer
     }

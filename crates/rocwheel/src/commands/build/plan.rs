@@ -6,12 +6,12 @@ use std::rc::Rc;
 
 use build::matrix::Existing;
 use build::plan::{self, Combination, LeftOut, Plan, PlanFolder, Planner, Wanted};
-use build::{Cell, Input, Job, Pythons, Rocm};
+use build::{Cell, ChosenBy, Evaluated, Input, Job, Pythons, Rocm};
 use clap::Args;
 
 use super::cell::Named;
-use super::sources::Sources;
 use super::{Recipes, Settings};
+use crate::commands::Mode;
 use crate::failure::Usage;
 use crate::printer::Printer;
 
@@ -37,7 +37,7 @@ pub(crate) struct PlanArguments {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "plan"])]
     status: Option<PathBuf>,
     /// Take the cells of a plan off Slurm
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "plan", "status"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "plan", "status", "dry_run"])]
     cancel: Option<PathBuf>,
     /// Show the logs of cells that failed or run, or of those named with --cell
     #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "plan", "status", "cancel"])]
@@ -103,7 +103,7 @@ impl Recipes {
     }
 }
 
-/// Plans every cell. Nothing is written.
+/// Plans every cell. When nothing is to be built, nothing is fetched or started either.
 pub(super) fn make(recipes: &Recipes, settings: &Settings, printer: &Printer) -> anyhow::Result<(Plan, Vec<Job>)> {
     let recipes = if settings.choices.matrix { recipes.of_the_table()? } else { recipes.clone() };
     recipes.check_backends()?;
@@ -112,9 +112,25 @@ pub(super) fn make(recipes: &Recipes, settings: &Settings, printer: &Printer) ->
     let mut planner = Planner::new(existing.as_ref(), printer.reporter());
     let mut maker = Maker { recipes: &recipes, given, settings, printer, jobs: BTreeMap::new(), rocm: BTreeMap::new() };
     for named in &recipes.names {
-        maker.recipe(named, &mut planner)?;
+        maker.recipe(named, &mut planner, existing.as_ref())?;
     }
-    Ok(planner.finish(settings.place.output.clone(), settings.place.work.clone())?)
+    let (plan, jobs) = planner.finish(settings.place.output.clone(), settings.place.work.clone())?;
+    nothing_left(&plan)?;
+    Ok((plan, jobs))
+}
+
+/// A plan of which the tables exclude everything is not what anybody meant.
+fn nothing_left(plan: &Plan) -> Result<(), Usage> {
+    let mut reasons: Vec<&str> = Vec::new();
+    for cell in &plan.cells {
+        match &cell.left_out {
+            Some(LeftOut::Excluded(reason)) if reasons.contains(&reason.as_str()) => {}
+            Some(LeftOut::Excluded(reason)) => reasons.push(reason),
+            _ => return Ok(()),
+        }
+    }
+    let usage = Usage::new(format!("nothing is left to build: {}", reasons.join("; ")));
+    Err(usage.hint("`rocwheel matrix` shows what belongs together; `--table FILE` is a table of your own"))
 }
 
 impl Recipes {
@@ -155,6 +171,24 @@ impl Recipes {
     }
 }
 
+/// By what jobs are alike.
+struct Keys {
+    sources: String,
+    rocm: String,
+    /// An image decides more than the sources do.
+    image: String,
+}
+
+impl Keys {
+    fn of(name: &str, cell: &Cell, placed: &Recipes) -> Keys {
+        // What is checked out may be what belongs to the torch.
+        let sources = format!("{name}\n{:?}\n{:?}", placed.sources, cell.torch);
+        let rocm = format!("{:?}\n{:?}", placed.sdk, cell.rocm);
+        let image = format!("{sources}\n{rocm}\n{:?}\n{:?}", cell.python, cell.backend);
+        Keys { sources, rocm, image }
+    }
+}
+
 /// Makes jobs, and looks at sources and ROCm once for all that have the same.
 struct Maker<'a> {
     recipes: &'a Recipes,
@@ -169,7 +203,7 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     /// All cells of a recipe.
-    fn recipe(&mut self, named: &Named, planner: &mut Planner<'_>) -> anyhow::Result<()> {
+    fn recipe(&mut self, named: &Named, planner: &mut Planner<'_>, existing: Option<&Existing>) -> anyhow::Result<()> {
         let recipes = self.recipes;
         let name = &named.recipe;
         let order: Vec<String> = recipes.names.iter().map(|named| named.recipe.clone()).collect();
@@ -184,10 +218,24 @@ impl Maker<'_> {
         let variants = recipes.sources.variants()?;
         for variant in 0..variants {
             let sources = recipes.sources.variant(variant);
-            for (cell, column) in recipes.wishes.combinations(named, &with)? {
+            for (mut cell, column) in recipes.wishes.combinations(named, &with)? {
                 let folder = recipes.folder(&cell.targets);
-                let job = self.job(name, cell, &sources)?;
-                let excluded = recipes.wishes.table.why_not(name, &job.recipe.cell)?;
+                let placed = recipes.placed(&cell, &sources)?;
+                let place = &self.settings.place;
+                cell.version = match self.like(name, &cell, &placed) {
+                    Some(like) => like.recipe.cell.version.clone(),
+                    None => placed.sources.version(recipe, &cell, place)?,
+                };
+                let evaluated = recipes.evaluate(name, &cell, place)?;
+                let excluded = recipes.wishes.table.why_not(name, &evaluated.cell, self.chosen_by())?;
+                let is_there = existing.is_some_and(|existing| !existing.of(&evaluated, &folder).is_empty());
+                // What is not built needs neither its sources nor its ROCm.
+                let is_built = self.settings.mode != Mode::DryRun && excluded.is_none() && !is_there;
+                let job = if is_built {
+                    self.job(name, cell, evaluated, &placed)?
+                } else {
+                    placed.sketch(evaluated, &cell, self.given.clone(), place)?
+                };
                 let combination = Combination { column: column * variants + variant, folder };
                 planner.add(Wanted { job, combination, excluded, after: after.clone() })?;
             }
@@ -195,22 +243,29 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// The job of a cell.
-    fn job(&mut self, name: &str, cell: Cell, sources: &Sources) -> anyhow::Result<Job> {
-        let fill = |text: &str| filled(text, &cell);
-        let sources = sources.filled(&fill)?;
-        let sdk = self.recipes.sdk.filled(&fill)?;
-        // What is checked out may be what belongs to the torch.
-        let key = format!("{name}\n{sources:?}\n{:?}", cell.torch);
-        let rocm_key = format!("{sdk:?}\n{:?}", cell.rocm);
-        // An image decides more than the sources do.
-        let image_key = format!("{key}\n{rocm_key}\n{:?}\n{:?}", cell.python, cell.backend);
-        let like = self.jobs.get(&key).filter(|like| like.image.is_none()).or_else(|| self.jobs.get(&image_key));
-        if let Some(like) = like {
+    /// Who chose the values of the axes.
+    fn chosen_by(&self) -> ChosenBy {
+        if self.settings.choices.matrix { ChosenBy::Recipe } else { ChosenBy::User }
+    }
+
+    /// A job that was made of the same sources, in the same image.
+    fn like(&self, name: &str, cell: &Cell, placed: &Recipes) -> Option<&Job> {
+        let key = Keys::of(name, cell, placed);
+        self.jobs.get(&key.sources).filter(|like| like.image.is_none()).or_else(|| self.jobs.get(&key.image))
+    }
+
+    /// The job of a cell, with the sources and the ROCm that are its own.
+    fn job(&mut self, name: &str, cell: Cell, evaluated: Evaluated, placed: &Recipes) -> anyhow::Result<Job> {
+        let sdk = &placed.sdk;
+        let Keys { sources: key, rocm: rocm_key, image: image_key } = Keys::of(name, &cell, placed);
+        if let Some(like) = self.like(name, &cell, placed).cloned() {
             let given = cell.python.or(like.python);
             let python = given.or(like.recipe.cell.python);
-            let alike = Cell { version: like.recipe.cell.version.clone(), python, ..cell.clone() };
-            let recipe = self.recipes.evaluate(name, &alike, &self.settings.place)?;
+            let recipe = if python == cell.python {
+                evaluated
+            } else {
+                self.recipes.evaluate(name, &Cell { python, ..cell.clone() }, &self.settings.place)?
+            };
             let rocm = match self.rocm.get(&rocm_key) {
                 _ if !recipe.sdk => Rocm::None,
                 _ if like.image.is_some() => like.rocm.clone(),
@@ -223,12 +278,10 @@ impl Maker<'_> {
                     same_rocm(&rocm, &cell)?;
                     self.rocm.insert(rocm_key, rocm.clone());
                 }
-                return Ok(Job { rocm, python: given, recipe, ..like.clone() });
+                return Ok(Job { rocm, python: given, recipe, ..like });
             }
         }
-        let placed = Recipes { sources, sdk, ..self.recipes.clone() };
         let job = placed.job(name, cell, self.given.clone(), &self.settings.place, self.printer)?;
-        same_rocm(&job.rocm, &job.recipe.cell)?;
         if job.recipe.sdk && job.image.is_none() {
             self.rocm.insert(rocm_key, job.rocm.clone());
         }
@@ -238,8 +291,8 @@ impl Maker<'_> {
     }
 }
 
-/// Of several versions of ROCm each cell has to get its own.
-fn same_rocm(rocm: &Rocm, cell: &Cell) -> Result<(), Usage> {
+/// Each cell has to get the ROCm that was asked for.
+pub(super) fn same_rocm(rocm: &Rocm, cell: &Cell) -> Result<(), Usage> {
     let (Rocm::Prefix { path, version }, Some(wanted)) = (rocm, &cell.rocm) else { return Ok(()) };
     if version == wanted || version.starts_with(&format!("{wanted}.")) {
         return Ok(());
@@ -249,7 +302,7 @@ fn same_rocm(rocm: &Rocm, cell: &Cell) -> Result<(), Usage> {
 }
 
 /// `{rocm}` and `{torch}` in places, which stand for the versions of a cell.
-fn filled(text: &str, cell: &Cell) -> Result<String, Usage> {
+pub(super) fn filled(text: &str, cell: &Cell) -> Result<String, Usage> {
     let mut filled = text.to_owned();
     for (name, option, value) in [("{rocm}", "--rocm", &cell.rocm), ("{torch}", "--torch", &cell.torch)] {
         if !filled.contains(name) {

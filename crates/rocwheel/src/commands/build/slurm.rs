@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use build::Error;
 use build::plan::{PlanFolder, State};
-use build::slurm::{self, Client, Launch, Queued, Submitted};
+use build::slurm::{self, Alone, Client, Launch, Queued, Submitted};
 use report::{Exit, Unit};
 
 use super::plan::Asked;
 use super::{Settings, cells, states};
+use crate::commands::Mode;
 use crate::environment;
 use crate::printer::{self, Format, Printer};
 
@@ -25,6 +26,9 @@ pub(super) fn asked(asked: &Asked, settings: &Settings, printer: &Printer) -> an
     match asked {
         Asked::Run(folder, named) => {
             let folder = PlanFolder::open(folder)?;
+            if settings.mode == Mode::DryRun {
+                return states::planned(&folder.plan, &[], printer);
+            }
             if settings.is_for_slurm() {
                 return submit(&folder, named, settings, printer);
             }
@@ -80,6 +84,7 @@ pub(super) fn submit(
     printer: &Printer,
 ) -> anyhow::Result<Exit> {
     let client = Client { environment: &settings.place.surroundings, reporter: printer.reporter() };
+    let alone = Alone::with(folder)?;
     let queue = slurm::queue(folder, &client)?;
     let chosen = named.iter().map(|name| Ok(folder.plan.cell(name)?.id.clone())).collect::<Result<Vec<_>, Error>>()?;
     let seen = folder.look()?;
@@ -102,6 +107,7 @@ pub(super) fn submit(
         limit: settings.time_limit.map(|limit| (limit.as_secs() / 60).max(1)),
     };
     let submitted = slurm::submit(folder, &wanted, &launch, &client)?;
+    drop(alone);
     let shown = folder.path().display();
     if wanted.is_empty() {
         printer.note("there is nothing to submit: every cell is built, or with Slurm already");

@@ -325,6 +325,16 @@ impl Sources {
         Ok(())
     }
 
+    /// Where the sources of a recipe are or will be, without looking at them.
+    pub(crate) fn sketch(&self, recipe: &Recipe, cell: &Cell, place: &Place) -> anyhow::Result<Source> {
+        let path = match self.kind(recipe, &self.table()?)? {
+            Kind::Path(path) => path,
+            Kind::Archive(known) => return Ok(Source::Archive { path: known.url.into(), sha256: known.sha256 }),
+            Kind::Checkout(tag) => self.folder(recipe, tag.as_deref(), cell, place)?,
+        };
+        Ok(Source::Folder { path: std::path::absolute(path)?, digest: String::new() })
+    }
+
     /// The sources of a recipe, looked at; a release that is known is fetched.
     pub(crate) fn source(
         &self,

@@ -11,6 +11,8 @@ use report::Exit;
 use serde::Serialize;
 
 use super::plan::words;
+use super::sources::ToCheckOut;
+use super::text;
 use crate::printer::{self, Column, Format, Printer};
 
 const COLUMNS: [Column; 5] =
@@ -222,11 +224,13 @@ pub(super) fn logs(folder: &PlanFolder, named: &[String], printer: &Printer) -> 
 }
 
 /// What is planned.
-pub(super) fn planned(plan: &Plan, printer: &Printer) -> anyhow::Result<Exit> {
+pub(super) fn planned(plan: &Plan, checkouts: &[ToCheckOut], printer: &Printer) -> anyhow::Result<Exit> {
     if printer.format() == Format::Json {
-        printer.json_stream(&serde_json::json!({ "output": plan.output, "cells": plan.cells }))?;
+        let document = serde_json::json!({ "output": plan.output, "checkouts": checkouts, "cells": plan.cells });
+        printer.json_stream(&document)?;
         return Ok(Exit::Done);
     }
+    text::checkouts(checkouts, printer);
     let titles: BTreeMap<&str, &str> = plan.cells.iter().map(|cell| (cell.id.as_str(), cell.title.as_str())).collect();
     printer.table(
         &PLANNED,

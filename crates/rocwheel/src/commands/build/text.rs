@@ -50,9 +50,7 @@ pub(super) fn plan(recipes: &[Evaluated], checkouts: &[ToCheckOut], printer: &Pr
         printer.json(&serde_json::json!({ "checkouts": checkouts, "recipes": recipes }))?;
         return Ok(Exit::Done);
     }
-    for ToCheckOut { project, reference, directory } in checkouts {
-        printer.note(format!("would check out {project}: {reference} in {}", directory.display()));
-    }
+    self::checkouts(checkouts, printer);
     for (index, recipe) in recipes.iter().enumerate() {
         if index > 0 {
             printer.line("")?;
@@ -61,6 +59,13 @@ pub(super) fn plan(recipes: &[Evaluated], checkouts: &[ToCheckOut], printer: &Pr
     }
     printer.note(format!("would build {}", printer::count(recipes.len() as u64, "job", "jobs")));
     Ok(Exit::Done)
+}
+
+/// What would be checked out.
+pub(super) fn checkouts(checkouts: &[ToCheckOut], printer: &Printer) {
+    for ToCheckOut { project, reference, directory } in checkouts {
+        printer.note(format!("would check out {project}: {reference} in {}", directory.display()));
+    }
 }
 
 /// What was built.
