@@ -204,7 +204,7 @@ fn what_a_variable_decides_is_a_part_of_the_job() {
 fn wheels_that_are_there_are_installed_before() {
     let context = context("good");
     assert_eq!(build(&context, &[]).code, Some(0));
-    let asks = RECIPE.replace("name = \"tiny\"", "name = \"asks\"").replace("distribution = \"tiny\"", "");
+    let asks = RECIPE.replace("\nname = \"tiny\"", "\nname = \"asks\"");
     let asks = asks.replace("open('count', 'a').write('x')", "import tiny; print(tiny.__file__)");
     context.write("recipes/asks.toml", asks);
     let wheel = format!("out/{WHEEL}");
@@ -233,8 +233,10 @@ fn python() -> String {
 #[test]
 fn a_wheel_for_any_python_is_tried_on_those_that_are_named() {
     let context = context("good");
-    let recipe = format!("{RECIPE}\n[[check]]\nname = \"call\"\nrun = [\"${{python}}\", \"-c\", \"import tiny\"]\n");
-    context.write("recipes/tiny.toml", recipe);
+    let ran = build(&context, &["--try-on", "3.99"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("fresh environments, and tiny has none"), "{ran:?}");
+    let check = "[[check]]\nname = \"call\"\nfresh = true\nrun = [\"${python}\", \"-c\", \"import tiny\"]\n";
+    context.write("recipes/tiny.toml", format!("{RECIPE}\n{check}"));
     let ran = build(&context, &["--try-on", "3.99"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("there is no Python 3.99"), "{ran:?}");
     assert!(!context.path("out").join(WHEEL).exists());
@@ -267,15 +269,31 @@ fn pythons_are_cells_and_one_that_is_not_there_does_not_stop_the_others() {
 #[test]
 fn names_that_say_a_rocm_are_cells() {
     let context = context("good");
-    for (version, full) in [("6.3", "6.3.4"), ("6.4", "6.4.2")] {
-        context.write(format!("rocm-{version}/.info/version"), full);
-        context.write(format!("rocm-{version}/bin/hipcc"), "");
-    }
-    let base = ["--source", "source", "--rocm-sdk", "prefix=rocm-{rocm}", "--gpu-targets", "gfx942", "--dry-run"];
+    // What would be built is told without sources and without ROCm.
+    let base = ["--source", "nowhere", "--rocm-sdk", "prefix=rocm-{rocm}", "--gpu-targets", "gfx942", "--dry-run"];
     let ran = context.run(["build", "magma-rocm64", "magma-rocm63", "magma-rocm64"].iter().chain(&base));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stdout.contains("rocm6.3") && ran.stdout.contains("rocm6.4"), "{ran:?}");
-    assert_eq!(ran.stdout.matches("magma").count(), 2, "{ran:?}");
+    assert!(ran.stderr.contains("would build 2 of 2 cells"), "{ran:?}");
+    assert!(!context.path(".rocwheel").exists());
+}
+
+#[test]
+fn the_version_stands_in_places_of_one_cell_too() {
+    let context = context("good");
+    context.write("rocm-7.2/.info/version", "7.2.1-43\n");
+    context.write("rocm-7.2/bin/hipcc", "");
+    let job = ["--backend", "rocm", "--gpu-targets", "gfx942", "--write-job", "job.toml", "--rocm-sdk"];
+    let ran = build(&context, &[&job[..], &["prefix=rocm-{rocm}"]].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(fs_err::read_to_string(context.path("job.toml")).unwrap().contains("rocm-7.2"));
+    fs_err::write(context.path("rocm-7.2/.info/version"), "7.1.0\n").unwrap();
+    let ran = build(&context, &[&job[..], &["prefix=rocm-{rocm}"]].concat());
+    assert!(ran.code == Some(2) && ran.stderr.contains("is ROCm 7.1.0, and 7.2 is to be built against"), "{ran:?}");
+    // A job that is there is only shown.
+    let ran = context.run(["build", "--job", "job.toml", "--dry-run"]);
+    assert!(ran.code == Some(0) && ran.stdout.contains("# step `wheel`"), "{ran:?}");
+    assert!(!context.path("out").exists());
 }
 
 #[test]

@@ -22,7 +22,7 @@ use build::execute::{self, Existing, LastLook, Leftovers, Listener, Outcome, Pla
 use build::executor::Executor;
 use build::preflight::Machine;
 use build::recipe::Recipe;
-use build::{Cell, Evaluated, Input, Job, PythonVersion, Rocm, duration, evaluate};
+use build::{Cell, Evaluated, Input, Job, PythonVersion, Pythons, Rocm, duration, evaluate};
 use clap::Args;
 use report::{Exit, Hint as _};
 use serde::Serialize;
@@ -339,6 +339,11 @@ impl Recipes {
     fn evaluate(&self, name: &str, cell: &Cell, place: &Place) -> anyhow::Result<Evaluated> {
         let mut recipe = evaluate(self.wishes.book.get(name)?, &self.wishes.book, cell)?;
         recipe.take_defaults(&place.surroundings);
+        let is_tried = recipe.python != Pythons::Any || recipe.checks.iter().any(|check| check.fresh);
+        if !self.try_on.is_empty() && !is_tried {
+            let usage = Usage::new(format!("`--try-on` is for checks in fresh environments, and {name} has none"));
+            return Err(usage.hint("say `fresh = true` in a check of its recipe").into());
+        }
         self.after.lay(&mut recipe)?;
         Ok(recipe)
     }
@@ -417,7 +422,7 @@ impl Recipes {
         let (python, try_on) = (cell.python, self.try_on.clone());
         let image = ground.map(|ground| ground.image);
         let mut job = Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch: self.epoch, image, recipe };
-        if job.recipe.python == build::Pythons::Each && job.recipe.cell.python.is_none() {
+        if job.recipe.python == Pythons::Each && job.recipe.cell.python.is_none() {
             // The wheel is for one Python, and it has to be known which.
             let version = execute::default_python(place, printer.reporter())?;
             job.python = Some(version);
