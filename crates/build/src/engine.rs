@@ -8,7 +8,6 @@ mod container;
 mod images;
 mod mounts;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use crate::causes;
 use crate::error::Error;
 use crate::executor::{Executor, Image, Pull};
 use crate::process::{self, Ended, Finished, Program};
+use crate::surroundings::Surroundings;
 
 pub use container::{Container, Order};
 pub use images::{Images, Wanted};
@@ -46,7 +46,7 @@ pub struct Request {
     /// Folder for what is downloaded in containers and used again, in one folder for each image; `None`: it is not kept.
     pub cache: Option<PathBuf>,
     /// The environment of the engine's program.
-    pub surroundings: BTreeMap<String, String>,
+    pub surroundings: Surroundings,
 }
 
 /// Docker or Podman, by what the program says it is.

@@ -16,7 +16,6 @@ mod installed;
 mod provenance;
 mod tarball;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -30,6 +29,7 @@ use crate::job::{Job, Rocm};
 use crate::preflight::{Estimated, Machine};
 use crate::process::Ended;
 use crate::python::Search;
+use crate::surroundings::Surroundings;
 pub(crate) use after::is_wheel;
 use context::Context;
 use folder::Folder;
@@ -44,7 +44,7 @@ pub struct Place {
     /// Folder in which jobs have theirs; absolute.
     pub work: PathBuf,
     /// The environment of whoever runs the job; little of it reaches the steps.
-    pub surroundings: BTreeMap<String, String>,
+    pub surroundings: Surroundings,
     /// How many compilers may run at once.
     pub jobs: u16,
     /// When to stop and go on another time.

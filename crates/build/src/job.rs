@@ -1,6 +1,7 @@
 //! A job: everything that one build needs to know, as a file that can be run here, in a container or on another machine.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use report::Reporter;
@@ -71,7 +72,7 @@ pub enum Source {
 }
 
 /// Where ROCm is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Rocm {
     /// Nothing needs it.
@@ -97,6 +98,26 @@ pub enum Rocm {
         /// What it says it is.
         version: String,
     },
+}
+
+/// Addresses may hold secrets, which are not shown.
+impl fmt::Debug for Rocm {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rocm::None => formatter.write_str("None"),
+            Rocm::Index { url, packages } => {
+                let url = url.as_deref().map(source::without_secret);
+                formatter.debug_struct("Index").field("url", &url).field("packages", packages).finish()
+            }
+            Rocm::FindLinks { links, packages } => {
+                let links = source::without_secret(links);
+                formatter.debug_struct("FindLinks").field("links", &links).field("packages", packages).finish()
+            }
+            Rocm::Prefix { path, version } => {
+                formatter.debug_struct("Prefix").field("path", path).field("version", version).finish()
+            }
+        }
+    }
 }
 
 /// Which of ROCm's Python packages are installed.
@@ -212,7 +233,8 @@ impl Input {
 }
 
 impl Job {
-    /// By which jobs are told apart: 16 hexadecimal digits of everything that decides the result. Where things lie does not.
+    /// By which jobs are told apart: 16 hexadecimal digits of everything that decides the result. Where things lie does not, nor with
+    /// which name and password they are had.
     pub fn key(&self) -> String {
         let rocm = match &self.rocm {
             Rocm::None => serde_json::json!({}),
@@ -235,6 +257,7 @@ impl Job {
         if let Some(image) = &self.image {
             identity["image"] = image.identity().into();
         }
+        without_secrets(&mut identity);
         blake3::hash(identity.to_string().as_bytes()).to_hex()[..16].to_owned()
     }
 
@@ -282,6 +305,16 @@ impl Job {
     pub fn json(&self) -> Result<String, Error> {
         let text = serde_json::to_string_pretty(self).map_err(|error| Error::malformed("job", error.to_string()))?;
         Ok(text + "\n")
+    }
+}
+
+/// Takes names and passwords out of all addresses.
+fn without_secrets(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) => *text = source::without_secret(text),
+        serde_json::Value::Array(values) => values.iter_mut().for_each(without_secrets),
+        serde_json::Value::Object(values) => values.values_mut().for_each(without_secrets),
+        _ => {}
     }
 }
 

@@ -40,3 +40,4 @@ pub use evaluated::{Action, Evaluated, Pythons};
 pub use job::{Input, Job, Packages, Rocm, Source};
 pub use process::find as find_program;
 pub use python::Interpreter;
+pub use surroundings::Surroundings;

@@ -90,7 +90,9 @@ pub(crate) fn hip_compiler_is_clang() -> bool {
 pub(crate) fn cache() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let user = || set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
-    set("ROCWHEEL_CACHE").or_else(|| Some(user()?.join("rocwheel")))
+    let place = set("ROCWHEEL_CACHE").or_else(|| Some(user()?.join("rocwheel")))?;
+    // Of a relative path nobody else would know from where it begins. It fails without a working directory alone.
+    Some(std::path::absolute(&place).unwrap_or(place))
 }
 
 /// The proxy that the environment names for addresses that begin with `https`.

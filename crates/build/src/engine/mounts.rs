@@ -3,15 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use report::Silent;
+
 use super::{Engine, Kind, Root};
 use crate::cell::{CompilerCache, Mode};
 use crate::error::Error;
 use crate::evaluated::{Action, Provided};
 use crate::execute::Place;
 use crate::executor::Image;
+use crate::inputs;
 use crate::job::{Job, Rocm, Source};
 use crate::recipe::WorkOn;
-use crate::surroundings::{FILES, NETWORK};
+use crate::surroundings::{FILES, NETWORK, of_cache};
 
 /// Where the program is in a container.
 pub(super) const PROGRAM: &str = "/rocwheel";
@@ -29,6 +32,8 @@ pub struct Needs {
     downloads: bool,
     /// Variables with their values.
     set: BTreeMap<String, String>,
+    /// Variables of the caller, which may be secret: engines take them from their own environment.
+    named: BTreeSet<String>,
 }
 
 impl Needs {
@@ -46,6 +51,7 @@ impl Needs {
             Source::Checkout { path, .. } if is_built_there => needs.writes(path)?,
             source => needs.reads(source.path()),
         }
+        needs.repository(job.source.path(), &place.surroundings)?;
         job.with.iter().for_each(|input| needs.reads(&input.path));
         if let Rocm::FindLinks { links, .. } = &job.rocm {
             needs.reads(Path::new(links));
@@ -67,6 +73,12 @@ impl Needs {
             needs.reads(&path);
             needs.set.insert("PIP_CONFIG_FILE".into(), path.to_string_lossy().into_owned());
         }
+        if !needs.set.contains_key("UV_CONFIG_FILE")
+            && let Some(path) = uv_file(surroundings)
+        {
+            needs.reads(&path);
+            needs.set.insert("UV_CONFIG_FILE".into(), path.to_string_lossy().into_owned());
+        }
         needs.downloads = downloads(job, surroundings);
         needs.compiler_cache(job.recipe.cell.compiler_cache, surroundings)?;
         Ok(needs)
@@ -74,12 +86,13 @@ impl Needs {
 
     /// Whether a container with these has what `other` needs.
     pub(super) fn cover(&self, other: &Needs) -> bool {
-        let is_written = |path: &PathBuf| self.write.iter().any(|folder| path.starts_with(folder));
-        let is_read = |path: &PathBuf| is_written(path) || self.read.iter().any(|folder| path.starts_with(folder));
+        let is_written = |path: &PathBuf| self.write.iter().any(|folder| lies_in(path, folder));
+        let is_read = |path: &PathBuf| is_written(path) || self.read.iter().any(|folder| lies_in(path, folder));
         other.write.iter().all(is_written)
             && other.read.iter().all(is_read)
             && self.downloads == other.downloads
             && other.set.iter().all(|(name, value)| self.set.get(name) == Some(value))
+            && other.named.is_subset(&self.named)
     }
 
     /// What is not there cannot be given to a container.
@@ -95,13 +108,24 @@ impl Needs {
         Ok(())
     }
 
+    /// The repository of a worktree or a submodule, whose `.git` is a file that names it.
+    fn repository(&mut self, tree: &Path, surroundings: &BTreeMap<String, String>) -> Result<(), Error> {
+        if !tree.join(".git").is_file() {
+            return Ok(());
+        }
+        if let Some(answer) = inputs::git(tree, &["rev-parse", "--git-common-dir"], surroundings, &Silent)? {
+            self.reads(&tree.join(answer.trim()));
+        }
+        Ok(())
+    }
+
     fn compiler_cache(&mut self, cache: CompilerCache, surroundings: &BTreeMap<String, String>) -> Result<(), Error> {
         let (name, folder) = match cache {
             CompilerCache::None => return Ok(()),
             CompilerCache::Ccache => ("CCACHE_DIR", "ccache"),
             CompilerCache::Sccache | CompilerCache::SccacheNoWrap => ("SCCACHE_DIR", "sccache"),
         };
-        let named = surroundings.get(name).map(PathBuf::from);
+        let named = surroundings.get(name).filter(|path| !path.is_empty()).map(std::path::absolute).transpose()?;
         // ccache took a folder of the home before there was a place for caches, and still does where there is one.
         let old =
             home(surroundings).map(|home| home.join(".ccache")).filter(|path| folder == "ccache" && path.is_dir());
@@ -110,10 +134,16 @@ impl Needs {
         self.set.insert(name.into(), path.to_string_lossy().into_owned());
         // Compilers of two images may have the same path, time and size.
         self.set.insert("CCACHE_COMPILERCHECK".into(), "content".into());
-        let of_cache = |name: &&String| name.starts_with("CCACHE_") || name.starts_with("SCCACHE_");
-        for name in surroundings.keys().filter(of_cache) {
-            let value = surroundings.get(name).cloned().unwrap_or_default();
-            self.set.entry(name.clone()).or_insert(value);
+        let is_of_cache = |name: &str| of_cache(cache).iter().any(|prefix| name.starts_with(prefix));
+        for (name, value) in surroundings.iter().filter(|(name, _)| is_of_cache(name)) {
+            if self.set.contains_key(name) {
+                continue;
+            }
+            // A file of settings, or of names and passwords.
+            if Path::new(value).is_file() {
+                self.reads(Path::new(value));
+            }
+            self.named.insert(name.clone());
         }
         Ok(())
     }
@@ -189,8 +219,9 @@ impl Engine {
         }
         for (target, (from, is_written)) in &mounts {
             // What lies in a folder that is written to is there already, and so is what lies in one that is only read.
-            let above = target.ancestors().skip(1).find_map(|folder| mounts.get(folder));
-            if from == target && above.is_some_and(|(_, above)| *above || !is_written) {
+            let above = target.ancestors().skip(1).find_map(|folder| Some((folder, mounts.get(folder)?.1)));
+            let is_there = |(folder, above): (&Path, bool)| (above || !is_written) && lies_in(target, folder);
+            if from == target && above.is_some_and(is_there) {
                 continue;
             }
             let (from, target) = (mountable(from)?, mountable(target)?);
@@ -203,9 +234,21 @@ impl Engine {
         for name in NETWORK.iter().filter(|name| self.request.surroundings.contains_key(**name)) {
             option("--env", name);
         }
+        for name in needs.named.iter().filter(|name| self.request.surroundings.contains_key(*name)) {
+            option("--env", name);
+        }
         words.extend(self.request.options.iter().cloned());
         Ok(words)
     }
+}
+
+/// Whether a path is below a folder, also behind links: one that leads elsewhere is not there in a container that sees the folder.
+fn lies_in(path: &Path, folder: &Path) -> bool {
+    path.starts_with(folder)
+        && match (fs_err::canonicalize(path), fs_err::canonicalize(folder)) {
+            (Ok(path), Ok(folder)) => path.starts_with(folder),
+            _ => true,
+        }
 }
 
 /// Engines read mounts as fields of a line with commas.
@@ -236,7 +279,10 @@ fn downloads(job: &Job, surroundings: &BTreeMap<String, String>) -> bool {
         // What the packages require may be elsewhere.
         Rocm::FindLinks { links, .. } => !is_local(links),
     };
-    of_rocm || !job.with.is_empty() || job.recipe.steps.iter().any(|step| matches!(step.action, Action::Install { .. }))
+    of_rocm
+        || !job.with.is_empty()
+        || job.recipe.steps.iter().any(|step| matches!(step.action, Action::Install { .. }))
+        || job.recipe.checks.iter().any(|check| check.requirements)
 }
 
 /// Variables of the caller that a job asks for.
@@ -318,9 +364,23 @@ fn pip_file(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
     files.into_iter().flatten().find(|path| path.is_file())
 }
 
+/// The user's own settings of uv, else the machine's, unless uv is told to read none (uv documentation, "Configuration files").
+fn uv_file(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
+    if surroundings.get("UV_NO_CONFIG").is_some_and(|value| !["", "0", "false"].contains(&value.as_str())) {
+        return None;
+    }
+    let user = surroundings.get("XDG_CONFIG_HOME").map(PathBuf::from);
+    let user = user.or_else(|| Some(home(surroundings)?.join(".config")));
+    let files = [user.map(|user| user.join("uv/uv.toml")), Some(PathBuf::from("/etc/uv/uv.toml"))];
+    files.into_iter().flatten().find(|path| path.is_absolute() && path.is_file())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Request;
+    use crate::executor::{Executor, Pull};
+    use crate::surroundings::Surroundings;
 
     #[test]
     fn devices_are_given_only_where_they_are() {
@@ -342,13 +402,114 @@ mod tests {
             read: read.iter().map(PathBuf::from).collect(),
             write: write.iter().map(PathBuf::from).collect(),
             downloads,
-            set: BTreeMap::new(),
+            ..Needs::default()
         };
         let has = needs(&["/sources"], &["/out"], false);
         assert!(has.cover(&needs(&["/sources/torch", "/out/x"], &["/out/.rocwheel"], false)));
         assert!(!has.cover(&needs(&["/other"], &[], false)));
         assert!(!has.cover(&needs(&[], &["/sources"], false)));
         assert!(!has.cover(&needs(&[], &[], true)));
+    }
+
+    fn surroundings(variables: &[(&str, &str)]) -> Surroundings {
+        variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn options(needs: &Needs, surroundings: Surroundings, scratch: &Path) -> Vec<String> {
+        let request = Request {
+            executor: Executor::Docker,
+            command: None,
+            options: Vec::new(),
+            network: None,
+            pull: Pull::Never,
+            program: "/program".into(),
+            cache: None,
+            surroundings,
+        };
+        let engine = Engine { words: vec!["docker".into()], kind: Kind::Docker, root: Root::Real, request };
+        engine.run_options(needs, &Image::named("image"), scratch).unwrap()
+    }
+
+    #[test]
+    fn secrets_of_compiler_caches_are_on_no_command_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cache, settings) = (folder.path().join("cache"), folder.path().join("aws"));
+        fs_err::write(&settings, "").unwrap();
+        let caller = surroundings(&[
+            ("AWS_SECRET_ACCESS_KEY", "hidden"),
+            ("AWS_CONFIG_FILE", settings.to_str().unwrap()),
+            ("CCACHE_REMOTE_STORAGE", "https://user:hidden@host"),
+            ("SCCACHE_DIR", cache.to_str().unwrap()),
+            ("SCCACHE_REDIS_PASSWORD", "hidden"),
+        ]);
+        let mut needs = Needs::default();
+        needs.compiler_cache(CompilerCache::Sccache, &caller).unwrap();
+        assert!(needs.read.contains(&settings));
+        let words = options(&needs, caller, folder.path()).join(" ");
+        assert!(!words.contains("hidden"), "{words}");
+        for wanted in ["--env AWS_SECRET_ACCESS_KEY ", "--env SCCACHE_REDIS_PASSWORD", "--env SCCACHE_DIR="] {
+            assert!(words.contains(wanted), "{words}");
+        }
+        assert!(!words.contains("CCACHE_REMOTE_STORAGE"), "{words}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_a_link_leads_to_is_mounted_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["trees/near", "far/tree", "scratch"] {
+            fs_err::create_dir_all(path(name)).unwrap();
+        }
+        fs_err::os::unix::fs::symlink(path("far/tree"), path("trees/link")).unwrap();
+        let mut needs = Needs::default();
+        for name in ["trees", "trees/near", "trees/link"] {
+            needs.reads(&path(name));
+        }
+        let words = options(&needs, Surroundings::default(), &path("scratch"));
+        let is_mounted = |name: &str| {
+            let target = format!(",target={},readonly", path(name).display());
+            words.iter().any(|word| word.ends_with(&target))
+        };
+        assert!(is_mounted("trees") && is_mounted("trees/link") && !is_mounted("trees/near"), "{words:?}");
+        let has = Needs { read: [path("trees")].into(), ..Needs::default() };
+        assert!(has.cover(&Needs { read: [path("trees/near")].into(), ..Needs::default() }));
+        assert!(!has.cover(&Needs { read: [path("trees/link")].into(), ..Needs::default() }));
+    }
+
+    #[test]
+    fn the_repository_of_a_worktree_and_settings_of_uv_are_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let (main, tree) = (folder.path().join("main"), folder.path().join("tree"));
+        fs_err::create_dir_all(&main).unwrap();
+        let home = folder.path().to_string_lossy().into_owned();
+        let path = std::env::var("PATH").expect("the tests have a PATH");
+        let caller = surroundings(&[("PATH", &path), ("HOME", &home)]);
+        let git = |words: &[&str]| inputs::git(&main, words, &caller, &Silent).unwrap().expect("git is there");
+        git(&["init", "--quiet"]);
+        git(&[
+            "-c",
+            "user.name=n",
+            "-c",
+            "user.email=e@example.org",
+            "commit",
+            "--quiet",
+            "--allow-empty",
+            "-m",
+            "one",
+        ]);
+        git(&["worktree", "add", "--quiet", tree.to_str().unwrap()]);
+        let mut needs = Needs::default();
+        needs.repository(&main, &caller).unwrap();
+        assert_eq!(needs, Needs::default());
+        needs.repository(&tree, &caller).unwrap();
+        let seen: Vec<PathBuf> = needs.read.iter().map(|path| fs_err::canonicalize(path).unwrap()).collect();
+        assert_eq!(seen, [fs_err::canonicalize(main.join(".git")).unwrap()]);
+        let settings = folder.path().join(".config/uv/uv.toml");
+        fs_err::create_dir_all(settings.parent().unwrap()).unwrap();
+        fs_err::write(&settings, "").unwrap();
+        assert_eq!(uv_file(&caller), Some(settings));
+        assert_eq!(uv_file(&surroundings(&[("HOME", &home), ("UV_NO_CONFIG", "1")])), None);
     }
 
     #[test]

@@ -75,7 +75,8 @@ impl<'a> Context<'a> {
 
     /// Runs a program, however it ends.
     pub(super) fn attempt(&self, call: Call<'_>, log: &mut Log) -> Result<Finished, Error> {
-        let shown: Vec<String> = call.words.iter().map(|word| quoted(word)).collect();
+        // Logs are shown to others.
+        let shown: Vec<String> = call.words.iter().map(|word| quoted(&source::without_secret(word))).collect();
         log.say(&format!("$ cd {} && {}", quoted(&call.directory.to_string_lossy()), shown.join(" ")))?;
         let program = Program {
             words: call.words,

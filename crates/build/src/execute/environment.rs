@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::cell::CompilerCache;
 use crate::error::Error;
 use crate::evaluated::{Provided, Variables};
 use crate::execute::context::Context;
-use crate::surroundings::{FILES, NETWORK};
+use crate::surroundings::{FILES, NETWORK, of_cache};
 
 /// What steps need to find their caches and to be the user they are.
 const KEPT: [&str; 9] =
@@ -34,13 +33,9 @@ impl Context<'_> {
         let surroundings = &self.place.surroundings;
         // On Windows compilers are found by what Visual Studio's script sets, which is not a list that anybody keeps.
         if cfg!(windows) {
-            return surroundings.clone();
+            return (**surroundings).clone();
         }
-        let cache: &[&str] = match self.job.recipe.cell.compiler_cache {
-            CompilerCache::None => &[],
-            CompilerCache::Ccache => &["CCACHE_"],
-            CompilerCache::Sccache | CompilerCache::SccacheNoWrap => &["SCCACHE_", "AWS_"],
-        };
+        let cache = of_cache(self.job.recipe.cell.compiler_cache);
         let is_kept = |name: &str| {
             [&KEPT[..], &NETWORK, &FILES].iter().any(|names| names.contains(&name))
                 || cache.iter().any(|prefix| name.starts_with(prefix))

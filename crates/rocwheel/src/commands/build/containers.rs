@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use build::engine::{Container, Engine, Found, Images, Needs, Order, Request, Wanted};
 use build::execute::{Outcome, Place, Selection};
 use build::executor::{Executor, Image, Pull};
-use build::{Evaluated, Job, Rocm};
+use build::{Evaluated, Job, Rocm, Surroundings};
 use clap::Args;
 
 use super::inputs::Sdk;
@@ -84,7 +84,7 @@ impl ContainerArguments {
     }
 
     /// What is started, when jobs run in containers.
-    pub(super) fn containers(&self, surroundings: &BTreeMap<String, String>) -> anyhow::Result<Option<Containers>> {
+    pub(super) fn containers(&self, surroundings: &Surroundings) -> anyhow::Result<Option<Containers>> {
         let is_engine = matches!(self.executor, Executor::Docker | Executor::Podman);
         if !is_engine {
             return match &self.image {

@@ -1,6 +1,7 @@
 //! What goes into builds besides sources: ROCm, and wheels that are there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use build::{Input, Packages, Rocm};
@@ -11,7 +12,7 @@ use wheel::WheelName;
 use crate::failure::Usage;
 
 /// Where ROCm is, and what else is installed before.
-#[derive(Debug, Clone, Args)]
+#[derive(Clone, Args)]
 pub(crate) struct Sdk {
     /// ROCm to build against: Python packages of an index (`index` or `index=URL`), of a page or folder with links (`find-links=…`), of
     /// a folder (`directory=DIR`), or an installed one (`prefix=DIR`) [default: ROCM_PATH or ROCM_HOME, else /opt/rocm]
@@ -29,6 +30,20 @@ pub(crate) struct Sdk {
     /// Wheels to install before, such as a torch that was built elsewhere
     #[arg(long, value_name = "WHEEL")]
     with: Vec<PathBuf>,
+}
+
+/// The address of an index may hold a secret, which is not shown.
+impl fmt::Debug for Sdk {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Sdk { rocm_sdk, rocm_sdk_version, rocm_extras, no_pre, with } = self;
+        let shown = rocm_sdk.as_deref().map(|text| match text.split_once('=') {
+            Some((kind, place)) => format!("{kind}={}", source::without_secret(place)),
+            None => text.to_owned(),
+        });
+        let mut fields = formatter.debug_struct("Sdk");
+        fields.field("rocm_sdk", &shown).field("rocm_sdk_version", rocm_sdk_version).field("rocm_extras", rocm_extras);
+        fields.field("no_pre", no_pre).field("with", with).finish()
+    }
 }
 
 impl Sdk {
