@@ -24,6 +24,7 @@ class GitHub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Answers)
         self.releases: list[dict] = []
         self.written: list[str] = []
+        self.contents: dict[int, bytes] = {}
 
     def release(self, tag: str, **more: object) -> dict:
         number = len(self.releases) + 1
@@ -53,6 +54,13 @@ class Answers(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def answer_with(self, content: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/octet-stream")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
     def handle_request(self) -> None:
         url = urlsplit(self.path)
         length = int(self.headers.get("Content-Length") or 0)
@@ -80,7 +88,8 @@ class Answers(BaseHTTPRequestHandler):
         if found := re.fullmatch(r"/repos/owner/name/releases/(\d+)/assets", url.path):
             release = releases[int(found[1]) - 1]
             (name,) = parse_qs(url.query)["name"]
-            number = 100 * release["id"] + len(release["assets"])
+            number = 100 + len(self.server.contents)
+            self.server.contents[number] = body
             asset = {
                 "id": number,
                 "name": name,
@@ -92,6 +101,8 @@ class Answers(BaseHTTPRequestHandler):
             release["assets"].append(asset)
             return self.answer(asset, 201)
         if found := re.fullmatch(r"/repos/owner/name/releases/assets/(\d+)", url.path):
+            if self.command == "GET":
+                return self.answer_with(self.server.contents[int(found[1])])
             for release in releases:
                 release["assets"] = [asset for asset in release["assets"] if asset["id"] != int(found[1])]
             self.send_response(204)
@@ -145,6 +156,12 @@ def test_pages_grow_and_are_the_same_again(rocwheel: Rocwheel, tmp_path: Path) -
     )
     assert "| flash-attn | 2.8.3 | ck | 2 |" in texts["README.md"] and texts["README.md"].startswith("# Mine\n")
     assert texts["history.md"].index("### v2") < texts["history.md"].index("### v1")
+    # Coverage and history in one file: both are there.
+    both = tmp_path / "both.md"
+    both.write_text("# Mine\n<!-- rocwheel coverage: begin -->\n<!-- rocwheel coverage: end -->\n")
+    options = ("--wheels", tmp_path / "two", "--tag", "v2", "--repo", "owner/name", "--output", tmp_path / "both")
+    rocwheel.run("release", "pages", *options, "--readme", both, "--history", tmp_path / "." / "both.md")
+    assert "| flash-attn | 2.8.3 |" in both.read_text() and "### v2" in both.read_text()
     # The same name with another content, a page without marks, and a row that somebody has broken.
     write_wheel(
         tmp_path / "two", {"flash_attn/__init__.py": b"x"}, name="flash_attn", version=version, python="cp313-cp313"
@@ -186,7 +203,17 @@ def test_a_release_gets_what_it_lacks(rocwheel: Rocwheel, github: GitHub, tmp_pa
     other = write_wheel(tmp_path / "wheels", {"other/__init__.py": b""}, name="other", python="py3-none")
     document = json.loads(release("--upload", "--json").stdout)
     assert [file["name"] for file in document["uploads"]] == ["SHA256SUMS", other.name] and document["uploaded"]
-    assert len(made["assets"]) == 3 and other.name in made["body"] or "other" in made["body"]
+    # The notes of a release that is there stay, unless others are named.
+    assert len(made["assets"]) == 3 and "other" not in made["body"], made
+    (tmp_path / "notes.md").write_text("Mine.\n")
+    release("--upload", "--notes", tmp_path / "notes.md")
+    assert made["body"] == "Mine.\n" and len(made["assets"]) == 3, made
+    # What only GitHub has is in the checksums too.
+    third = write_wheel(tmp_path / "third", {"third/__init__.py": b""}, name="third", python="py3-none")
+    moved = ["release", "github", "v1", "--wheels", tmp_path / "third", "--repo", "owner/name", "--upload"]
+    rocwheel.run(*moved, environment=surroundings)
+    (sums,) = [github.contents[asset["id"]].decode() for asset in made["assets"] if asset["name"] == "SHA256SUMS"]
+    assert [line.split("  ")[1] for line in sums.splitlines()] == sorted([wheel.name, other.name, third.name])
     # The same name with another content is refused, unless it is asked for.
     wheel.unlink()
     write_wheel(tmp_path / "wheels", {"demo/__init__.py": os.urandom(500)}, python="py3-none")

@@ -94,8 +94,18 @@ impl Packages {
                     "a file of a name never changes: build it with another version or build number",
                 ));
             }
-            // The provenance may be there now that was not before.
-            package.facts = facts.clone();
+            // The provenance may be there now that was not before, or the other way round.
+            let before = std::mem::replace(&mut package.facts, facts.clone());
+            let keep = |now: &mut String, before: String| {
+                if now.is_empty() {
+                    *now = before;
+                }
+            };
+            keep(&mut package.facts.torch, before.torch);
+            keep(&mut package.facts.rocm, before.rocm);
+            if package.facts.targets.is_empty() {
+                package.facts.targets = before.targets;
+            }
             match package.downloads.iter_mut().find(|(tag, _)| *tag == release.tag) {
                 Some(known) => known.1 = link.1,
                 None => package.downloads.insert(0, link),
@@ -239,6 +249,11 @@ mod tests {
         let mut again = Packages::parse(&text, path, &none).unwrap();
         assert_eq!(again, page);
         again.add(&[asset(names[0], "aa")], &first).unwrap();
+        assert_eq!(again.text(), text);
+        // What provenance said stays, also where it is no longer beside the wheel.
+        let mut alone = asset(names[0], "aa");
+        alone.facts.as_mut().unwrap().targets.clear();
+        again.add(&[alone], &first).unwrap();
         assert_eq!(again.text(), text);
         // The first file is gone from the folder, and the second is in the next release too.
         let second = Release { tag: "v2".into(), base: "https://example.org/v2/".into() };

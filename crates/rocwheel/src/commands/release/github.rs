@@ -31,7 +31,8 @@ pub(crate) struct Arguments {
     /// Title of a release that is made [default: its tag]
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// File with the notes of the release [default: as `rocwheel release pages` writes them]
+    /// File with the notes, also for a release that is there [default: one that is made gets those of `rocwheel release pages`, one that is
+    /// there keeps its own]
     #[arg(long, value_name = "FILE")]
     notes: Option<PathBuf>,
     /// Make it a draft
@@ -79,6 +80,7 @@ impl TryFrom<Arguments> for Settings {
             title: arguments.title.unwrap_or_else(|| arguments.tag.clone()),
             tag: arguments.tag,
             notes: PathBuf::new(),
+            replaces_notes: arguments.notes.is_some(),
             draft: arguments.draft,
             prerelease: arguments.prerelease,
             existing: if arguments.clobber { Existing::Replace } else { Existing::Refuse },
@@ -104,7 +106,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     }
     let scratch = environment::scratch_below(&settings.scratch)?;
     let sums = scratch.path().join("SHA256SUMS");
-    fs_err::write(&sums, page::checksums(&assets)?)?;
+    let here = page::checksums(&assets)?;
     let notes = if let Some(path) = &settings.notes {
         // What cannot be read is said before anybody is asked.
         fs_err::File::open(path)?;
@@ -116,6 +118,11 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     };
     let wanted = Wanted { notes, ..settings.wanted.clone() };
     let remote = settings.gh.ask(&wanted.tag, printer.reporter())?;
+    let all = match &remote {
+        Some(remote) => settings.gh.checksums(&wanted.tag, &here, remote, printer.reporter())?,
+        None => here,
+    };
+    fs_err::write(&sums, all)?;
     let plan = settings.gh.plan(&wanted, github::uploads(&assets, &[sums])?, remote.as_ref())?;
     if settings.upload {
         settings.gh.execute(&plan, printer.reporter())?;

@@ -164,6 +164,11 @@ fn readable(_: &tempfile::NamedTempFile) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether two paths are of one file that is there.
+fn is_same(one: &Path, other: &Path) -> bool {
+    fs_err::canonicalize(one).is_ok_and(|one| fs_err::canonicalize(other).is_ok_and(|other| one == other))
+}
+
 /// A text; `None` when there is none.
 fn read(path: &Path) -> anyhow::Result<Option<String>> {
     match fs_err::read_to_string(path) {
@@ -202,8 +207,14 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         pages.push(Page::new(path.clone(), text)?);
     }
     if let Some(path) = &settings.history {
-        let text = page::history(&read(path)?.unwrap_or_default(), &settings.release.tag, &notes);
-        pages.push(Page::new(path.clone(), text)?);
+        let history = |text: &str| page::history(text, &settings.release.tag, &notes);
+        match (&settings.readme, pages.last_mut()) {
+            // Both in one file: this one goes into what the other has made of it.
+            (Some(readme), Some(page)) if is_same(readme, path) => {
+                *page = Page::new(readme.clone(), history(&page.text))?
+            }
+            _ => pages.push(Page::new(path.clone(), history(&read(path)?.unwrap_or_default()))?),
+        }
     }
     if settings.mode == Mode::Execute {
         pages.iter().try_for_each(Page::write)?;
