@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::{fmt, io};
 
 use report::{Exit, Hint};
+use serde::{Deserialize, Serialize};
 
 /// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -160,6 +161,8 @@ pub enum Error {
         hint: Option<String>,
         /// Which exit code it deserves.
         exit: Exit,
+        /// The step that failed, when it was one.
+        failure: Option<Box<Failure>>,
     },
     /// Slurm refuses, or does not answer.
     #[error("{program} says: {said}")]
@@ -186,7 +189,7 @@ pub enum Error {
 }
 
 /// A step that failed.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Name of the job.
     pub job: String,
@@ -214,6 +217,15 @@ fn at_line(line: Option<usize>) -> String {
 }
 
 impl Error {
+    /// The step that failed, here or in a container.
+    pub fn failed_step(&self) -> Option<&Failure> {
+        match self {
+            Error::Step(failure) => Some(failure),
+            Error::Inside { failure, .. } => failure.as_deref(),
+            _ => None,
+        }
+    }
+
     /// A contradiction, without advice.
     pub(crate) fn request(reason: impl Into<String>) -> Error {
         Error::Request { reason: reason.into(), hint: None }

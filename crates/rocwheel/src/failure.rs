@@ -111,6 +111,9 @@ struct Failure {
     causes: Vec<String>,
     hint: Option<String>,
     exit_code: u8,
+    /// The step of a build that failed, its log and the last lines of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_step: Option<build::Failure>,
 }
 
 /// The error for machines: what [`print`] says for people.
@@ -120,7 +123,9 @@ pub(crate) fn document(error: &anyhow::Error) -> Document {
     let exit = error.chain().find_map(as_hint).map_or(Exit::Failed, Hint::exit);
     let hint = error.chain().filter_map(as_hint).find_map(Hint::hint);
     let audit = error.downcast_ref::<Refused>().map(|refused| refused.verdict.clone());
-    Document { error: Failure { message, causes: chain.collect(), hint, exit_code: exit as u8 }, audit }
+    let of_build = error.chain().find_map(|error| error.downcast_ref::<build::Error>());
+    let failed_step = of_build.and_then(build::Error::failed_step).cloned();
+    Document { error: Failure { message, causes: chain.collect(), hint, exit_code: exit as u8, failed_step }, audit }
 }
 
 fn text(error: &anyhow::Error, exit: Exit) -> String {
@@ -188,6 +193,29 @@ mod tests {
              cause: expected value at line 1 column 1\nhint: the file holds {\"rocm-version\": \"X.Y.Z\"} and optionally \
              {\"release-metadata\": {\"base-date\": \"YYYYMMDD\"}}\n"
         );
+    }
+
+    #[test]
+    fn the_step_that_failed_is_there_for_programs() {
+        let failure = build::Failure {
+            job: "torch".into(),
+            step: "wheel".into(),
+            reason: "exit code 1".into(),
+            tail: vec!["ninja: stopped".into()],
+            log: "/work/torch/wheel.log".into(),
+            cause: None,
+        };
+        let error = anyhow::Error::new(build::Error::Inside {
+            image: "image".into(),
+            message: "no".into(),
+            hint: None,
+            exit: Exit::Failed,
+            failure: Some(Box::new(failure)),
+        });
+        let text = serde_json::to_value(document(&error)).unwrap();
+        assert_eq!(text["error"]["failed_step"]["log"], "/work/torch/wheel.log");
+        assert_eq!(text["error"]["failed_step"]["tail"][0], "ninja: stopped");
+        assert!(serde_json::to_value(document(&anyhow::anyhow!("x"))).unwrap()["error"]["failed_step"].is_null());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::mounts::{self, Needs, PROGRAM, UV};
 use super::{Engine, PATIENCE};
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::execute::{Existing, LastLook, Leftovers, Outcome, Place, Selection};
 use crate::executor::Image;
 use crate::job::Job;
@@ -30,8 +30,8 @@ const EVER: Duration = Duration::from_hours(24 * 365);
 /// The first process: it says that the program runs here, and waits for the end of what it reads. That ends when we do. A shell, since it
 /// also takes leave of what other processes left behind.
 const FIRST: &str = r#"{ "$1" --version && [ -e "$2" ] && echo "$3"; } || exit 1; cat >/dev/null; exit 0"#;
-/// Runs a command, with its process in one file and what it prints in another.
-const RUN: &str = r#"PATH=$PATH:$1; export PATH; echo $$ >"$2"; answer=$3; shift 3; exec "$@" >"$answer""#;
+/// Runs a command, with its process in one file and what it prints in another, and with this machine's uv, where that runs in the image.
+const RUN: &str = r#""$1/uv" --version >/dev/null 2>&1 && PATH=$PATH:$1; export PATH; echo $$ >"$2"; answer=$3; shift 3; exec "$@" >"$answer""#;
 /// Asks a process to stop, and waits until it has.
 const STOP: &str =
     r#"read -r process <"$1" && kill -INT "$process" && while kill -0 "$process" 2>/dev/null; do sleep 0.2; done"#;
@@ -82,6 +82,8 @@ struct Said {
     causes: Vec<String>,
     hint: Option<String>,
     exit_code: u8,
+    #[serde(default)]
+    failed_step: Option<Box<Failure>>,
 }
 
 impl Engine {
@@ -203,7 +205,7 @@ impl Container {
             130 => return Error::Interrupted,
             _ => Exit::Failed,
         };
-        Error::Inside { image: self.image.name.clone(), message, hint: said.hint, exit }
+        Error::Inside { image: self.image.name.clone(), message, hint: said.hint, exit, failure: said.failed_step }
     }
 
     /// A container in which nothing could be begun.
@@ -366,6 +368,11 @@ mod tests {
         assert!(matches!(&document.jobs[..], [Outcome::Built { outputs, .. }] if outputs[0].size == 3));
         let text = r#"{"error": {"message": "no", "causes": ["why"], "hint": null, "exit_code": 4}}"#;
         let document: Document = serde_json::from_str(text).unwrap();
-        assert_eq!(document.error.unwrap().exit_code, 4);
+        let said = document.error.unwrap();
+        assert_eq!((said.exit_code, said.failed_step), (4, None));
+        let text = r#"{"error": {"message": "no", "causes": [], "hint": null, "exit_code": 1, "failed_step": {"job": "x",
+            "step": "wheel", "reason": "exit code 1", "tail": ["ninja: stopped"], "log": "/work/x/1.log", "cause": null}}}"#;
+        let failure = serde_json::from_str::<Document>(text).unwrap().error.unwrap().failed_step.unwrap();
+        assert_eq!((failure.step.as_str(), failure.log.as_path()), ("wheel", Path::new("/work/x/1.log")));
     }
 }

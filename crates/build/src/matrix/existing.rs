@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use report::Reporter;
 use wheel::WheelName;
 
-use super::{Label, Table, wheels_in};
-use crate::cell::minor;
+use super::{Label, RocmLabel, Table, wheels_in};
+use crate::cell::{Platform, minor};
 use crate::error::Error;
 use crate::evaluated::{Evaluated, Pythons};
 use crate::job::Input;
@@ -47,7 +47,7 @@ impl Existing {
         Ok(existing)
     }
 
-    /// The files that a recipe would make, relative to the outputs.
+    /// The file that a recipe would make, relative to the outputs; of several that are it the one whose name says most.
     pub fn of(&self, recipe: &Evaluated, folder: &str) -> Vec<String> {
         let relative = |file: &str| if folder.is_empty() { file.to_owned() } else { format!("{folder}/{file}") };
         if let Some(tarball) = &recipe.output.tarball {
@@ -58,7 +58,13 @@ impl Existing {
         let names = recipe.distribution.iter().chain(&recipe.output.other_names);
         let keys = names.map(|name| (folder.to_owned(), wheel::canonical_name(name)));
         let wheels = keys.filter_map(|key| self.wheels.get(&key)).flatten();
-        wheels.filter(|(_, name)| self.is_it(name, &wanted, recipe)).map(|(file, _)| relative(file)).collect()
+        // Two of one package would both be installed. Dots say which ROCm is meant, and later builds have higher numbers.
+        let says_more = |(file, name): &&(String, WheelName)| {
+            let local = name.version.split_once('+').map_or("", |(_, local)| local);
+            (matches!(Label::parse(local).rocm, Some(RocmLabel::Version(_))), file.clone())
+        };
+        let found = wheels.filter(|(_, name)| self.is_it(name, &wanted, recipe)).max_by_key(says_more);
+        found.map(|(file, _)| relative(file)).into_iter().collect()
     }
 
     /// Those files, as what is installed for what is built after them.
@@ -106,7 +112,19 @@ impl Existing {
             && torch(&found) == torch(label)
             && found.backend == label.backend
             && is_for(name, recipe)
+            && is_on(name, recipe.cell.platform)
     }
+}
+
+/// Whether a wheel is for a system (`packaging.python.org`, "Platform compatibility tags").
+fn is_on(name: &WheelName, platform: Platform) -> bool {
+    name.platforms.iter().any(|tag| match platform {
+        _ if tag == "any" => true,
+        Platform::Linux => {
+            ["linux", "manylinux", "musllinux"].iter().any(|system| tag.starts_with(system)) && tag.ends_with("_x86_64")
+        }
+        Platform::Windows => tag == "win_amd64",
+    })
 }
 
 /// Whether a wheel is for the Python of a recipe.
@@ -128,7 +146,7 @@ fn is_for(name: &WheelName, recipe: &Evaluated) -> bool {
 mod tests {
     use super::*;
     use crate::book::Book;
-    use crate::cell::{Cell, Platform};
+    use crate::cell::Cell;
     use crate::evaluate::evaluate;
 
     #[test]
@@ -137,6 +155,9 @@ mod tests {
         for name in [
             "flash_attn-2.8.3+rocm72torch2.9triton-py3-none-any.whl",
             "flash_attn-2.8.3+rocm7.2torch2.10-cp312-cp312-linux_x86_64.whl",
+            "flash_attn-2.8.3+rocm72torch2.10-cp312-cp312-linux_x86_64.whl",
+            "flash_attn-2.8.3+rocm7.2torch2.11-cp312-cp312-win_amd64.whl",
+            "flash_attn-2.8.3+rocm7.2torch2.12-cp312-cp312-manylinux_2_28_aarch64.whl",
             "flash_attn-2.8.3+rocm714torch2.14triton-py3-none-any.whl",
             "no wheel.whl",
         ] {
@@ -155,8 +176,13 @@ mod tests {
                 torch_index: Some(table.torch_index(Some(torch), rocm)),
                 ..Cell::new(Platform::Linux)
             };
-            existing.of(&evaluate(book.get("flash-attn").unwrap(), &book, &cell).unwrap(), "").len()
+            existing.of(&evaluate(book.get("flash-attn").unwrap(), &book, &cell).unwrap(), "")
         };
+        let dotted = "flash_attn-2.8.3+rocm7.2torch2.10-cp312-cp312-linux_x86_64.whl";
+        assert_eq!(of("ck", "7.2", "2.10", "3.12"), [dotted]);
+        // There are only those for Windows and for another machine.
+        assert_eq!(of("ck", "7.2", "2.11", "3.12").len() + of("ck", "7.2", "2.12", "3.12").len(), 0);
+        let of = |backend: &str, rocm: &str, torch: &str, python: &str| of(backend, rocm, torch, python).len();
         assert_eq!(of("triton", "7.2", "2.9", ""), 1);
         assert_eq!(of("triton", "7.2.1", "2.9.1", ""), 1);
         assert_eq!(of("triton", "7.1", "2.9", ""), 0);

@@ -43,7 +43,7 @@ pub struct Queued {
 impl Queued {
     /// Whether it will run, or does.
     pub fn is_active(&self) -> bool {
-        const OVER: [&str; 9] = [
+        const OVER: [&str; 10] = [
             "COMPLETED",
             "FAILED",
             "CANCELLED",
@@ -52,6 +52,7 @@ impl Queued {
             "OUT_OF_MEMORY",
             "BOOT_FAIL",
             "DEADLINE",
+            "PREEMPTED",
             "REVOKED",
         ];
         !OVER.iter().any(|word| self.state.starts_with(word))
@@ -270,7 +271,9 @@ mod tests {
         assert_eq!((task.job, task.task, task.reason.as_str(), task.is_active()), (17, 4, "Dependency", true));
         let task = queued("17|3|RUNNING|None|n2").unwrap();
         assert_eq!((task.node.as_str(), task.reason.as_str()), ("n2", ""));
-        assert!(!queued("17|3|CANCELLED|None|n2").unwrap().is_active());
+        for over in ["CANCELLED", "PREEMPTED"] {
+            assert!(!queued(&format!("17|3|{over}|None|n2")).unwrap().is_active());
+        }
         assert_eq!(queued("slurm_load_jobs error: Invalid job id specified"), None);
     }
 

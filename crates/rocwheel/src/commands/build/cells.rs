@@ -125,6 +125,11 @@ impl<'a> Runner<'a> {
                     .chain()
                     .find_map(|error| error.downcast_ref::<build::Error>())
                     .map_or(Exit::Failed, report::Hint::exit);
+                let known = error.chain().find_map(|error| error.downcast_ref::<build::Error>());
+                // From inside a container nothing was heard of stages.
+                if let Some(failure) = known.and_then(build::Error::failed_step) {
+                    taken.stage(&failure.step, &failure.log)?;
+                }
                 (of_error(&error, exit), Err(error))
             }
         };
@@ -201,7 +206,7 @@ fn of_outcome(outcome: &Outcome) -> End {
 
 fn of_error(error: &anyhow::Error, exit: Exit) -> End {
     let known = error.chain().find_map(|error| error.downcast_ref::<build::Error>());
-    if let Some(build::Error::Step(failure)) = known {
+    if let Some(failure) = known.and_then(build::Error::failed_step) {
         return End {
             error: Some(format!("step `{}`: {}", failure.step, failure.reason)),
             cause: failure.cause.clone(),

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use build::Error;
-use build::plan::{PlanFolder, State};
+use build::plan::{PlanFolder, Seen, State};
 use build::slurm::{self, Alone, Client, Launch, Queued, Submitted};
 use report::{Exit, Unit};
 
@@ -135,16 +135,21 @@ fn wait(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> anyhow::
     let client = Client { environment: &settings.place.surroundings, reporter: printer.reporter() };
     let total = folder.plan.to_build().count() as u64;
     printer.reporter().begin("Waiting for Slurm", Some(total), Unit::Items);
-    let (mut asked, mut done, mut queue) = (None::<Instant>, 0, BTreeMap::new());
+    let (mut asked, mut done, mut queue) = (None::<Instant>, 0, None::<BTreeMap<String, Queued>>);
     let ended = loop {
         if printer.reporter().interrupted() {
             break Err(Error::Interrupted);
         }
         if asked.is_none_or(|asked| asked.elapsed() >= ASK_EVERY) {
             queue = match slurm::queue(folder, &client) {
-                Ok(queue) => queue,
-                // The controller may be starting again.
-                Err(Error::Slurm { is_temporary: true, .. }) => queue,
+                Ok(queue) => Some(queue),
+                // The controller may be starting again. Until it has said anything, nothing is over.
+                Err(error @ Error::Slurm { is_temporary: true, .. }) => {
+                    if queue.is_none() && asked.is_none() {
+                        printer.warn(format!("{}; it is asked again", report::with_causes(&error)));
+                    }
+                    queue
+                }
                 Err(error) => break Err(error),
             };
             asked = Some(Instant::now());
@@ -154,12 +159,16 @@ fn wait(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> anyhow::
             seen.iter().filter(|seen| matches!(seen.state, State::Ended(ended) if ended.is_there())).count() as u64;
         printer.reporter().advance(over.saturating_sub(done));
         done = done.max(over);
-        let is_open = |id: &str| queue.get(id).is_some_and(Queued::is_active);
-        let is_running = seen.iter().any(|seen| seen.state == State::Running || is_open(&seen.cell.id));
+        let is_over = |state: &State| matches!(state, State::Ended(_) | State::LeftOut(_));
+        let is_open = |seen: &Seen<'_>| match &queue {
+            Some(queue) => queue.get(&seen.cell.id).is_some_and(Queued::is_active),
+            None => !is_over(&seen.state),
+        };
+        let is_running = seen.iter().any(|seen| seen.state == State::Running || is_open(seen));
         if !is_running {
             break Ok(());
         }
-        if seen.iter().all(|seen| matches!(seen.state, State::Ended(_) | State::LeftOut(_))) {
+        if seen.iter().all(|seen| is_over(&seen.state)) {
             // What is left of the queue is its own book-keeping, or a task that goes on after a limit: ask at once.
             asked = asked.filter(|asked| asked.elapsed() < LOOK_EVERY);
         }

@@ -76,9 +76,16 @@ pub(crate) struct ToCheckOut {
     pub(crate) directory: PathBuf,
 }
 
-/// For which recipe sources are.
+/// For which recipe sources are, and what they are. Folders may have `=` in their names.
+fn parts(text: &str) -> (Option<&str>, &str) {
+    match text.split_once('=') {
+        Some((recipe, place)) if !recipe.contains(['/', '\\']) => (Some(recipe), place),
+        _ => (None, text),
+    }
+}
+
 fn recipe_of(text: &str) -> Option<&str> {
-    text.split_once('=').map(|(recipe, _)| recipe)
+    parts(text).0
 }
 
 impl Sources {
@@ -120,8 +127,8 @@ impl Sources {
     /// Every `RECIPE=` is one of those that are built.
     pub(crate) fn check(&self, names: &[Named]) -> Result<(), Usage> {
         for text in &self.source {
-            match text.split_once('=') {
-                Some((recipe, _)) if !names.iter().any(|named| named.recipe == recipe) => {
+            match recipe_of(text) {
+                Some(recipe) if !names.iter().any(|named| named.recipe == recipe) => {
                     return Err(Usage::new(format!("`--source {text}` is for {recipe}, which is not built")));
                 }
                 None if names.len() > 1 => {
@@ -135,12 +142,8 @@ impl Sources {
     }
 
     fn given(&self, recipe: &Recipe) -> Option<&str> {
-        let of = |text: &'_ String| match text.split_once('=') {
-            Some((name, _)) => name == recipe.name,
-            None => true,
-        };
-        let text = self.source.iter().rfind(|text| of(text))?;
-        Some(text.split_once('=').map_or(text.as_str(), |(_, value)| value))
+        let text = self.source.iter().rfind(|text| recipe_of(text).is_none_or(|name| name == recipe.name))?;
+        Some(parts(text).1)
     }
 
     fn table(&self) -> anyhow::Result<Table> {
@@ -382,6 +385,14 @@ fn version_of_archive(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_may_have_an_equals_sign() {
+        assert_eq!(parts("torch=/data/a=b"), (Some("torch"), "/data/a=b"));
+        assert_eq!(parts("/data/a=b"), (None, "/data/a=b"));
+        assert_eq!(parts("./a=b"), (None, "./a=b"));
+        assert_eq!(parts("2.8.3"), (None, "2.8.3"));
+    }
 
     #[test]
     fn archives_say_their_version() {
