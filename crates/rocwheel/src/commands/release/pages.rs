@@ -211,7 +211,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         match (&settings.readme, pages.last_mut()) {
             // Both in one file: this one goes into what the other has made of it.
             (Some(readme), Some(page)) if is_same(readme, path) => {
-                *page = Page::new(readme.clone(), history(&page.text))?
+                *page = Page::new(readme.clone(), history(&page.text))?;
             }
             _ => pages.push(Page::new(path.clone(), history(&read(path)?.unwrap_or_default()))?),
         }
