@@ -144,7 +144,7 @@ pub struct Planner<'a> {
     cells: Vec<PlannedCell>,
     jobs: Vec<Job>,
     /// What makes a job another one → its place.
-    identities: BTreeMap<String, usize>,
+    identities: BTreeMap<[u8; 32], usize>,
     /// Recipe and column → backend and place of what is built there.
     places: BTreeMap<(String, usize), Vec<(String, usize)>>,
     groups: Vec<(String, String, Requests)>,
@@ -302,8 +302,8 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Everything that decides what a job makes, without what its recipe does not ask about.
-fn identity(job: &Job, folder: &str, needs: &[String]) -> Result<String, Error> {
+/// Of everything that decides what a job makes, without what its recipe does not ask about.
+fn identity(job: &Job, folder: &str, needs: &[String]) -> Result<[u8; 32], Error> {
     let wrong = |error: serde_json::Error| Error::malformed("job", error.to_string());
     let mut recipe = serde_json::to_value(&job.recipe).map_err(wrong)?;
     let cell = recipe.as_object_mut().and_then(|fields| fields.remove("cell")).unwrap_or_default();
@@ -321,7 +321,8 @@ fn identity(job: &Job, folder: &str, needs: &[String]) -> Result<String, Error> 
     let rocm = if job.recipe.sdk { serde_json::to_value(&job.rocm).map_err(wrong)? } else { serde_json::Value::Null };
     let source = serde_json::to_value(&job.source).map_err(wrong)?;
     let with: Vec<&str> = job.with.iter().map(|input| input.sha256.as_str()).collect();
-    Ok(serde_json::json!([recipe, cell, rocm, source, folder, needs, with]).to_string())
+    let rest = serde_json::json!([cell, rocm, source, folder, needs, with]).to_string();
+    Ok(blake3::Hasher::new().update(text.as_bytes()).update(rest.as_bytes()).finalize().into())
 }
 
 /// The file that a job makes, as far as it can be told.
