@@ -1,6 +1,7 @@
 //! Input: a [`Pe`]. Output: the DLLs that it asks Windows for: with the import table when it is loaded, with the table of
 //! delayed imports when something in them is first called.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use object::pe::{IMAGE_DIRECTORY_ENTRY_DELAY_IMPORT, IMAGE_DIRECTORY_ENTRY_IMPORT};
@@ -15,13 +16,13 @@ const DELAYED: &str = "PE table of delayed imports";
 const IMPORT: (u64, usize) = (20, 12);
 const DELAYED_IMPORT: (u64, usize) = (32, 4);
 /// The libraries with the most imports have some tens.
-const MOST: u64 = 4096;
+const MOST: u64 = 512;
 /// Bytes behind the beginning of a table within which linkers put the names.
 const NEAR: u64 = 1 << 20;
 /// Bytes of the longest file name on Windows, and the zero behind it.
 const LONGEST_NAME: u64 = 256;
 
-/// Names of DLLs as they are written in the file, in its order; Windows takes no notice of upper and lower case.
+/// Names of DLLs as they are written in the file, in its order, each once; Windows takes no notice of upper and lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Imports {
     /// Without these it is not loaded.
@@ -64,7 +65,7 @@ impl Pe {
         };
         let outside = |address: u64| Error::malformed(what, format!("address {address:#x} is in no section"));
         let table = self.mapped(address).ok_or_else(|| outside(address))?;
-        let mut names = Vec::new();
+        let (mut names, mut seen) = (Vec::new(), BTreeSet::new());
         for index in 0..MOST {
             let at = table.start + index * size;
             if at + size > table.end {
@@ -82,8 +83,11 @@ impl Pe {
             let Some(end) = bytes.iter().position(|&byte| byte == 0) else {
                 return Err(Error::malformed(what, "a name has no end".to_owned()));
             };
-            names.push(String::from_utf8_lossy(&bytes[..end]).into_owned());
+            let name = String::from_utf8_lossy(&bytes[..end]).into_owned();
+            if seen.insert(name.to_ascii_lowercase()) {
+                names.push(name);
+            }
         }
-        Err(Error::malformed(what, "it has no end".to_owned()))
+        Err(Error::malformed(what, format!("it has no end within {MOST} entries")))
     }
 }

@@ -7,6 +7,7 @@ mod damage;
 mod editing;
 mod files;
 mod fixtures;
+mod imports;
 mod oracle;
 mod reading;
 mod symbols;
