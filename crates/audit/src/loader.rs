@@ -195,6 +195,8 @@ pub struct Loader<'a> {
     /// Search paths of the files that have one, worked out when they are first needed.
     paths: HashMap<&'a str, OnceLock<SearchPaths>>,
     library_path: SearchPath,
+    /// Whether only such search paths count as lead to the same place on every system.
+    only_everywhere: bool,
 }
 
 impl<'a> Loader<'a> {
@@ -215,6 +217,7 @@ impl<'a> Loader<'a> {
             names,
             paths,
             library_path: SearchPath::default(),
+            only_everywhere: false,
         };
         loader.library_path = loader.library_path();
         loader
@@ -247,20 +250,26 @@ impl Loader<'_> {
     }
 }
 
-/// A file of the environment that a search path leads to.
-pub(crate) struct Led {
+/// What a file of the environment needs, and where search paths lead for it.
+pub(crate) struct Led<'a> {
     /// Who needs it.
-    pub(crate) path: String,
+    pub(crate) path: &'a str,
     /// The name, without folders.
-    pub(crate) name: String,
-    /// What it leads to.
-    pub(crate) to: String,
+    pub(crate) name: &'a str,
+    /// The file of the environment.
+    pub(crate) to: Option<&'a str>,
 }
 
-impl Loader<'_> {
+impl<'a> Loader<'a> {
+    /// The same without entries of search paths that lead to the packages on some systems only: those with `$LIB` or `$PLATFORM`, and
+    /// those that leave the folder of the packages and come back by its name.
+    pub(crate) fn only_everywhere(self) -> Loader<'a> {
+        Loader { only_everywhere: true, ..self }
+    }
+
     /// Where search paths lead in a process that loads `root`, for all that it and what it loads need, whatever the process has
     /// under that name already.
-    pub(crate) fn lead(&self, root: &str) -> Vec<Led> {
+    pub(crate) fn lead(&self, root: &str) -> Vec<Led<'a>> {
         let mut process = Process::new(self);
         process.open(root);
         process.led()

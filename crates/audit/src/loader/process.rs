@@ -230,16 +230,18 @@ impl<'l, 'a> Process<'l, 'a> {
     }
 
     /// Where the search paths of every file that is loaded lead.
-    pub(super) fn led(&self) -> Vec<Led> {
+    pub(super) fn led(&self) -> Vec<Led<'a>> {
         let mut led = Vec::new();
-        for (index, loaded) in self.trace.loaded.iter().enumerate() {
-            let (Where::Site(path), Some(file)) = (&loaded.place, &self.files[index]) else { continue };
-            for written in &file.object().elf.needed {
+        for (index, file) in self.files.iter().enumerate() {
+            let Some(File::Site(path, object)) = file else { continue };
+            for written in &object.elf.needed {
                 let name = written.rsplit('/').next().unwrap_or(written);
                 let mut search = Search { process: self, name, searched: Vec::new(), skipped: Vec::new() };
-                if let Some(Searched::File(File::Site(to, _), _)) = search.everywhere(index) {
-                    led.push(Led { path: path.clone(), name: name.to_owned(), to: to.to_owned() });
-                }
+                let to = match search.everywhere(index) {
+                    Some(Searched::File(File::Site(to, _), _)) => Some(to),
+                    _ => None,
+                };
+                led.push(Led { path, name, to });
             }
         }
         led

@@ -86,9 +86,40 @@ impl<'a> Loader<'a> {
     pub(super) fn search_path(&self, text: &str, origin: &str) -> SearchPath {
         let mut path = SearchPath::default();
         for entry in text.split(':') {
-            path.push(self, entry, &expand(entry, origin, self.machine.library_folder()));
+            let directory = expand(entry, origin, self.machine.library_folder());
+            if !self.only_everywhere || self.is_everywhere(entry, &directory) {
+                path.push(self, entry, &directory);
+            }
         }
         path
+    }
+
+    /// Whether an entry, which stands for `directory` here, leads to the same folder of packages on every system.
+    fn is_everywhere(&self, entry: &str, directory: &str) -> bool {
+        let has = |token: &str| {
+            let mut after = entry.split('$').skip(1);
+            after.any(|rest| token_length(rest, token).is_some())
+        };
+        if !has("ORIGIN") || has("LIB") || has("PLATFORM") {
+            return false;
+        }
+        let packages = self.absolute(&self.site.packages());
+        let parts = |path: &str| -> Vec<String> {
+            path.split('/').filter(|part| !part.is_empty() && *part != ".").map(str::to_owned).collect()
+        };
+        let packages = parts(&packages);
+        let mut at: Vec<String> = Vec::new();
+        for part in parts(directory) {
+            if part == ".." {
+                at.pop();
+                if at.len() < packages.len() {
+                    return false;
+                }
+            } else {
+                at.push(part);
+            }
+        }
+        at.starts_with(&packages)
     }
 
     /// The search paths of a file. An empty one is as good as none, except that DT_RUNPATH puts DT_RPATH out of force all the

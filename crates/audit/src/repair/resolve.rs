@@ -148,8 +148,8 @@ fn warn_of_copies(out: &mut Resolution) {
     out.warnings.extend(warnings);
 }
 
-/// What the loader finds for each binary once the wheel is installed: the binary that a needed name leads to. A search path that
-/// one of those who load it passes on (`DT_RPATH`) counts as its own.
+/// What the loader finds for each binary once the wheel is installed, wherever that is: the binary that a needed name leads to. A
+/// search path that those who load it pass on (`DT_RPATH`) counts as its own when all of them do.
 fn reached(binaries: &[Binary]) -> Vec<BTreeMap<String, usize>> {
     // Where the environment is and which Python it has changes nothing: there is no fixed way there from elsewhere.
     let place = site::Place::new(PythonVersion { major: 3, minor: 12, free_threaded: false }, "/environment");
@@ -163,16 +163,56 @@ fn reached(binaries: &[Binary]) -> Vec<BTreeMap<String, usize>> {
     }
     let site = Site::of_files(facts.objects.iter().map(|(path, object)| (path.clone(), object.size)), &place);
     let scenario = Scenario::python(None);
-    let loader = Loader::new(&site, &facts, &scenario);
+    let loader = Loader::new(&site, &facts, &scenario).only_everywhere();
     let roots: Vec<&String> = numbers.keys().collect();
-    let led: Vec<Vec<Led>> = roots.par_iter().map(|root| loader.lead(root)).collect();
+    let of_root = |leads, root: &&String| {
+        let led = loader.lead(root).into_iter().filter_map(|Led { path, name, to }| {
+            let lead = Lead { is_own: path == root.as_str(), to: to.and_then(|to| numbers.get(to)).copied() };
+            Some(((*numbers.get(path)?, name), lead))
+        });
+        merge(leads, led.collect())
+    };
+    let leads: Leads = roots.par_iter().fold(Leads::new, of_root).reduce(Leads::new, merge);
     let mut reached = vec![BTreeMap::new(); binaries.len()];
-    for Led { path, name, to } in led.into_iter().flatten() {
-        if let (Some(from), Some(to)) = (numbers.get(&path), numbers.get(&to)) {
-            reached[*from].entry(name).or_insert(*to);
+    for ((from, name), lead) in leads {
+        if let Some(to) = lead.to {
+            reached[from].insert(name.to_owned(), to);
         }
     }
     reached
+}
+
+/// By who needs something and its name.
+type Leads<'a> = BTreeMap<(usize, &'a str), Lead>;
+
+/// What is known of some processes and of others.
+fn merge<'a>(mut one: Leads<'a>, other: Leads<'a>) -> Leads<'a> {
+    for (key, lead) in other {
+        let known = one.entry(key).or_insert(lead);
+        *known = known.and(lead);
+    }
+    one
+}
+
+/// Where search paths lead in some processes.
+#[derive(Debug, Clone, Copy)]
+struct Lead {
+    /// Whether it is the process that loads the file itself, which nobody may ever start when others load the file.
+    is_own: bool,
+    /// The binary; `None` when they lead nowhere in one of the processes.
+    to: Option<usize>,
+}
+
+impl Lead {
+    /// Where they lead in the processes of both.
+    fn and(self, other: Lead) -> Lead {
+        match (self.is_own, other.is_own) {
+            (true, false) => other,
+            (false, true) => self,
+            // One is as good as the other; which is taken must not depend on who came first.
+            (is_own, _) => Lead { is_own, to: self.to.zip(other.to).map(|(one, other)| one.min(other)) },
+        }
+    }
 }
 
 /// Binaries by name.
