@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::facts::{Facts, Object};
+use crate::facts::Facts;
 use crate::site::Site;
 
 /// Who pulls a library in.
@@ -38,71 +38,93 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-fn name<'a>(path: &'a str, object: &'a Object) -> &'a str {
-    object.elf.soname.as_deref().unwrap_or_else(|| file_name(path))
+/// The name by which an ELF file is needed, or a DLL: Windows takes no notice of upper and lower case.
+fn name<'a>(facts: &'a Facts, path: &'a str) -> &'a str {
+    let soname = facts.objects.get(path).and_then(|object| object.elf.soname.as_deref());
+    soname.unwrap_or_else(|| file_name(path))
 }
 
-/// Whether a name is the one that was asked for: itself, or with the version behind it that was left out.
+/// Names that are the same for who needs them.
+fn key(facts: &Facts, user: &str, name: &str) -> String {
+    if facts.windows.contains_key(user) { name.to_ascii_lowercase() } else { file_name(name).to_owned() }
+}
+
+/// Whether a name is the one that was asked for: itself, or with the version behind it that was left out; a DLL in any case.
 fn is_asked(name: &str, asked: &str) -> bool {
-    name == asked || name.strip_prefix(asked).is_some_and(|rest| asked.ends_with(".so") && rest.starts_with('.'))
+    let is_dll = asked.len() >= 4
+        && asked.is_char_boundary(asked.len() - 4)
+        && asked[asked.len() - 4..].eq_ignore_ascii_case(".dll");
+    name == asked
+        || is_dll && name.eq_ignore_ascii_case(asked)
+        || name.strip_prefix(asked).is_some_and(|rest| asked.ends_with(".so") && rest.starts_with('.'))
 }
 
 /// Who pulls `library` in. `None` when nobody in the set has it or needs it.
 pub fn why(site: &Site, facts: &Facts, library: &str) -> Option<Why> {
-    let mut users: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (path, object) in facts.native() {
-        for needed in &object.elf.needed {
-            users.entry(file_name(needed)).or_default().insert(path);
+    let on_linux = facts.native().map(|(path, object)| (path, &object.elf.needed[..]));
+    let on_windows = facts.native_of_windows().map(|(path, file)| (path, file.needed()));
+    let mut users: Users = BTreeMap::new();
+    for (path, needed) in on_linux.chain(on_windows) {
+        for needed in needed {
+            let known = users.entry(key(facts, path, needed)).or_insert_with(|| (file_name(needed), BTreeSet::new()));
+            known.1.insert(path);
         }
     }
     let mut tree = Tree { site, facts, users: &users, shown: BTreeSet::new() };
-    let is_file = |(path, object): &(&String, &Object)| {
-        is_asked(name(path, object), library) || is_asked(file_name(path), library)
-    };
-    let files: Vec<&str> = facts.native().filter(is_file).map(|(path, _)| path.as_str()).collect();
+    let all = facts.native().map(|(path, _)| path).chain(facts.native_of_windows().map(|(path, _)| path));
+    let is_file = |path: &&String| is_asked(name(facts, path), library) || is_asked(file_name(path), library);
+    let files: BTreeSet<&str> = all.filter(is_file).map(String::as_str).collect();
     let mut trees: Vec<Puller> = files.iter().map(|path| tree.of(path)).collect();
     if trees.is_empty() {
-        let names: Vec<&str> = users.keys().copied().filter(|name| is_asked(name, library)).collect();
+        let names: Vec<&str> = users.keys().map(String::as_str).filter(|name| is_asked(name, library)).collect();
         trees = names.into_iter().map(|name| tree.missing(name)).collect();
     }
     (!trees.is_empty()).then(|| Why { library: library.to_owned(), trees })
 }
 
+/// A name that is needed, as the first one who needs it writes it, and by whom.
+type Users<'a> = BTreeMap<String, (&'a str, BTreeSet<&'a str>)>;
+
 struct Tree<'a> {
     site: &'a Site,
     facts: &'a Facts,
-    users: &'a BTreeMap<&'a str, BTreeSet<&'a str>>,
+    users: &'a Users<'a>,
     shown: BTreeSet<&'a str>,
 }
 
 impl<'a> Tree<'a> {
     fn of(&mut self, path: &'a str) -> Puller {
-        let object = self.facts.objects.get(path);
-        let name = object.map_or_else(|| file_name(path), |object| name(path, object));
+        let name = name(self.facts, path);
         let repeated = !self.shown.insert(path);
         // A file is needed by its SONAME, or by its own name where the two differ.
-        let names = BTreeSet::from([name, file_name(path)]);
+        let names = BTreeSet::from([key(self.facts, path, name), key(self.facts, path, file_name(path))]);
+        let is_windows = self.facts.windows.contains_key(path);
         let users: BTreeSet<&'a str> = names
             .iter()
             .filter_map(|name| self.users.get(name))
-            .flatten()
+            .flat_map(|(_, users)| users)
             .copied()
-            .filter(|user| *user != path)
+            .filter(|user| *user != path && self.facts.windows.contains_key(*user) == is_windows)
             .collect();
+        let of_windows = || self.facts.windows.get(path)?.as_ref().map(|file| file.size);
+        let size = self.facts.objects.get(path).map(|object| object.size).or_else(of_windows);
         Puller {
             name: name.to_owned(),
             path: Some(self.site.shown(path).to_owned()),
             distribution: self.site.wheel_of(path).map(|wheel| wheel.name.clone()),
-            size: object.map_or(0, |object| object.size),
+            size: size.unwrap_or(0),
             repeated: repeated && !users.is_empty(),
             needed_by: if repeated { Vec::new() } else { users.into_iter().map(|user| self.of(user)).collect() },
         }
     }
 
     fn missing(&mut self, name: &str) -> Puller {
-        let users: Vec<&'a str> = self.users.get(name).into_iter().flatten().copied().collect();
+        let (written, users) = self
+            .users
+            .get(name)
+            .map_or((name, Vec::new()), |(written, users)| (*written, users.iter().copied().collect()));
         Puller {
-            name: name.to_owned(),
+            name: written.to_owned(),
             path: None,
             distribution: None,
             size: 0,
@@ -119,6 +141,7 @@ mod tests {
     #[test]
     fn versions_may_be_left_out() {
         assert!(is_asked("libx.so.1", "libx.so") && is_asked("libx.so.1", "libx.so.1"));
+        assert!(is_asked("MSVCP140.dll", "msvcp140.DLL") && !is_asked("LIBX.so", "libx.so") && !is_asked("x", "é.dl"));
         assert!(
             !is_asked("libx.so.12", "libx.so.1")
                 && !is_asked("libxy.so.1", "libx.so")

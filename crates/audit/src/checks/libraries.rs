@@ -12,6 +12,7 @@ use crate::finding::{Code, Finding, Severity};
 use crate::fix;
 use crate::loader::{Missing, Where};
 use crate::owners::{Owner, Owners};
+use crate::providers::Providers;
 
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     missing(context, findings);
@@ -95,7 +96,7 @@ fn judge(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
         return verdict;
     }
     if let Some(owner) = Owners::embedded().of(name) {
-        return owned(context, wheel, owner);
+        return owned(context, wheel, (owner, name));
     }
     if name.starts_with("libpython3") {
         let message = ", which only some builds of Python have; extension modules do without";
@@ -105,7 +106,7 @@ fn judge(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
 }
 
 /// Why a library of a known product is missing, which no file of the set has.
-pub(super) fn owned(context: &Context<'_>, wheel: usize, owner: &Owner) -> Verdict {
+pub(super) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Owner, &str)) -> Verdict {
     let installed = &context.site.distributions[wheel];
     let requirements = &context.requirements[wheel];
     // A search path is of no use on Windows.
@@ -120,7 +121,16 @@ pub(super) fn owned(context: &Context<'_>, wheel: usize, owner: &Owner) -> Verdi
             let message = format!(" of {}, which only the extra `{extra}` requires", owner.name);
             Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning).fixed_by(mend())
         }
-        Brought::No => {
+        Brought::No(given) => {
+            let holder = holder(context, wheel, (owner, library));
+            // `rocm-sdk-libraries-gfx94x-dcgpu` holds what `rocm-sdk-libraries` would.
+            let is_holder = |name: &&String| {
+                name.strip_prefix(&holder).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+            };
+            if let Some(there) = given.iter().find(is_holder) {
+                let code = if windows::is_for(installed) { Code::DllNotFound } else { Code::LibraryNotFound };
+                return Verdict::new(code, format!(" of {}; `{there}` is there and does not have it", owner.name));
+            }
             let unknown = requirements.unknown(context);
             let message = format!(" of {}, and METADATA requires nothing that brings it", owner.name);
             if unknown.is_empty() {
@@ -132,6 +142,26 @@ pub(super) fn owned(context: &Context<'_>, wheel: usize, owner: &Owner) -> Verdi
             }
         }
     }
+}
+
+/// The distribution that has a library of an owner, as far as that is known, and otherwise the one to require for it.
+fn holder(context: &Context<'_>, wheel: usize, (owner, library): (&Owner, &str)) -> String {
+    if (owner.is_rocm() || owner.is_cuda()) && needs_torch(context, wheel) {
+        return "torch".to_owned();
+    }
+    // The names on Windows are those on Linux without `lib`, with the version in the name.
+    let lower = library.to_ascii_lowercase();
+    let on_linux = lower.strip_suffix(".dll").map(|stem| {
+        let is_version = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
+        let stem = stem.rsplit_once('_').filter(|(_, end)| is_version(end)).map_or(stem, |(stem, _)| stem);
+        format!("lib{}.so", stem.strip_prefix("lib").unwrap_or(stem))
+    });
+    let provider = Providers::embedded().of(on_linux.as_deref().unwrap_or(library));
+    let known = provider.and_then(|provider| provider.distribution.clone());
+    known.unwrap_or_else(|| {
+        let requirement = owner.requirement(cuda(context, wheel));
+        wheel::canonical_name(requirement.split('[').next().unwrap_or_default())
+    })
 }
 
 /// The libraries that the files of a wheel ask for, on Linux and on Windows.
@@ -201,7 +231,6 @@ fn in_the_set(context: &Context<'_>, wheel: usize, name: &str) -> Option<Verdict
         // What another package loads before is in the process by its SONAME, and the copy here is not asked for.
         if let Some(library) = Owners::embedded().of(name)
             && let Brought::By(other) = context.requirements[wheel].brings(context, library)
-            && context.named(&other).is_none()
         {
             let message = format!(" of {}, which `{other}` should bring; it was not given", library.name);
             return Some(Verdict::new(Code::NotGiven, message));

@@ -32,7 +32,7 @@ use crate::preload::{PreloadList, Preloads};
 use crate::report::{Counts, Environment, Report, WheelSummary};
 use crate::requirements::{Declared, Platform, Target};
 use crate::site::{Distribution, Form, Role, Site};
-use requirements::Requirements;
+use requirements::{Requirements, System};
 use traces::Rooted;
 use windows::Imported;
 
@@ -148,6 +148,8 @@ pub(crate) struct Context<'a> {
     pub(crate) declared: Declared,
     /// What is required, by the number of the wheel.
     pub(crate) requirements: Vec<Requirements>,
+    /// The same for Windows alone, where wheels for it stand beside others.
+    on_windows: Option<Vec<Requirements>>,
     /// What packages load before anything else.
     pub(crate) preloads: Preloads,
     /// What the loader answered, for every file of an audited wheel that a process could start from.
@@ -178,12 +180,16 @@ impl<'a> Context<'a> {
         let platform = Platform::of(platforms.iter().map(Vec::as_slice), glibc);
         let target = Target { python: site.place.python, platform };
         let declared = Declared::read(site, &target);
-        let distributions = site.distributions.iter().zip(&platforms).enumerate();
-        let requirements = distributions
-            .map(|(wheel, (distribution, platforms))| {
+        let required = |target: &Target| -> Vec<Requirements> {
+            let distributions = site.distributions.iter().zip(&platforms).enumerate();
+            let of = |(wheel, (distribution, platforms)): (usize, (&Distribution, &Vec<String>))| {
                 Requirements::of(&distribution.name, &declared, wheel, &target.of_wheel(platforms))
-            })
-            .collect();
+            };
+            distributions.map(of).collect()
+        };
+        let requirements = required(&target);
+        let is_mixed = platform != Platform::Windows && site.distributions.iter().any(windows::is_for);
+        let on_windows = is_mixed.then(|| required(&Target { platform: Platform::Windows, ..target.clone() }));
         let mut context = Context {
             site,
             facts,
@@ -191,6 +197,7 @@ impl<'a> Context<'a> {
             reporter,
             declared,
             requirements,
+            on_windows,
             preloads: match options.scope {
                 Scope::Files => Preloads::read(site),
                 Scope::Names => Preloads::default(),
@@ -255,9 +262,16 @@ impl<'a> Context<'a> {
         self.preloads.lists.iter().filter(move |list| self.owner(&list.file) == Some(wheel))
     }
 
-    /// The wheel of this canonical name.
-    pub(crate) fn named(&self, name: &str) -> Option<usize> {
-        self.site.distributions.iter().position(|wheel| wheel.name == name)
+    /// The wheel of this canonical name that a system installs.
+    pub(crate) fn named_on(&self, system: System, name: &str) -> Option<usize> {
+        let is_it = |wheel: &Distribution| wheel.name == name && system.takes(&wheel.platforms());
+        self.site.distributions.iter().position(is_it)
+    }
+
+    /// What a wheel requires on a system.
+    pub(crate) fn required_on(&self, system: System, wheel: usize) -> &Requirements {
+        let on_windows = self.on_windows.as_ref().filter(|_| system == System::Windows);
+        &on_windows.unwrap_or(&self.requirements)[wheel]
     }
 
     /// A finding about some files of a wheel.

@@ -347,19 +347,31 @@ fn any(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let compiled =
         |object: &Object| matches!(object.purpose, Purpose::Native | Purpose::OtherMachine | Purpose::Static);
     let paths: Vec<(&str, &Object)> = context.objects(wheel).filter(|(_, object)| compiled(object)).collect();
-    let Some((_, first)) = paths.first() else { return };
     let names = context.paths(wheel);
-    let has_others = names
-        .iter()
-        .any(|path| context.facts.windows.contains_key(*path) || path.ends_with(".dylib") || path.contains("darwin"))
-        || paths.iter().any(|(_, object)| object.elf.machine != first.elf.machine);
-    if has_others {
+    let windows: Vec<(&str, Option<&WindowsFile>)> =
+        names.iter().filter_map(|path| Some((*path, context.facts.windows.get(*path)?.as_ref()))).collect();
+    let is_macs = names.iter().any(|path| path.ends_with(".dylib") || path.contains("darwin"));
+    let modules: Vec<&str> = match paths.first() {
+        Some((_, first)) => {
+            let is_one = paths.iter().all(|(_, object)| object.elf.machine == first.elf.machine);
+            if is_one && windows.is_empty() { paths.iter().map(|(path, _)| *path).collect() } else { Vec::new() }
+        }
+        // A library or a program may be a help on Windows that nobody needs elsewhere; a module is imported.
+        None => {
+            let machines: BTreeSet<&str> = windows.iter().map(|(_, file)| windows_machine(*file)).collect();
+            let modules = windows.iter().map(|(path, _)| *path).filter(|path| path.ends_with(".pyd"));
+            if machines.len() == 1 { modules.collect() } else { Vec::new() }
+        }
+    };
+    if modules.is_empty() || is_macs {
         return;
     }
     let message = "the tag says that it works on any platform, and it holds compiled files for one".to_owned();
-    let finding = context.finding((Code::Tags, wheel), "any", message, paths.iter().map(|(path, _)| *path));
-    findings.push(match floor(context, wheel) {
-        Some(floor) => finding.fixed_by(fix::platform(installed, &floor.tag)),
+    let finding = context.finding((Code::Tags, wheel), "any", message, modules);
+    let on_windows = windows.first().map(|(_, file)| windows_machine(*file)).filter(|_| paths.is_empty());
+    let tag = on_windows.map(str::to_owned).or_else(|| Some(floor(context, wheel)?.tag));
+    findings.push(match tag {
+        Some(tag) => finding.fixed_by(fix::platform(installed, &tag)),
         None => finding,
     });
 }

@@ -1,7 +1,7 @@
 //! Input: the names of extension modules, the tags, and on Windows the library of Python that a module is linked to. Output: modules
 //! that the Python of the tags does not find or cannot load (RW010).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wheel::windows;
 
@@ -52,7 +52,13 @@ fn module(path: &str) -> Option<(String, Suits)> {
         let (base, suits) = match stem.split_once('.') {
             None => (stem, Suits::Any),
             Some((base, tag)) => {
-                let python = tag.split('-').next().filter(|python| python.starts_with(['c', 'p']))?;
+                let python = tag.split('-').next()?;
+                let is_version =
+                    python.strip_prefix("cp").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+                // `cv2.cv2.pyd` is no module that Python looks for.
+                if !is_version && !python.starts_with("pypy") {
+                    return None;
+                }
                 (base, Suits::One(python.to_owned()))
             }
         };
@@ -123,9 +129,8 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
 
 /// For which Python a file for Windows is by the library of CPython that it is linked to. A library that the wheel brings itself is
 /// of an interpreter of its own.
-fn linked(context: &Context<'_>, wheel: usize, file: &WindowsFile) -> Suits {
-    let is_own =
-        |library: &str| context.windows_files(wheel).any(|(path, _)| file_name(path).eq_ignore_ascii_case(library));
+fn linked(own: &BTreeSet<String>, file: &WindowsFile) -> Suits {
+    let is_own = |library: &str| own.contains(&library.to_ascii_lowercase());
     let python = file.needed().iter().find_map(|library| {
         let python = windows::interpreter(library).filter(|_| !is_own(library))?;
         let threads = if python.free_threaded { "t" } else { "" };
@@ -146,9 +151,11 @@ fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
             modules.entry(name).or_default().push((path, suits));
         }
     }
+    let own: BTreeSet<String> =
+        context.windows_files(wheel).map(|(path, _)| file_name(path).to_ascii_lowercase()).collect();
     for (path, file) in context.windows_files(wheel).filter(|(path, _)| path.ends_with(".pyd")) {
         if let Some((name, suits)) = module(path) {
-            modules.entry(name).or_default().push((path, suits.and(linked(context, wheel, file))));
+            modules.entry(name).or_default().push((path, suits.and(linked(&own, file))));
         }
     }
     let promise = promise(&context.site.distributions[wheel]);
@@ -235,7 +242,16 @@ mod tests {
         ] {
             assert_eq!(module(path), Some((name.to_owned(), suits)), "{path}");
         }
-        for path in ["a/libx.so", "libx.so.1", "a/_x.cpython-312-darwin.so", "a/x.y.so", "x.py"] {
+        for path in [
+            "a/libx.so",
+            "libx.so.1",
+            "a/_x.cpython-312-darwin.so",
+            "a/x.y.so",
+            "x.py",
+            "cv2.cv2.pyd",
+            "_x.cpu.pyd",
+            "_x.plugin-1.pyd",
+        ] {
             assert_eq!(module(path), None, "{path}");
         }
     }

@@ -8,7 +8,32 @@ use crate::finding::{Code, Finding};
 use crate::fix;
 use crate::loader::Where;
 use crate::owners::{Owner, Owners};
-use crate::requirements::{self, Declared, Extras, Target};
+use crate::requirements::{self, Declared, Platform, Requirement, Target};
+
+/// The system that a wheel is looked at for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum System {
+    /// Linux, whatever its C library.
+    #[default]
+    Linux,
+    /// 64-bit Windows.
+    Windows,
+}
+
+impl System {
+    pub(crate) fn of(platform: Platform) -> System {
+        match platform {
+            Platform::Linux { .. } => System::Linux,
+            Platform::Windows => System::Windows,
+        }
+    }
+
+    /// Whether it installs a distribution with these platform tags. One without tags was installed already.
+    pub(crate) fn takes(self, platforms: &[String]) -> bool {
+        let is_windows = |tag: &String| tag.starts_with("win");
+        platforms.is_empty() || platforms.iter().any(|tag| tag == "any" || is_windows(tag) == (self == System::Windows))
+    }
+}
 
 /// What one wheel requires, as canonical names.
 #[derive(Debug, Default)]
@@ -19,6 +44,8 @@ pub(crate) struct Requirements {
     pub(crate) extras: BTreeMap<String, BTreeSet<String>>,
     /// How the names of its own device wheels begin. They hold GPU code of this wheel, and no library, whatever else is called so.
     devices: String,
+    /// For which system markers were read.
+    system: System,
 }
 
 /// How a wheel comes by the libraries of an owner.
@@ -28,14 +55,16 @@ pub(crate) enum Brought {
     By(String),
     /// One that only this extra has.
     ByExtra(String),
-    /// Not that anyone knows.
-    No,
+    /// Not that anyone knows. What is required, was given and could have brought them is named.
+    No(BTreeSet<String>),
 }
 
 impl Requirements {
     /// What a wheel of this canonical name requires in an environment.
     pub(crate) fn of(name: &str, declared: &Declared, wheel: usize, target: &Target) -> Requirements {
-        let plain = declared.of(wheel, Extras::Asked).map(|requirement| requirement.name.clone()).collect();
+        let asked = |requirement: &&Requirement| requirement.applies(target, &declared.extras[wheel]);
+        let plain =
+            declared.wheels[wheel].all.iter().filter(asked).map(|requirement| requirement.name.clone()).collect();
         let mut extras: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for requirement in &declared.wheels[wheel].all {
             if requirement.applies(target, &BTreeSet::new()) {
@@ -47,19 +76,30 @@ impl Requirements {
                 }
             }
         }
-        Requirements { plain, extras, devices: format!("{name}-device-") }
+        Requirements { plain, extras, devices: format!("{name}-device-"), system: System::of(target.platform) }
+    }
+
+    /// The wheel of this canonical name, if one of the set can stand beside this one.
+    fn named(&self, context: &Context<'_>, name: &str) -> Option<usize> {
+        context.named_on(self.system, name)
+    }
+
+    /// Whether a required distribution was given with all its files: what it does not have then, it does not have.
+    fn is_known(&self, context: &Context<'_>, name: &str) -> bool {
+        // Of an editable installation the files are elsewhere.
+        self.named(context, name).is_some_and(|other| context.site.distributions[other].is_complete())
     }
 
     /// Wheels of the set that this one requires, and what those require.
     pub(crate) fn closure(&self, context: &Context<'_>, own: usize) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
-        let mut open: Vec<usize> = self.plain.iter().filter_map(|name| context.named(name)).collect();
+        let mut open: Vec<usize> = self.plain.iter().filter_map(|name| self.named(context, name)).collect();
         // What is installed by an extra is in the set because somebody chose it.
-        open.extend(self.extras.values().flatten().filter_map(|name| context.named(name)));
+        open.extend(self.extras.values().flatten().filter_map(|name| self.named(context, name)));
         while let Some(wheel) = open.pop() {
             if wheel != own && found.insert(wheel) {
-                let requirements = &context.requirements[wheel];
-                open.extend(requirements.plain.iter().filter_map(|name| context.named(name)));
+                let requirements = context.required_on(self.system, wheel);
+                open.extend(requirements.plain.iter().filter_map(|name| self.named(context, name)));
             }
         }
         found
@@ -68,12 +108,12 @@ impl Requirements {
     /// All names that are required, by this wheel and by what it requires in the set.
     fn names<'c>(&'c self, context: &'c Context<'_>) -> BTreeSet<&'c str> {
         let mut names: BTreeSet<&str> = self.plain.iter().map(String::as_str).collect();
-        let mut open: Vec<usize> = names.iter().filter_map(|name| context.named(name)).collect();
+        let mut open: Vec<usize> = names.iter().filter_map(|name| self.named(context, name)).collect();
         let mut seen = BTreeSet::new();
         while let Some(wheel) = open.pop() {
             if seen.insert(wheel) {
-                let required = context.requirements[wheel].plain.iter().map(String::as_str);
-                open.extend(required.clone().filter_map(|name| context.named(name)));
+                let required = context.required_on(self.system, wheel).plain.iter().map(String::as_str);
+                open.extend(required.clone().filter_map(|name| self.named(context, name)));
                 names.extend(required);
             }
         }
@@ -83,20 +123,23 @@ impl Requirements {
     /// How the libraries of an owner come.
     pub(crate) fn brings(&self, context: &Context<'_>, owner: &Owner) -> Brought {
         let is_bringer = |name: &str| owner.is_brought_by(name) && !name.starts_with(&self.devices);
-        if let Some(name) = self.names(context).into_iter().find(|name| is_bringer(name)) {
-            return Brought::By(name.to_owned());
+        let bringers = self.names(context).into_iter().filter(|name| is_bringer(name));
+        // What was given has shown all that it has.
+        let (lacking, absent): (Vec<&str>, Vec<&str>) = bringers.partition(|name| self.is_known(context, name));
+        if let Some(name) = absent.first() {
+            return Brought::By((*name).to_owned());
         }
-        let extra = self.extras.iter().find(|(_, names)| names.iter().any(|name| is_bringer(name)));
-        extra.map_or(Brought::No, |(extra, _)| Brought::ByExtra(extra.clone()))
+        let may_bring = |name: &String| is_bringer(name) && !self.is_known(context, name);
+        match self.extras.iter().find(|(_, names)| names.iter().any(may_bring)) {
+            Some((extra, _)) => Brought::ByExtra(extra.clone()),
+            None => Brought::No(lacking.into_iter().map(str::to_owned).collect()),
+        }
     }
 
     /// Requirements that were not given and of which nobody knows what they bring.
     pub(crate) fn unknown(&self, context: &Context<'_>) -> Vec<String> {
         let names = self.names(context).into_iter();
-        // Of an editable installation the files are elsewhere.
-        let is_known =
-            |name: &str| context.named(name).is_some_and(|other| context.site.distributions[other].is_complete());
-        let unknown = names.filter(|name| !is_known(name) && !Owners::embedded().is_plain(name));
+        let unknown = names.filter(|name| !self.is_known(context, name) && !Owners::embedded().is_plain(name));
         unknown.map(str::to_owned).collect()
     }
 }
@@ -106,6 +149,10 @@ pub(super) fn unmet(context: &Context<'_>, findings: &mut Vec<Finding>) {
     for unmet in context.declared.unmet() {
         // What was not given at all is said where a file needs it.
         let (true, Some(other)) = (context.is_audited(unmet.wheel), unmet.other) else { continue };
+        // One for another system is not installed beside it.
+        if !context.requirements[unmet.wheel].system.takes(&context.site.distributions[other].platforms()) {
+            continue;
+        }
         let text = &unmet.requirement.text;
         let message = format!("requires `{text}`, and the set has version {}", context.declared.versions[other]);
         let wheel = context.site.distributions[unmet.wheel].file_name();
@@ -142,6 +189,6 @@ fn loads(context: &Context<'_>, wheel: usize) -> BTreeSet<usize> {
     });
     let by_name = rooted().flat_map(|rooted| &rooted.trace.by_name).flat_map(|loaded| &loaded.brings);
     let imported = context.imported.iter().filter(|imported| imported.wheel == wheel);
-    let on_windows = imported.flat_map(|imported| &imported.files).filter_map(|path| context.owner(path));
+    let on_windows = imported.flat_map(|imported| imported.files.by_wheel.keys().copied());
     owners.chain(by_name.filter_map(|path| context.owner(path))).chain(on_windows).collect()
 }

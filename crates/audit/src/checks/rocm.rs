@@ -14,7 +14,7 @@ use wheel::FileDigest;
 
 use super::{Context, Extra, file_name, listed};
 use crate::Error;
-use crate::facts::{Object, Purpose};
+use crate::facts::{Object, Purpose, WindowsFile};
 use crate::finding::{Code, Finding, Severity};
 use crate::owners::{Owner, Owners};
 use crate::site::Distribution;
@@ -23,6 +23,8 @@ use crate::site::Distribution;
 const WRAPPERS: &str = ".hipFatBinSegment";
 /// Section of the GPU code.
 const CODE: &str = ".hip_fatbin";
+/// The same on Windows, where names have eight characters.
+const WINDOWS_CODE: &str = ".hip_fat";
 /// Section by which AMD's tool marks a file whose GPU code is elsewhere.
 const MARKER: &str = ".rocm_kpack_ref";
 /// What is left of the section of the GPU code, at most, when it was moved away: a page.
@@ -58,13 +60,18 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let installed = &context.site.distributions[wheel];
     let Some(said) = says_rocm(installed) else { return };
     let native: Vec<(&str, &Object)> = context.native(wheel).collect();
-    if native.is_empty() {
+    let windows: Vec<(&str, &WindowsFile)> = context.windows_files(wheel).collect();
+    if native.is_empty() && windows.is_empty() {
         return;
     }
     let needs = |test: fn(&Owner) -> bool| -> Vec<&str> {
-        let is_such =
-            |object: &Object| object.elf.needed.iter().any(|name| Owners::embedded().of(name).is_some_and(test));
-        native.iter().filter(|(_, object)| is_such(object)).map(|(path, _)| *path).collect()
+        let is_such = |names: &[String]| names.iter().any(|name| Owners::embedded().of(name).is_some_and(test));
+        let on_linux = native.iter().filter(|(_, object)| is_such(&object.elf.needed)).map(|(path, _)| *path);
+        // What is delayed until it is used says as well what a file is made for.
+        let on_windows = windows.iter().filter(|(_, file)| {
+            file.imports.as_ref().is_ok_and(|imports| is_such(&imports.needed) || is_such(&imports.delayed))
+        });
+        on_linux.chain(on_windows.map(|(path, _)| *path)).collect()
     };
     let has_section =
         |name: &str| native.iter().any(|(_, object)| object.elf.sections.iter().any(|section| section.name == name));
@@ -72,13 +79,28 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         [".co", ".hsaco", ".kpack"].iter().any(|suffix| path.ends_with(suffix))
             || context.facts.objects.get(*path).is_some_and(|object| object.purpose == Purpose::GpuCode)
     });
-    let names_rocm = || native.iter().any(|(path, _)| mentions(context, path, b"libamdhip64.so"));
+    let names_rocm = || {
+        native.iter().any(|(path, _)| mentions(context, path, b"libamdhip64.so"))
+            || windows.iter().any(|(path, _)| mentions(context, path, b"amdhip64"))
+    };
+    let holds_rocm = windows.iter().any(|(path, _)| {
+        let name = file_name(path).to_ascii_lowercase();
+        Owners::embedded().of(&name).is_some_and(Owner::is_rocm)
+            || ["torch_hip", "c10_hip"].iter().any(|start| name.starts_with(start))
+    });
     let is_rocm =
         !needs(Owner::is_rocm).is_empty()
             || native.iter().any(|(_, object)| {
                 object.elf.needed.iter().any(|name| {
                     grafted_rocm(name) || name.starts_with("libtorch_hip") || name.starts_with("libc10_hip")
                 })
+            })
+            || holds_rocm
+            || windows.iter().any(|(_, file)| {
+                file.needed().iter().any(|name| {
+                    let name = name.to_ascii_lowercase();
+                    grafted_rocm(&name) || name.starts_with("torch_hip") || name.starts_with("c10_hip")
+                }) || file.pe.sections.iter().any(|section| section.name == WINDOWS_CODE)
             })
             || has_section(CODE)
             || has_section(MARKER)
@@ -97,10 +119,11 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     }
 }
 
-/// A copy of a ROCm library with a hash in its name, as auditwheel makes them.
+/// A copy of a ROCm library with a hash in its name, as auditwheel and delvewheel make them.
 fn grafted_rocm(name: &str) -> bool {
+    let ending = if name.ends_with(".dll") { "dll" } else { "so" };
     name.split_once('-')
-        .is_some_and(|(stem, _)| Owners::embedded().of(&format!("{stem}.so")).is_some_and(Owner::is_rocm))
+        .is_some_and(|(stem, _)| Owners::embedded().of(&format!("{stem}.{ending}")).is_some_and(Owner::is_rocm))
 }
 
 /// Whether a file holds some bytes.

@@ -8,6 +8,7 @@ use audit::facts::Facts;
 use audit::finding::Severity;
 use audit::report::Report;
 use audit::site::{Place, Role, Site};
+use audit::why::Why;
 use audit::{Options, audit};
 use report::Silent;
 use tempfile::TempDir;
@@ -178,12 +179,21 @@ impl Bench {
 
     /// Audits the wheels together.
     pub fn audit(&self, packs: &[Pack], options: &Options) -> Report {
+        self.open(packs, |site, facts| audit(site, facts, options, &Silent).unwrap())
+    }
+
+    /// Who pulls a library in.
+    pub fn why(&self, packs: &[Pack], library: &str) -> Option<Why> {
+        self.open(packs, |site, facts| audit::why::why(site, facts, library))
+    }
+
+    fn open<T>(&self, packs: &[Pack], ask: impl FnOnce(&Site, &Facts) -> T) -> T {
         let folder = tempfile::tempdir_in(self.folder.path()).unwrap();
         let wheels: Vec<(PathBuf, Role)> = packs.iter().map(|pack| (pack.write(folder.path()), pack.role)).collect();
         let place = Place::new("3.12".parse().unwrap(), "/p");
         let site = Site::open(&wheels, &place, folder.path(), &Silent).unwrap();
         let facts = Facts::read(&site, &Silent).unwrap();
-        audit(&site, &facts, options, &Silent).unwrap()
+        ask(&site, &facts)
     }
 
     /// Codes and severities of what is found, sorted.

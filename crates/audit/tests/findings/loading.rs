@@ -32,6 +32,39 @@ fn rw001_a_library_that_nobody_has() {
 }
 
 #[test]
+fn what_is_given_and_lacks_a_library_does_not_bring_it() {
+    let bench = Bench::new();
+    for name in ["libc10_hip.so", "librocblas.so.5"] {
+        bench.library(name, "int x(void) { return 1; }", &[&format!("-Wl,-soname,{name}")]);
+    }
+    let torch = pack("torch-2.9", "cp312-cp312-manylinux_2_34_x86_64").with("torch/__init__.py", "").beside();
+    let extension = demo()
+        .with(MODULE, bench.module("", &["-l:libc10_hip.so"]))
+        .with("demo/a.py", "import torch")
+        .requiring("torch");
+    let report = bench.audit(&[extension.clone(), torch], &Options::default());
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!((finding.code.text(), finding.severity.name()), ("RW001", "error"));
+    assert_eq!(finding.message, "needs `libc10_hip.so` of PyTorch; `torch` is there and does not have it");
+    assert_eq!(bench.found(&[extension]), ["RW025 note"]);
+    // Another part of ROCm is there than the one that has it.
+    let sdk = |name: &str| pack(name, "py3-none-manylinux_2_34_x86_64").with("rocm_sdk_x/__init__.py", "").beside();
+    let rocblas = demo()
+        .with(MODULE, bench.module("", &["-l:librocblas.so.5"]))
+        .with("demo/a.py", "import rocm_sdk_x")
+        .requiring("rocm-sdk-core");
+    assert_eq!(bench.found(&[rocblas.clone()]), ["RW025 note"]);
+    assert_eq!(bench.found(&[rocblas.clone(), sdk("rocm_sdk_core-7.1")]), ["RW012 error"]);
+    let both = rocblas.requiring("rocm-sdk-libraries");
+    let report = bench.audit(&[both, sdk("rocm_sdk_core-7.1"), sdk("rocm_sdk_libraries-7.1")], &Options::default());
+    let broken = report.findings.iter().find(|finding| finding.code.text() == "RW001");
+    assert!(
+        broken.is_some_and(|finding| finding.message.ends_with("`rocm-sdk-libraries` is there and does not have it")),
+        "{report:?}"
+    );
+}
+
+#[test]
 fn rw002_a_library_that_only_the_build_machine_has() {
     let bench = Bench::new();
     let libx = libx(&bench);

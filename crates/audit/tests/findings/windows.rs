@@ -112,7 +112,7 @@ fn dlls_of_other_wheels_of_the_set() {
     let report = audit(&bench, &[wheel(), core().beside()]);
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
     assert_eq!((finding.code.text(), finding.severity.name()), ("RW012", "error"));
-    assert!(finding.fix.as_ref().unwrap().ends_with("--requires rocm-sdk-core"), "{finding:?}");
+    assert!(finding.fix.as_ref().unwrap().ends_with("--requires 'rocm[libraries]'"), "{finding:?}");
     let wheel = || wheel().requiring("rocm-sdk-core==7.1");
     assert_eq!(bench.found(&[wheel(), core().beside()]), ["RW029 warning"]);
     let hook = "def initialize():\n    import rocm_sdk\n    rocm_sdk.initialize_process(preload_shortnames=[])\n";
@@ -123,6 +123,144 @@ fn dlls_of_other_wheels_of_the_set() {
         .with("_rocm_sdk_libraries/bin/rocblas.dll", &module)
         .requiring("rocm-sdk-core==7.1");
     assert_eq!(bench.found(&[libraries, core()]), NONE, "and the requirement is needed");
+}
+
+#[test]
+fn wheels_that_are_not_required_say_nothing_of_known_dlls() {
+    let bench = Bench::new();
+    let plain = || bench.dll(&["KERNEL32.dll"]);
+    let other = |name: &str| pack("other-1", "py3-none-win_amd64").with(&format!("other/lib/{name}"), plain()).beside();
+    let asking = |library: &str| windows().with("demo/_m.pyd", bench.dll(&[library]));
+    // Somebody else's copy of the runtime is no reason to require that wheel.
+    assert_eq!(bench.found(&[asking("MSVCP140.dll"), other("msvcp140.dll")]), ["RW029 note"]);
+    // Nor is the CUDA that some other package happens to hold.
+    let report = audit(&bench, &[asking("cudart64_12.dll"), other("cudart64_12.dll")]);
+    assert_eq!(said(&report), ["RW012 error"]);
+    assert!(report.findings[0].fix.as_ref().unwrap().ends_with("--requires cuda-toolkit"), "{report:?}");
+    // Of what nobody else has it is one.
+    let report = audit(&bench, &[asking("special.dll"), other("special.dll")]);
+    assert_eq!(said(&report), ["RW012 error"]);
+    assert!(report.findings[0].fix.as_ref().unwrap().ends_with("--requires other"), "{report:?}");
+    assert_eq!(bench.found(&[asking("special.dll").requiring("lost"), other("special.dll")]), ["RW012 warning"]);
+    // A runtime that is there in another folder may come from the machine all the same.
+    let bundled = asking("MSVCP140.dll").with("demo.libs/msvcp140.dll", plain());
+    assert_eq!(bench.found(&[bundled]), ["RW029 note"]);
+}
+
+#[test]
+fn libraries_are_loaded_by_who_is_concerned() {
+    let bench = Bench::new();
+    let other = || pack("other-1", "py3-none-win_amd64").with("other/lib/x.dll", bench.dll(&["KERNEL32.dll"])).beside();
+    let third = |code: &str| pack("third-1", "py3-none-any").with("third.py", code).beside();
+    let wheel = || {
+        windows()
+            .with("demo/_m.pyd", bench.dll(&["x.dll"]))
+            .with("demo/a.py", "import other, third")
+            .requiring("other")
+            .requiring("third")
+    };
+    let loads = "import ctypes\nctypes.CDLL('y.dll')\n";
+    assert_eq!(bench.found(&[wheel(), other(), third(loads)]), ["RW029 warning"], "of its own");
+    assert_eq!(bench.found(&[wheel(), other().with("other/__init__.py", loads), third("")]), NONE);
+    assert_eq!(bench.found(&[wheel().with("demo/b.py", loads), other(), third("")]), NONE);
+    assert_eq!(bench.found(&[wheel(), other(), third("import os\nos.add_dll_directory('x')\n")]), NONE);
+}
+
+#[test]
+fn what_nobody_knows_is_an_error_where_python_loads_it() {
+    let bench = Bench::new();
+    let lost = bench.dll(&["lost.dll"]);
+    assert_eq!(bench.found(&[windows().with("demo/_m.pyd", &lost)]), ["RW029 error"]);
+    assert_eq!(bench.found(&[windows().with("demo/plugin.dll", &lost)]), ["RW029 warning"]);
+    assert_eq!(bench.found(&[windows().with("demo/tool.exe", &lost)]), ["RW029 warning"]);
+    let drivers = ["nvml.dll", "nvcuvid.dll", "nvEncodeAPI64.dll", "nvapi64.dll", "ze_loader.dll"];
+    assert_eq!(bench.found(&[windows().with("demo/_m.pyd", bench.dll(&drivers))]), NONE);
+    // Names of any case are one, and a module with two dots is none.
+    assert_eq!(bench.found(&[windows().with("cv2/cv2.cv2.pyd", bench.dll(&["python312.dll"]))]), NONE);
+}
+
+#[test]
+fn what_is_given_and_lacks_a_dll_does_not_bring_it() {
+    let bench = Bench::new();
+    let module = bench.dll(&["c10.dll", "c10_hip.dll"]);
+    let torch = || pack("torch-2.9", "cp312-cp312-win_amd64").with("torch/lib/c10.dll", bench.dll(&[])).beside();
+    let wheel = windows().with("demo/_m.pyd", &module).with("demo/a.py", HOOK).requiring("torch");
+    let report = audit(&bench, &[wheel.clone(), torch()]);
+    assert_eq!(said(&report), ["RW029 error"]);
+    assert_eq!(report.findings[0].message, "needs `c10_hip.dll` of PyTorch; `torch` is there and does not have it");
+    assert_eq!(bench.found(&[wheel]), ["RW025 note"]);
+}
+
+#[test]
+fn rw011_builds_for_windows_that_are_none_of_rocm() {
+    let bench = Bench::new();
+    let build = |needs: &[&str]| {
+        let torch = if needs.is_empty() { "KERNEL32.dll" } else { needs[0] };
+        pack("demo-1.0+rocm7.1", "cp312-cp312-win_amd64").with("demo/_m.pyd", bench.dll(&[torch]))
+    };
+    let codes = |pack: Pack| -> Vec<String> {
+        bench.found(&[pack]).into_iter().filter(|said| said.contains("RW011")).collect()
+    };
+    assert_eq!(codes(build(&["cudart64_12.dll"])), ["RW011 error"]);
+    assert_eq!(codes(build(&[])), ["RW011 warning"]);
+    assert_eq!(codes(build(&["amdhip64_7.dll"])), NONE);
+    assert_eq!(codes(build(&["amdhip64_7-0123456789abcdef.dll"])), NONE, "as delvewheel names them");
+    assert_eq!(codes(build(&["torch_hip.dll"])), NONE);
+    assert_eq!(codes(build(&[]).with("demo/kernels.hsaco", "x")), NONE);
+}
+
+#[test]
+fn modules_for_windows_are_not_for_any_platform() {
+    let bench = Bench::new();
+    let any = || pack("demo-1.0", "py3-none-any");
+    let module = bench.dll(&["python3.dll"]);
+    let report = audit(&bench, &[any().with("demo/_m.pyd", &module)]);
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert!(finding.message.contains("holds compiled files for one"), "{finding:?}");
+    assert!(finding.fix.as_ref().unwrap().contains("win_amd64"), "{finding:?}");
+    assert_eq!(bench.found(&[any().with("demo/_m.pyd", &module).with("demo/_m.dylib", "x")]), NONE);
+    let linux = bench.module("", &[]);
+    assert_eq!(bench.found(&[any().with("demo/_m.pyd", &module).with("demo/_m.so", linux)]), NONE);
+}
+
+#[test]
+fn why_knows_dlls() {
+    let bench = Bench::new();
+    let module = bench.dll(&["Other.DLL", "MSVCP140.dll"]);
+    let wheel = windows().with("demo/_m.pyd", &module).with("demo/other.dll", bench.dll(&["deeper.dll"]));
+    let why = bench.why(&[wheel.clone()], "msvcp140.dll").unwrap();
+    assert_eq!((why.trees[0].name.as_str(), why.trees[0].needed_by[0].name.as_str()), ("MSVCP140.dll", "_m.pyd"));
+    let why = bench.why(&[wheel.clone()], "Deeper.dll").unwrap();
+    let other = &why.trees[0].needed_by[0];
+    assert_eq!(
+        (other.path.as_deref(), other.needed_by[0].path.as_deref()),
+        (Some("demo/other.dll"), Some("demo/_m.pyd"))
+    );
+    let why = bench.why(&[wheel.clone()], "OTHER.dll").unwrap();
+    assert!(why.trees[0].size > 0 && why.trees[0].needed_by.len() == 1, "{why:?}");
+    assert!(bench.why(&[wheel], "nothing.dll").is_none());
+}
+
+#[test]
+fn a_set_for_two_systems_is_two_sets() {
+    let bench = Bench::new();
+    let library = bench.dll(&["KERNEL32.dll"]);
+    let module = bench.dll(&["x.dll"]);
+    let wheel = |requirement: &str| {
+        windows().with("demo/_m.pyd", &module).with("demo/a.py", "import dep, between").requiring(requirement)
+    };
+    // The `dep` of the set is for Linux: what the one for Windows has is not known.
+    let dep = || pack("dep-2.0", "cp312-cp312-manylinux_2_34_x86_64").with("dep/__init__.py", "").beside();
+    assert_eq!(bench.found(&[wheel("dep"), dep()]), ["RW029 warning"]);
+    assert_eq!(bench.found(&[wheel("dep<2"), dep()]), ["RW029 warning"], "nor its version");
+    // What is for any system stands between, and its markers are those of Windows.
+    let between = pack("between-1", "py3-none-any")
+        .with("between.py", "import other")
+        .requiring("other; sys_platform == 'win32'")
+        .beside();
+    let other =
+        pack("other-1", "py3-none-win_amd64").with("other/x.dll", &library).with("other/__init__.py", HOOK).beside();
+    assert_eq!(bench.found(&[wheel("between"), between, other, dep()]), NONE);
 }
 
 #[test]

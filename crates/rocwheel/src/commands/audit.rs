@@ -380,7 +380,10 @@ fn gather(
 
 fn why(site: &Site, facts: &Facts, library: &str, printer: &Printer) -> anyhow::Result<Exit> {
     let Some(why) = audit::why::why(site, facts, library) else {
-        let known = facts.native().filter_map(|(_, object)| object.elf.soname.as_deref()).take(3);
+        let on_linux = facts.native().filter_map(|(_, object)| object.elf.soname.as_deref());
+        let names = facts.native_of_windows().map(|(path, _)| path.rsplit('/').next().unwrap_or(path));
+        let on_windows = names.filter(|name| name.to_ascii_lowercase().ends_with(".dll"));
+        let known = on_linux.chain(on_windows).take(3);
         let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
         let usage = Usage::new(format!("no file of the wheels is `{library}` or needs it"));
         return Err(if known.is_empty() {
