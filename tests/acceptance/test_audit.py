@@ -192,6 +192,18 @@ def test_the_index_that_pip_and_uv_ask(rocwheel: Rocwheel, linked: tuple[Path, I
     wrong = rocwheel.run("audit", wheel, "--with", "index", environment=own, expect=2)
     assert f"`{uv}`, which uv reads too" in wrong.stderr and "hint: `UV_NO_CONFIG=1`" in wrong.stderr, wrong.stderr
     uv.unlink()
+    # uv's file of the machine, and one that is named and not there.
+    machine = tmp_path / "machine/uv/uv.toml"
+    machine.parent.mkdir(parents=True)
+    machine.write_text(f"index-url = '{index.address}'\n")
+    file.write_text(f"[global]\nindex-url = {nobody}\n")
+    assert beside(XDG_CONFIG_DIRS=f"{tmp_path}/none:{tmp_path}/machine") == ["innerlib"]
+    file.write_text(f"[global]\nindex-url = {index.address}\n")
+    lost = tmp_path / "lost.toml"
+    missing = rocwheel.run(
+        "audit", wheel, "--with", "index", environment=own | {"UV_CONFIG_FILE": str(lost)}, expect=2
+    )
+    assert f"UV_CONFIG_FILE is `{lost}`, which is no file" in missing.stderr, missing.stderr
     asked = len(index.asked)
     rocwheel.run("audit", wheel, environment=own | {"PIP_INDEX_URL": index.address})
     refused = rocwheel.run("audit", wheel, "--with", "index", environment=own | {"UV_OFFLINE": "1"}, expect=2)

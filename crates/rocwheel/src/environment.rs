@@ -118,18 +118,44 @@ pub(crate) fn indexes() -> anyhow::Result<Places> {
         }
         Ok(files)
     };
+    if let Some(named) = named_by_uv().filter(|named| !named.is_file()) {
+        return Err(Usage::new(format!("UV_CONFIG_FILE is `{}`, which is no file", named.display()))
+            .hint("name a file in the format of uv.toml, or unset the variable")
+            .into());
+    }
     let (files, uv_files) = (read(pip_files(), "pip")?, read(uv_files()?, "uv")?);
     Ok(Told { variable: &variable, files, uv_files }.places()?)
+}
+
+/// Whether uv is told to read no configuration files.
+fn is_uv_without_files() -> bool {
+    let value = std::env::var_os("UV_NO_CONFIG").filter(|value| !value.is_empty());
+    value.is_some_and(|value| value != "0" && value != "false")
+}
+
+/// The configuration file that uv is told to read, and no other.
+fn named_by_uv() -> Option<PathBuf> {
+    let named = std::env::var_os("UV_CONFIG_FILE").filter(|path| !path.is_empty() && !is_uv_without_files());
+    named.map(PathBuf::from)
+}
+
+/// The machine's configuration file of uv: the first one in the folders for such things (`XDG_CONFIG_DIRS`, XDG base directory
+/// specification), else uv's own.
+fn uv_of_machine() -> PathBuf {
+    let folders = std::env::var_os("XDG_CONFIG_DIRS").filter(|folders| !folders.is_empty());
+    let folders = folders.unwrap_or_else(|| "/etc/xdg".into());
+    let mut files = std::env::split_paths(&folders).map(|folder| folder.join("uv/uv.toml"));
+    files.find(|file| file.is_file()).unwrap_or_else(|| PathBuf::from("/etc/uv/uv.toml"))
 }
 
 /// uv's configuration files, the weakest first: the machine's, the user's, and the project's that the working directory is in; or
 /// the one that a variable names, alone (uv's documentation, "Configuration files").
 fn uv_files() -> anyhow::Result<Vec<PathBuf>> {
     let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    if set("UV_NO_CONFIG").is_some_and(|value| value != Path::new("0") && value != Path::new("false")) {
+    if is_uv_without_files() {
         return Ok(Vec::new());
     }
-    if let Some(named) = set("UV_CONFIG_FILE") {
+    if let Some(named) = named_by_uv() {
         return Ok(vec![named]);
     }
     let user = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
@@ -140,7 +166,7 @@ fn uv_files() -> anyhow::Result<Vec<PathBuf>> {
         if own.is_file() { Some(own) } else { has_table().then(|| project.clone()) }
     });
     let user = user.map(|user| user.join("uv/uv.toml"));
-    Ok([Some(PathBuf::from("/etc/uv/uv.toml")), user, project].into_iter().flatten().collect())
+    Ok([Some(uv_of_machine()), user, project].into_iter().flatten().collect())
 }
 
 /// pip's configuration files, the weakest first: the machine's, the user's, the environment's, and the one that a variable names

@@ -43,7 +43,7 @@ struct Answer {
     main: Option<String>,
     more: Vec<String>,
     folders: Vec<String>,
-    no_index: bool,
+    no_index: Option<bool>,
     names: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ impl Answer {
         let is_folder = |place: &String| !place.contains("://") || place.starts_with("file://");
         let folder = |place: String| place.strip_prefix("file://").map(str::to_owned).unwrap_or(place);
         let mut all: Vec<String> = self.folders.into_iter().filter(is_folder).map(folder).collect();
-        if !self.no_index {
+        if self.no_index != Some(true) {
             all.extend(self.more);
             all.push(self.main.unwrap_or_else(|| DEFAULT.to_owned()));
         }
@@ -75,7 +75,7 @@ impl Told<'_> {
         );
         let pip = self.answer(&["PIP_INDEX_URL"], &["PIP_EXTRA_INDEX_URL"], ("PIP_FIND_LINKS", "PIP_NO_INDEX"));
         // Who names an index with a variable means it here.
-        let is_pips = uv.names.is_empty() && (pip.main.is_some() || !pip.more.is_empty() || pip.no_index);
+        let is_pips = uv.names.is_empty() && (pip.main.is_some() || !pip.more.is_empty() || pip.no_index == Some(true));
         let (uv, said_offline) = if is_pips { (uv, false) } else { uv::with_files(uv, &self.uv_files)? };
         let answer = if uv.names.is_empty() { self.with_files(pip)? } else { uv };
         let offline = (self.variable)("UV_OFFLINE").map_or(said_offline, |value| is_true(&value));
@@ -96,7 +96,7 @@ impl Told<'_> {
             more: more.iter().filter_map(|name| value(name)).flat_map(|text| words(&text)).collect(),
             // uv separates these with commas.
             folders: value(folders).map(|text| words(&text.replace(',', " "))).unwrap_or_default(),
-            no_index: value(no_index).is_some_and(|value| is_true(&value)),
+            no_index: value(no_index).map(|value| is_true(&value)),
             names,
         }
     }
@@ -139,7 +139,9 @@ impl Told<'_> {
         if answer.folders.is_empty() {
             answer.folders = take("find-links").map(|text| words(&text)).unwrap_or_default();
         }
-        answer.no_index |= take("no-index").is_some_and(|value| is_true(&value));
+        if answer.no_index.is_none() {
+            answer.no_index = take("no-index").map(|value| is_true(&value));
+        }
         answer.names = names;
         Ok(answer)
     }
@@ -219,6 +221,15 @@ mod tests {
         assert_eq!(uv_places(&[], &[("uv.toml", default)], pip).unwrap().all, ["https://extra", "https://only"]);
         let none = "no-index = true\nfind-links = ['/wheels']\n";
         assert_eq!(uv_places(&[], &[("uv.toml", none)], pip).unwrap().all, ["/wheels"]);
+        // Of switches the strongest file's counts.
+        let user = ("user/uv.toml", none);
+        let with_project = |project: &'static str| uv_places(&[], &[user, ("x/uv.toml", project)], pip).unwrap().all;
+        assert_eq!(with_project("no-index = false\n"), ["/wheels", DEFAULT]);
+        assert_eq!(with_project("offline = true\n"), ["/wheels"]);
+        // What is relative is so to the file, wherever one is.
+        let relative = "find-links = ['./wheels', '../more']\nindex-url = 'simple'\n[[index]]\nurl = './local'\n";
+        let found = uv_places(&[], &[("/home/me/x/uv.toml", relative)], pip).unwrap().all;
+        assert_eq!(found, ["/home/me/x/./wheels", "/home/me/x/../more", "/home/me/x/./local", "/home/me/x/simple"]);
         for wrong in ["index-url = 1\n", "[[index]]\nname = 'x'\n", "x\n"] {
             let error = uv_places(&[], &[("uv.toml", wrong)], pip).unwrap_err().to_string();
             assert!(

@@ -1,5 +1,6 @@
 //! Input: `uv.toml` and `pyproject.toml`. Output: what they say about indexes (uv's documentation, "Settings"): lists of several files
-//! are joined, of everything else the strongest file's counts. Indexes that are explicit are for packages that name them.
+//! are joined, of everything else the strongest file's counts. Indexes that are explicit are for packages that name them. Paths are
+//! relative to the folder of the file.
 
 use std::path::{Path, PathBuf};
 
@@ -67,23 +68,27 @@ impl Settings {
             || pip.as_ref().is_some_and(|pip| pip.says_where())
     }
 
-    fn add_to(self, answer: &mut Answer) {
+    /// Adds what a file in `folder` says to what is known.
+    fn add_to(self, answer: &mut Answer, folder: &Path) {
         if let Some(pip) = self.pip {
-            pip.add_to(answer);
+            pip.add_to(answer, folder);
         }
+        let place = |place: String| {
+            if place.contains("://") { place } else { folder.join(place).to_string_lossy().into_owned() }
+        };
         for index in self.index.into_iter().filter(|index| !index.explicit) {
             if index.default {
-                answer.main.get_or_insert(index.url);
+                answer.main.get_or_insert_with(|| place(index.url));
             } else {
-                answer.more.push(index.url);
+                answer.more.push(place(index.url));
             }
         }
         if let Some(address) = self.index_url {
-            answer.main.get_or_insert(unnamed(&address));
+            answer.main.get_or_insert_with(|| place(unnamed(&address)));
         }
-        answer.more.extend(self.extra_index_url);
-        answer.folders.extend(self.find_links);
-        answer.no_index |= self.no_index.unwrap_or(false);
+        answer.more.extend(self.extra_index_url.into_iter().map(place));
+        answer.folders.extend(self.find_links.into_iter().map(place));
+        answer.no_index = answer.no_index.or(self.no_index);
     }
 }
 
@@ -95,7 +100,7 @@ pub(super) fn with_files(mut answer: Answer, files: &[(PathBuf, String)]) -> Res
         offline = offline.or(settings.offline);
         if settings.says_where() {
             answer.names.push(path.display().to_string());
-            settings.add_to(&mut answer);
+            settings.add_to(&mut answer, path.parent().unwrap_or(Path::new("")));
         }
     }
     Ok((answer, offline.unwrap_or(false)))
