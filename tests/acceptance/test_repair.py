@@ -331,6 +331,8 @@ def test_graft_takes_rocm_along_and_says_so(rocwheel: Rocwheel, rocm: Path, hip:
 
 
 def test_a_fat_wheel_has_rocm_inside(rocwheel: Rocwheel, rocm: Path, hip: Path, tmp_path: Path) -> None:
+    dry = rocwheel.run("repair", hip, "-o", tmp_path / "dry", "--mode", "fat", "--rocm", rocm, "--dry-run").stdout
+    assert "demo/_ext.so: search path $ORIGIN/lib/rocm/lib\n" in dry
     wheel = repaired(rocwheel, hip, tmp_path / "out", "--mode", "fat", "--rocm", rocm)
     assert wheel.name.startswith("demo-1.0+rocm7.1.0-")
     check_record(wheel)
@@ -486,3 +488,49 @@ def test_auditwheel_agrees_with_the_result(grafted: Path) -> None:
     shown = " ".join(run(sys.executable, "-m", "auditwheel", "show", grafted).stdout.split())
     first = sorted(grafted.stem.split("-")[-1].split("."), reverse=True)[0]
     assert f'is consistent with the following platform tag: "{first}"' in shown, shown
+
+
+@pytest.mark.parametrize(
+    ("folder", "path"),
+    [
+        ("lib64", "$ORIGIN/$LIB"),
+        ("x86_64", "$ORIGIN/${PLATFORM}"),
+        ("native", "$ORIGIN/../../../python3.12/site-packages/demo/native"),
+    ],
+)
+def test_paths_that_lead_there_on_some_systems_only_get_company(
+    rocwheel: Rocwheel, tmp_path: Path, folder: str, path: str
+) -> None:
+    inner = library(tmp_path / "lib", "inner", "inner", "int inner(void) { return 42; }")
+    module = extension(tmp_path, "inner", inner, f"-Wl,-rpath,{path}")
+    members = {
+        "demo/__init__.py": INIT.encode(),
+        "demo/_ext.so": module.read_bytes(),
+        f"demo/{folder}/libinner.so.1": inner.read_bytes(),
+    }
+    result = repaired(rocwheel, write_wheel(tmp_path, members), tmp_path / "out")
+    dynamic = Dynamic.of(unpack(result, tmp_path / "tree") / "demo/_ext.so")
+    assert f"$ORIGIN/{folder}" in (dynamic.rpath or dynamic.runpath or "").split(":")
+
+
+def test_a_library_is_reached_when_everybody_who_loads_it_passes_a_path_on(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    folder = tmp_path / "lib"
+    last = library(folder, "last", "last", "int last(void) { return 42; }")
+    body = "extern int last(void); int first(void) { return last(); }"
+    first = library(folder, "first", "first", body, last)
+    # DT_RPATH is passed on to what is loaded, DT_RUNPATH is not.
+    flags = (first, "-Wl,-rpath,$ORIGIN/lib", "-Wl,--allow-shlib-undefined")
+    passing = extension(tmp_path / "a", "first", *flags, "-Wl,--disable-new-dtags")
+    keeping = extension(tmp_path / "b", "first", *flags, "-Wl,--enable-new-dtags", module="_other")
+
+    def path_of_first(*modules: Path) -> str | None:
+        members = {f"demo/{module.name}": module.read_bytes() for module in modules}
+        members |= {"demo/__init__.py": INIT.encode()}
+        members |= {f"demo/lib/{one.name.removesuffix('.2')}": one.read_bytes() for one in (first, last)}
+        place = tmp_path / str(len(modules))
+        result = repaired(rocwheel, write_wheel(place, members), place / "out")
+        dynamic = Dynamic.of(unpack(result, place / "tree") / "demo/lib/libfirst.so.1")
+        return dynamic.rpath or dynamic.runpath
+
+    assert path_of_first(passing) is None
+    assert path_of_first(passing, keeping) == "$ORIGIN"

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use audit::repair::{self, Change, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve, Staged};
+use audit::repair::{self, Change, Edit, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve, Staged};
 use audit::written::{Set, Verdict, Written};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
@@ -256,14 +256,14 @@ fn show(repaired: &Repaired, printer: &Printer) -> anyhow::Result<()> {
             printer.detail(format!("left out, {reason}: {}", paths.join(", ")));
         }
     }
-    for (entries, members) in dropped(plan) {
-        let whose = match &members[..] {
-            [member] => (*member).to_owned(),
-            [first, second] => format!("{first}, {second}"),
-            [first, rest @ ..] => format!("{first} and {} others", rest.len()),
-            [] => continue,
-        };
-        printer.line(format!("{whose}: search path without {}", entries.join(", ")))?;
+    for (entries, members) in edited(plan, |edit| Some(&edit.dropped)) {
+        printer.line(format!("{}: search path without {}", whose(&members), entries.join(", ")))?;
+    }
+    // Elsewhere the libraries that come in or stay out say where they are.
+    if plan.tree.is_some() {
+        for (entries, members) in edited(plan, |edit| edit.search_path.as_ref()) {
+            printer.line(format!("{}: search path {}", whose(&members), entries.join(":")))?;
+        }
     }
     let files = plan.edits.iter().map(|edit| (&edit.member, &edit.edit));
     let grafts = plan.grafted.iter().map(|graft| (&graft.member, &graft.edit));
@@ -310,13 +310,24 @@ fn show(repaired: &Repaired, printer: &Printer) -> anyhow::Result<()> {
     }
 }
 
-/// The entries of search paths that go, and from which files: many have the same.
-fn dropped(plan: &Plan) -> BTreeMap<&[String], Vec<&str>> {
-    let mut dropped: BTreeMap<&[String], Vec<&str>> = BTreeMap::new();
-    for edit in plan.edits.iter().filter(|edit| !edit.edit.dropped.is_empty()) {
-        dropped.entry(&edit.edit.dropped).or_default().push(&edit.member);
+/// Entries of search paths that edits have, and which files: many have the same.
+fn edited(plan: &Plan, entries: impl Fn(&Edit) -> Option<&Vec<String>>) -> BTreeMap<&[String], Vec<&str>> {
+    let mut edited: BTreeMap<&[String], Vec<&str>> = BTreeMap::new();
+    for edit in &plan.edits {
+        if let Some(entries) = entries(&edit.edit).filter(|entries| !entries.is_empty()) {
+            edited.entry(entries).or_default().push(&edit.member);
+        }
     }
-    dropped
+    edited
+}
+
+/// Some files in a line.
+fn whose(members: &[&str]) -> String {
+    match members {
+        [first, second] => format!("{first}, {second}"),
+        [first, rest @ ..] if !rest.is_empty() => format!("{first} and {} others", rest.len()),
+        _ => members.concat(),
+    }
 }
 
 /// Reads a size: bytes, or a number with kB, MB, GB, KiB, MiB or GiB.
