@@ -113,10 +113,12 @@ pub(super) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Own
     let by_path = owner.is_rocm() && !windows::is_for(installed) && !needs_torch(context, wheel);
     let mend = || if by_path { fix::rocm(installed) } else { require(context, wheel, owner) };
     match requirements.brings(context, owner) {
-        Brought::By(distribution) => Verdict::new(
-            Code::NotGiven,
-            format!(" of {}, which `{distribution}` should bring; it was not given", owner.name),
-        ),
+        Brought::By(distribution) => {
+            let is_there = requirements.named(context, &distribution).is_some();
+            let why = if is_there { "its files are elsewhere" } else { "it was not given" };
+            let message = format!(" of {}, which `{distribution}` should bring; {why}", owner.name);
+            Verdict::new(Code::NotGiven, message)
+        }
         Brought::ByExtra(extra) => {
             let message = format!(" of {}, which only the extra `{extra}` requires", owner.name);
             Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning).fixed_by(mend())

@@ -351,17 +351,14 @@ fn any(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let windows: Vec<(&str, Option<&WindowsFile>)> =
         names.iter().filter_map(|path| Some((*path, context.facts.windows.get(*path)?.as_ref()))).collect();
     let is_macs = names.iter().any(|path| path.ends_with(".dylib") || path.contains("darwin"));
-    let modules: Vec<&str> = match paths.first() {
-        Some((_, first)) => {
-            let is_one = paths.iter().all(|(_, object)| object.elf.machine == first.elf.machine);
-            if is_one && windows.is_empty() { paths.iter().map(|(path, _)| *path).collect() } else { Vec::new() }
-        }
+    let modules: Vec<&str> = if let Some((_, first)) = paths.first() {
+        let is_one = paths.iter().all(|(_, object)| object.elf.machine == first.elf.machine);
+        if is_one && windows.is_empty() { paths.iter().map(|(path, _)| *path).collect() } else { Vec::new() }
+    } else {
         // A library or a program may be a help on Windows that nobody needs elsewhere; a module is imported.
-        None => {
-            let machines: BTreeSet<&str> = windows.iter().map(|(_, file)| windows_machine(*file)).collect();
-            let modules = windows.iter().map(|(path, _)| *path).filter(|path| path.ends_with(".pyd"));
-            if machines.len() == 1 { modules.collect() } else { Vec::new() }
-        }
+        let machines: BTreeSet<&str> = windows.iter().map(|(_, file)| windows_machine(*file)).collect();
+        let modules = windows.iter().map(|(path, _)| *path).filter(|path| path.ends_with(".pyd"));
+        if machines.len() == 1 { modules.collect() } else { Vec::new() }
     };
     if modules.is_empty() || is_macs {
         return;

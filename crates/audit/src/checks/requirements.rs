@@ -80,7 +80,7 @@ impl Requirements {
     }
 
     /// The wheel of this canonical name, if one of the set can stand beside this one.
-    fn named(&self, context: &Context<'_>, name: &str) -> Option<usize> {
+    pub(crate) fn named(&self, context: &Context<'_>, name: &str) -> Option<usize> {
         context.named_on(self.system, name)
     }
 

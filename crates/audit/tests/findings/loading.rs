@@ -53,7 +53,7 @@ fn what_is_given_and_lacks_a_library_does_not_bring_it() {
         .with(MODULE, bench.module("", &["-l:librocblas.so.5"]))
         .with("demo/a.py", "import rocm_sdk_x")
         .requiring("rocm-sdk-core");
-    assert_eq!(bench.found(&[rocblas.clone()]), ["RW025 note"]);
+    assert_eq!(bench.found(std::slice::from_ref(&rocblas)), ["RW025 note"]);
     assert_eq!(bench.found(&[rocblas.clone(), sdk("rocm_sdk_core-7.1")]), ["RW012 error"]);
     let both = rocblas.requiring("rocm-sdk-libraries");
     let report = bench.audit(&[both, sdk("rocm_sdk_core-7.1"), sdk("rocm_sdk_libraries-7.1")], &Options::default());

@@ -228,15 +228,15 @@ fn why_knows_dlls() {
     let bench = Bench::new();
     let module = bench.dll(&["Other.DLL", "MSVCP140.dll"]);
     let wheel = windows().with("demo/_m.pyd", &module).with("demo/other.dll", bench.dll(&["deeper.dll"]));
-    let why = bench.why(&[wheel.clone()], "msvcp140.dll").unwrap();
+    let why = bench.why(std::slice::from_ref(&wheel), "msvcp140.dll").unwrap();
     assert_eq!((why.trees[0].name.as_str(), why.trees[0].needed_by[0].name.as_str()), ("MSVCP140.dll", "_m.pyd"));
-    let why = bench.why(&[wheel.clone()], "Deeper.dll").unwrap();
+    let why = bench.why(std::slice::from_ref(&wheel), "Deeper.dll").unwrap();
     let other = &why.trees[0].needed_by[0];
     assert_eq!(
         (other.path.as_deref(), other.needed_by[0].path.as_deref()),
         (Some("demo/other.dll"), Some("demo/_m.pyd"))
     );
-    let why = bench.why(&[wheel.clone()], "OTHER.dll").unwrap();
+    let why = bench.why(std::slice::from_ref(&wheel), "OTHER.dll").unwrap();
     assert!(why.trees[0].size > 0 && why.trees[0].needed_by.len() == 1, "{why:?}");
     assert!(bench.why(&[wheel], "nothing.dll").is_none());
 }
