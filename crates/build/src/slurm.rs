@@ -83,6 +83,8 @@ pub struct Launch {
     pub program: PathBuf,
     /// Options of `rocwheel build` for every task.
     pub options: Vec<String>,
+    /// Options for its first start only: a task that goes on begins no step again.
+    pub first: Vec<String>,
     /// Options of sbatch; they win over what the recipes ask for.
     pub sbatch: Vec<String>,
     /// When a task has to stop by itself, in minutes.

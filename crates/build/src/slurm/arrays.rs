@@ -5,7 +5,6 @@ use std::path::Path;
 
 use super::Launch;
 use crate::plan::{Plan, PlanFolder, PlannedCell, Requests};
-use crate::script::quoted;
 
 /// How often a task that was stopped at its time limit is put back into the queue.
 const MOST_RESTARTS: u32 = 50;
@@ -99,12 +98,17 @@ impl Array {
 
     /// What sbatch gets.
     pub(super) fn script(&self, folder: &PlanFolder, launch: &Launch, logs: &Path, dependency: Option<&str>) -> String {
+        self.text(folder.path(), launch, logs, dependency)
+    }
+
+    fn text(&self, plan: &Path, launch: &Launch, logs: &Path, dependency: Option<&str>) -> String {
         let mut options = vec![
             format!("--job-name=rocwheel-{}", self.name),
             format!("--array={}", ranges(self.tasks.keys().copied())),
             format!("--cpus-per-task={}", self.requests.cpus),
             format!("--mem={}M", self.requests.memory),
-            format!("--output={}/%A_%a.log", logs.display()),
+            // `%` begins what sbatch puts in.
+            format!("--output={}/%A_%a.log", logs.to_string_lossy().replace('%', "%%")),
             "--open-mode=append".to_owned(),
             "--requeue".to_owned(),
             "--kill-on-invalid-dep=yes".to_owned(),
@@ -113,7 +117,6 @@ impl Array {
         options.extend(minutes.map(|minutes| format!("--time={minutes}")));
         options.extend(dependency.iter().map(|dependency| format!("--dependency={dependency}")));
         let lines: Vec<String> = options.iter().map(|option| format!("#SBATCH {}\n", of_directive(option))).collect();
-        let word = |text: &str| quoted(text);
         let task = match self.first {
             0 => "$SLURM_ARRAY_TASK_ID".to_owned(),
             first => format!("$((SLURM_ARRAY_TASK_ID + {first}))"),
@@ -121,15 +124,21 @@ impl Array {
         let mut command = vec![
             word(&launch.program.to_string_lossy()),
             "build".to_owned(),
-            format!("--plan {}", word(&folder.path().to_string_lossy())),
+            format!("--plan {}", word(&plan.to_string_lossy())),
             format!("--cell \"{}.{task}\"", self.group),
             "--jobs \"${SLURM_CPUS_PER_TASK:-1}\"".to_owned(),
         ];
         command.extend(launch.limit.map(|limit| format!("--time-limit {limit}m")));
         command.extend(launch.options.iter().map(|option| word(option)));
+        let mut first = String::new();
+        if !launch.first.is_empty() {
+            let words: Vec<String> = launch.first.iter().map(|option| word(option)).collect();
+            first = format!("[ \"${{SLURM_RESTART_COUNT:-0}}\" -gt 0 ] || set -- {}\n", words.join(" "));
+            command.push("\"$@\"".to_owned());
+        }
         format!(
             "#!/bin/sh\n{}\n# Made by rocwheel. A task that stopped at its time limit (3), or hit on something temporary (4), goes on later.\n\
-             {}\ncode=$?\ncase $code in\n3 | 4) [ \"${{SLURM_RESTART_COUNT:-0}}\" -ge {MOST_RESTARTS} ] || scontrol requeue \
+             {first}{}\ncode=$?\ncase $code in\n3 | 4) [ \"${{SLURM_RESTART_COUNT:-0}}\" -ge {MOST_RESTARTS} ] || scontrol requeue \
              \"${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID\" ;;\nesac\nexit $code\n",
             lines.concat(),
             command.join(" "),
@@ -137,9 +146,14 @@ impl Array {
     }
 }
 
-/// An option as a `#SBATCH` line takes it: words are separated by blanks there too.
+/// A word as a shell takes it, with nothing put in.
+fn word(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// An option as a `#SBATCH` line takes it: words are separated by blanks there too, and `#` begins a comment.
 fn of_directive(option: &str) -> String {
-    if option.contains([' ', '"', '\'', '\\']) {
+    if option.contains([' ', '\t', '"', '\'', '\\', '#']) {
         format!("\"{}\"", option.replace('\\', "\\\\").replace('"', "\\\""))
     } else {
         option.to_owned()
@@ -216,6 +230,39 @@ mod tests {
         assert!(
             arrays(&plan, &rest, 10).iter().all(|array| array.one_by_one.is_empty() && array.as_a_whole.is_empty())
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn paths_are_what_they_are_and_steps_begin_again_once() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let odd = folder.path().join("$HOME 50% #1 it's");
+        fs_err::create_dir_all(&odd).unwrap();
+        let program = odd.join("rocwheel");
+        fs_err::write(&program, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").unwrap();
+        fs_err::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let plan = plan(&[("0.0", &[])]);
+        let array = arrays(&plan, &all(&plan), 10).remove(0);
+        let launch = Launch {
+            program,
+            options: vec!["--interpreter".into(), "/$x/python".into()],
+            first: vec!["--from".into(), "wheel".into()],
+            sbatch: Vec::new(),
+            limit: None,
+        };
+        let text = array.text(&odd, &launch, &odd, None);
+        let shown = odd.display().to_string().replace('%', "%%");
+        assert!(text.contains(&format!("\n#SBATCH \"--output={shown}/%A_%a.log\"\n")), "{text}");
+        let said = |count: &str| {
+            let mut command = std::process::Command::new("sh");
+            command.args(["-c", &text]).env("SLURM_ARRAY_TASK_ID", "7").env("SLURM_RESTART_COUNT", count);
+            String::from_utf8(command.output().unwrap().stdout).unwrap()
+        };
+        let plan = odd.display();
+        let always = format!("build\n--plan\n{plan}\n--cell\n0.7\n--jobs\n1\n--interpreter\n/$x/python\n");
+        assert_eq!(said("0"), format!("{always}--from\nwheel\n"));
+        assert_eq!(said("1"), always);
     }
 
     #[test]

@@ -172,9 +172,11 @@ impl Arguments {
             (self.no_preflight, "--no-preflight"),
         ];
         let mut words: Vec<String> = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| (*flag).to_owned()).collect();
-        let interpreter = self.interpreter.as_ref().map(|path| path.to_string_lossy().into_owned());
-        for (option, value) in [("--interpreter", &interpreter), ("--only", &self.only), ("--from", &self.from)] {
-            words.extend(value.iter().flat_map(|value| [option.to_owned(), value.clone()]));
+        if let Some(interpreter) = &self.interpreter {
+            // A name alone is looked for in PATH.
+            let is_name = interpreter.components().count() == 1 && !interpreter.is_absolute();
+            let path = if is_name { interpreter.clone() } else { containers::absolute(interpreter) };
+            words.extend(["--interpreter".to_owned(), path.to_string_lossy().into_owned()]);
         }
         words.extend(self.containers.task_options());
         words

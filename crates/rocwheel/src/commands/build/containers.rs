@@ -48,6 +48,12 @@ pub(crate) struct ContainerArguments {
     inside: bool,
 }
 
+/// A path for a task, which runs in another folder.
+pub(super) fn absolute(path: &Path) -> PathBuf {
+    // It fails for nothing but an empty path, which nobody finds anywhere.
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
 impl ContainerArguments {
     /// The same for the jobs themselves, which Slurm does not run but starts.
     pub(super) fn of_jobs(&self) -> Result<ContainerArguments, Usage> {
@@ -73,7 +79,7 @@ impl ContainerArguments {
             ("--executor", Some(self.task_executor.to_string())),
             ("--pull", pull),
             ("--image", self.image.clone()),
-            ("--images", self.images.as_ref().map(|path| path.to_string_lossy().into_owned())),
+            ("--images", self.images.as_ref().map(|path| absolute(path).to_string_lossy().into_owned())),
             ("--engine", self.engine.clone()),
             ("--network", self.network.clone()),
         ] {

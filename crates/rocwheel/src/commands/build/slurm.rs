@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use build::Error;
+use build::execute::Selection;
 use build::plan::{PlanFolder, Seen, State};
 use build::slurm::{self, Alone, Client, Launch, Queued, Submitted};
 use report::{Exit, Unit};
@@ -103,6 +104,11 @@ pub(super) fn submit(
     let launch = Launch {
         program: environment::this_program()?,
         options: settings.task_options.clone(),
+        first: match &settings.selection {
+            Selection::Rest => Vec::new(),
+            Selection::Only(step) => vec!["--only".into(), step.clone()],
+            Selection::From(step) => vec!["--from".into(), step.clone()],
+        },
         sbatch: settings.choices.sbatch.clone(),
         limit: settings.time_limit.map(|limit| (limit.as_secs() / 60).max(1)),
     };
