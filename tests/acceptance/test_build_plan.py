@@ -181,10 +181,8 @@ def test_a_script_for_sbatch_runs_every_cell(rocwheel: Rocwheel, tmp_path: Path)
         ).stdout.strip()
         for task in range(4)
     ]
-    assert (
-        said[0]
-        == "build flash-attn --backend ck --rocm 7.1 --torch 2.11 --python 3.12 --source 2.8.3 --executor here --jobs 1 --output out"
-    )
+    cell = "--backend ck --rocm 7.1 --torch 2.11 --python 3.12 --source 2.8.3"
+    assert said[0] == f"build flash-attn {cell} --executor here --jobs 1 --output out"
     assert len(set(said)) == 4
     sources = {"PATH": path, "SLURM_ARRAY_TASK_ID": "0", "SOURCE": "src/{version}"}
     assert "--source src/2.8.3 " in run("bash", script, environment=sources).stdout
