@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from command import Result, run
+from command import NOBODY, Result, run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"]
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,11 @@ class Engine:
     words: list[str]
     environment: dict[str, str] = field(default_factory=dict)
     options: list[str] = field(default_factory=list)
+    # What makes a program run as the engine's user.
+    user: list[str] = field(default_factory=list)
 
     def run(self, *arguments: object, **options) -> Result:
-        return run(*self.words, *arguments, environment=self.environment, **options)
+        return run(*self.user, *self.words, *arguments, environment=self.environment, **{"cwd": "/", **options})
 
     def arguments(self, image: str) -> list[str]:
         """Options of `rocwheel build` for a container of an image."""
@@ -39,7 +42,8 @@ class Engine:
         unpack = ["zstd", "-qdc"] if root.suffix == ".zst" else ["cat"]
         with subprocess.Popen([*unpack, root], stdout=subprocess.PIPE) as packed:
             subprocess.run(
-                [*self.words, "import", "-", name],
+                [*self.user, *self.words, "import", "-", name],
+                cwd="/",
                 env={**os.environ, **self.environment},
                 stdin=packed.stdout,
                 stdout=subprocess.DEVNULL,
@@ -117,6 +121,31 @@ def podman(folder: Path) -> Iterator[Engine]:
         subprocess.run(["umount", folder / "data/overlay"], capture_output=True, check=False)
         shutil.rmtree(folder, ignore_errors=True)
         shutil.rmtree(running, ignore_errors=True)
+
+
+@contextmanager
+def rootless_podman(home: Path) -> Iterator[Engine]:
+    """Podman of a user without rights and without numbers of other users: all files of an image are the user's."""
+    needed("podman", "conmon", "runc", "setpriv")
+    words = [
+        *("podman", "--root", str(home / "data"), "--runroot", str(home / "run"), "--storage-driver", "overlay"),
+        *("--storage-opt", "ignore_chown_errors=true", "--cgroup-manager", "cgroupfs", "--runtime", "runc"),
+    ]
+    environment = {"HOME": str(home), "XDG_RUNTIME_DIR": str(home / "runtime")}
+    limits = ["--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096"]
+    run(*AS_NOBODY, "mkdir", "--mode=700", home / "runtime")
+    engine = Engine("podman", words, environment, limits, AS_NOBODY)
+    try:
+        yield engine
+    finally:
+        # What lies in its namespace is removed from there.
+        subprocess.run(
+            [*AS_NOBODY, *words, "system", "reset", "--force"],
+            env={**os.environ, **environment},
+            cwd="/",
+            capture_output=True,
+            check=False,
+        )
 
 
 def root(suite: str, *packages: str) -> Path:

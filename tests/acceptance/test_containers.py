@@ -221,28 +221,38 @@ def test_a_container_ends_with_the_work(rocwheel: Rocwheel, engine: Engine, tmp_
     assert (tmp_path / "out/waits.tar.bz2").is_file()
 
 
-def test_files_belong_to_who_asked(public: Path, engine: Engine) -> None:
-    """A user without rights, who may use the daemon: what a container of it writes is the user's."""
-    if engine.name == "podman":
-        # Of a user without rights it would be another Podman, with images of its own.
-        assert engine.run("info", "--format", "{{.Host.Security.Rootless}}").stdout.strip() == "false"
-        return
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """The home of a user without rights, with a short path."""
     folder = Path(tempfile.mkdtemp(prefix="rocwheel-user-"))
-    try:
-        ours = recipes(folder)
-        run("chown", "--recursive", NOBODY, folder)
-        options = [*("build", "waits", *ours[:2], "--source", folder / "sources"), *engine.arguments(IMAGE)]
-        user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"]
-        surroundings = {
-            **engine.environment,
-            "WAITS": "0",
-            "HOME": str(folder),
-            "ROCWHEEL_CACHE": str(folder / "cache"),
-        }
-        run(*user, public / "rocwheel", *options, "--output", folder / "out", environment=surroundings, cwd=folder)
-        owners = {path.lstat().st_uid for path in folder.rglob("*")}
-        assert owners == {NOBODY}
-        log = next(folder.glob("out/.rocwheel/jobs/*/logs/*-wait.log"))
-        assert str(NOBODY) in log.read_text()
-    finally:
-        shutil.rmtree(folder)
+    os.chown(folder, NOBODY, NOBODY)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def built_as_nobody(public: Path, home: Path, engine: Engine) -> str:
+    """Who a step is in a container that a user without rights starts; what it writes is that user's."""
+    ours = recipes(home)
+    run("chown", "--recursive", NOBODY, *home.iterdir())
+    options = [*("build", "waits", *ours[:2], "--source", home / "sources"), *engine.arguments(IMAGE)]
+    surroundings = {**engine.environment, "WAITS": "0", "HOME": str(home), "ROCWHEEL_CACHE": str(home / "cache")}
+    run(*engines.AS_NOBODY, public / "rocwheel", *options, "--output", home / "out", environment=surroundings, cwd=home)
+    written = [home / "out", *(home / "out").rglob("*")]
+    assert {path.lstat().st_uid for path in written} == {NOBODY}
+    log = next(home.glob("out/.rocwheel/jobs/*/logs/*-wait.log"))
+    return next(line for line in log.read_text().splitlines() if line.isdigit())
+
+
+@pytest.mark.parametrize("engine", ["docker"], indirect=True)
+def test_files_belong_to_who_asked(public: Path, home: Path, engine: Engine) -> None:
+    """A user without rights, who may use the daemon."""
+    assert built_as_nobody(public, home, engine) == str(NOBODY)
+
+
+def test_podman_without_rights(public: Path, home: Path) -> None:
+    """A user who is nobody starts a Podman of their own: inside, the user is root, and only there."""
+    with engines.rootless_podman(home) as engine:
+        assert engine.run("info", "--format", "{{.Host.Security.Rootless}}", cwd=home).stdout.strip() == "true"
+        engine.import_root(engines.root(own_suite()), IMAGE)
+        assert built_as_nobody(public, home, engine) == "0"
+        assert engine.running() == []

@@ -52,6 +52,7 @@ pub(crate) struct Printer {
     format: Format,
     talk: Talk,
     progress: Arc<Progress>,
+    display: Display,
     stdout_closed: AtomicBool,
     configuration: Option<Used>,
 }
@@ -87,7 +88,7 @@ impl Printer {
         };
         let format = if global.json { Format::Json } else { Format::Text };
         let progress = Progress::start(display, talk);
-        let printer = Self { format, talk, progress, stdout_closed: AtomicBool::new(false), configuration };
+        let printer = Self { format, talk, progress, display, stdout_closed: AtomicBool::new(false), configuration };
         if let Some(Used { path, sha256, options }) = &printer.configuration {
             printer.note(format!("`{}` (SHA-256 {sha256}) sets {}", path.display(), options.join(", ")));
         }
@@ -190,6 +191,11 @@ impl Printer {
     /// Whether [`Printer::detail`] says anything.
     pub(crate) fn has_details(&self) -> bool {
         self.talk >= Talk::Verbose
+    }
+
+    /// How progress is shown.
+    pub(crate) fn display(&self) -> Display {
+        self.display
     }
 
     /// A note for those who want to know everything (`-v`).

@@ -160,14 +160,10 @@ impl Engine {
             (None, true) => {}
         }
         if let Some((user, group)) = caller() {
-            match (self.kind, self.root) {
-                // Root of the container is who started the engine.
-                (Kind::Docker, Root::Caller) => option("--user", "0:0"),
-                (Kind::Podman, Root::Caller) => {
-                    option("--userns", "keep-id");
-                    option("--user", &format!("{user}:{group}"));
-                }
-                (_, Root::Real) => option("--user", &format!("{user}:{group}")),
+            match self.root {
+                // Root of the container is who started the engine, also where the user has no numbers of others to give away.
+                Root::Caller => option("--user", "0:0"),
+                Root::Real => option("--user", &format!("{user}:{group}")),
             }
         }
         let (devices, groups) = devices(Path::new("/"));

@@ -15,6 +15,7 @@ use super::inputs::Sdk;
 use crate::environment;
 use crate::failure::Usage;
 use crate::printer::Printer;
+use crate::progress::Display;
 
 /// Options about where jobs run.
 #[derive(Debug, Clone, Args)]
@@ -302,6 +303,12 @@ pub(super) fn order<'a>(
     (jobs, preflight): (Option<u16>, bool),
     printer: &Printer,
 ) -> Order<'a> {
-    let talk: &[&str] = if printer.has_details() { &["-v"] } else { &[] };
+    // Lines of a log come from inside as well; they would tear up a bar.
+    let talk: &[&str] = match (printer.has_details(), printer.display()) {
+        (true, Display::Lines) => &["-v"],
+        (false, Display::Lines) => &[],
+        (true, _) => &["-v", "--no-progress"],
+        (false, _) => &["--no-progress"],
+    };
     Order { job, place, selection, jobs, preflight, talk }
 }

@@ -139,7 +139,8 @@ pub(super) fn table(
         rows.iter().map(|row| {
             let time = row.seconds.map(|seconds| duration::words(Duration::from_secs_f64(seconds))).unwrap_or_default();
             let is_good = row.error.is_none();
-            let result = if is_good { row.files.join(", ") } else { reason(row) };
+            let shown = row.files.iter().filter(|name| !name.ends_with(build::provenance::SUFFIX));
+            let result = if is_good { shown.cloned().collect::<Vec<_>>().join(", ") } else { reason(row) };
             vec![
                 row.cell.to_owned(),
                 row.state.clone(),
