@@ -73,17 +73,27 @@ def test_a_repaired_wheel_loads_in_a_clean_debian(rocwheel: Rocwheel, tmp_path: 
     module = extension(tmp_path, "outer", f"-L{tmp_path}/lib", "-louter", f"-Wl,-rpath-link,{tmp_path}/lib")
     members = {"demo/__init__.py": INIT.encode(), "demo/_ext.so": module.read_bytes()}
     wheel = write_wheel(tmp_path, members, python="py3-none")
-    rocwheel.run("repair", wheel, "-o", tmp_path / "out", "--lib-path", tmp_path / "lib")
-    script = f"""
-"$UV" pip install --quiet --no-cache --python /tmp/venv/bin/python --no-index --find-links {tmp_path}/out --no-deps demo
+    repair = ("repair", wheel, "--lib-path", tmp_path / "lib", "--output")
+    rocwheel.run(*repair, tmp_path / "repaired")
+    rocwheel.run(*repair, tmp_path / "stripped", "--strip")
+    (repaired,) = (tmp_path / "repaired").glob("*.whl")
+    rocwheel.run("edit", repaired, "--version", "7+edited", "--output", tmp_path / "edited")
+    for name in ("repaired", "stripped", "edited"):
+        folder = tmp_path / name
+        (result,) = folder.glob("*.whl")
+        check_record(result)
+        script = f"""
+"$UV" pip install --quiet --no-cache --python /tmp/venv/bin/python --no-index --find-links {folder} --no-deps demo
 /tmp/venv/bin/python -c "import demo; assert demo.answer() == 42; print(*demo.mapped(), sep='\\n')"
 """
-    said = the_python_of("trixie", script, tmp_path / "out")
-    assert sum("/site-packages/demo.libs/" in line for line in said) == 2
-    # All else is what the interpreter itself loads.
-    outside = [line for line in said if "site-packages" not in line]
-    assert outside and all(line.startswith("/usr/") for line in outside), outside
-    assert not [line for line in outside if "inner" in line or "outer" in line]
+        said = the_python_of("trixie", script, folder)
+        assert sum("/site-packages/demo.libs/" in line for line in said) == 2
+        # All else is what the interpreter itself loads.
+        outside = [line for line in said if "site-packages" not in line]
+        assert outside and all(line.startswith("/usr/") for line in outside), outside
+        assert not [line for line in outside if "inner" in line or "outer" in line]
+    sizes = {name: next((tmp_path / name).glob("*.whl")).stat().st_size for name in ("repaired", "stripped")}
+    assert sizes["stripped"] < sizes["repaired"], sizes
 
 
 def test_a_library_of_llvms_size_takes_little_memory(rocwheel: Rocwheel, tmp_path: Path) -> None:
