@@ -202,7 +202,7 @@ mod tests {
             step: "wheel".into(),
             reason: "exit code 1".into(),
             tail: vec!["ninja: stopped".into()],
-            log: "/work/torch/wheel.log".into(),
+            log: "/builds/torch/wheel.log".into(),
             cause: None,
         };
         let error = anyhow::Error::new(build::Error::Inside {
@@ -213,7 +213,7 @@ mod tests {
             failure: Some(Box::new(failure)),
         });
         let text = serde_json::to_value(document(&error)).unwrap();
-        assert_eq!(text["error"]["failed_step"]["log"], "/work/torch/wheel.log");
+        assert_eq!(text["error"]["failed_step"]["log"], "/builds/torch/wheel.log");
         assert_eq!(text["error"]["failed_step"]["tail"][0], "ninja: stopped");
         assert!(serde_json::to_value(document(&anyhow::anyhow!("x"))).unwrap()["error"]["failed_step"].is_null());
     }

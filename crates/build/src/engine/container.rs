@@ -371,8 +371,8 @@ mod tests {
         let said = document.error.unwrap();
         assert_eq!((said.exit_code, said.failed_step), (4, None));
         let text = r#"{"error": {"message": "no", "causes": [], "hint": null, "exit_code": 1, "failed_step": {"job": "x",
-            "step": "wheel", "reason": "exit code 1", "tail": ["ninja: stopped"], "log": "/work/x/1.log", "cause": null}}}"#;
+            "step": "wheel", "reason": "exit code 1", "tail": ["ninja: stopped"], "log": "/builds/x/1.log", "cause": null}}}"#;
         let failure = serde_json::from_str::<Document>(text).unwrap().error.unwrap().failed_step.unwrap();
-        assert_eq!((failure.step.as_str(), failure.log.as_path()), ("wheel", Path::new("/work/x/1.log")));
+        assert_eq!((failure.step.as_str(), failure.log.as_path()), ("wheel", Path::new("/builds/x/1.log")));
     }
 }
