@@ -76,7 +76,7 @@ def test_it_works_on_an_old_system_as_here(rocwheel: Rocwheel, dist: Path, tmp_p
     rocwheel.run("package", "--artifacts", artifacts, "--output", tmp_path / "here")
     script = f"""
         set -euo pipefail
-        ldd --version | head -n 1
+        ldd --version | sed -n 1p
         python3 -m venv /opt/tool
         /opt/tool/bin/python -m pip install --quiet --no-index --find-links {dist} rocwheel
         cd {tmp_path}
