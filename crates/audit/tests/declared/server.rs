@@ -28,8 +28,10 @@ impl Server {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let stream = stream.unwrap();
-                let path = answer(stream, &pages);
-                log.lock().unwrap().push(path);
+                let path = asked_path(&stream);
+                // Before the answer: who has it may ask at once what was asked.
+                log.lock().unwrap().push(path.clone());
+                answer(stream, &pages, &path);
             }
         });
         Server { address, asked }
@@ -41,8 +43,9 @@ impl Server {
     }
 }
 
-fn answer(mut stream: TcpStream, pages: &BTreeMap<String, Page>) -> String {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
+/// The path of a request, which is read to its end.
+fn asked_path(stream: &TcpStream) -> String {
+    let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).unwrap();
     let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
@@ -50,8 +53,12 @@ fn answer(mut stream: TcpStream, pages: &BTreeMap<String, Page>) -> String {
         line.clear();
         reader.read_line(&mut line).unwrap();
     }
+    path
+}
+
+fn answer(mut stream: TcpStream, pages: &BTreeMap<String, Page>, path: &str) {
     let missing = Page { status: 404, kind: "text/plain", body: b"nothing here".to_vec() };
-    let page = pages.get(&path).unwrap_or(&missing);
+    let page = pages.get(path).unwrap_or(&missing);
     let length = page.body.len();
     // A status of 0 stands for a connection that breaks off in the middle.
     let (status, sent) = if page.status == 0 { (200, length / 2) } else { (page.status, length) };
@@ -61,5 +68,4 @@ fn answer(mut stream: TcpStream, pages: &BTreeMap<String, Page>) -> String {
     );
     // Who has seen enough hangs up.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&page.body[..sent]));
-    path
 }
