@@ -64,6 +64,31 @@ fn is_for_windows(platforms: &[String]) -> bool {
     !platforms.is_empty() && platforms.iter().all(|tag| tag.starts_with("win"))
 }
 
+/// The system that a wheel is looked at for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum System {
+    /// Linux, whatever its C library.
+    #[default]
+    Linux,
+    /// 64-bit Windows.
+    Windows,
+}
+
+impl System {
+    pub(crate) fn of(platform: Platform) -> System {
+        match platform {
+            Platform::Linux { .. } => System::Linux,
+            Platform::Windows => System::Windows,
+        }
+    }
+
+    /// Whether it installs a distribution with these platform tags. One without tags was installed already.
+    pub(crate) fn takes(self, platforms: &[String]) -> bool {
+        let is_windows = |tag: &String| tag.starts_with("win");
+        platforms.is_empty() || platforms.iter().any(|tag| tag == "any" || is_windows(tag) == (self == System::Windows))
+    }
+}
+
 impl Target {
     /// What the requirements of a wheel with these platform tags are for: a wheel for Windows goes nowhere else, whatever it stands
     /// beside.
@@ -221,6 +246,8 @@ pub struct Declared {
     /// The version of each wheel, as its METADATA has it.
     pub versions: Vec<Version>,
     index: BTreeMap<String, usize>,
+    /// The platform tags of each wheel, and the system that they are for.
+    platforms: Vec<(Vec<String>, System)>,
     environments: Vec<MarkerEnvironment>,
 }
 
@@ -252,22 +279,28 @@ impl Declared {
             let plain = || Version::from_str(&text.replace('_', "-"));
             Version::from_str(text).or_else(|_| plain()).unwrap_or_else(|_| Version::new([0]))
         };
+        let targets: Vec<Target> =
+            site.distributions.iter().map(|distribution| target.of_wheel(&distribution.platforms())).collect();
         let mut declared = Declared {
             wheels: site.distributions.iter().map(|wheel| Requirements::of(&wheel.metadata)).collect(),
             extras: vec![BTreeSet::new(); site.distributions.len()],
             versions: site.distributions.iter().map(|distribution| version(&distribution.version())).collect(),
             index: site.distributions.iter().enumerate().map(|(index, wheel)| (wheel.name.clone(), index)).collect(),
-            environments: site
+            platforms: site
                 .distributions
                 .iter()
-                .map(|distribution| target.of_wheel(&distribution.platforms()).environment())
+                .zip(&targets)
+                .map(|(wheel, target)| (wheel.platforms(), System::of(target.platform)))
                 .collect(),
+            environments: targets.iter().map(Target::environment).collect(),
         };
         // Extras ask for extras; each round asks for one more or is the last.
         loop {
             let asked: Vec<(usize, String)> = (0..declared.wheels.len())
-                .flat_map(|wheel| declared.of(wheel, Extras::Asked))
-                .filter_map(|requirement| Some((declared.wheel(&requirement.name)?, &requirement.extras)))
+                .flat_map(|wheel| declared.of(wheel, Extras::Asked).map(move |requirement| (wheel, requirement)))
+                .filter_map(|(wheel, requirement)| {
+                    Some((declared.required(wheel, &requirement.name)?, &requirement.extras))
+                })
                 .flat_map(|(wheel, extras)| extras.iter().map(move |extra| (wheel, extra.clone())))
                 .collect();
             let mut changed = false;
@@ -280,9 +313,10 @@ impl Declared {
         }
     }
 
-    /// The wheel of a distribution, by its canonical name.
-    pub fn wheel(&self, name: &str) -> Option<usize> {
-        self.index.get(name).copied()
+    /// The wheel of a distribution, by its canonical name, if the system of another installs it beside that one.
+    pub fn required(&self, beside: usize, name: &str) -> Option<usize> {
+        let system = self.platforms[beside].1;
+        self.index.get(name).copied().filter(|wheel| system.takes(&self.platforms[*wheel].0))
     }
 
     /// What a wheel requires on this target.
@@ -299,7 +333,7 @@ impl Declared {
         let mut open = vec![wheel];
         while let Some(wheel) = open.pop() {
             for requirement in self.of(wheel, extras) {
-                if let Some(required) = self.wheel(&requirement.name)
+                if let Some(required) = self.required(wheel, &requirement.name)
                     && reached.insert(required)
                 {
                     open.push(required);
@@ -314,7 +348,7 @@ impl Declared {
         let mut unmet = Vec::new();
         for wheel in 0..self.wheels.len() {
             for requirement in self.of(wheel, Extras::Asked) {
-                let other = self.wheel(&requirement.name);
+                let other = self.required(wheel, &requirement.name);
                 if other.is_none_or(|other| !requirement.accepts(&self.versions[other])) {
                     unmet.push(Unmet { wheel, requirement, other });
                 }

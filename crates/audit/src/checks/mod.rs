@@ -30,9 +30,9 @@ use crate::finding::{Code, Finding};
 use crate::loader::Root;
 use crate::preload::{PreloadList, Preloads};
 use crate::report::{Counts, Environment, Report, WheelSummary};
-use crate::requirements::{Declared, Platform, Target};
+use crate::requirements::{Declared, Platform, System, Target};
 use crate::site::{Distribution, Form, Role, Site};
-use requirements::{Requirements, System};
+use requirements::Requirements;
 use traces::Rooted;
 use windows::Imported;
 

@@ -8,32 +8,7 @@ use crate::finding::{Code, Finding};
 use crate::fix;
 use crate::loader::Where;
 use crate::owners::{Owner, Owners};
-use crate::requirements::{self, Declared, Platform, Requirement, Target};
-
-/// The system that a wheel is looked at for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum System {
-    /// Linux, whatever its C library.
-    #[default]
-    Linux,
-    /// 64-bit Windows.
-    Windows,
-}
-
-impl System {
-    pub(crate) fn of(platform: Platform) -> System {
-        match platform {
-            Platform::Linux { .. } => System::Linux,
-            Platform::Windows => System::Windows,
-        }
-    }
-
-    /// Whether it installs a distribution with these platform tags. One without tags was installed already.
-    pub(crate) fn takes(self, platforms: &[String]) -> bool {
-        let is_windows = |tag: &String| tag.starts_with("win");
-        platforms.is_empty() || platforms.iter().any(|tag| tag == "any" || is_windows(tag) == (self == System::Windows))
-    }
-}
+use crate::requirements::{self, Declared, Requirement, System, Target};
 
 /// What one wheel requires, as canonical names.
 #[derive(Debug, Default)]
@@ -149,10 +124,6 @@ pub(super) fn unmet(context: &Context<'_>, findings: &mut Vec<Finding>) {
     for unmet in context.declared.unmet() {
         // What was not given at all is said where a file needs it.
         let (true, Some(other)) = (context.is_audited(unmet.wheel), unmet.other) else { continue };
-        // One for another system is not installed beside it.
-        if !context.requirements[unmet.wheel].system.takes(&context.site.distributions[other].platforms()) {
-            continue;
-        }
         let text = &unmet.requirement.text;
         let message = format!("requires `{text}`, and the set has version {}", context.declared.versions[other]);
         let wheel = context.site.distributions[unmet.wheel].file_name();

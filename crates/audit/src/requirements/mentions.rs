@@ -35,10 +35,12 @@ pub fn unneeded<'a>(
     // A name to look for → which of the open requirements it answers.
     let mut answers: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     let mut open: BTreeMap<usize, &Requirement> = BTreeMap::new();
-    let direct: BTreeSet<usize> =
-        declared.of(wheel, Extras::Asked).filter_map(|requirement| declared.wheel(&requirement.name)).collect();
+    let direct: BTreeSet<usize> = declared
+        .of(wheel, Extras::Asked)
+        .filter_map(|requirement| declared.required(wheel, &requirement.name))
+        .collect();
     for (index, requirement) in declared.wheels[wheel].all.iter().enumerate() {
-        let required = declared.wheel(&requirement.name);
+        let required = declared.required(wheel, &requirement.name);
         let Some(required) =
             required.filter(|_| requirement.applies_in(&declared.environments[wheel], &BTreeSet::new()))
         else {

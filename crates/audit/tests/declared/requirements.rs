@@ -8,7 +8,7 @@ use audit::site::{Place, Role, Site};
 use report::Silent;
 use tempfile::TempDir;
 
-use crate::fixtures::pure;
+use crate::fixtures::{pure, tagged};
 
 pub(crate) fn target() -> Target {
     Target { python: "3.12".parse().unwrap(), platform: Platform::Linux { glibc: Some((2, 28)) } }
@@ -20,8 +20,12 @@ fn site(wheels: &[PathBuf], scratch: &Path) -> Site {
     Site::open(&wheels, &place, scratch, &Silent).unwrap()
 }
 
-fn index(declared: &Declared, names: &[&str]) -> BTreeSet<usize> {
-    names.iter().map(|name| declared.wheel(name).unwrap()).collect()
+fn number(site: &Site, name: &str) -> usize {
+    site.distributions.iter().position(|wheel| wheel.name == name).unwrap()
+}
+
+fn index(site: &Site, names: &[&str]) -> BTreeSet<usize> {
+    names.iter().map(|name| number(site, name)).collect()
 }
 
 #[test]
@@ -38,17 +42,39 @@ fn requirements_reach_through_others_and_their_extras() {
     ];
     let site = site(&wheels, at);
     let declared = Declared::read(&site, &target());
-    let top = declared.wheel("top").unwrap();
-    assert_eq!(declared.reaches(top, Extras::Asked), index(&declared, &["top", "middle", "base", "device"]));
+    let top = number(&site, "top");
+    assert_eq!(declared.reaches(top, Extras::Asked), index(&site, &["top", "middle", "base", "device"]));
     assert_eq!(declared.reaches(top, Extras::Every).len(), 6);
     let unmet: Vec<_> = declared
         .unmet()
         .iter()
         .map(|unmet| (site.distributions[unmet.wheel].name.clone(), unmet.requirement.text.clone(), unmet.other))
         .collect();
-    let base = declared.wheel("base");
+    let base = Some(number(&site, "base"));
     let device = "device".to_owned();
     assert_eq!(unmet, [(device.clone(), "base==2.*".to_owned(), base), (device, "gone".to_owned(), None)]);
+}
+
+#[test]
+fn what_is_for_another_system_is_not_there() {
+    let folder = TempDir::new().unwrap();
+    let at = folder.path();
+    let wheel = |stem: &str, requires: &[&str], tag: &str| tagged(at, stem, requires, &[], &format!("py3-none-{tag}"));
+    let (linux, windows) = ("manylinux_2_28_x86_64", "win_amd64");
+    let wheels = [
+        wheel("top-1.0", &["core", "shared"], linux),
+        wheel("window-1.0", &["core", "shared"], windows),
+        wheel("core-1.0", &["base"], linux),
+        wheel("base-1.0", &[], linux),
+        wheel("shared-1.0", &[], "any"),
+    ];
+    let site = site(&wheels, at);
+    let declared = Declared::read(&site, &target());
+    let reached = |name: &str| declared.reaches(number(&site, name), Extras::Asked);
+    assert_eq!(reached("top"), index(&site, &["top", "core", "base", "shared"]));
+    assert_eq!(reached("window"), index(&site, &["window", "shared"]));
+    let unmet: Vec<_> = declared.unmet().iter().map(|unmet| (unmet.wheel, unmet.requirement.text.clone())).collect();
+    assert_eq!(unmet, [(number(&site, "window"), "core".to_owned())]);
 }
 
 #[test]
@@ -95,8 +121,8 @@ fn what_no_file_mentions_is_not_needed() {
     let site = site(&wheels, at);
     let declared = Declared::read(&site, &target());
     let found = |loads: &[&str]| -> Vec<String> {
-        let loads = index(&declared, loads);
-        let found = unneeded(&site, &declared, declared.wheel("top").unwrap(), &loads).unwrap();
+        let loads = index(&site, loads);
+        let found = unneeded(&site, &declared, number(&site, "top"), &loads).unwrap();
         found.into_iter().map(|requirement| requirement.text.clone()).collect()
     };
     assert_eq!(found(&["loaded"]), ["silent"]);
