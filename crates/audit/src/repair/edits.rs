@@ -16,7 +16,7 @@ use super::{Error, Request, packages, paths};
 
 const SHIM: &str = include_str!("../../../../python/wheel-repair/script_shim.py");
 /// Bytes that are hashed at once.
-const WINDOW: usize = 1 << 20;
+const WINDOW: usize = 256 << 10;
 
 /// What has to be read of the libraries of this machine before anything can be named, by their number in the resolution.
 pub(super) struct Read {
@@ -290,17 +290,18 @@ fn graft_name(file: &Path, digits: &str) -> String {
     if stem.ends_with(&format!("-{digits}")) { name.into_owned() } else { format!("{stem}-{digits}{rest}") }
 }
 
-/// SHA-256 of a file, in hexadecimal digits.
+/// SHA-256 of a file, in hexadecimal digits. Nothing can be named before the largest file is hashed, and that is one worker's work: another
+/// reads ahead of it.
 fn hash(file: &Path) -> std::io::Result<String> {
     let mut reader = fs_err::File::open(file)?;
     let mut context = Context::new(&SHA256);
-    let mut window = vec![0; WINDOW];
-    loop {
-        let length = std::io::Read::read(&mut reader, &mut window)?;
-        if length == 0 {
-            break;
-        }
-        context.update(&window[..length]);
+    let (mut window, mut ahead) = (vec![0; WINDOW], vec![0; WINDOW]);
+    let mut length = std::io::Read::read(&mut reader, &mut window)?;
+    while length > 0 {
+        let hash = || context.update(&window[..length]);
+        let ((), next) = rayon::join(hash, || std::io::Read::read(&mut reader, &mut ahead));
+        length = next?;
+        std::mem::swap(&mut window, &mut ahead);
     }
     Ok(context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
 }
