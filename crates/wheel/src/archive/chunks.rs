@@ -22,9 +22,9 @@ pub(super) struct Workshop {
     compressors: Mutex<BTreeMap<Level, Vec<Compressor>>>,
 }
 
-/// At [`Level::Small`] larger members are packed as at [`Level::Default`]: librocblas is smaller than zlib makes it already, by 0.3 %, in 13 %
-/// less time. Of libLLVM, in chunks as it is packed, the same would make more than zlib does.
-const LARGE: u64 = 256 << 20;
+/// At [`Level::Small`] what lies behind this many bytes of a member is packed as at [`Level::Default`]. All of librocblas (450 MB) packed so
+/// is as large as zlib makes it, in a tenth less time; libLLVM (124 MB), in chunks as it is packed, would be larger.
+const FAR: u64 = 128 << 20;
 
 impl Workshop {
     pub(super) fn new(level: Level) -> Workshop {
@@ -40,9 +40,9 @@ impl Workshop {
         lock(&self.buffers).push(buffer);
     }
 
-    /// The compressor for a member of `size` bytes; `None` where nothing is compressed.
-    fn with_compressor<T>(&self, size: u64, use_it: impl FnOnce(&mut Compressor) -> T) -> Option<T> {
-        let level = if self.level == Level::Small && size > LARGE { Level::Default } else { self.level };
+    /// The compressor for bytes of a member from `start` on; `None` where nothing is compressed.
+    fn with_compressor<T>(&self, start: u64, use_it: impl FnOnce(&mut Compressor) -> T) -> Option<T> {
+        let level = if self.level == Level::Small && start >= FAR { Level::Default } else { self.level };
         let pooled = lock(&self.compressors).entry(level).or_default().pop();
         let mut compressor = pooled.or_else(|| deflate::compressor(level))?;
         let result = use_it(&mut compressor);
@@ -232,7 +232,7 @@ fn small(workshop: &Workshop, source: &Source<'_>, index: usize) -> Result<Packe
     } else {
         output.resize(window.len(), 0);
         let pack = |compressor: &mut Compressor| compressor.deflate_compress(&window, &mut output).ok();
-        workshop.with_compressor(size, pack).flatten()
+        workshop.with_compressor(0, pack).flatten()
     };
     // Copies, so that the members of a unit that wait to be written hold no more memory than their bytes need.
     let (method, data) = match deflated {
@@ -261,7 +261,7 @@ fn chunk(workshop: &Workshop, large: &Large<'_>, number: usize) -> Result<Part, 
     let mut output = workshop.buffer();
     let deflated = (large.method == Method::Deflated).then(|| {
         let place = if start + length as u64 == size { Place::Last } else { Place::Inner };
-        workshop.with_compressor(size, |compressor| deflate::part(compressor, &window, place, &mut output))
+        workshop.with_compressor(start, |compressor| deflate::part(compressor, &window, place, &mut output))
     });
     let data = if deflated.flatten().is_some() {
         workshop.take_back(window);
@@ -314,7 +314,7 @@ pub(super) fn shrinks(workshop: &Workshop, source: &Source<'_>) -> Result<bool, 
     for probe in 0..PROBES {
         reader.read_exact_at(probe * step, &mut window).map_err(fail)?;
         let pack = |compressor: &mut Compressor| compressor.deflate_compress(&window, &mut output).ok();
-        let length = workshop.with_compressor(source.content.size(), pack);
+        let length = workshop.with_compressor(0, pack);
         // Noise loses a little to its code tables now and then; 2 % less is no noise.
         if matches!(length, Some(Some(length)) if length < PROBE - PROBE / 50) {
             return Ok(true);
