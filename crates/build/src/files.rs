@@ -6,14 +6,29 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// Writes a file beside its place and moves it there. Whoever may see the folder may read it.
+/// Writes a file beside its place and moves it there. Whoever may see the folder may read it, unless an address in it has a password.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let wrong = |error: IoError| IoError::new(error.kind(), format!("`{}`: {error}", path.display()));
     let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new("."))).map_err(wrong)?;
     file.write_all(bytes).map_err(wrong)?;
-    open_to_others(file.path(), 0o644)?;
+    if !holds_secret(bytes) {
+        open_to_others(file.path(), 0o644)?;
+    }
     file.persist(path).map_err(|error| wrong(error.error))?;
     Ok(())
+}
+
+/// Whether there is an address with a password or a token in a text.
+fn holds_secret(bytes: &[u8]) -> bool {
+    let Ok(text) = str::from_utf8(bytes) else { return false };
+    text.match_indices("://").any(|(at, _)| {
+        let start =
+            text[..at].trim_end_matches(|letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter));
+        let host = at + "://".len();
+        let end = text[host..].find(|letter: char| "/\"'".contains(letter) || letter.is_whitespace());
+        let address = &text[start.len()..end.map_or(text.len(), |length| host + length)];
+        source::without_secret(address) != address
+    })
 }
 
 /// Temporary files and folders are their owner's alone until this is called.
@@ -84,6 +99,12 @@ mod tests {
         replace(&path, b"1").unwrap();
         replace(&path, b"2").unwrap();
         assert_eq!(fs_err::read(&path).unwrap(), b"2");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o644);
+        for secret in [r#"{"index":"https://someone:password@there/simple/"}"#, "«https://token@there»"] {
+            replace(&path, secret.as_bytes()).unwrap();
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{secret}");
+        }
+        replace(&path, b"a = 'https://there/simple/someone@else', b = \"ssh://git@there/it\"").unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o644);
         assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1);
         let error = replace(&folder.path().join("none/state.json"), b"").unwrap_err();

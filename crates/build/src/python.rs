@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use report::Reporter;
@@ -46,6 +47,9 @@ pub struct Interpreter {
     pub version: String,
 }
 
+/// What was answered for a program and a PATH.
+static ANSWERED: Mutex<BTreeMap<(PathBuf, Option<String>), Interpreter>> = Mutex::new(BTreeMap::new());
+
 /// Where interpreters are looked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Search<'a> {
@@ -88,12 +92,20 @@ impl Search<'_> {
         Err(Error::NoPython { version: wanted, found: self.all(reporter)? })
     }
 
-    /// What an interpreter is; `None` when it is not there or does not run.
+    /// What an interpreter is; `None` when it is not there or does not run. Each is asked once: a plan has thousands of jobs, and where
+    /// pyenv stands before Python an answer takes longer than all else of a small job.
     pub(crate) fn ask(&self, path: &Path, reporter: &dyn Reporter) -> Result<Option<Interpreter>, Error> {
+        let asked = (path.to_owned(), self.environment.get("PATH").cloned());
+        let answered = || ANSWERED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = answered().get(&asked).filter(|known| known.path.exists()) {
+            return Ok(Some(known.clone()));
+        }
         let Some(answer) = self.answer(path, &["-I", "-c", QUESTION], reporter)? else { return Ok(None) };
         let mut lines = answer.lines();
         let (Some(version), Some(path)) = (lines.next(), lines.next()) else { return Ok(None) };
-        Ok(Some(Interpreter { path: PathBuf::from(path), version: version.to_owned() }))
+        let interpreter = Interpreter { path: PathBuf::from(path), version: version.to_owned() };
+        answered().insert(asked, interpreter.clone());
+        Ok(Some(interpreter))
     }
 
     /// The versions of all that are found by name.

@@ -1,5 +1,6 @@
 //! What all stages of a job work with.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,42 @@ pub(super) struct Call<'a> {
     pub(super) timeout: Duration,
 }
 
+/// What pip and uv are told in variables in place of options.
+const ADDRESSES: [(&str, &[&str]); 3] = [
+    ("--index-url", &["PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX"]),
+    ("--extra-index-url", &["PIP_EXTRA_INDEX_URL", "UV_EXTRA_INDEX_URL"]),
+    ("--find-links", &["PIP_FIND_LINKS", "UV_FIND_LINKS"]),
+];
+
+/// A command of pip or uv without passwords: everybody on a machine sees command lines, and nobody else a program's variables.
+fn hidden(
+    mut words: Vec<String>,
+    environment: &BTreeMap<String, String>,
+) -> (Vec<String>, Cow<'_, BTreeMap<String, String>>) {
+    let mut environment = Cow::Borrowed(environment);
+    if !words.iter().take(3).any(|word| word == "pip") {
+        return (words, environment);
+    }
+    for (option, variables) in ADDRESSES {
+        let is_secret = |pair: &[String]| pair[0] == option && source::without_secret(&pair[1]) != pair[1];
+        while let Some(at) = words.windows(2).position(is_secret) {
+            let address = words.drain(at..at + 2).nth(1).unwrap_or_default();
+            let environment = environment.to_mut();
+            for variable in variables {
+                let separator = if *variable == "UV_FIND_LINKS" { "," } else { " " };
+                let value = environment.entry((*variable).to_owned()).or_default();
+                // There is one index, and any number of the others.
+                if option == "--index-url" || value.is_empty() {
+                    value.clone_from(&address);
+                } else {
+                    value.push_str(&format!("{separator}{address}"));
+                }
+            }
+        }
+    }
+    (words, environment)
+}
+
 impl<'a> Context<'a> {
     pub(super) fn new(job: &'a Job, place: &'a Place, folder: PathBuf, reporter: &'a dyn Reporter) -> Context<'a> {
         Context { job, place, folder, reporter, known: RefCell::default(), variables: RefCell::default() }
@@ -78,10 +115,11 @@ impl<'a> Context<'a> {
         // Logs are shown to others.
         let shown: Vec<String> = call.words.iter().map(|word| quoted(&source::without_secret(word))).collect();
         log.say(&format!("$ cd {} && {}", quoted(&call.directory.to_string_lossy()), shown.join(" ")))?;
+        let (words, environment) = hidden(call.words, call.environment);
         let program = Program {
-            words: call.words,
+            words,
             directory: call.directory,
-            environment: call.environment,
+            environment: &environment,
             timeout: call.timeout,
             deadline: self.place.deadline,
         };
@@ -142,5 +180,31 @@ fn reason(ended: Ended, timeout: Duration) -> String {
         Ended::Signal(signal) => format!("signal {signal} ended it"),
         Ended::TimedOut => format!("it took longer than {} and was stopped", words(timeout)),
         Ended::Deadline => "the time limit was reached".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_on_no_command_line() {
+        let environment = BTreeMap::from([("PIP_EXTRA_INDEX_URL".to_owned(), "https://one/".to_owned())]);
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let line =
+            "uv pip install --python p --index-url https://me:secret@two/ --extra-index-url https://token@three/ rocm";
+        let (left, with) = hidden(words(line), &environment);
+        assert_eq!(left, words("uv pip install --python p rocm"));
+        for name in ["PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX"] {
+            assert_eq!(with[name], "https://me:secret@two/");
+        }
+        assert_eq!(with["PIP_EXTRA_INDEX_URL"], "https://one/ https://token@three/");
+        assert_eq!(with["UV_EXTRA_INDEX_URL"], "https://token@three/");
+
+        // What is no secret is to be seen, and what other programs make of a variable nobody knows.
+        for line in ["p -m pip install --index-url https://two/ rocm", "./pip.sh --index-url https://me:secret@two/"] {
+            let (left, with) = hidden(words(line), &environment);
+            assert_eq!((left, &*with), (words(line), &environment));
+        }
     }
 }

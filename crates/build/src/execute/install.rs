@@ -1,7 +1,7 @@
 //! Sources, the Python environment, and what is installed in it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::cell::Mode;
@@ -23,18 +23,19 @@ const MAKING: Duration = Duration::from_mins(10);
 /// How long installing may take: ROCm is gigabytes.
 pub(super) const INSTALLING: Duration = Duration::from_hours(2);
 
+/// The file that stands for a checkout. Where `.git` is a file (a work tree of another repository, a submodule), it is that file itself: the
+/// repository is elsewhere, and containers may only read it.
+fn lock_of(checkout: &Path) -> PathBuf {
+    let marker = checkout.join(".git");
+    if marker.is_file() { marker } else { marker.join("rocwheel-build.lock") }
+}
+
 /// Takes the checkout that a job builds in, for as long as the file is open: two builds in one tree would make one of both.
 pub(super) fn own_tree(job: &Job) -> Result<Option<fs_err::File>, Error> {
     let (Source::Checkout { path, .. }, WorkOn::Checkout) = (&job.source, job.recipe.source.work_on) else {
         return Ok(None);
     };
-    let marker = path.join(".git");
-    // A work tree of another repository has a file there that says where.
-    let folder = match fs_err::read_to_string(&marker).ok().as_deref().and_then(|text| text.strip_prefix("gitdir:")) {
-        Some(elsewhere) => path.join(elsewhere.trim()),
-        None => marker,
-    };
-    let lock = files::lock(&folder.join("rocwheel-build.lock"))?;
+    let lock = files::lock(&lock_of(path))?;
     lock.map(Some).ok_or_else(|| Error::Locked { job: format!("in `{}`", path.display()) })
 }
 
@@ -314,4 +315,30 @@ impl Context<'_> {
 fn has_pip(venv: &Path) -> bool {
     let program = if cfg!(windows) { "Scripts/pip.exe" } else { "bin/pip" };
     venv.join(program).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkout_is_taken_by_a_file_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let (clone, worktree) = (folder.path().join("clone"), folder.path().join("worktree"));
+        fs_err::create_dir_all(clone.join(".git/worktrees/worktree")).unwrap();
+        fs_err::create_dir(&worktree).unwrap();
+        let says = format!("gitdir: {}\n", clone.join(".git/worktrees/worktree").display());
+        fs_err::write(worktree.join(".git"), &says).unwrap();
+        assert!(lock_of(&clone).starts_with(clone.join(".git")));
+
+        let taken = files::lock(&lock_of(&worktree)).unwrap();
+        assert!(taken.is_some());
+        assert!(files::lock(&lock_of(&worktree)).unwrap().is_none());
+        assert!(files::lock(&lock_of(&clone)).unwrap().is_some());
+        drop(taken);
+        assert!(files::lock(&lock_of(&worktree)).unwrap().is_some());
+        // Git still reads there where the repository is.
+        assert_eq!(fs_err::read_to_string(worktree.join(".git")).unwrap(), says);
+        assert_eq!(fs_err::read_dir(clone.join(".git/worktrees/worktree")).unwrap().count(), 0);
+    }
 }

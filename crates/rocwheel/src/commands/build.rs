@@ -7,6 +7,7 @@ mod containers;
 mod inputs;
 mod machine;
 mod plan;
+mod recipes;
 mod slurm;
 mod sources;
 mod states;
@@ -21,8 +22,7 @@ use std::time::{Duration, Instant};
 use build::execute::{self, Existing, LastLook, Leftovers, Listener, Outcome, Place, Selection};
 use build::executor::Executor;
 use build::preflight::Machine;
-use build::recipe::Recipe;
-use build::{Cell, Evaluated, Input, Job, PythonVersion, Pythons, Rocm, duration, evaluate};
+use build::{Input, Job, PythonVersion, duration};
 use clap::Args;
 use report::{Exit, Hint as _};
 use serde::Serialize;
@@ -32,11 +32,12 @@ use crate::environment;
 use crate::failure::{self, Usage};
 use crate::printer::{Format, Printer};
 use after::After;
-use cell::{CellArguments, Named, Wishes};
-use containers::{ContainerArguments, Containers, Ground};
+use cell::CellArguments;
+use containers::{ContainerArguments, Containers};
 use inputs::Sdk;
 use plan::{Asked, Choices, PlanArguments};
-use sources::{Sources, ToCheckOut};
+use recipes::Recipes;
+use sources::Sources;
 
 /// Build frameworks from recipes: wheels of torch, torchvision, torchaudio, triton, apex and flash-attn, and MAGMA
 ///
@@ -147,18 +148,6 @@ enum What {
     Recipes(Box<Recipes>),
     /// A plan that is there.
     Plan(Asked),
-}
-
-#[derive(Debug, Clone)]
-struct Recipes {
-    wishes: Rc<Wishes>,
-    names: Vec<Named>,
-    sources: Sources,
-    sdk: Sdk,
-    after: After,
-    try_on: Vec<PythonVersion>,
-    epoch: u64,
-    containers: Option<Rc<Containers>>,
 }
 
 impl Arguments {
@@ -318,120 +307,6 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     }
     run.recipes(recipes)?;
     run.conclude()
-}
-
-impl Recipes {
-    /// All of them, without looking at sources and ROCm.
-    fn evaluated(&self, place: &Place) -> anyhow::Result<Vec<Evaluated>> {
-        let mut all = Vec::new();
-        let mut with = self.sdk.given();
-        for named in &self.names {
-            for mut cell in self.wishes.cells(named, &with)? {
-                let entry = self.wishes.book.get(&named.recipe)?;
-                let placed = self.placed(&cell, &self.sources)?;
-                cell.version = placed.sources.version(&entry.recipe, &cell, place)?;
-                all.push(self.evaluate(&named.recipe, &cell, place)?);
-            }
-            with.insert(named.recipe.clone());
-        }
-        Ok(all)
-    }
-
-    /// A recipe for a cell, with what variables say, and the options of the time after the build.
-    fn evaluate(&self, name: &str, cell: &Cell, place: &Place) -> anyhow::Result<Evaluated> {
-        let mut recipe = evaluate(self.wishes.book.get(name)?, &self.wishes.book, cell)?;
-        recipe.take_defaults(&place.surroundings);
-        let is_tried = recipe.python != Pythons::Any || recipe.checks.iter().any(|check| check.fresh);
-        if !self.try_on.is_empty() && !is_tried {
-            let usage = Usage::new(format!("`--try-on` is for checks in fresh environments, and {name} has none"));
-            return Err(usage.hint("say `fresh = true` in a check of its recipe").into());
-        }
-        self.after.lay(&mut recipe)?;
-        Ok(recipe)
-    }
-
-    /// The recipes of this run as they are written.
-    fn written(&self) -> anyhow::Result<Vec<&Recipe>> {
-        self.names.iter().map(|named| Ok(&self.wishes.book.get(&named.recipe)?.recipe)).collect()
-    }
-
-    /// What would be checked out.
-    fn checkouts(&self, place: &Place) -> anyhow::Result<Vec<ToCheckOut>> {
-        let Some(named) = self.names.first() else { return Ok(Vec::new()) };
-        let cells = self.wishes.cells(named, &self.sdk.given())?;
-        match cells.first() {
-            Some(cell) => self.placed(cell, &self.sources)?.sources.planned(&self.written()?, cell, place),
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// The same for one cell: with its versions in the places of sources and ROCm.
-    fn placed(&self, cell: &Cell, sources: &Sources) -> anyhow::Result<Recipes> {
-        let fill = |text: &str| plan::filled(text, cell);
-        Ok(Recipes { sources: sources.filled(&fill)?, sdk: self.sdk.filled(&fill)?, ..self.clone() })
-    }
-
-    /// What is known of the job of a cell before anything is fetched or started for it. The cell is placed.
-    fn sketch(&self, recipe: Evaluated, cell: &Cell, inputs: Vec<Input>, place: &Place) -> anyhow::Result<Job> {
-        let entry = self.wishes.book.get(&recipe.recipe)?;
-        let source = self.sources.sketch(&entry.recipe, cell, place)?;
-        let is_here = recipe.sdk && self.containers.is_none();
-        let rocm = is_here.then(|| self.sdk.rocm(cell.rocm.as_deref(), &place.surroundings).ok()).flatten();
-        let (rocm, try_on) = (rocm.unwrap_or(Rocm::None), self.try_on.clone());
-        let python = cell.python;
-        Ok(Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch: self.epoch, image: None, recipe })
-    }
-
-    /// The job of a cell, which is placed.
-    fn job(
-        &self,
-        name: &str,
-        mut cell: Cell,
-        inputs: Vec<Input>,
-        place: &Place,
-        printer: &Printer,
-    ) -> anyhow::Result<Job> {
-        let entry = self.wishes.book.get(name)?;
-        if cell.python.is_none() && place.interpreter.is_some() && self.containers.is_none() {
-            cell.python = Some(execute::default_python(place, printer.reporter())?);
-        }
-        cell.version = self.sources.version(&entry.recipe, &cell, place)?;
-        // What cannot be evaluated, or has no ROCm, needs no sources.
-        let mut recipe = self.evaluate(name, &cell, place)?;
-        let ground = match &self.containers {
-            Some(containers) => Some(containers.ground(&recipe, &self.sdk, place.interpreter.as_deref(), printer)?),
-            None => None,
-        };
-        if let Some(python) =
-            ground.as_ref().map(Ground::python).transpose()?.flatten().filter(|_| cell.python.is_none())
-        {
-            cell.python = Some(python);
-        }
-        let of_image = ground.as_ref().map(|ground| ground.rocm(cell.rocm.as_deref())).transpose()?.flatten();
-        let rocm = match of_image {
-            Some(rocm) => rocm,
-            None if recipe.sdk => {
-                let rocm = self.sdk.rocm(cell.rocm.as_deref(), &place.surroundings)?;
-                plan::same_rocm(&rocm, &cell)?;
-                rocm
-            }
-            None => Rocm::None,
-        };
-        self.sources.obtain(&self.written()?, &cell, place, printer)?;
-        cell.version = self.sources.version(&entry.recipe, &cell, place)?;
-        recipe = self.evaluate(name, &cell, place)?;
-        let source = self.sources.source(&entry.recipe, &cell, place, printer)?;
-        let (python, try_on) = (cell.python, self.try_on.clone());
-        let image = ground.map(|ground| ground.image);
-        let mut job = Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch: self.epoch, image, recipe };
-        if job.recipe.python == Pythons::Each && job.recipe.cell.python.is_none() {
-            // The wheel is for one Python, and it has to be known which.
-            let version = execute::default_python(place, printer.reporter())?;
-            job.python = Some(version);
-            job.recipe = self.evaluate(name, &Cell { python: Some(version), ..cell }, place)?;
-        }
-        Ok(job)
-    }
 }
 
 fn write_job(recipes: &Recipes, place: &Place, path: &Path, printer: &Printer) -> anyhow::Result<Exit> {

@@ -9,8 +9,9 @@ use build::plan::{self, Combination, LeftOut, Plan, PlanFolder, Planner, Wanted}
 use build::{Cell, ChosenBy, Evaluated, Input, Job, Pythons, Rocm};
 use clap::Args;
 
+use super::Settings;
 use super::cell::Named;
-use super::{Recipes, Settings};
+use super::recipes::Recipes;
 use crate::commands::Mode;
 use crate::failure::Usage;
 use crate::printer::Printer;

@@ -101,14 +101,17 @@ pub(super) fn submit(
         .filter(|seen| !queue.get(&seen.cell.id).is_some_and(Queued::is_active))
         .map(|seen| seen.cell.id.clone())
         .collect();
+    let (mut options, mut first) = (settings.task_options.clone(), Vec::new());
+    match &settings.selection {
+        Selection::Rest => {}
+        // A task that Slurm starts again goes on where it was, but never beyond what was asked for.
+        Selection::Only(step) => options.extend(["--only".into(), step.clone()]),
+        Selection::From(step) => first.extend(["--from".into(), step.clone()]),
+    }
     let launch = Launch {
         program: environment::this_program()?,
-        options: settings.task_options.clone(),
-        first: match &settings.selection {
-            Selection::Rest => Vec::new(),
-            Selection::Only(step) => vec!["--only".into(), step.clone()],
-            Selection::From(step) => vec!["--from".into(), step.clone()],
-        },
+        options,
+        first,
         sbatch: settings.choices.sbatch.clone(),
         limit: settings.time_limit.map(|limit| (limit.as_secs() / 60).max(1)),
     };

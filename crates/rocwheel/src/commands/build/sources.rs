@@ -1,8 +1,9 @@
 //! Where the sources of builds are: what is named, what is there, and else a checkout, at the commits that belong together.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use build::execute::Place;
 use build::recipe::Recipe;
@@ -49,6 +50,9 @@ pub(crate) struct Sources {
     /// Folders that this run has looked after already.
     #[arg(skip)]
     obtained: RefCell<BTreeSet<PathBuf>>,
+    /// The table, read once for all cells.
+    #[arg(skip)]
+    known: Rc<OnceCell<Table>>,
 }
 
 /// What the sources of a recipe are to be.
@@ -146,8 +150,12 @@ impl Sources {
         Some(parts(text).1)
     }
 
-    fn table(&self) -> anyhow::Result<Table> {
-        projects::table(self.source_table.as_deref())
+    fn table(&self) -> anyhow::Result<&Table> {
+        if let Some(known) = self.known.get() {
+            return Ok(known);
+        }
+        let table = projects::table(self.source_table.as_deref())?;
+        Ok(self.known.get_or_init(|| table))
     }
 
     fn kind(&self, recipe: &Recipe, table: &Table) -> anyhow::Result<Kind> {
@@ -193,12 +201,12 @@ impl Sources {
         }
         // Of another line and of another release there may be one in the same run.
         let name = tag.map_or(name.clone(), |tag| format!("{name}-{}", tag.replace('/', "-")));
-        Ok(place.work.join("sources").join(self.line(cell, &table)?).join(name))
+        Ok(place.work.join("sources").join(self.line(cell, table)?).join(name))
     }
 
     /// The version of the sources, as far as it can be told without unpacking or checking out anything.
     pub(crate) fn version(&self, recipe: &Recipe, cell: &Cell, place: &Place) -> anyhow::Result<Option<String>> {
-        let folder = match self.kind(recipe, &self.table()?)? {
+        let folder = match self.kind(recipe, self.table()?)? {
             Kind::Archive(known) => return Ok(Some(known.version)),
             Kind::Path(path) if path.is_file() => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -216,21 +224,21 @@ impl Sources {
     }
 
     /// The checkouts that have to be made before these recipes can be built, as one request, since some pin others.
-    fn request(&self, recipes: &[&Recipe], cell: &Cell, place: &Place) -> anyhow::Result<Option<(Request, Table)>> {
+    fn request(&self, recipes: &[&Recipe], cell: &Cell, place: &Place) -> anyhow::Result<Option<(Request, &Table)>> {
         let table = self.table()?;
         let projects: Vec<_> = recipes.iter().filter_map(|recipe| table.project(&recipe.source).ok()).collect();
-        let references = ByProject::new("--ref", &self.reference, &table);
-        let origins = ByProject::new("--origin", &self.origin, &table);
+        let references = ByProject::new("--ref", &self.reference, table);
+        let origins = ByProject::new("--origin", &self.origin, table);
         references.check(&projects)?;
         origins.check(&projects)?;
-        let line = self.line(cell, &table)?;
+        let line = self.line(cell, table)?;
         let mut needed: Vec<Needed> = Vec::new();
         let (mut torch, mut torch_moves) = (None, false);
         // torch first: what follows its pins moves with it.
         let mut order = recipes.to_vec();
         order.sort_by_key(|recipe| recipe.source != "torch");
         for recipe in order {
-            let tag = match self.kind(recipe, &table)? {
+            let tag = match self.kind(recipe, table)? {
                 Kind::Checkout(tag) => tag,
                 Kind::Path(path) => {
                     if recipe.source == "torch" {
@@ -295,7 +303,7 @@ impl Sources {
     /// What would be checked out.
     pub(crate) fn planned(&self, recipes: &[&Recipe], cell: &Cell, place: &Place) -> anyhow::Result<Vec<ToCheckOut>> {
         let Some((request, table)) = self.request(recipes, cell, place)? else { return Ok(Vec::new()) };
-        let plan = Plan::new(&request, &table)?;
+        let plan = Plan::new(&request, table)?;
         let planned = |checkout: source::Checkout| ToCheckOut {
             reference: checkout.reference.describe(),
             project: checkout.project,
@@ -318,7 +326,7 @@ impl Sources {
             compiler: if environment::hip_compiler_is_clang() { Launches::Keep } else { Launches::Convert },
             defects: Defects::Refuse,
         };
-        let outcomes = source::check_out(&request, &table, &projects::git()?, &convert, printer.reporter())?;
+        let outcomes = source::check_out(&request, table, &projects::git()?, &convert, printer.reporter())?;
         for outcome in &outcomes {
             let commit: String = outcome.commit.chars().take(12).collect();
             let (project, folder) = (&outcome.project, outcome.directory.display());
@@ -330,7 +338,7 @@ impl Sources {
 
     /// Where the sources of a recipe are or will be, without looking at them.
     pub(crate) fn sketch(&self, recipe: &Recipe, cell: &Cell, place: &Place) -> anyhow::Result<Source> {
-        let path = match self.kind(recipe, &self.table()?)? {
+        let path = match self.kind(recipe, self.table()?)? {
             Kind::Path(path) => path,
             Kind::Archive(known) => return Ok(Source::Archive { path: known.url.into(), sha256: known.sha256 }),
             Kind::Checkout(tag) => self.folder(recipe, tag.as_deref(), cell, place)?,
@@ -348,7 +356,7 @@ impl Sources {
     ) -> anyhow::Result<Source> {
         let surroundings: &BTreeMap<String, String> = &place.surroundings;
         let reporter = printer.reporter();
-        let path = match self.kind(recipe, &self.table()?)? {
+        let path = match self.kind(recipe, self.table()?)? {
             Kind::Path(path) => path,
             Kind::Archive(known) => {
                 let cache = environment::cache()
