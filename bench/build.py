@@ -107,23 +107,24 @@ class Benchmark:
     def jobs(self) -> None:
         count = len(JOBS[0]) * len(JOBS[1])
         base = self.command(
-            *("tiny", "--recipes", "recipes", "--source", "tiny", "--output", "out", "--gpu-targets", "gfx942"),
+            *("tiny", "--recipes", "recipes", "--source", "tiny", "--gpu-targets", "gfx942"),
             *("--rocm", ",".join(JOBS[0]), "--torch", ",".join(JOBS[1])),
         )
         for name, more in (("jobs, audited", []), ("jobs, not audited", ["--no-audit"])):
             first, again, others = [], [], []
-            for _ in range(self.settings.runs):
-                shutil.rmtree(self.work / "out", ignore_errors=True)
-                first.append(self.measure(*base, *more))
-                assert len(list((self.work / "out").glob("*.whl"))) == count
-                others.append(self.others(count))
-                again.append(self.measure(*base, *more))
+            for number in range(self.settings.runs):
+                # Never the folder of a run before: ext4 is slow for seconds after thousands of files were removed.
+                out = self.work / f"{name.replace(', ', '-').replace(' ', '-')}-{number}"
+                first.append(self.measure(*base, "--output", out, *more))
+                assert len(list(out.glob("*.whl"))) == count
+                others.append(self.others(out, count))
+                again.append(self.measure(*base, "--output", out, *more))
             self.show(f"{count} {name}", median(first), count, statistics.median(others))
             self.show(f"{count} {name}: once more", median(again), count)
 
-    def others(self, count: int) -> float:
+    def others(self, out: Path, count: int) -> float:
         """Seconds in which jobs waited for other programs: Python, uv and the steps of the recipe."""
-        records = [json.loads(path.read_text()) for path in (self.work / "out/.rocwheel/jobs").glob("*/state.json")]
+        records = [json.loads(path.read_text()) for path in (out / ".rocwheel/jobs").glob("*/state.json")]
         assert len(records) == count
         return sum(record["done"]["environment"] + record["done"]["wheel"] for record in records)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
+import socket
+import subprocess
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -97,37 +101,148 @@ wheel = "dist/*.whl"
 """
 
 
-@pytest.fixture(params=["directory", "find-links"])
-def sdk(request: pytest.FixtureRequest, package_set: PackageSet) -> Iterator[str]:
-    """Where ROCm's packages are: in a folder, and behind links on a page."""
+class Guarded(SimpleHTTPRequestHandler):
+    """A server that wants a name and a password."""
+
+    def do_GET(self) -> None:
+        if self.headers.get("Authorization") == f"Basic {base64.b64encode(b'me:secret').decode()}":
+            super().do_GET()
+            return
+        self.send_response(401)
+        self.send_header("WWW-Authenticate", 'Basic realm="here"')
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+@pytest.fixture(params=["directory", "find-links", "index"])
+def sdk(request: pytest.FixtureRequest, package_set: PackageSet, tmp_path: Path) -> Iterator[str]:
+    """Where ROCm's packages are: in a folder, and behind links on a page and in an index that are not for everybody."""
     if request.param == "directory":
         yield f"directory={package_set.dist}"
         return
-    handler = partial(SimpleHTTPRequestHandler, directory=package_set.dist)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    served = package_set.dist
+    if request.param == "index":
+        served = tmp_path / "served"
+        for file in package_set.dist.iterdir():
+            name, version = file.name.removesuffix(".tar.gz").split("-")[:2]
+            place = served / "simple" / name.replace("_", "-")
+            place.mkdir(parents=True, exist_ok=True)
+            (place / file.name).symlink_to(file)
+    path = "simple/" if request.param == "index" else ""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Guarded, directory=served)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"find-links=http://127.0.0.1:{server.server_port}/"
+        yield f"{request.param}=http://me:secret@127.0.0.1:{server.server_port}/{path}"
         server.shutdown()
 
 
+@pytest.mark.parametrize("installer", ["uv", "pip"])
 def test_rocm_packages_are_installed_for_a_build(
-    rocwheel: Rocwheel, package_set: PackageSet, sdk: str, tmp_path: Path
+    rocwheel: Rocwheel, package_set: PackageSet, sdk: str, installer: str, tmp_path: Path
 ) -> None:
-    """The packages that `rocwheel package` made are what a build is made against."""
+    """The packages that `rocwheel package` made are what a build is made against, and passwords stay where they are needed."""
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes/asks.toml").write_text(RECIPE)
     (tmp_path / "source").mkdir()
     (tmp_path / "source/README").write_text("nothing")
+    is_index = sdk.startswith("index=")
     said = rocwheel.run(
         *("build", "asks", "--recipes", tmp_path / "recipes", "--source", tmp_path / "source", "--only", "ask"),
         *("--rocm-sdk", sdk, "--gpu-targets", "gfx1030", "--output", tmp_path / "out"),
-        *("--keep", "--no-uv"),
-        environment={"PIP_NO_INDEX": "1"},
+        *("--keep", *(["--no-uv"] if installer == "pip" else [])),
+        environment=with_uv() | ({} if is_index else {"PIP_NO_INDEX": "1", "UV_NO_INDEX": "1"}),
     )
     assert "done up to ask" in said.stdout
     logs = list((tmp_path / "out/.rocwheel/jobs").glob("*/logs/*-ask.log"))
     assert len(logs) == 1
     assert f"found {package_set.sdist.name.removeprefix('rocm-').removesuffix('.tar.gz')}" in logs[0].read_text()
+    assert not [log for log in logs[0].parent.iterdir() if "secret" in log.read_text()]
+    (job,) = (tmp_path / "out/.rocwheel/jobs").glob("*/job.toml")
+    is_open = job.stat().st_mode & 0o077 != 0
+    assert is_open == ("secret" not in job.read_text())
+
+
+COMPILES = """
+schema = 1
+name = "compiles"
+summary = "A library that is compiled"
+distribution = "compiles"
+source = "compiles"
+layers = ["compilers"]
+platforms = ["linux"]
+backends = ["plain"]
+without-sdk = ["plain"]
+work-on = "copy"
+
+[[version]]
+text = "1.0"
+
+[[step]]
+name = "requirements"
+install = ["setuptools", "wheel"]
+
+[[step]]
+name = "library"
+run = ["cmake", "-S", ".", "-B", "build"]
+
+[[step]]
+name = "compile"
+run = ["cmake", "--build", "build"]
+
+[[step]]
+name = "wheel"
+run = ["${python}", "setup.py", "bdist_wheel", "--python-tag", "py3", "--plat-name", "linux_x86_64"]
+
+[output]
+wheel = "dist/*.whl"
+"""
+COMPILED = {
+    "CMakeLists.txt": "cmake_minimum_required(VERSION 3.18)\nproject(compiles CXX)\n"
+    "add_library(compiles SHARED one.cpp two.cpp)\n"
+    "set_target_properties(compiles PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/compiles)\n",
+    "one.cpp": "#include <string>\nint one() { return std::string(1, 'x').size(); }\n",
+    "two.cpp": "#include <vector>\nint two() { return std::vector<int>(2).size(); }\n",
+    "compiles/__init__.py": "",
+    "setup.py": "from setuptools import setup\n"
+    "setup(name='compiles', version='1.0', packages=['compiles'], package_data={'compiles': ['*.so']})\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("cache", "hits"),
+    [("ccache", r"Hits: +(\d+)"), ("sccache", r"Cache hits +(\d+)")],
+)
+def test_a_compiler_cache_knows_what_was_compiled_in_another_folder(
+    rocwheel: Rocwheel, cache: str, hits: str, tmp_path: Path
+) -> None:
+    """A second build in another place compiles nothing that is the same."""
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes/compiles.toml").write_text(COMPILES)
+    for name, text in COMPILED.items():
+        (tmp_path / "source" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "source" / name).write_text(text)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    kept = {"CCACHE_DIR": str(tmp_path / "cache"), "SCCACHE_DIR": str(tmp_path / "cache"), "SCCACHE_SERVER_PORT": port}
+    counted = []
+    try:
+        for number in ("first", "second"):
+            rocwheel.run(
+                *("build", "compiles", "--recipes", tmp_path / "recipes", "--source", tmp_path / "source"),
+                *("--compiler-cache", cache, "--output", tmp_path / number, "--jobs", "2"),
+                environment=with_uv() | kept,
+            )
+            assert len(list((tmp_path / number).glob("compiles-1.0-py3-none-linux_x86_64.whl"))) == 1
+            (log,) = (tmp_path / number).glob(".rocwheel/jobs/*/logs/*-cache-statistics.log")
+            found = re.search(hits, log.read_text())
+            assert found, log.read_text()
+            counted.append(int(found[1]))
+    finally:
+        if cache == "sccache":
+            subprocess.run(["sccache", "--stop-server"], env=os.environ | kept, capture_output=True)
+    # The two files, and CMake's own trial of the compiler where that is one that counts.
+    first, second = counted
+    assert first <= 1 and second - first >= 2, counted
 
 
 def test_a_build_leaves_nothing_running(rocwheel: Rocwheel, sdist: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cluster import Cluster
 from test_build import with_uv
 
 import engines
@@ -219,6 +220,31 @@ def test_a_container_ends_with_the_work(rocwheel: Rocwheel, engine: Engine, tmp_
     gone()
     rocwheel.run(*options, environment={**engine.environment, "WAITS": "0"})
     assert (tmp_path / "out/waits.tar.bz2").is_file()
+
+
+def test_tasks_of_slurm_run_in_containers(
+    rocwheel: Rocwheel, engine: Engine, sdist: Path, wheels: Path, built_here: bytes, tmp_path: Path
+) -> None:
+    """Each cell of a plan in a container on its node; what is cancelled leaves no container behind."""
+    in_containers = ["--executor", "slurm", "--task-executor", *engine.arguments(IMAGE)[1:]]
+    with Cluster(tmp_path / "cluster", nodes=2) as cluster:
+        surroundings = {**cluster.environment, **engine.environment}
+        flash = [*FLASH[:-1], "2.9,2.10", "--source", sdist, *in_containers, "--output", tmp_path / "out", "--wait"]
+        rocwheel.run(*flash, environment={**surroundings, **offline(wheels)})
+        assert (tmp_path / "out" / NAME).read_bytes() == built_here
+        status = json.loads(rocwheel.run("build", "--status", tmp_path / "out", "--json").stdout)
+        assert [(cell["state"], cell["starts"]) for cell in status["cells"]] == [("built", 1)] * 2
+        assert engine.running() == []
+
+        one = ["build", "waits", *recipes(tmp_path)[:2], "--source", tmp_path / "sources", *in_containers]
+        rocwheel.run(*one, "--output", tmp_path / "slow", environment={**surroundings, "WAITS": "600"})
+        cluster.wait(lambda: engine.running() != [], "no container was started")
+        said = rocwheel.run("build", "--cancel", tmp_path / "slow", environment=surroundings)
+        assert "cancelled 1 cell" in said.stderr
+        cluster.wait(lambda: engine.running() == [], "the container ran on")
+        cluster.wait(lambda: not cluster.ask("squeue", "--noheader").strip(), "the queue was not empty")
+    states = json.loads(rocwheel.run("build", "--status", tmp_path / "slow", "--json", expect=3).stdout)["cells"]
+    assert [cell["state"] for cell in states] == ["interrupted"], states
 
 
 @pytest.fixture
