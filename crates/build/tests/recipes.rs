@@ -70,6 +70,13 @@ fn flash_attention_for_both_backends() {
     assert!(text("flash-attn", &new).contains("-std=c++20"));
     let cached = Cell { compiler_cache: CompilerCache::Ccache, ..of("ck") };
     assert!(text("flash-attn", &cached).contains("export PYTORCH_NVCC='ccache ${rocm.bin}/hipcc'"));
+    // What a release does not know yet is refused before it compiles for an hour.
+    let old = |target: &str| Cell { version: Some("2.7.4.post1".into()), targets: vec![target.to_owned()], ..of("ck") };
+    let error = evaluated("flash-attn", &old("gfx950")).unwrap_err();
+    assert!(error.to_string().contains("gfx950"), "{error}");
+    assert!(text("flash-attn", &old("gfx940")).contains("GPU_ARCHS='gfx940'"));
+    let newer = Cell { targets: vec!["gfx950".into()], ..of("ck") };
+    assert!(text("flash-attn", &newer).contains("GPU_ARCHS='gfx950'"));
 }
 
 #[test]

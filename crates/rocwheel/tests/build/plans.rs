@@ -1,0 +1,128 @@
+//! Runs of several cells.
+
+use insta::assert_snapshot;
+use serde_json::Value;
+use testing::{Ran, TestContext};
+
+use super::{MAKE, RECIPE, WHEEL, build, context, python};
+
+#[test]
+fn pythons_are_cells_and_one_that_is_not_there_does_not_stop_the_others() {
+    let context = context("good");
+    // A wheel for one Python.
+    let recipe = RECIPE.replace("any-python = [\"plain\", \"rocm\"]", "");
+    context.write("recipes/tiny.toml", recipe);
+    let make = MAKE.replace("py3-none-any", "cp{sys.version_info[0]}{sys.version_info[1]}-none-any");
+    context.write("source/make.py", make.replace("\"Wheel-Version", "f\"Wheel-Version"));
+    let own = python();
+    let ran = build(&context, &["--python", &format!("3.99,{own}")]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("there is no Python 3.99"), "{ran:?}");
+    let name = WHEEL.replace("py3", &format!("cp{}", own.replace('.', "")));
+    assert!(context.path("out").join(name).exists(), "{ran:?}");
+    let status = context.run(["build", "--status", "out", "--json"]);
+    let document: Value = serde_json::from_str(&status.stdout).unwrap();
+    let states: Vec<&str> =
+        document["cells"].as_array().unwrap().iter().filter_map(|cell| cell["state"].as_str()).collect();
+    assert_eq!((status.code, states), (Some(1), vec!["failed", "built"]), "{status:?}");
+}
+
+#[test]
+fn names_that_say_a_rocm_are_cells() {
+    let context = context("good");
+    // What would be built is told without sources and without ROCm.
+    let base = ["--source", "nowhere", "--rocm-sdk", "prefix=rocm-{rocm}", "--gpu-targets", "gfx942", "--dry-run"];
+    let ran = context.run(["build", "magma-rocm64", "magma-rocm63", "magma-rocm64"].iter().chain(&base));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("rocm6.3") && ran.stdout.contains("rocm6.4"), "{ran:?}");
+    assert!(ran.stderr.contains("would build 2 of 2 cells"), "{ran:?}");
+    assert!(!context.path(".rocwheel").exists());
+}
+
+/// Two versions of ROCm: cells that differ in their versions.
+fn build_two(context: &TestContext, more: &[&str]) -> Ran {
+    let arguments = [
+        "build",
+        "tiny",
+        "--recipes",
+        "recipes",
+        "--source",
+        "source",
+        "--rocm",
+        "7.1,7.2",
+        "--output",
+        "out",
+        "--no-uv",
+    ];
+    context.run(arguments.iter().chain(more))
+}
+
+#[test]
+fn several_values_are_cells_of_a_plan() {
+    let context = context("good");
+    let ran = build_two(&context, &["--dry-run"]);
+    assert_snapshot!("plan_dry_run", ran.snapshot());
+    assert!(!context.path("out").exists(), "a plan that is only shown writes nothing");
+    let ran = build_two(&context, &[]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let older = context.path("out/tiny-1.0+rocm7.1-py3-none-any.whl");
+    assert!(older.is_file() && context.path("out").join(WHEEL).is_file());
+    // What wheels are already is left out by name alone, here with nothing known of earlier runs.
+    fs_err::remove_dir_all(context.path("out/.rocwheel")).unwrap();
+    fs_err::remove_file(older).unwrap();
+    let ran = build_two(&context, &["--missing-only", "--dry-run", "--json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let left_out: Vec<&Value> = document["cells"].as_array().unwrap().iter().map(|cell| &cell["left-out"]).collect();
+    assert_eq!(left_out, [&Value::Null, &serde_json::json!({ "exists": [WHEEL] })]);
+    let ran = build_two(&context, &["--missing-only", "--json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let states: Vec<&Value> = document["cells"].as_array().unwrap().iter().map(|cell| &cell["state"]).collect();
+    assert_eq!((ran.code, states), (Some(0), vec![&Value::from("built"), &Value::from("exists")]));
+    // One cell alone, by its title.
+    let plan = document["plan"].as_str().unwrap().replace("[TEMP]", &context.directory().to_string_lossy());
+    let ran = context.run(["build", "--plan", &plan, "--cell", "tiny-1.0-plain-rocm7.1", "--no-uv"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = context.run(["build", "--plan", &plan, "--cell", "tiny-1.0-plain-rocm7.3"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("did you mean"), "{ran:?}");
+}
+
+#[test]
+fn wrong_plans_are_errors_before_anything_is_built() {
+    let context = context("good");
+    context.write("rocm-7.1/.info/version", "7.1.1\n");
+    context.write("rocm-7.1/bin/hipcc", "");
+    let prefix = ["--backend", "rocm", "--gpu-targets", "gfx942", "--rocm-sdk"];
+    let sdk = |place: &'static str| [&prefix[..], &[place]].concat();
+    for (more, words) in [
+        (&["--backend", "plain,plian"][..], "none of the recipes has a backend `plian`"),
+        (&["--matrix"], "the table of frameworks does not know tiny"),
+        (&["--cell", "0.0"], "`--cell` chooses of a plan"),
+        (&sdk("prefix=rocm-7.1"), "is ROCm 7.1.1, and 7.2 is to be built against"),
+        (&sdk("prefix=rocm-{torch}"), "`{torch}` in `prefix=rocm-{torch}` needs `--torch`"),
+        (&sdk("prefix=rocm-{rocm}"), "rocm-7.2` is no installed ROCm"),
+        (&["--job", "x.toml", "--executor", "slurm"], "cannot be used with"),
+    ] {
+        let ran = build_two(&context, more);
+        assert!(ran.code == Some(2) && ran.stderr.contains(words), "{more:?}: {ran:?}");
+    }
+    for (arguments, words) in [
+        (&["build", "--status", "source"][..], "there is no plan in `source`"),
+        (&["build", "--logs", "nowhere"], "there is no folder `nowhere`"),
+        (
+            &["build", "--job", "x.toml", "--output", "out", "--executor", "slurm"],
+            "`--job` runs one job on this machine",
+        ),
+    ] {
+        let ran = context.run(arguments);
+        assert!(ran.code == Some(2) && ran.stderr.contains(words), "{ran:?}");
+    }
+    // No program of Slurm is where the PATH leads.
+    let path = context.path("bin");
+    fs_err::create_dir(&path).unwrap();
+    let python = build::find_program("python3", &std::env::var("PATH").unwrap()).unwrap();
+    fs_err::os::unix::fs::symlink(python, path.join("python3")).unwrap();
+    let context = context.with_variable("PATH", path.to_string_lossy());
+    let ran = build_two(&context, &["--executor", "slurm"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("scontrol says: it is not on this machine"), "{ran:?}");
+    assert!(ran.stderr.contains("hint: run this where jobs are submitted"), "{ran:?}");
+}

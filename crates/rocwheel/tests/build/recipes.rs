@@ -1,0 +1,91 @@
+//! What recipes and the table of frameworks come to, before anything is built.
+
+use std::path::Path;
+
+use insta::assert_snapshot;
+use serde_json::Value;
+use testing::TestContext;
+
+use super::{RECIPE, context};
+
+#[test]
+fn variables_that_people_use_are_honoured() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"))
+        .with_variable("PYTORCH_ROCM_ARCH", "gfx90a gfx942")
+        .with_variable("DESIRED_ROCM", "rocm6.4")
+        .with_variable("BUILD_TRITON_BACKEND", "true");
+    let ran = context.run(["build", "flash-attn", "--torch", "2.9", "--dry-run", "--json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let recipes = document["recipes"].as_array().unwrap();
+    let backends: Vec<&str> = recipes.iter().map(|recipe| recipe["cell"]["backend"].as_str().unwrap()).collect();
+    assert_eq!(backends, ["ck", "triton"]);
+    assert_eq!(recipes[0]["targets"]["names"], serde_json::json!(["gfx90a", "gfx942"]));
+    assert_eq!(recipes[0]["cell"]["rocm"], "6.4");
+    // Options win.
+    let ran = context.run([
+        "build",
+        "flash-attn",
+        "--torch",
+        "2.9",
+        "--gpu-targets",
+        "gfx950",
+        "--backend",
+        "ck",
+        "--dry-run",
+    ]);
+    assert!(ran.stdout.contains("# GPU targets: gfx950 (as asked for)"), "{ran:?}");
+    let ran = context.run(["build", "all", "--dry-run", "--json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let names: Vec<&str> =
+        document["recipes"].as_array().unwrap().iter().map(|recipe| recipe["recipe"].as_str().unwrap()).collect();
+    assert_eq!(names, ["triton", "torch", "torchaudio", "torchvision", "apex"]);
+}
+
+#[test]
+fn recipes_are_listed_shown_checked_and_begun() {
+    let context = context("good");
+    assert_snapshot!("recipe_list", context.run(["recipe", "list"]).snapshot());
+    let ran = context.run(["recipe", "new", "my-extension"]);
+    assert_eq!((ran.code, ran.stdout.trim()), (Some(0), "recipes/my-extension.toml"), "{ran:?}");
+    let ran = context.run(["recipe", "check", "recipes/my-extension.toml", "recipes/tiny.toml", "torch"]);
+    assert_snapshot!("recipe_check", ran.snapshot());
+    let ran = context.run(["recipe", "new", "my-extension"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("is there already"), "{ran:?}");
+    assert_eq!(context.run(["recipe", "new", "../x"]).code, Some(2));
+    let ran = context.run(["recipe", "show", "tiny", "--recipes", "recipes", "--rocm", "7.2"]);
+    assert_snapshot!("recipe_show", ran.snapshot());
+    context.write("bad/bad.toml", RECIPE.replace("timeout", "timeuot"));
+    let ran = context.run(["recipe", "check", "bad/bad.toml"]);
+    assert_snapshot!("recipe_bad", ran.snapshot());
+    let ran = context.run(["recipe", "show", "torch", "--source"]);
+    assert!(ran.stdout.starts_with("# PyTorch") && ran.stdout.contains("[[step]]"), "{ran:?}");
+}
+
+#[test]
+fn the_matrix_knows_what_is_there() {
+    let context = context("good");
+    for name in [
+        "flash_attn-2.8.3+rocm7.2torch2.14triton-py3-none-any.whl",
+        "flash_attn-2.8.3+rocm72torch2.13-cp312-cp312-linux_x86_64.whl",
+        "flash_attn-2.8.3+rocm714torch2.14-cp312-cp312-linux_x86_64.whl",
+        "flash_attn-2.8.3+cu130torch2.14-cp312-cp312-linux_x86_64.whl",
+        "numpy-2.0-py3-none-any.whl",
+    ] {
+        context.write(Path::new("wheels").join(name), "");
+    }
+    let base = ["matrix", "flash-attn", "--framework-version", "2.8.3", "--rocm", "7.2,7.14", "--python", "3.12"];
+    let run = |more: &[&str]| context.run(base.iter().chain(more));
+    assert_snapshot!("matrix", run(&["--wheels", "wheels"]).snapshot());
+    assert_snapshot!("matrix_missing", run(&["--wheels", "wheels", "--missing-only", "--format", "github"]).snapshot());
+    let ran = run(&["--excluded", "--json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert!(document["rows"].as_array().unwrap().iter().any(|row| row["reason"] == "torch 2.5 is not for ROCm 7.2"));
+    for (arguments, words) in [
+        (&["matrix", "flash-atn"][..], "hint: did you mean `flash-attn`?"),
+        (&["matrix", "--rocm", "7.3"], "there is no version of ROCm `7.3` in the table"),
+    ] {
+        let ran = context.run(arguments);
+        assert!(ran.code == Some(2) && ran.stderr.contains(words), "{ran:?}");
+    }
+    assert_eq!(context.run(["matrix", "--wheels", "nowhere"]).code, Some(1));
+}
