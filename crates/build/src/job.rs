@@ -11,6 +11,7 @@ use crate::cell::PythonVersion;
 use crate::error::Error;
 use crate::evaluated::Evaluated;
 use crate::executor::Image;
+use crate::files;
 use crate::inputs;
 use crate::recipe::{SCHEMA, from_toml};
 
@@ -305,6 +306,20 @@ impl Job {
     pub fn json(&self) -> Result<String, Error> {
         let text = serde_json::to_string_pretty(self).map_err(|error| Error::malformed("job", error.to_string()))?;
         Ok(text + "\n")
+    }
+
+    /// Writes the job to a file, as JSON where the name ends so and else as TOML; its owner's alone if an address in it has a password.
+    /// What is no file, such as a pipe, is written to.
+    ///
+    /// # Errors
+    /// A file that cannot be written; what was there stays.
+    pub fn write(&self, path: &Path) -> Result<(), Error> {
+        let is_json = path.extension().is_some_and(|extension| extension == "json");
+        let text = if is_json { self.json()? } else { self.toml()? };
+        match path.metadata() {
+            Ok(there) if !there.is_file() => Ok(fs_err::write(path, text)?),
+            _ => files::replace(path, text.as_bytes()),
+        }
     }
 }
 

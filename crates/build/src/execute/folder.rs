@@ -84,7 +84,7 @@ impl Folder {
         };
         let state = state.unwrap_or_else(|| State { schema: 1, title: job.title(), ..State::default() });
         let folder = Folder { path, state, _lock: lock };
-        files::replace(&folder.path.join(JOB), job.toml()?.as_bytes())?;
+        job.write(&folder.path.join(JOB))?;
         Ok(folder)
     }
 

@@ -322,9 +322,7 @@ fn write_job(recipes: &Recipes, place: &Place, path: &Path, printer: &Printer) -
     let inputs = recipes.sdk.inputs(printer.reporter())?;
     let placed = recipes.placed(&cell, &recipes.sources)?;
     let job = placed.job(&named.recipe, cell, inputs, place, printer)?;
-    let is_json = path.extension().is_some_and(|extension| extension == "json");
-    let text = if is_json { job.json()? } else { job.toml()? };
-    fs_err::write(path, text)?;
+    job.write(path)?;
     if printer.format() == Format::Json {
         printer.json(&serde_json::json!({ "title": job.title(), "key": job.key(), "path": path }))?;
     } else {

@@ -161,6 +161,7 @@ fn a_job_file_is_the_same_job() {
         let ran = build(&context, &["--write-job", name]);
         assert_eq!((ran.code, ran.stdout.trim()), (Some(0), name), "{ran:?}");
     }
+    assert!(build(&context, &["--write-job", "/dev/stdout"]).stdout.starts_with("schema = 1\n"));
     assert!(!context.path("out").exists());
     let ran = context.run(["build", "--job", "job.json", "--output", "out", "--no-uv", "--json"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
