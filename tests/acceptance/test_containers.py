@@ -229,11 +229,11 @@ def test_tasks_of_slurm_run_in_containers(
     in_containers = ["--executor", "slurm", "--task-executor", *engine.arguments(IMAGE)[1:]]
     with Cluster(tmp_path / "cluster", nodes=2) as cluster:
         surroundings = {**cluster.environment, **engine.environment}
-        flash = [*FLASH[:-1], "2.9,2.10", "--source", sdist, *in_containers, "--output", tmp_path / "out", "--wait"]
+        flash = [*FLASH, "--source", sdist, *in_containers, "--output", tmp_path / "out", "--wait"]
         rocwheel.run(*flash, environment={**surroundings, **offline(wheels)})
         assert (tmp_path / "out" / NAME).read_bytes() == built_here
         status = json.loads(rocwheel.run("build", "--status", tmp_path / "out", "--json").stdout)
-        assert [(cell["state"], cell["starts"]) for cell in status["cells"]] == [("built", 1)] * 2
+        assert [(cell["state"], cell["starts"]) for cell in status["cells"]] == [("built", 1)]
         assert engine.running() == []
 
         one = ["build", "waits", *recipes(tmp_path)[:2], "--source", tmp_path / "sources", *in_containers]

@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const STRAGGLERS: Duration = Duration::from_secs(2);
 /// How often time and the user's wish are looked at.
 const TICK: Duration = Duration::from_millis(20);
+/// Within this time a signal to all processes is heard by each.
+const HEARD: Duration = Duration::from_millis(500);
 
 /// A program that is about to run.
 #[derive(Debug, Clone)]
@@ -172,6 +174,19 @@ fn spawn(program: &Program<'_>, stdin: Stdio) -> Result<(Child, mpsc::Receiver<V
         }
     });
     Ok((child, pages))
+}
+
+/// Whether this program is being told to stop, asked after one that it started has ended: a cluster that cancels a task signals all its
+/// processes, and what it started may end before the signal is heard here.
+pub(crate) fn is_stopping(reporter: &dyn Reporter) -> bool {
+    let end = Instant::now() + HEARD;
+    while !reporter.interrupted() {
+        if Instant::now() >= end {
+            return false;
+        }
+        thread::sleep(TICK);
+    }
+    true
 }
 
 /// Runs it; what it says goes to `log` too.
@@ -354,7 +369,7 @@ fn ended(status: ExitStatus) -> Ended {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use report::{Silent, Unit};
 
@@ -412,21 +427,29 @@ mod tests {
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     }
 
+    /// Somebody who wants to stop once this has been asked so often.
+    struct Wish(AtomicUsize);
+
+    impl Reporter for Wish {
+        fn begin(&self, _: &str, _: Option<u64>, _: Unit) {}
+        fn advance(&self, _: u64) {}
+        fn end(&self) {}
+        fn warn(&self, _: &str) {}
+        fn interrupted(&self) -> bool {
+            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err()
+        }
+    }
+
     #[test]
     fn the_users_wish_stops_it() {
-        struct Wish(AtomicBool);
-        impl Reporter for Wish {
-            fn begin(&self, _: &str, _: Option<u64>, _: Unit) {}
-            fn advance(&self, _: u64) {}
-            fn end(&self) {}
-            fn warn(&self, _: &str) {}
-            fn interrupted(&self) -> bool {
-                // Not yet when it begins.
-                self.0.swap(true, Ordering::Relaxed)
-            }
-        }
-        let error = shell("sleep 60", 60.0, None, &Wish(AtomicBool::new(false))).unwrap_err();
+        let error = shell("sleep 60", 60.0, None, &Wish(AtomicUsize::new(1))).unwrap_err();
         assert!(matches!(error, Error::Interrupted), "{error}");
+    }
+
+    #[test]
+    fn a_wish_that_comes_a_little_late_is_heard() {
+        assert!(is_stopping(&Wish(AtomicUsize::new(3))));
+        assert!(!is_stopping(&Silent));
     }
 
     #[test]

@@ -171,6 +171,10 @@ impl Container {
         match document {
             Some(Document { error: Some(said), .. }) => Err(self.failed(said)),
             Some(Document { jobs, .. }) if jobs.len() == 1 => jobs.into_iter().next().ok_or(Error::Interrupted),
+            _ if process::is_stopping(reporter) => {
+                self.stop(&process_file);
+                Err(Error::Interrupted)
+            }
             _ => Err(self.broken(&finished, &lines.error)),
         }
     }

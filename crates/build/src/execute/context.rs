@@ -106,6 +106,7 @@ impl<'a> Context<'a> {
         let finished = self.attempt(call, log)?;
         match finished.ended {
             Ended::Code(0) | Ended::Deadline => Ok(finished),
+            _ if process::is_stopping(self.reporter) => Err(Error::Interrupted),
             ended => Err(self.failed(stage, ended, timeout, &finished, log)),
         }
     }
