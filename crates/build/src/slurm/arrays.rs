@@ -6,8 +6,6 @@ use std::path::Path;
 use super::Launch;
 use crate::plan::{Plan, PlanFolder, PlannedCell, Requests};
 
-/// How often a task that was stopped at its time limit is put back into the queue.
-const MOST_RESTARTS: u32 = 50;
 /// Minutes that a task has beyond its own limit, to stop by itself.
 const GRACE: u64 = 10;
 
@@ -137,11 +135,9 @@ impl Array {
             command.push("\"$@\"".to_owned());
         }
         format!(
-            "#!/bin/sh\n{}\n# Made by rocwheel. A task that stopped at its time limit (3), or hit on something temporary (4), goes on later.\n\
-             {first}{}\ncode=$?\ncase $code in\n3 | 4) [ \"${{SLURM_RESTART_COUNT:-0}}\" -ge {MOST_RESTARTS} ] || scontrol requeue \
-             \"${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID\" ;;\nesac\nexit $code\n",
+            "#!/bin/sh\n{}\n# Made by rocwheel.\n{first}{}",
             lines.concat(),
-            command.join(" "),
+            super::script::task(&command.join(" ")),
         )
     }
 }
@@ -263,6 +259,16 @@ mod tests {
         let always = format!("build\n--plan\n{plan}\n--cell\n0.7\n--jobs\n1\n--interpreter\n/$x/python\n");
         assert_eq!(said("0"), format!("{always}--from\nwheel\n"));
         assert_eq!(said("1"), always);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_task_that_is_cancelled_may_write_down_how_far_it_came() {
+        // As Slurm does: the signal goes to all of a task, and who waits for it waits for the shell.
+        let text =
+            super::super::script::task("sh -c 'trap \"sleep 0.3; echo written; exit 130\" TERM; kill 0; sleep 9'");
+        let ran = std::process::Command::new("setsid").args(["--wait", "sh", "-c", &text]).output().unwrap();
+        assert_eq!((ran.status.code(), &*ran.stdout), (Some(130), &b"written\n"[..]), "{ran:?}");
     }
 
     #[test]

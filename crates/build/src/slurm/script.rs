@@ -2,6 +2,29 @@
 
 use crate::matrix::{Origin, Row};
 
+/// How often a task that was stopped is put back into the queue.
+const MOST_RESTARTS: u32 = 50;
+
+/// A command of this program as the last part of a task's script.
+///
+/// Slurm signals all processes of a task that it cancels, and kills what is left once the shell has ended: the shell waits until
+/// the build has stopped and written down how far it came.
+pub(super) fn task(command: &str) -> String {
+    format!(
+        r#"trap : TERM
+{command}
+code=$?
+# Stopped at --time-limit (3), or something temporary (4): it goes on later.
+case $code in
+    3 | 4) [ "${{SLURM_RESTART_COUNT:-0}}" -ge {MOST_RESTARTS} ] || scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID" ;;
+esac
+exit $code
+"#
+    )
+}
+
+const COMMAND: &str = r#"rocwheel build "${words[@]:1}" "${origin[@]}" --jobs "${SLURM_CPUS_PER_TASK:-1}" "$@""#;
+
 /// A script with a task for each cell. What follows it on the command line of sbatch goes to every build.
 pub fn script(rows: &[(&Row, Option<Origin>)]) -> String {
     let (mut cells, mut sources) = (String::new(), String::new());
@@ -36,14 +59,8 @@ case " $* " in
     *" --executor"*) ;;
     *) origin+=(--executor "${{EXECUTOR:-here}}") ;;
 esac
-code=0
-rocwheel build "${{words[@]:1}}" "${{origin[@]}}" --jobs "${{SLURM_CPUS_PER_TASK:-1}}" "$@" || code=$?
-# Stopped at --time-limit, or something temporary: it goes on later.
-case $code in
-    3 | 4) [ "${{SLURM_RESTART_COUNT:-0}}" -ge 50 ] || scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID" ;;
-esac
-exit $code
-"#,
+{task}"#,
         last = rows.len().saturating_sub(1),
+        task = task(COMMAND),
     )
 }
