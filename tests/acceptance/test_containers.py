@@ -56,7 +56,16 @@ holds = ["share/README"]
 """
 
 
-@pytest.fixture(scope="module", params=["docker", "podman"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Podman runs everything in the long run only: the container lane of CI is a small one."""
+    if "engine" in metafunc.fixturenames:
+        is_long = metafunc.config.getoption("--set") == "all"
+        by_podman = metafunc.function not in BY_DOCKER and (is_long or metafunc.function in BY_BOTH)
+        names = ["docker", "podman"] if by_podman else ["docker"]
+        metafunc.parametrize("engine", names, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with getattr(engines, request.param)(tmp_path_factory.mktemp(request.param)) as engine:
         engine.import_root(engines.root(own_suite()), IMAGE)
@@ -269,7 +278,6 @@ def built_as_nobody(public: Path, home: Path, engine: Engine) -> str:
     return next(line for line in log.read_text().splitlines() if line.isdigit())
 
 
-@pytest.mark.parametrize("engine", ["docker"], indirect=True)
 def test_files_belong_to_who_asked(public: Path, home: Path, engine: Engine) -> None:
     """A user without rights, who may use the daemon."""
     assert built_as_nobody(public, home, engine) == str(NOBODY)
@@ -282,3 +290,8 @@ def test_podman_without_rights(public: Path, home: Path) -> None:
         engine.import_root(engines.root(own_suite()), IMAGE)
         assert built_as_nobody(public, home, engine) == "0"
         assert engine.running() == []
+
+
+# What Podman runs in CI too, and what is about Docker's daemon.
+BY_BOTH = (test_flash_attn_is_built_without_a_network, test_a_container_ends_with_the_work)
+BY_DOCKER = (test_files_belong_to_who_asked,)
