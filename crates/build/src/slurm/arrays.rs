@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::Launch;
+use super::{Launch, script};
 use crate::plan::{Plan, PlanFolder, PlannedCell, Requests};
 
 /// Minutes that a task has beyond its own limit, to stop by itself.
@@ -134,11 +134,7 @@ impl Array {
             first = format!("[ \"${{SLURM_RESTART_COUNT:-0}}\" -gt 0 ] || set -- {}\n", words.join(" "));
             command.push("\"$@\"".to_owned());
         }
-        format!(
-            "#!/bin/sh\n{}\n# Made by rocwheel.\n{first}{}",
-            lines.concat(),
-            super::script::task(&command.join(" ")),
-        )
+        format!("#!/bin/sh\n{}\n# Made by rocwheel.\n{first}{}", lines.concat(), script::task(&command.join(" ")))
     }
 }
 
@@ -265,8 +261,7 @@ mod tests {
     #[test]
     fn a_task_that_is_cancelled_may_write_down_how_far_it_came() {
         // As Slurm does: the signal goes to all of a task, and who waits for it waits for the shell.
-        let text =
-            super::super::script::task("sh -c 'trap \"sleep 0.3; echo written; exit 130\" TERM; kill 0; sleep 9'");
+        let text = script::task("sh -c 'trap \"sleep 0.3; echo written; exit 130\" TERM; kill 0; sleep 9'");
         let ran = std::process::Command::new("setsid").args(["--wait", "sh", "-c", &text]).output().unwrap();
         assert_eq!((ran.status.code(), &*ran.stdout), (Some(130), &b"written\n"[..]), "{ran:?}");
     }

@@ -23,8 +23,6 @@ exit $code
     )
 }
 
-const COMMAND: &str = r#"rocwheel build "${words[@]:1}" "${origin[@]}" --jobs "${SLURM_CPUS_PER_TASK:-1}" "$@""#;
-
 /// A script with a task for each cell. What follows it on the command line of sbatch goes to every build.
 pub fn script(rows: &[(&Row, Option<Origin>)]) -> String {
     let (mut cells, mut sources) = (String::new(), String::new());
@@ -61,6 +59,6 @@ case " $* " in
 esac
 {task}"#,
         last = rows.len().saturating_sub(1),
-        task = task(COMMAND),
+        task = task(r#"rocwheel build "${words[@]:1}" "${origin[@]}" --jobs "${SLURM_CPUS_PER_TASK:-1}" "$@""#),
     )
 }
