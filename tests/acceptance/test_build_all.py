@@ -11,8 +11,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import therock
 
 from command import Rocwheel, run
+from packages import metadata
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 UV = REPOSITORY / ".venv/bin/uv"
@@ -24,7 +26,9 @@ from setuptools import setup
 for flag in ("--cpp_ext", "--cuda_ext"):
     if flag in sys.argv:
         sys.argv.remove(flag)
-required = [text for text in os.environ.get("PYTORCH_EXTRA_INSTALL_REQUIREMENTS", "").split("|") if text.startswith("triton")]
+# As PyTorch's own setup.py takes it.
+extra = os.environ.get("PYTORCH_EXTRA_INSTALL_REQUIREMENTS", "")
+required = [text.strip() for text in extra.split("|")] if extra else []
 setup(name=NAME, version=VERSION, packages=[PACKAGE], package_data={PACKAGE: ["**/*"]}, install_requires=required)
 """
 VERSIONS = {
@@ -32,7 +36,8 @@ VERSIONS = {
     "triton": "'3.5.0' + os.environ['TRITON_WHEEL_VERSION_SUFFIX']",
 }
 INIT = {
-    "torch": "class cuda:\n    is_available = staticmethod(lambda: False)\n",
+    "torch": "try:\n    from . import _rocm_init\nexcept ImportError:\n    pass\nelse:\n    _rocm_init.initialize()\n"
+    "class cuda:\n    is_available = staticmethod(lambda: False)\n",
     "torchvision": "import torch\n__version__ = 'there'\n",
 }
 
@@ -142,17 +147,15 @@ def test_one_command_from_git_to_smoke_tests(rocwheel: Rocwheel, world: Path, tm
     }
     with zipfile.ZipFile(wheels["torch"]) as archive:
         assert archive.read("torch/csrc/a.h") == b" hipMalloc(1);\n"
-        assert b"Requires-Dist: triton==3.5.0+rocm7.2.0" in archive.read("torch-2.9.1+rocm7.2.0.dist-info/METADATA")
-        (tmp_path / "_rocm_init.py").write_bytes(archive.read("torch/_rocm_init.py"))
+        # An installed ROCm is no package that could be required, or looked for when torch is imported.
+        required = [line for line in metadata(wheels["torch"]).splitlines() if line.startswith("Requires-Dist")]
+        assert required == ["Requires-Dist: triton==3.5.0+rocm7.2.0"]
+        assert "torch/_rocm_init.py" not in archive.namelist()
     assert "torchvision/newer.txt" not in zipfile.ZipFile(wheels["torchvision"]).namelist()
     stated = json.loads((tmp_path / "out" / f"{wheels['torchvision'].name}.provenance.json").read_text())
     sources, *others = stated["predicate"]["buildDefinition"]["resolvedDependencies"]
     assert sources["digest"]["gitCommit"] == pins["torchvision"] and "uri" not in sources
     assert {wheels["torch"].name, wheels["triton"].name} <= {one["name"] for one in others}
-    # What torch does first when it is imported: libraries by name, and the version of ROCm it was built with.
-    (tmp_path / "rocm_sdk.py").write_text("def initialize_process(**given):\n    print(given)\n")
-    said = run(sys.executable, "-c", "import _rocm_init; _rocm_init.initialize()", cwd=tmp_path).stdout
-    assert "'check_version': '7.2.0'" in said and "'amdhip64'" in said and "'rocm_sysdeps_liblzma'" in said, said
     # Nothing is built or checked out again, although the builds have left files in the trees.
     again = rocwheel.run(*command, environment=with_uv())
     assert again.stdout.count("unchanged") == 5 and "checked out" not in again.stderr, again
@@ -188,3 +191,88 @@ def test_sources_that_cannot_be_had_are_said_before_anything_is_built(
         *arguments, "--only", "sources", "--feature", "flash-attention=off", environment=with_uv()
     ).stderr
     assert git(tree, "rev-parse", "HEAD") == mine and "checked out" not in said, said
+
+
+@pytest.fixture(scope="module")
+def rocm_packages(rocwheel: Rocwheel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """ROCm as Python packages, with the system libraries that TheRock brings; of the libraries that torch opens, three."""
+    folder = tmp_path_factory.mktemp("rocm")
+    therock.kpack(folder / "artifacts")
+    name = "librocm_sysdeps_liblzma.so.5"
+    therock.Build(folder / "artifacts").library("sysdeps_lib_generic", f"lib/rocm_sysdeps/lib/{name}", name)
+    rocwheel.run("package", "--artifacts", folder / "artifacts", "--output", folder / "packages")
+    return folder / "packages/dist"
+
+
+def test_torch_requires_and_opens_the_packages_it_was_built_with(
+    rocwheel: Rocwheel, world: Path, rocm_packages: Path, tmp_path: Path
+) -> None:
+    sdk = ["--rocm-sdk", f"directory={rocm_packages}"]
+    run(sys.executable, "-m", "venv", tmp_path / "mine")
+    python = tmp_path / "mine/bin/python"
+    command = [
+        "build",
+        "triton",
+        "torch",
+        "--torch",
+        "2.9.1",
+        *options(world, tmp_path / "out"),
+        "--into",
+        tmp_path / "mine",
+    ]
+    command[command.index("--rocm-sdk") + 1] = sdk[1]
+    rocwheel.run(*command, "--rocm-lock", "minor", environment=with_uv())
+    # The user's own environment has torch, what it requires, and ROCm.
+    said = run(python, "-c", "import torch; print(torch.__file__)").stdout
+    assert str(tmp_path / "mine") in said
+    (wheel,) = (tmp_path / "out").glob("torch-*.whl")
+    required = [line for line in metadata(wheel).splitlines() if line.startswith("Requires-Dist")]
+    assert required == ["Requires-Dist: rocm[libraries]==10.1.*", f"Requires-Dist: triton==3.5.0+rocm{therock.VERSION}"]
+    with zipfile.ZipFile(wheel) as archive:
+        init = archive.read("torch/_rocm_init.py").decode()
+    assert "check_version='10.1.*'" in init
+    assert "preload_shortnames=['amd_comgr', 'amdhip64', 'rocm_sysdeps_liblzma']" in init, init
+    opened = run(python, "-c", "import torch; print(open('/proc/self/maps').read())").stdout
+    assert "libamdhip64.so.7" in opened and "librocm_sysdeps_liblzma.so.5" in opened
+    # A second run installs what is missing there again, and a rebuilt wheel takes the place of the first.
+    run(python, "-m", "pip", "uninstall", "--yes", "torch")
+    rocwheel.run(*command, "--rocm-lock", "minor", environment=with_uv())
+    run(python, "-c", "import torch")
+
+
+def test_rocm_alone_is_installed_with_the_word_of_the_scripts(
+    rocwheel: Rocwheel, rocm_packages: Path, tmp_path: Path
+) -> None:
+    sdk = ["--rocm-sdk", f"directory={rocm_packages}"]
+    refused = rocwheel.run("build", "install-rocm", *sdk, expect=2)
+    assert "--into .venv" in refused.stderr
+    refused = rocwheel.run("build", "install-rocm", *sdk, "--into", tmp_path / "none", expect=2)
+    assert "is not a Python environment" in refused.stderr and not (tmp_path / "none").exists()
+    run(sys.executable, "-m", "venv", tmp_path / "mine")
+    rocwheel.run("build", "install-rocm", *sdk, "--into", tmp_path / "mine", cwd=tmp_path)
+    assert run(tmp_path / "mine/bin/rocm-sdk", "version").stdout.strip() == therock.VERSION
+    refused = rocwheel.run(
+        "build", "install-rocm", "--rocm-sdk", "prefix=/usr", "--into", tmp_path / "mine", "--rocm", "7.2", expect=2
+    )
+    assert "has no packages" in refused.stderr
+
+
+def test_sources_are_installed_in_place_into_the_environment_that_is_named(
+    rocwheel: Rocwheel, world: Path, tmp_path: Path
+) -> None:
+    run(sys.executable, "-m", "venv", tmp_path / "mine")
+    python = tmp_path / "mine/bin/python"
+    trees = tmp_path / "trees"
+    command = [
+        "build",
+        "torch",
+        "--develop",
+        "--torch",
+        "2.9.1",
+        *options(world, tmp_path / "out"),
+        "--source-root",
+        trees,
+    ]
+    rocwheel.run(*command, "--feature", "flash-attention=off", "--into", tmp_path / "mine", environment=with_uv())
+    said = run(python, "-c", "import torch; print(torch.__file__)").stdout
+    assert said.strip() == str(trees / "pytorch/torch/__init__.py")

@@ -115,6 +115,42 @@ named! {
 }
 
 named! {
+    /// How ROCm comes to the build.
+    SdkKind, "kind of ROCm" {
+        /// As Python packages (`rocm[libraries,devel]`), which the result then requires and finds its libraries in.
+        Packages = "packages",
+        /// As a folder that is already installed, such as `/opt/rocm`; the result requires no package of ROCm.
+        Prefix = "prefix",
+        /// Not at all: the backend is built without it.
+        None = "none",
+    }
+}
+
+impl SdkKind {
+    /// Python packages: what job files of versions that knew nothing else were made for.
+    fn packages() -> SdkKind {
+        SdkKind::Packages
+    }
+}
+
+named! {
+    /// Which versions of ROCm's packages a result takes.
+    VersionLock, "version lock" {
+        /// The one it was built against.
+        Exact = "exact",
+        /// All of the same first two numbers (`7.10.*`).
+        Minor = "minor",
+    }
+}
+
+impl VersionLock {
+    /// The one it was built against, as job files mean that say nothing.
+    fn exact() -> VersionLock {
+        VersionLock::Exact
+    }
+}
+
+named! {
     /// How a wheel is made to load on other machines (the modes of `rocwheel repair`).
     Repair, "way of repair" {
         /// Not at all.
@@ -167,6 +203,12 @@ pub struct Cell {
     /// ROCm as `7.2` or `7.2.1`; `None`: that of the SDK, known when the job runs.
     #[serde(default)]
     pub rocm: Option<String>,
+    /// How that ROCm comes to the build.
+    #[serde(default = "SdkKind::packages")]
+    pub sdk: SdkKind,
+    /// Which versions of its packages the result takes.
+    #[serde(default = "VersionLock::exact")]
+    pub rocm_lock: VersionLock,
     /// torch that is built against (`2.9`, `2.9.1`).
     #[serde(default)]
     pub torch: Option<String>,
@@ -214,6 +256,8 @@ impl Cell {
             platform,
             python: None,
             rocm: None,
+            sdk: SdkKind::Packages,
+            rocm_lock: VersionLock::Exact,
             torch: None,
             version: None,
             backend: None,

@@ -5,7 +5,7 @@ use std::str::FromStr as _;
 
 use pep440_rs::{Version, VersionSpecifiers};
 
-use crate::cell::{Cell, CompilerCache, Mode, Platform, Release, Switch};
+use crate::cell::{Cell, CompilerCache, Mode, Platform, Release, SdkKind, Switch};
 use crate::error::Error;
 use crate::recipe::When;
 use report::suggestion;
@@ -54,6 +54,7 @@ impl Facts<'_> {
             "platform" => one_of(&mut Platform::NAMES.iter().copied(), cell.platform.name()),
             "backend" => one_of(&mut self.backends.iter().map(String::as_str), self.backend),
             "compiler-cache" => one_of(&mut CompilerCache::NAMES.iter().copied(), cell.compiler_cache.name()),
+            "sdk" => one_of(&mut SdkKind::NAMES.iter().copied(), cell.sdk.name()),
             "release" => one_of(&mut Release::NAMES.iter().copied(), cell.release.name()),
             "mode" => one_of(&mut Mode::NAMES.iter().copied(), cell.mode.name()),
             "clean" => one_of(&mut Switch::NAMES.iter().copied(), cell.clean.name()),
@@ -65,7 +66,8 @@ impl Facts<'_> {
                 if let Some(switch) = self.features.get(key) {
                     one_of(&mut Switch::NAMES.iter().copied(), switch.name())
                 } else {
-                    let mut names = vec!["platform", "backend", "compiler-cache", "release", "mode", "clean", "with"];
+                    let mut names =
+                        vec!["platform", "backend", "sdk", "compiler-cache", "release", "mode", "clean", "with"];
                     names.extend(VERSIONS);
                     names.extend(self.features.keys().map(String::as_str));
                     let reason = format!("there is no condition `{key}`");

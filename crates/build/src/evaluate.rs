@@ -6,7 +6,7 @@ mod settle;
 use std::collections::BTreeMap;
 
 use crate::book::{Book, Entry};
-use crate::cell::{Cell, Switch};
+use crate::cell::{Cell, Mode, Release, SdkKind, Switch};
 use crate::condition::Facts;
 use crate::error::Error;
 use crate::evaluated::{Action, Check, Estimate, Evaluated, More, Provided, Pythons, Sources, Step, Variables};
@@ -349,22 +349,27 @@ pub fn check(entry: &Entry, book: &Book) -> Result<usize, Error> {
                             clean,
                             ..Cell::new(platform)
                         };
-                        for release in crate::cell::Release::NAMES {
-                            for mode in crate::cell::Mode::NAMES {
-                                evaluate(
-                                    entry,
-                                    book,
-                                    &Cell { release: release.parse()?, mode: mode.parse()?, ..cell.clone() },
-                                )?;
-                                cells += 1;
-                            }
-                        }
+                        cells += check_kinds(entry, book, &cell)?;
                     }
                 }
             }
         }
     }
     Ok(cells)
+}
+
+/// Evaluates a cell for every kind of ROCm, release and mode; gives how many that were.
+fn check_kinds(entry: &Entry, book: &Book, cell: &Cell) -> Result<usize, Error> {
+    let (kinds, releases, modes) = ([SdkKind::Packages, SdkKind::Prefix], Release::NAMES, Mode::NAMES);
+    for sdk in kinds {
+        for release in releases {
+            for mode in modes {
+                let (release, mode) = (release.parse()?, mode.parse()?);
+                evaluate(entry, book, &Cell { sdk, release, mode, ..cell.clone() })?;
+            }
+        }
+    }
+    Ok(kinds.len() * releases.len() * modes.len())
 }
 
 fn conditions(recipe: &Recipe) -> impl Iterator<Item = (&str, &OneOrMany)> {

@@ -15,6 +15,7 @@ mod install;
 mod installed;
 mod provenance;
 mod tarball;
+mod user_environment;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -35,6 +36,7 @@ use context::Context;
 use folder::Folder;
 pub use folder::Made;
 use report::suggestion;
+pub use user_environment::UserEnvironment;
 
 /// Where and how a job runs.
 #[derive(Debug, Clone)]
@@ -53,6 +55,8 @@ pub struct Place {
     pub uv: Option<PathBuf>,
     /// The interpreter; `None`: one of the job's version is looked for.
     pub interpreter: Option<PathBuf>,
+    /// The user's environment that `--develop` installs into; `None`: the job's own.
+    pub into: Option<PathBuf>,
     /// Whether the job's environment and copies stay when it is done.
     pub leftovers: Leftovers,
     /// What becomes of a file of the same name that is no earlier result.
@@ -288,7 +292,7 @@ pub fn run(
         return Ok(Outcome::Partly { stage: stages[last].name() });
     }
     if job.recipe.cell.mode == Mode::Develop {
-        return Ok(Outcome::Ready { environment: folder.path().join("venv") });
+        return Ok(Outcome::Ready { environment: context.venv() });
     }
     let outputs = folder.outputs().to_vec();
     if place.leftovers == Leftovers::Remove {

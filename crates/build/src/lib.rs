@@ -33,7 +33,9 @@ mod substitute;
 mod surroundings;
 
 pub use book::{Author, Book, Entry};
-pub use cell::{Cell, ChosenBy, CompilerCache, Mode, Platform, PythonVersion, Release, Repair, Switch};
+pub use cell::{
+    Cell, ChosenBy, CompilerCache, Mode, Platform, PythonVersion, Release, Repair, SdkKind, Switch, VersionLock,
+};
 pub use error::{Error, Failure};
 pub use evaluate::{check, evaluate};
 pub use evaluated::{Action, Evaluated, Pythons};

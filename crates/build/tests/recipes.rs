@@ -136,6 +136,7 @@ fn options_change_what_they_say_and_nothing_else() {
         ("clean", Cell { clean: Switch::On, ..linux() }),
         ("develop", Cell { mode: build::Mode::Develop, ..linux() }),
         ("after triton", after(&["triton"], linux())),
+        ("an installed ROCm", Cell { sdk: build::SdkKind::Prefix, ..linux() }),
     ] {
         all.push_str(&format!("== {what}\n{}", of(cell)));
     }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use report::suggestion;
 
-use crate::cell::{PythonVersion, minor};
+use crate::cell::{PythonVersion, SdkKind, minor};
 use crate::error::Error;
 use crate::recipe::from_toml;
 
@@ -27,9 +27,9 @@ struct Row {
     /// All for none.
     #[serde(default)]
     recipes: Vec<String>,
-    /// `packages`, `prefix` or `none`.
+    /// `None`: any.
     #[serde(default)]
-    sdk: Option<String>,
+    sdk: Option<SdkKind>,
     #[serde(default)]
     rocm: Vec<String>,
     #[serde(default)]
@@ -41,8 +41,8 @@ struct Row {
 pub struct Wanted<'a> {
     /// Name of the recipe.
     pub recipe: &'a str,
-    /// Where ROCm comes from: `packages`, `prefix` or `none`.
-    pub sdk: &'a str,
+    /// Where ROCm comes from.
+    pub sdk: SdkKind,
     /// Version of ROCm.
     pub rocm: Option<&'a str>,
 }
@@ -66,10 +66,6 @@ impl Images {
             return Err(Error::malformed(path, format!("its schema is {}, and this program knows 1", images.schema)));
         }
         for row in &images.rows {
-            if row.sdk.as_ref().is_some_and(|sdk| !["packages", "prefix", "none"].contains(&sdk.as_str())) {
-                let reason = format!("`sdk` of `{}` is none of packages, prefix and none", row.name);
-                return Err(Error::malformed(path, reason));
-            }
             if row.name.contains("ROCM") && row.rocm.is_empty() {
                 return Err(Error::malformed(
                     path,
@@ -87,7 +83,7 @@ impl Images {
     pub fn name(&self, wanted: Wanted<'_>) -> Result<String, Error> {
         let fits = |row: &&Row| {
             (row.recipes.is_empty() || row.recipes.iter().any(|recipe| recipe == wanted.recipe))
-                && row.sdk.as_ref().is_none_or(|sdk| sdk == wanted.sdk)
+                && row.sdk.is_none_or(|sdk| sdk == wanted.sdk)
         };
         let Some(row) = self.rows.iter().find(fits) else {
             let reason = format!("no image is known in which {} could be built", wanted.recipe);
@@ -134,14 +130,17 @@ mod tests {
     fn every_recipe_has_an_image() {
         let images = Images::built_in().unwrap();
         let name = |recipe, sdk, rocm| images.name(Wanted { recipe, sdk, rocm });
-        assert_eq!(name("magma", "prefix", Some("7.1")).unwrap(), "pytorch/almalinux-builder:rocm7.1");
-        assert_eq!(name("torch", "prefix", Some("6.4.1")).unwrap(), "pytorch/manylinux2_28-builder:rocm6.4");
-        assert_eq!(name("torch", "packages", None).unwrap(), "ghcr.io/rocm/therock_build_manylinux_x86_64:latest");
-        assert_eq!(name("flash-attn", "none", Some("7.2")).unwrap(), "pytorch/manylinux2_28-builder:cpu");
-        let error = name("torch", "prefix", Some("7.3")).unwrap_err();
+        assert_eq!(name("magma", SdkKind::Prefix, Some("7.1")).unwrap(), "pytorch/almalinux-builder:rocm7.1");
+        assert_eq!(name("torch", SdkKind::Prefix, Some("6.4.1")).unwrap(), "pytorch/manylinux2_28-builder:rocm6.4");
+        assert_eq!(
+            name("torch", SdkKind::Packages, None).unwrap(),
+            "ghcr.io/rocm/therock_build_manylinux_x86_64:latest"
+        );
+        assert_eq!(name("flash-attn", SdkKind::None, Some("7.2")).unwrap(), "pytorch/manylinux2_28-builder:cpu");
+        let error = name("torch", SdkKind::Prefix, Some("7.3")).unwrap_err();
         assert_eq!(error.to_string(), "there is no image for ROCm `7.3` and torch");
         assert_eq!(error.hint().unwrap(), "did you mean `6.3`?; `--image` names any other");
-        assert!(name("torch", "prefix", None).unwrap_err().hint().unwrap().contains("--rocm"));
+        assert!(name("torch", SdkKind::Prefix, None).unwrap_err().hint().unwrap().contains("--rocm"));
     }
 
     #[test]
@@ -158,7 +157,7 @@ mod tests {
         let parse =
             |row: &str| Images::parse(&format!("schema = 1\n[[image]]\n{row}"), "my.toml").unwrap_err().to_string();
         assert!(parse("name = \"x:ROCM\"").contains("`x:ROCM`"));
-        assert!(parse("name = \"x\"\nsdk = \"wheels\"").contains("none of packages"));
+        assert!(parse("name = \"x\"\nsdk = \"wheels\"").contains("unknown variant `wheels`"));
         assert!(Images::parse("schema = 2\nimage = []", "my.toml").unwrap_err().to_string().contains("schema is 2"));
     }
 }

@@ -23,9 +23,9 @@ const LATER: [&str; 11] = [
     "direction",
 ];
 /// Known when the job runs against ROCm.
-const OF_ROCM: [&str; 5] = ["rocm.root", "rocm.bin", "rocm.cmake", "rocm.sdk-version", "rocm.lib"];
+const OF_ROCM: [&str; 6] = ["rocm.root", "rocm.bin", "rocm.cmake", "rocm.sdk-version", "rocm.lock", "rocm.lib"];
 /// Begin names whose rest is anything.
-const PREFIXES: [&str; 3] = ["installed.", "environment.", "variable."];
+const PREFIXES: [&str; 4] = ["installed.", "environment.", "variable.", "rocm.libraries."];
 /// Decided by the cell, some by ROCm when the cell says nothing.
 const DECIDED: [&str; 20] = [
     "name",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use globset::Glob;
 
-use crate::cell::{Cell, ChosenBy, Switch};
+use crate::cell::{Cell, ChosenBy, SdkKind, Switch};
 use crate::condition::Facts;
 use crate::error::Error;
 use crate::evaluated::Targets;
@@ -124,6 +124,9 @@ pub(super) fn cell(recipe: &Recipe, cell: &Cell, backend: &str, targets: &Target
     cell.backend = Some(backend.to_owned());
     cell.targets.clone_from(&targets.names);
     cell.chosen_by = targets.chosen_by;
+    if recipe.without_sdk.iter().any(|without| without == backend) {
+        cell.sdk = SdkKind::None;
+    }
     if recipe.any_python.iter().any(|any| any == backend) {
         cell.python = None;
     }

@@ -1,5 +1,6 @@
 //! What a build made: found, checked, audited and moved into its place.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use audit::written::{self, Set, Written};
@@ -13,6 +14,7 @@ use crate::execute::after::is_wheel;
 use crate::execute::context::Context;
 use crate::execute::folder::{Folder, Made, is_ours};
 use crate::execute::{Existing, LastLook, Listener, tarball};
+use crate::job::Rocm;
 use crate::recipe::Tarball;
 
 impl Context<'_> {
@@ -145,13 +147,28 @@ impl Context<'_> {
         folder.set_published()
     }
 
+    /// Names of the libraries of an installed ROCm: a wheel that is built against it finds them there,
+    /// and no other wheel brings them.
+    fn libraries_of_prefix(&self) -> Result<BTreeSet<String>, Error> {
+        let Rocm::Prefix { path, .. } = &self.job.rocm else { return Ok(BTreeSet::new()) };
+        let mut names = BTreeSet::new();
+        for folder in ["lib", "lib/rocm_sysdeps/lib", "lib/host-math/lib"].map(|folder| path.join(folder)) {
+            if folder.is_dir() {
+                for entry in fs_err::read_dir(&folder)? {
+                    names.extend(entry?.file_name().into_string().ok().filter(|name| name.contains(".so")));
+                }
+            }
+        }
+        Ok(names)
+    }
+
     fn audit(&self, outputs: &[Made], listener: &dyn Listener) -> Result<(), Error> {
         let wheels = outputs.iter().filter(|made| is_wheel(&made.path)).map(|made| Written {
             staged: self.folder.join("made").join(&made.path),
             place: self.place.output.join(&made.path),
         });
         let beside = self.beside();
-        let set = Set { wheels: wheels.collect(), beside, ..Set::default() };
+        let set = Set { wheels: wheels.collect(), beside, left_out: self.libraries_of_prefix()?, ..Set::default() };
         let scratch = tempfile::tempdir_in(&self.folder)?;
         let verdict = written::judge(&set, scratch.path(), self.reporter)?;
         if let Some(first) = verdict.new_errors.first() {

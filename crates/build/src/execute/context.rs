@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use report::Reporter;
 
 use crate::causes;
+use crate::cell::Mode;
 use crate::duration::words;
 use crate::error::{Error, Failure};
 use crate::execute::Place;
@@ -50,7 +51,7 @@ const ADDRESSES: [(&str, &[&str]); 3] = [
 ];
 
 /// A command of pip or uv without passwords: everybody on a machine sees command lines, and nobody else a program's variables.
-fn hidden(
+pub(super) fn hidden(
     mut words: Vec<String>,
     environment: &BTreeMap<String, String>,
 ) -> (Vec<String>, Cow<'_, BTreeMap<String, String>>) {
@@ -96,8 +97,14 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// The environment that the job builds in: its own, or the one that `--develop` installs into.
     pub(super) fn venv(&self) -> PathBuf {
-        self.folder.join("venv")
+        self.of_user().map_or_else(|| self.folder.join("venv"), Path::to_owned)
+    }
+
+    /// The user's environment that the sources are installed into in place.
+    pub(super) fn of_user(&self) -> Option<&Path> {
+        self.place.into.as_deref().filter(|_| self.job.recipe.cell.mode == Mode::Develop)
     }
 
     /// Runs a program. A failure is an error; that the time is over is an answer.
@@ -175,7 +182,7 @@ impl<'a> Context<'a> {
     }
 }
 
-fn reason(ended: Ended, timeout: Duration) -> String {
+pub(super) fn reason(ended: Ended, timeout: Duration) -> String {
     match ended {
         Ended::Code(code) => format!("exit code {code}"),
         Ended::Signal(signal) => format!("signal {signal} ended it"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use regex::RegexBuilder;
 
-use crate::cell::minor;
+use crate::cell::{VersionLock, minor};
 use crate::error::Error;
 use crate::evaluate::join_targets;
 use crate::execute::context::Context;
@@ -55,6 +55,9 @@ impl Context<'_> {
         if let Some(variable) = name.strip_prefix("variable.") {
             return self.environment()?.get(variable).cloned().ok_or_else(|| no_variable(name, variable));
         }
+        if let Some(names) = name.strip_prefix("rocm.libraries.") {
+            return self.libraries_of_rocm(name, names);
+        }
         if let Some(distribution) = name.strip_prefix("installed.") {
             let code = format!("import importlib.metadata as m; print(m.version({distribution:?}))");
             return self.ask_python(name, &["-c", &code]);
@@ -87,6 +90,19 @@ impl Context<'_> {
         }
     }
 
+    /// Those of some short names, separated by commas, that ROCm's packages have a library for, as a list
+    /// of Python.
+    fn libraries_of_rocm(&self, name: &str, names: &str) -> Result<String, Error> {
+        let code = format!(
+            "import rocm_sdk\n\
+             def has(name):\n    \
+                 try: return bool(rocm_sdk.find_libraries(name))\n    \
+                 except (FileNotFoundError, ModuleNotFoundError): return False\n\
+             print([name for name in {names:?}.split(',') if has(name)])"
+        );
+        self.ask_python(name, &["-c", &code])
+    }
+
     fn rocm(&self, name: &str) -> Result<String, Error> {
         let of_sdk = |what: &str| self.ask_python(name, &["-m", "rocm_sdk", "path", what]);
         if let Rocm::Prefix { path, version } = &self.job.rocm {
@@ -105,6 +121,13 @@ impl Context<'_> {
             "rocm.cmake" => of_sdk("--cmake"),
             "rocm.lib" => Ok(format!("{}/lib", self.fact("rocm.root")?)),
             "rocm.sdk-version" => self.ask_python(name, &["-m", "rocm_sdk", "version"]),
+            "rocm.lock" => {
+                let version = self.fact("rocm.sdk-version")?;
+                Ok(match self.job.recipe.cell.rocm_lock {
+                    VersionLock::Exact => version,
+                    VersionLock::Minor => format!("{}.*", minor(&version)),
+                })
+            }
             _ => Ok(of_version(name, &self.fact("rocm.sdk-version")?)),
         }
     }

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use crate::cell::Mode;
 use crate::error::Error;
+use crate::execute::Place;
 use crate::execute::after::is_wheel;
 use crate::execute::context::{Call, Context};
 use crate::execute::environment::interpreter_of;
 use crate::execute::folder::{Log, Made};
+use crate::execute::user_environment::UserEnvironment;
 use crate::files;
 use crate::inputs;
 use crate::job::{Job, Rocm, Source};
@@ -70,8 +72,13 @@ impl Context<'_> {
         Ok(None)
     }
 
-    /// A fresh Python environment.
+    /// A fresh Python environment, or the user's as it is.
     pub(super) fn make_environment(&self, log: &mut Log) -> Result<Option<Ended>, Error> {
+        if let Some(path) = self.of_user() {
+            let environment = UserEnvironment::open(path, self.place, self.reporter)?;
+            log.say(&format!("(Python {} of {})", environment.python, path.display()))?;
+            return Ok(None);
+        }
         let interpreter = self.interpreter(self.job.python)?;
         self.make_venv("environment", &interpreter, &self.venv(), log)
     }
@@ -167,24 +174,7 @@ impl Context<'_> {
 
     /// Options that make an installer find ROCm's packages where the build has them.
     pub(super) fn where_rocm_is(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        let packages = match &self.job.rocm {
-            Rocm::Index { url, packages } => {
-                words.extend(url.iter().flat_map(|url| ["--index-url".into(), url.clone()]));
-                packages
-            }
-            Rocm::FindLinks { links, packages } => {
-                words.extend(["--find-links".into(), links.clone()]);
-                packages
-            }
-            Rocm::None | Rocm::Prefix { .. } => return words,
-        };
-        match (&self.place.uv, packages.pre) {
-            (Some(_), true) => words.extend(["--prerelease".into(), "allow".into()]),
-            (None, true) => words.push("--pre".into()),
-            (_, false) => {}
-        }
-        words
+        rocm_options(&self.job.rocm, self.place)
     }
 
     /// Wheels that the job names. What they require is looked for where packages are found.
@@ -258,13 +248,7 @@ impl Context<'_> {
 
     /// The words before what is installed or uninstalled.
     pub(super) fn installer(&self, python: &Path, verb: &str) -> Vec<String> {
-        let python = python.to_string_lossy().into_owned();
-        if let Some(uv) = &self.place.uv {
-            return vec![uv.to_string_lossy().into_owned(), "pip".into(), verb.into(), "--python".into(), python];
-        }
-        let mut words = vec![python, "-m".into(), "pip".into(), verb.into(), "--no-input".into()];
-        words.push("--disable-pip-version-check".into());
-        words
+        installer(self.place, python, verb)
     }
 
     fn pip(&self, arguments: &[&str]) -> Vec<String> {
@@ -311,8 +295,41 @@ impl Context<'_> {
     }
 }
 
+/// The words before what is installed into or uninstalled from the environment of an interpreter.
+pub(super) fn installer(place: &Place, python: &Path, verb: &str) -> Vec<String> {
+    let python = python.to_string_lossy().into_owned();
+    if let Some(uv) = &place.uv {
+        return vec![uv.to_string_lossy().into_owned(), "pip".into(), verb.into(), "--python".into(), python];
+    }
+    let mut words = vec![python, "-m".into(), "pip".into(), verb.into(), "--no-input".into()];
+    words.push("--disable-pip-version-check".into());
+    words
+}
+
+/// Options that make an installer find the packages of a ROCm; none for one that is not packages.
+pub(super) fn rocm_options(rocm: &Rocm, place: &Place) -> Vec<String> {
+    let mut words = Vec::new();
+    let packages = match rocm {
+        Rocm::Index { url, packages } => {
+            words.extend(url.iter().flat_map(|url| ["--index-url".into(), url.clone()]));
+            packages
+        }
+        Rocm::FindLinks { links, packages } => {
+            words.extend(["--find-links".into(), links.clone()]);
+            packages
+        }
+        Rocm::None | Rocm::Prefix { .. } => return words,
+    };
+    match (&place.uv, packages.pre) {
+        (Some(_), true) => words.extend(["--prerelease".into(), "allow".into()]),
+        (None, true) => words.push("--pre".into()),
+        (_, false) => {}
+    }
+    words
+}
+
 /// Whether an environment has pip.
-fn has_pip(venv: &Path) -> bool {
+pub(super) fn has_pip(venv: &Path) -> bool {
     let program = if cfg!(windows) { "Scripts/pip.exe" } else { "bin/pip" };
     venv.join(program).exists()
 }

@@ -60,7 +60,7 @@ impl Dialect for Batch {
             all.push(format!("findstr /c:{} {} >nul", quoted(&contains.text), path(&contains.path)));
         }
         all.push(format!("if {} (", test(provided)));
-        all.extend(indented(lines));
+        all.extend(indented(if lines.is_empty() { vec!["rem".to_owned()] } else { lines }));
         match otherwise {
             None => {}
             Some(Otherwise::Warning(text)) => all.extend([") else (".into(), format!("  echo warning: {text} 1>&2")]),

@@ -58,7 +58,7 @@ impl Dialect for Shell {
 
     fn under(&self, provided: &Provided, lines: Vec<String>, otherwise: Option<Otherwise<'_>>) -> Vec<String> {
         let mut all = vec![format!("if {}; then", test(provided))];
-        all.extend(indented(lines));
+        all.extend(indented(if lines.is_empty() { vec![":".to_owned()] } else { lines }));
         match otherwise {
             None => {}
             Some(Otherwise::Warning(text)) => {

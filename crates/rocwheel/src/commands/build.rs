@@ -5,6 +5,7 @@ pub(crate) mod cell;
 mod cells;
 mod containers;
 mod inputs;
+mod into;
 mod machine;
 mod plan;
 mod recipes;
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use build::execute::{self, Existing, LastLook, Leftovers, Listener, Outcome, Place, Selection};
+use build::execute::{self, Existing, LastLook, Leftovers, Listener, Outcome, Place, Selection, UserEnvironment};
 use build::executor::Executor;
 use build::preflight::Machine;
 use build::{Input, Job, PythonVersion, duration};
@@ -49,15 +50,20 @@ use sources::Sources;
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// What to build: names of recipes, `all`, or names such as magma-rocm63
+    /// What to build: names of recipes, `all`, or names such as magma-rocm63; or `install-rocm`, which
+    /// only installs the Python packages of ROCm into the environment of `--into`
     #[arg(value_name = "RECIPE", required_unless_present_any = ["job", "plan", "status", "cancel", "logs"])]
     names: Vec<String>,
     /// Run a job that `--write-job` has written
     #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "CellArguments", "Sources", "Sdk", "After", "write_job"])]
     job: Option<PathBuf>,
     /// Folder for what is built
-    #[arg(short, long, value_name = "DIR", required_unless_present_any = ["dry_run", "write_job", "plan", "status", "cancel", "logs"])]
-    output: Option<PathBuf>,
+    #[arg(short, long, value_name = "DIR", default_value = "output")]
+    output: PathBuf,
+    /// Python environment of yours to install the finished wheels into, with what they require; with
+    /// --develop, the environment that the sources are installed into
+    #[arg(long, value_name = "VENV", conflicts_with_all = ["write_job", "plan", "status", "cancel", "logs"])]
+    into: Option<PathBuf>,
     /// Folder for what is needed meanwhile; a short path makes short commands [default: .rocwheel/jobs in the output]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
@@ -148,7 +154,12 @@ enum What {
     Recipes(Box<Recipes>),
     /// A plan that is there.
     Plan(Asked),
+    /// Nothing is built: the packages of a ROCm are installed into the user's environment.
+    InstallRocm(Sdk),
 }
+
+/// The word of TheRock's `build_prod_wheels.py` for installing ROCm alone.
+const INSTALL_ROCM: &str = "install-rocm";
 
 impl Arguments {
     /// What of the command line a task of a cluster needs, which has the plan for the rest.
@@ -188,12 +199,15 @@ impl TryFrom<Arguments> for Settings {
         }
         let task_options = arguments.task_options();
         let (asked, choices) = arguments.plan.choices()?;
-        let output = std::path::absolute(arguments.output.unwrap_or_else(|| PathBuf::from(".")))?;
+        let output = std::path::absolute(arguments.output)?;
         let work = arguments.work.map(std::path::absolute).transpose()?;
         let surroundings = environment::variables()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
         let containers = arguments.containers.of_jobs()?.containers(&surroundings)?.map(Rc::new);
+        let into = arguments.into.map(std::path::absolute).transpose()?;
+        // What is installed there has to be for its Python.
+        let of_user = into.as_ref().filter(|_| containers.is_none()).map(|path| UserEnvironment::interpreter_of(path));
         let place = Place {
             work: work.unwrap_or_else(|| output.join(".rocwheel").join("jobs")),
             output,
@@ -201,7 +215,8 @@ impl TryFrom<Arguments> for Settings {
             surroundings,
             jobs: 1,
             deadline: None,
-            interpreter: arguments.interpreter,
+            interpreter: arguments.interpreter.or(of_user),
+            into,
             leftovers: if arguments.keep { Leftovers::Keep } else { Leftovers::Remove },
             existing: if arguments.overwrite { Existing::Replace } else { Existing::Refuse },
             last_look: if arguments.no_audit { LastLook::Skip } else { LastLook::Audit },
@@ -210,10 +225,12 @@ impl TryFrom<Arguments> for Settings {
         let mut from = arguments.from;
         let what = if let Some(asked) = asked {
             What::Plan(asked)
+        } else if arguments.names == [INSTALL_ROCM] {
+            What::InstallRocm(arguments.sdk)
         } else if let Some(path) = arguments.job {
             What::File(Box::new(Job::read(&path)?))
         } else {
-            let wishes = arguments.cell.wishes(None)?;
+            let wishes = arguments.cell.wishes(None)?.with_sdk(arguments.sdk.kind());
             let mut names = wishes.recipes(&arguments.names)?;
             // A recipe in place of a step: those before it are there already.
             if let Some(at) = names.iter().position(|named| from.as_ref() == Some(&named.recipe)) {
@@ -280,8 +297,10 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
             return run.conclude();
         }
         What::Plan(asked) => return slurm::asked(asked, settings, printer),
+        What::InstallRocm(sdk) => return into::install_rocm(sdk, settings, printer),
         What::Recipes(recipes) => recipes,
     };
+    into::check(recipes, settings, printer)?;
     if settings.write_job.is_none() && (settings.is_for_slurm() || recipes.are_many(&settings.choices)?) {
         let (planned, jobs) = plan::make(recipes, settings, printer)?;
         if settings.mode == Mode::DryRun {
@@ -400,6 +419,7 @@ impl Run<'_> {
         let job = &*settled;
         let listener = text::Talk { printer: self.printer };
         let outcome = self.execute(job, &self.settings.place, &listener)?;
+        into::install(job, &outcome, &self.settings.place, self.printer)?;
         let (exit, made) = match &outcome {
             Outcome::Built { outputs, .. } | Outcome::Unchanged { outputs } => {
                 let inputs = outputs

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use build::{Author, Book, Evaluated, Platform, evaluate, script};
+use build::{Author, Book, Evaluated, Platform, SdkKind, evaluate, script};
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment::Left;
 use report::Exit;
@@ -51,6 +51,10 @@ pub(crate) struct ShowArguments {
     /// Version of the framework, where the recipe asks for it
     #[arg(long, value_name = "VERSION")]
     framework_version: Option<String>,
+    /// How ROCm comes to the build: packages (Python packages of an index or a folder) or prefix (an
+    /// installed one)
+    #[arg(long, value_name = "KIND", default_value = "packages")]
+    rocm_sdk: SdkKind,
     /// Print the recipe as it is written
     #[arg(long)]
     source: bool,
@@ -107,7 +111,7 @@ impl TryFrom<RecipeCommand> for Settings {
                 Self::List(book)
             }
             RecipeCommand::Show(arguments) => Self::Show(Box::new(Show {
-                wishes: arguments.cell.wishes(arguments.platform)?,
+                wishes: arguments.cell.wishes(arguments.platform)?.with_sdk(arguments.rocm_sdk),
                 recipe: arguments.recipe,
                 built: arguments.built.into_iter().collect(),
                 version: arguments.framework_version,

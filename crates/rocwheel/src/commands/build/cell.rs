@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use artifact::targets::TargetTable;
 use build::matrix::Table;
 use build::recipe::Recipe;
-use build::{Book, Cell, ChosenBy, CompilerCache, Mode, Platform, PythonVersion, Release, Switch};
+use build::{
+    Book, Cell, ChosenBy, CompilerCache, Mode, Platform, PythonVersion, Release, SdkKind, Switch, VersionLock,
+};
 use clap::Args;
 
 use super::machine;
@@ -41,6 +43,10 @@ pub(crate) struct CellArguments {
     /// Local part of the version [default: as the ROCm that is there says]
     #[arg(long, value_name = "TEXT")]
     version_suffix: Option<String>,
+    /// Versions of ROCm's packages that the result takes: exact (the one it is built against) or minor (all
+    /// of the same first two numbers, such as 7.10.*)
+    #[arg(long, value_name = "LOCK", default_value = "exact")]
+    rocm_lock: VersionLock,
     /// Number of the build
     #[arg(long, value_name = "N", default_value_t = 1)]
     build_number: u32,
@@ -171,6 +177,7 @@ impl CellArguments {
             chosen_by: if targets.is_empty() { ChosenBy::Recipe } else { chosen_by },
             targets,
             release: self.release_type,
+            rocm_lock: self.rocm_lock,
             compiler_cache: self.compiler_cache,
             mode: if self.develop { Mode::Develop } else { Mode::Wheel },
             clean: self.clean.into(),
@@ -187,6 +194,17 @@ impl CellArguments {
 }
 
 impl Wishes {
+    /// The same, with ROCm that comes in another way than as packages.
+    pub(crate) fn with_sdk(mut self, sdk: SdkKind) -> Wishes {
+        self.cell.sdk = sdk;
+        self
+    }
+
+    /// `true` for `--develop`: the sources are installed where they are.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.cell.mode == Mode::Develop
+    }
+
     /// Names of recipes, `all`, and names that say for which ROCm: recipes in the order in which they are built, with that ROCm.
     pub(crate) fn recipes(&self, names: &[String]) -> anyhow::Result<Vec<Named>> {
         const ALL: [&str; 5] = ["triton", "torch", "torchaudio", "torchvision", "apex"];

@@ -173,15 +173,11 @@ impl Containers {
         printer: &Printer,
     ) -> anyhow::Result<Ground> {
         let prefix = if recipe.sdk { sdk.prefix_inside() } else { None };
-        let kind = match (recipe.sdk, &prefix) {
-            (false, _) => "none",
-            (true, Some(_)) => "prefix",
-            (true, None) => "packages",
-        };
         let name = match &self.image {
             Some(name) => name.clone(),
             None => {
-                self.images.name(Wanted { recipe: &recipe.recipe, sdk: kind, rocm: recipe.cell.rocm.as_deref() })?
+                let cell = &recipe.cell;
+                self.images.name(Wanted { recipe: &recipe.recipe, sdk: cell.sdk, rocm: cell.rocm.as_deref() })?
             }
         };
         let image = self.looked_at(&Image::named(name), printer)?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use build::{Input, Packages, Rocm};
+use build::{Input, Packages, Rocm, SdkKind};
 use clap::Args;
 use report::Reporter;
 use wheel::WheelName;
@@ -47,6 +47,12 @@ impl fmt::Debug for Sdk {
 }
 
 impl Sdk {
+    /// How ROCm comes to the builds: an installed one, unless packages are named.
+    pub(crate) fn kind(&self) -> SdkKind {
+        let is_prefix = self.rocm_sdk.as_deref().is_none_or(|text| text.split('=').next() == Some("prefix"));
+        if is_prefix { SdkKind::Prefix } else { SdkKind::Packages }
+    }
+
     /// With what stands for the versions of a cell put in.
     pub(crate) fn filled(&self, fill: &dyn Fn(&str) -> Result<String, Usage>) -> Result<Sdk, Usage> {
         let rocm_sdk = self.rocm_sdk.as_deref().map(fill).transpose()?;
