@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -276,3 +278,27 @@ def test_sources_are_installed_in_place_into_the_environment_that_is_named(
     rocwheel.run(*command, "--feature", "flash-attention=off", "--into", tmp_path / "mine", environment=with_uv())
     said = run(python, "-c", "import torch; print(torch.__file__)").stdout
     assert said.strip() == str(trees / "pytorch/torch/__init__.py")
+
+
+def test_the_compiler_is_asked_for_the_targets_before_anything_is_compiled(
+    rocwheel: Rocwheel, world: Path, tmp_path: Path
+) -> None:
+    clang = Path(shutil.which("clang-19") or "")
+    shutil.copytree(world / "rocm", tmp_path / "rocm")
+    (tmp_path / "rocm/lib/llvm/bin").mkdir(parents=True)
+    (tmp_path / "rocm/lib/llvm/bin/clang").symlink_to(clang)
+    command: list[object] = ["build", "torch", "--source-table", world / "sources.toml", "--no-preflight"]
+    command += ["--rocm-sdk", f"prefix={tmp_path / 'rocm'}", "--feature", "flash-attention=off", "--torch", "2.9.1"]
+    command += ["--output", tmp_path / "out"]
+    refused = rocwheel.run(*command, "--gpu-targets", "gfx942,gfx950", expect=1, environment=with_uv()).stderr
+    assert "does not know gfx950" in refused and "`--gpu-targets gfx942`" in refused, refused
+    assert not list((tmp_path / "out").glob("*.whl"))
+    rocwheel.run(*command, "--gpu-targets", "gfx942", environment=with_uv())
+    assert list((tmp_path / "out").glob("torch-*.whl"))
+
+
+def test_the_table_of_targets_agrees_with_a_compiler() -> None:
+    said = run("clang-19", "--target=amdgcn-amd-amdhsa", "-nogpulib", "--print-supported-cpus").stderr
+    known = {word for word in said.split() if word.startswith("gfx")}
+    rows = tomllib.loads((REPOSITORY / "data/targets.toml").read_text())["target"]
+    assert {row["name"] for row in rows if row.get("llvm", 0) <= 19} == {row["name"] for row in rows} & known

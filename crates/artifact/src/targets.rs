@@ -20,6 +20,9 @@ pub struct Target {
     pub product: String,
     /// The groups it belongs to; it is also a family of its own, which is not listed.
     pub families: Vec<String>,
+    /// The first release of LLVM whose clang compiles for it; `None`: every release that is in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llvm: Option<u32>,
 }
 
 /// The known GPU targets, in the order of the table.

@@ -183,6 +183,8 @@ pub enum ChosenBy {
     User,
     /// The GPUs of the machine.
     Machine,
+    /// The image that the job runs in, by its `PYTORCH_ROCM_ARCH`.
+    Image,
     /// The recipe.
     Recipe,
     /// The ROCm that is built against, when the job runs.
@@ -203,6 +205,9 @@ pub struct Cell {
     /// ROCm as `7.2` or `7.2.1`; `None`: that of the SDK, known when the job runs.
     #[serde(default)]
     pub rocm: Option<String>,
+    /// Release of LLVM that the compiler of that ROCm is, where that is known beforehand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llvm: Option<u32>,
     /// How that ROCm comes to the build.
     #[serde(default = "SdkKind::packages")]
     pub sdk: SdkKind,
@@ -256,6 +261,7 @@ impl Cell {
             platform,
             python: None,
             rocm: None,
+            llvm: None,
             sdk: SdkKind::Packages,
             rocm_lock: VersionLock::Exact,
             torch: None,

@@ -83,6 +83,8 @@ pub struct Found {
     pub has_rocm: bool,
     /// What that says it is.
     pub rocm: Option<String>,
+    /// The GPU targets that its `PYTORCH_ROCM_ARCH` lists.
+    pub targets: Option<String>,
 }
 
 impl Engine {
@@ -161,6 +163,7 @@ impl Engine {
         reporter: &dyn Reporter,
     ) -> Result<Found, Error> {
         const SCRIPT: &str = r#"echo asked
+[ -z "${PYTORCH_ROCM_ARCH:-}" ] || echo "targets=$PYTORCH_ROCM_ARCH"
 for name in ${3:-python3 python}; do
     version=$("$name" -I -c "$2" 2>/dev/null | head -n 1)
     [ -z "$version" ] || { echo "python=$version"; break; }
@@ -183,6 +186,7 @@ done
         Ok(Found {
             python: value("python="),
             has_rocm: rocm.is_some(),
+            targets: value("targets="),
             rocm: rocm.map(|text| text.split('-').next().unwrap_or("").to_owned()).filter(|text| !text.is_empty()),
         })
     }

@@ -7,6 +7,7 @@ mod actions;
 mod after;
 mod check;
 mod collect;
+mod compiler;
 mod context;
 mod environment;
 mod facts;
@@ -158,6 +159,7 @@ enum Stage<'a> {
     Environment,
     Estimate,
     InstallRocm,
+    Compiler,
     InstallWith,
     Step(&'a Step),
     Collect,
@@ -176,6 +178,7 @@ impl Stage<'_> {
             Stage::Environment => "environment".into(),
             Stage::Estimate => "estimate".into(),
             Stage::InstallRocm => "install-rocm".into(),
+            Stage::Compiler => "compiler".into(),
             Stage::InstallWith => "install-with".into(),
             Stage::Step(step) => step.name.clone(),
             Stage::Collect => "collect".into(),
@@ -199,6 +202,9 @@ fn stages(job: &Job) -> Vec<Stage<'_>> {
     }
     if matches!(job.rocm, Rocm::Index { .. } | Rocm::FindLinks { .. }) {
         stages.push(Stage::InstallRocm);
+    }
+    if recipe.sdk && !recipe.targets.names.is_empty() {
+        stages.push(Stage::Compiler);
     }
     if !job.with.is_empty() {
         stages.push(Stage::InstallWith);
@@ -352,6 +358,7 @@ fn walk(
                 Ok(None)
             }
             Stage::InstallRocm => context.install_rocm(&mut log),
+            Stage::Compiler => context.check_compiler(&mut log),
             Stage::InstallWith => context.install_with(&mut log),
             Stage::Step(step) => context.step(step, &mut log),
             Stage::Collect => context.collect(folder).map(|()| None),

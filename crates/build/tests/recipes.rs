@@ -18,6 +18,12 @@ fn cell(platform: Platform, backend: Option<&str>) -> Cell {
     }
 }
 
+/// The same, against a torch.
+fn with_torch() -> Cell {
+    let (torch, torch_index) = (Some("2.5.1".into()), Some("index".into()));
+    Cell { torch, torch_index, ..cell(Platform::Linux, None) }
+}
+
 fn evaluated(recipe: &str, cell: &Cell) -> Result<Evaluated, Error> {
     let book = Book::built_in().unwrap();
     evaluate(book.get(recipe).unwrap(), &book, cell)
@@ -196,6 +202,40 @@ fn what_nobody_said_is_asked_for() {
     let machine = Cell { chosen_by: ChosenBy::Machine, targets: vec!["gfx1030".into()], ..linux() };
     let error = evaluated("flash-attn", &machine).unwrap_err();
     assert_eq!(error.to_string(), "flash-attn cannot be built for gfx1030, which this machine has");
+}
+
+#[test]
+fn the_list_of_a_recipe_is_cut_to_what_the_compiler_knows() {
+    let linux = |recipe: &str, rocm: &str| {
+        let llvm = build::matrix::Table::built_in().unwrap().llvm(rocm);
+        let cell =
+            Cell { chosen_by: ChosenBy::Recipe, targets: Vec::new(), rocm: Some(rocm.into()), llvm, ..with_torch() };
+        evaluated(recipe, &cell).unwrap().targets.names.join(" ")
+    };
+    // The examples of flash-attn's and MAGMA's own documents: clang 18 knows no gfx950.
+    assert_eq!(linux("flash-attn", "6.2"), "gfx90a gfx942");
+    assert_eq!(linux("flash-attn", "7.0"), "gfx90a gfx942 gfx950");
+    let magma = "gfx900 gfx906 gfx908 gfx90a gfx942 gfx1030 gfx1100 gfx1101 gfx1102";
+    assert_eq!(linux("magma", "6.1"), format!("{magma} gfx1103 gfx1150 gfx1151"));
+    assert_eq!(linux("magma", "6.3"), format!("{magma} gfx1103 gfx1150 gfx1151 gfx1200 gfx1201"));
+    // A ROCm that the table does not know has them all.
+    assert!(linux("magma", "9.9").contains("gfx950"));
+    // What the user names is left to the compiler.
+    let named = Cell { llvm: Some(18), targets: vec!["gfx950".into()], ..with_torch() };
+    assert_eq!(evaluated("flash-attn", &named).unwrap().targets.names, ["gfx950"]);
+}
+
+#[test]
+fn an_image_says_which_targets_are_built() {
+    let of_image = |recipe: &str, targets: &[&str]| {
+        let targets = targets.iter().map(|&name| name.to_owned()).collect();
+        let cell = Cell { chosen_by: ChosenBy::Image, targets, ..with_torch() };
+        let targets = evaluated(recipe, &cell).unwrap().targets;
+        (targets.names.join(" "), targets.chosen_by)
+    };
+    assert_eq!(of_image("magma", &["gfx906", "gfx1103"]), ("gfx906 gfx1103".into(), ChosenBy::Image));
+    assert_eq!(of_image("flash-attn", &["gfx906", "gfx90a"]), ("gfx90a".into(), ChosenBy::Image));
+    assert_eq!(of_image("flash-attn", &["gfx906"]), ("gfx90a gfx942 gfx950".into(), ChosenBy::Recipe));
 }
 
 #[test]

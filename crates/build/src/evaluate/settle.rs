@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use artifact::targets::TargetTable;
 use globset::Glob;
 
 use crate::cell::{Cell, ChosenBy, SdkKind, Switch};
@@ -41,16 +42,28 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
         return Ok(nobody());
     }
     let cell = facts.cell;
-    if cell.targets.is_empty() {
-        let default = rule.map(|rule| rule.default.clone()).unwrap_or_default();
+    let known = rule.map(|rule| rule.known.clone()).unwrap_or_default();
+    // Features such as `:xnack+` make another target of the same GPU.
+    let base = |target: &str| target.split(':').next().unwrap_or(target).to_owned();
+    let is_known = |target: &String| known.is_empty() || known.contains(&base(target));
+    if cell.chosen_by == ChosenBy::Image {
+        // An image has the targets of torch, of which a framework may have fewer.
+        let names: Vec<String> = cell.targets.iter().filter(|target| is_known(target)).cloned().collect();
+        if !names.is_empty() {
+            return Ok(Targets { names, chosen_by: ChosenBy::Image });
+        }
+    }
+    if cell.targets.is_empty() || cell.chosen_by == ChosenBy::Image {
+        let mut default = rule.map(|rule| rule.default.clone()).unwrap_or_default();
+        if let Some(llvm) = cell.llvm {
+            let table = TargetTable::embedded();
+            let since = |target: &String| table.get(target).and_then(|target| target.llvm).unwrap_or(0);
+            default.retain(|target| since(target) <= llvm);
+        }
         let chosen_by = if default.is_empty() { ChosenBy::Rocm } else { ChosenBy::Recipe };
         return Ok(Targets { names: default, chosen_by });
     }
-    // Features such as `:xnack+` make another target of the same GPU.
-    let base = |target: &str| target.split(':').next().unwrap_or(target).to_owned();
-    let known = rule.map(|rule| rule.known.clone()).unwrap_or_default();
-    let wrong: Vec<String> =
-        cell.targets.iter().filter(|target| !known.is_empty() && !known.contains(&base(target))).cloned().collect();
+    let wrong: Vec<String> = cell.targets.iter().filter(|target| !is_known(target)).cloned().collect();
     if wrong.is_empty() {
         return Ok(Targets { names: cell.targets.clone(), chosen_by: cell.chosen_by });
     }

@@ -46,6 +46,9 @@ struct TorchIndex {
 #[serde(deny_unknown_fields)]
 struct Release {
     version: String,
+    /// Release of LLVM that its compiler is; `None`: not known.
+    #[serde(default)]
+    llvm: Option<u32>,
 }
 
 /// A version of torch and what it goes with.
@@ -156,6 +159,11 @@ impl Table {
             }
         }
         Ok(table)
+    }
+
+    /// The release of LLVM that the compiler of a ROCm is, as far as the table knows.
+    pub fn llvm(&self, rocm: &str) -> Option<u32> {
+        self.rocm.iter().find(|release| minor(&release.version) == minor(rocm))?.llvm
     }
 
     /// The versions of ROCm, first two numbers, oldest first.

@@ -262,7 +262,9 @@ impl Wishes {
                         for backend in self.backends(recipe) {
                             let (rocm, torch, targets) = (rocm.clone(), torch.clone(), targets.clone());
                             let torch_index = torch_index.clone();
-                            let cell = Cell { rocm, torch, torch_index, python, targets, backend, ..base.clone() };
+                            let llvm = rocm.as_deref().and_then(|rocm| self.table.llvm(rocm));
+                            let cell =
+                                Cell { rocm, llvm, torch, torch_index, python, targets, backend, ..base.clone() };
                             cells.push((cell, column));
                         }
                         column += 1;
@@ -315,7 +317,7 @@ impl Wishes {
 }
 
 /// GPU targets of a list, sorted.
-fn target_set(list: &str) -> anyhow::Result<Vec<String>> {
+pub(crate) fn target_set(list: &str) -> anyhow::Result<Vec<String>> {
     // What the variable may hold: separated by blanks as well.
     let targets = TargetTable::embedded().expand(&list.replace(' ', ";"))?;
     if targets.is_empty() {

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use build::engine::{Container, Engine, Found, Images, Needs, Order, Request, Wanted};
 use build::execute::{Outcome, Place, Selection};
 use build::executor::{Executor, Image, Pull};
-use build::{Evaluated, Job, Rocm, Surroundings};
+use build::{Cell, ChosenBy, Evaluated, Job, Rocm, Surroundings};
 use clap::Args;
 
+use super::cell::target_set;
 use super::inputs::Sdk;
 use crate::environment;
 use crate::failure::Usage;
@@ -173,12 +174,11 @@ impl Containers {
         printer: &Printer,
     ) -> anyhow::Result<Ground> {
         let prefix = if recipe.sdk { sdk.prefix_inside() } else { None };
-        let name = match &self.image {
-            Some(name) => name.clone(),
-            None => {
-                let cell = &recipe.cell;
-                self.images.name(Wanted { recipe: &recipe.recipe, sdk: cell.sdk, rocm: cell.rocm.as_deref() })?
-            }
+        let name = if let Some(name) = &self.image {
+            name.clone()
+        } else {
+            let cell = &recipe.cell;
+            self.images.name(Wanted { recipe: &recipe.recipe, sdk: cell.sdk, rocm: cell.rocm.as_deref() })?
         };
         let image = self.looked_at(&Image::named(name), printer)?;
         let needs_python = recipe.python == build::Pythons::Each && recipe.cell.python.is_none();
@@ -261,6 +261,16 @@ impl Ground {
             return Err(usage.hint("take an image that has one, or name where it is with `--interpreter`").into());
         };
         Ok(Some(python.parse()?))
+    }
+
+    /// Gives a cell the GPU targets of the image, unless the user named others.
+    pub(super) fn inherit_targets(&self, cell: &mut Cell) -> anyhow::Result<()> {
+        let list = self.found.as_ref().and_then(|found| found.targets.as_deref());
+        if let Some(list) = list.filter(|_| cell.chosen_by != ChosenBy::User) {
+            cell.targets = target_set(list)?;
+            cell.chosen_by = ChosenBy::Image;
+        }
+        Ok(())
     }
 
     /// The ROCm of the image; `None`: it is not there that one is looked for.

@@ -256,13 +256,17 @@ impl Maker<'_> {
     }
 
     /// The job of a cell, with the sources and the ROCm that are its own.
-    fn job(&mut self, name: &str, cell: Cell, evaluated: Evaluated, placed: &Recipes) -> anyhow::Result<Job> {
+    fn job(&mut self, name: &str, mut cell: Cell, evaluated: Evaluated, placed: &Recipes) -> anyhow::Result<Job> {
         let sdk = &placed.sdk;
         let Keys { sources: key, rocm: rocm_key, image: image_key } = Keys::of(name, &cell, placed);
         if let Some(like) = self.like(name, &cell, placed).cloned() {
             let given = cell.python.or(like.python);
             let python = given.or(like.recipe.cell.python);
-            let recipe = if python == cell.python {
+            let has_targets = like.recipe.cell.chosen_by == ChosenBy::Image && cell.chosen_by != ChosenBy::User;
+            if has_targets {
+                (cell.targets, cell.chosen_by) = (like.recipe.cell.targets.clone(), ChosenBy::Image);
+            }
+            let recipe = if python == cell.python && !has_targets {
                 evaluated
             } else {
                 self.recipes.evaluate(name, &Cell { python, ..cell.clone() }, &self.settings.place)?

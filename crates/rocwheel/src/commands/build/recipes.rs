@@ -121,6 +121,9 @@ impl Recipes {
         {
             cell.python = Some(python);
         }
+        if let Some(ground) = &ground {
+            ground.inherit_targets(&mut cell)?;
+        }
         let of_image = ground.as_ref().map(|ground| ground.rocm(cell.rocm.as_deref())).transpose()?.flatten();
         let rocm = match of_image {
             Some(rocm) => rocm,
