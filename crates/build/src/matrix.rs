@@ -15,8 +15,9 @@ use serde::Serialize;
 use wheel::WheelName;
 
 use crate::book::Book;
-use crate::cell::{PythonVersion, minor};
+use crate::cell::{Cell, Platform, PythonVersion, minor};
 use crate::error::Error;
+use crate::evaluate::evaluate;
 pub use existing::Existing;
 pub use label::{Label, RocmLabel};
 pub use origin::Origin;
@@ -196,6 +197,15 @@ impl Matrix {
         let rocm = table.rocm_versions();
         let places: BTreeMap<Point, usize> =
             self.rows.iter().enumerate().map(|(at, row)| (row.point.clone(), at)).collect();
+        for row in &mut self.rows {
+            if let Some(expected) = tarball(book, &row.point)? {
+                let found = wheels.iter().filter(|file| file.rsplit('/').next() == Some(expected.as_str()));
+                row.files.extend(found.cloned());
+                if !row.files.is_empty() && row.status == Status::Missing {
+                    row.status = Status::Exists;
+                }
+            }
+        }
         for file in wheels {
             let Ok(name) = file.parse::<WheelName>() else { continue };
             for framework in frameworks {
@@ -231,6 +241,26 @@ impl Matrix {
         let [exists, missing, _] = self.counts();
         (exists + missing > 0).then(|| exists as f64 * 100.0 / (exists + missing) as f64)
     }
+}
+
+/// The name of the tarball that a cell is; `None`: it is a wheel, or its name depends on more than the
+/// table knows.
+fn tarball(book: &Book, point: &Point) -> Result<Option<String>, Error> {
+    let entry = book.get(&point.recipe)?;
+    if entry.recipe.output.tarball.is_none() {
+        return Ok(None);
+    }
+    let cell = Cell {
+        rocm: Some(point.rocm.clone()),
+        torch: point.torch.clone(),
+        version: Some(point.version.clone()),
+        backend: Some(point.backend.clone()),
+        python: point.python,
+        ..Cell::new(Platform::Linux)
+    };
+    let path = evaluate(entry, book, &cell)?.output.tarball.map(|tarball| tarball.path).unwrap_or_default();
+    let path = path.replace("${source.revision}", &point.version);
+    Ok(path.rsplit('/').next().filter(|name| !name.contains("${")).map(str::to_owned))
 }
 
 /// Which cells a wheel is, by its name.
@@ -282,20 +312,35 @@ fn framework_pythons(name: &WheelName, framework: &Framework) -> Vec<Option<Pyth
     pythons
 }
 
-/// The names of wheels in a folder, sorted.
+/// The names of wheels and tarballs in a folder, sorted; tarballs may lie one folder deeper, as
+/// `linux-64/NAME.tar.bz2`.
 ///
 /// # Errors
 /// A folder that cannot be read.
-pub fn wheels_in(folder: &Path) -> Result<Vec<String>, Error> {
+pub fn outputs_in(folder: &Path) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for entry in fs_err::read_dir(folder)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if Path::new(&name).extension().is_some_and(|extension| extension == "whl") {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if is_output(&name) {
             names.push(name);
+        } else if entry.path().is_dir() && !name.starts_with('.') {
+            for inner in fs_err::read_dir(entry.path())? {
+                let inner = inner?.file_name().to_string_lossy().into_owned();
+                names.extend(is_tarball(&inner).then(|| format!("{name}/{inner}")));
+            }
         }
     }
     names.sort();
     Ok(names)
+}
+
+fn is_output(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "whl") || is_tarball(name)
+}
+
+fn is_tarball(name: &str) -> bool {
+    name.ends_with(".tar.bz2")
 }
 
 /// Whether a version fits a specifier; what is no version fits none.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use report::Reporter;
 use wheel::WheelName;
 
-use super::{Label, RocmLabel, Table, wheels_in};
+use super::{Label, RocmLabel, Table, outputs_in};
 use crate::cell::{Platform, minor};
 use crate::error::Error;
 use crate::evaluated::{Evaluated, Pythons};
@@ -38,7 +38,7 @@ impl Existing {
             if !path.is_dir() {
                 continue;
             }
-            for file in wheels_in(&path)? {
+            for file in outputs_in(&path)? {
                 let Ok(name) = file.parse::<WheelName>() else { continue };
                 let key = (folder.clone(), wheel::canonical_name(&name.distribution));
                 existing.wheels.entry(key).or_default().push((file, name));
@@ -51,7 +51,8 @@ impl Existing {
     pub fn of(&self, recipe: &Evaluated, folder: &str) -> Vec<String> {
         let relative = |file: &str| if folder.is_empty() { file.to_owned() } else { format!("{folder}/{file}") };
         if let Some(tarball) = &recipe.output.tarball {
-            let file = relative(&tarball.path);
+            let revision = recipe.cell.version.as_deref().unwrap_or("${source.revision}");
+            let file = relative(&tarball.path.replace("${source.revision}", revision));
             return if self.output.join(&file).is_file() { vec![file] } else { Vec::new() };
         }
         let Some(wanted) = self.wanted(recipe) else { return Vec::new() };
@@ -191,5 +192,30 @@ mod tests {
         assert_eq!(of("ck", "7.2", "2.10", "3.12"), 1);
         assert_eq!(of("ck", "7.2", "2.10", "3.13"), 0);
         assert_eq!(of("ck", "7.2", "2.9", "3.12"), 0);
+    }
+
+    #[test]
+    fn tarballs_count() {
+        let (table, book) = (Table::built_in().unwrap(), Book::built_in().unwrap());
+        let version = "a68b9257ac435afa1ebdfb8f50d67668950aef61";
+        let output = tempfile::tempdir().unwrap();
+        fs_err::create_dir(output.path().join("linux-64")).unwrap();
+        let file = format!("linux-64/magma-rocm63-{version}-1.tar.bz2");
+        fs_err::write(output.path().join(&file), "").unwrap();
+        let existing = Existing::look(output.path(), &[String::new()], &table, &[]).unwrap();
+        let of = |rocm: &str, version: &str| {
+            let (rocm, version) = (Some(rocm.to_owned()), Some(version.to_owned()));
+            let cell = Cell { rocm, version, ..Cell::new(Platform::Linux) };
+            existing.of(&evaluate(book.get("magma").unwrap(), &book, &cell).unwrap(), "")
+        };
+        assert_eq!(of("6.3", version), [file.as_str()]);
+        assert!(of("6.4", version).is_empty() && of("6.3", &version.replace('a', "b")).is_empty());
+
+        let wanted = crate::matrix::Wanted { recipes: vec!["magma".into()], ..crate::matrix::Wanted::default() };
+        let matrix = crate::matrix::make(&table, &book, &wanted, &outputs_in(output.path()).unwrap()).unwrap();
+        let found: Vec<_> = matrix.rows.iter().filter(|row| !row.files.is_empty()).collect();
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].point.rocm.as_str(), &found[0].files[..]), ("6.3", &[file][..]));
+        assert_eq!(matrix.counts()[0], 1);
     }
 }

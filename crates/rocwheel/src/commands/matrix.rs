@@ -148,7 +148,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     }
     let mut wheels = Vec::new();
     for folder in &settings.wheels {
-        wheels.extend(matrix::wheels_in(folder)?);
+        wheels.extend(matrix::outputs_in(folder)?);
     }
     let matrix = matrix::make(&settings.table, &settings.book, &settings.wanted, &wheels)?;
     for unclear in &matrix.unclear {

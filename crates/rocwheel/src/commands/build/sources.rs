@@ -216,11 +216,27 @@ impl Sources {
             Kind::Checkout(tag) => self.folder(recipe, tag.as_deref(), cell, place)?,
         };
         let otherwise = || self.given(recipe).filter(|text| is_version(text)).map(str::to_owned);
-        let Some(file) = &recipe.version_file else { return Ok(otherwise()) };
+        let Some(file) = &recipe.version_file else {
+            return Ok(otherwise().or_else(|| self.revision(recipe, &folder)));
+        };
         let Ok(text) = fs_err::read_to_string(folder.join(&file.path)) else { return Ok(otherwise()) };
         let Some(pattern) = &file.pattern else { return Ok(Some(text.trim().to_owned())) };
         let pattern = Regex::new(&format!("(?m){pattern}"))?;
         Ok(pattern.captures(&text).and_then(|found| found.get(1)).map(|found| found.as_str().to_owned()))
+    }
+
+    /// The commit that a result without another version is named after: that of the checkout, else the one
+    /// that the table pins; `None` where another is asked for, or only git could tell.
+    fn revision(&self, recipe: &Recipe, folder: &Path) -> Option<String> {
+        let is_commit = |text: &String| text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !self.reference.is_empty() {
+            return None;
+        }
+        if folder.exists() {
+            let head = fs_err::read_to_string(folder.join(".git/HEAD")).ok()?;
+            return Some(head.trim().to_owned()).filter(is_commit);
+        }
+        self.table().ok()?.project(&recipe.source).ok()?.reference.clone().filter(is_commit)
     }
 
     /// The checkouts that have to be made before these recipes can be built, as one request, since some pin others.
