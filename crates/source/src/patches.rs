@@ -20,8 +20,7 @@ use crate::state::{self, Folder, Left};
 use crate::table::Table;
 
 /// Options of `git am`. Three-way merging leaves marks in the files where a patch does not apply, and is otherwise the same.
-pub(crate) const AM_OPTIONS: [&str; 4] =
-    ["--3way", "--whitespace=nowarn", "--committer-date-is-author-date", "--no-gpg-sign"];
+const AM_OPTIONS: [&str; 4] = ["--3way", "--whitespace=nowarn", "--committer-date-is-author-date", "--no-gpg-sign"];
 
 /// Patches for one repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -139,6 +138,19 @@ fn patch_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
+/// Options of `git am` for some patches. By default it removes every carriage return at the end of a line, which changes files
+/// that have CRLF. Only where the lines of the mail itself end in CRLF did something else add them on the way.
+pub(crate) fn am_options(files: &[PathBuf]) -> Vec<&'static str> {
+    let has_line_feeds = |file: &PathBuf| fs_err::read(file).is_ok_and(|text| !ends_in_crlf(&text));
+    let keep = files.iter().all(has_line_feeds).then_some("--keep-cr");
+    AM_OPTIONS.into_iter().chain(keep).collect()
+}
+
+/// Whether the first line of a text ends in CRLF.
+fn ends_in_crlf(text: &[u8]) -> bool {
+    text.split(|byte| *byte == b'\n').next().is_some_and(|line| line.ends_with(b"\r"))
+}
+
 /// Applies patches to one repository of a checkout, as commits.
 ///
 /// # Errors
@@ -149,7 +161,8 @@ pub(crate) fn apply(checkout: &Repository<'_>, group: &PatchGroup) -> Result<(),
         let path = group.files.first().and_then(|file| file.parent()).unwrap_or(Path::new("")).to_owned();
         return Err(Error::PatchTarget { path, repository: group.repository.clone() });
     }
-    let call = repository.git.at(&repository.path).arg("am").args(AM_OPTIONS).arg("--").args(&group.files);
+    let call =
+        repository.git.at(&repository.path).arg("am").args(am_options(&group.files)).arg("--").args(&group.files);
     match call.run(repository.reporter) {
         Ok(_) => Ok(()),
         Err(Broken::Other(Error::Interrupted)) => {

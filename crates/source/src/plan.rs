@@ -459,7 +459,7 @@ impl Checkout {
                     format!(" -C {}", quoted(&group.repository))
                 };
                 let files: Vec<String> = group.files.iter().map(|file| quoted(&file.display().to_string())).collect();
-                vec![format!("git{repository} am {} {}", patches::AM_OPTIONS.join(" "), files.join(" "))]
+                vec![format!("git{repository} am {} {}", patches::am_options(&group.files).join(" "), files.join(" "))]
             }
             Step::BuildEnvironment { values } => {
                 vec![format!("write {BUILD_ENVIRONMENT}: {}", serde_json::json!(values))]
