@@ -6,7 +6,7 @@ mod protect;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Unit};
+use report::{Reporter, Silent, Unit};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -210,7 +210,7 @@ impl Run<'_> {
             }
             self.repository.reporter.advance(1);
         }
-        self.state.repositories = self.left()?;
+        self.state.repositories = self.left(&self.repository)?;
         self.state.phase = Phase::Done;
         self.folder.write(&self.state)?;
         self.describe()
@@ -255,9 +255,13 @@ impl Run<'_> {
         // From here on a run that is killed leaves half of something; this says so.
         self.has_moved = true;
         self.folder.write(&State { phase: Phase::Moving, ..self.before.clone() })?;
+        let mut ways_back = Vec::new();
         for path in &self.tree.keep {
-            let name = self.repository.submodule(path).keep(scratch.path())?;
-            self.outcome.kept.push((path.clone(), name));
+            let repository = self.repository.submodule(path);
+            let known = self.before.repositories.get(path).map_or("", |left| &left.head);
+            let kept = repository.keep(scratch.path(), known)?;
+            ways_back.push((repository.path, kept.way_back));
+            self.outcome.kept.push((path.clone(), kept.name));
         }
         for path in &self.tree.resets {
             self.repository.submodule(path).reset()?;
@@ -268,7 +272,6 @@ impl Run<'_> {
             repository.remove_tag(HIPIFY)?;
             repository.mark_submodules("--no-skip-worktree")?;
         }
-        let directory = self.checkout.directory.display();
         let arguments = ["checkout", "--quiet", "--no-overwrite-ignore", "--detach", &self.state.commit];
         self.repository.run(&arguments, &format!("check out `{}`", self.state.commit))?;
         self.repository.tag(UPSTREAM)?;
@@ -281,11 +284,11 @@ impl Run<'_> {
             }
         }
         self.outcome.status = if self.folder.is_new { Status::New } else { Status::Changed };
-        if !self.outcome.kept.is_empty() {
-            let names: Vec<String> =
-                self.outcome.kept.iter().map(|(path, name)| format!("{name} of {}", patches::shown(path))).collect();
-            let message =
-                format!("an interrupted run left files in `{directory}`; they are kept as {}", names.join(", "));
+        for (path, way_back) in ways_back {
+            let path = path.display();
+            let message = format!(
+                "a run that was killed left files in `{path}`; they are kept, and this brings them back: `{way_back}`"
+            );
             self.repository.reporter.warn(&message);
         }
         Ok(())
@@ -364,11 +367,11 @@ impl Run<'_> {
     }
 
     /// What is in the repositories now.
-    fn left(&self) -> Result<BTreeMap<String, Left>, Error> {
+    fn left(&self, checkout: &Repository<'_>) -> Result<BTreeMap<String, Left>, Error> {
         let scratch = self.folder.scratch()?;
         let mut left = BTreeMap::new();
-        for path in self.repository.all()? {
-            let repository = self.repository.submodule(&path);
+        for path in checkout.all()? {
+            let repository = checkout.submodule(&path);
             let tree =
                 if repository.changes()?.is_empty() { None } else { Some(repository.working_tree(scratch.path())?) };
             left.insert(path, Left { head: repository.head()?.unwrap_or_default(), tree });
@@ -411,8 +414,28 @@ impl Run<'_> {
             }
             // Nothing arrived: what this run made is taken away with the folder.
             _ if self.folder.is_new && !self.has_moved => self.folder.remove_if_new().map_err(Into::into),
+            _ if self.has_moved => {
+                // What cannot be looked at stays marked as half of something, and is kept by the next run.
+                let _ = self.stopped();
+                Ok(())
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Writes down what an incomplete run has left, so that the next one can tell it from what the user does meanwhile.
+    fn stopped(&self) -> Result<(), Error> {
+        // The user may have asked to stop, and git would answer nothing to a reporter that says so.
+        let repository = Repository { reporter: &Silent, ..self.repository.clone() };
+        repository.remove_torn()?;
+        let has_arrived = repository.commit(&format!("refs/tags/{UPSTREAM}"))?.as_ref() == Some(&self.state.commit);
+        let identity = if has_arrived { &self.state } else { &self.before };
+        self.folder.write(&State {
+            fingerprint: String::new(),
+            phase: Phase::Stopped,
+            repositories: self.left(&repository)?,
+            ..identity.clone()
+        })
     }
 }
 
