@@ -107,7 +107,12 @@ impl Plan {
 
 fn one(checkout: &Checkout, git: &Git, convert: &dyn Convert, reporter: &dyn Reporter) -> Result<Outcome, Error> {
     // Pins first: a folder is made only for what can be named.
-    let reference = checkout.reference.resolved()?;
+    let checkout = &Checkout {
+        reference: checkout.reference.resolved()?,
+        steps: checkout.steps.iter().map(Step::resolved).collect(),
+        ..checkout.clone()
+    };
+    let reference = checkout.reference.clone();
     if let (Movement::Locked, Reference::Named { name, .. }) = (checkout.movement, &reference)
         && !pins::is_commit(name)
     {
@@ -204,7 +209,7 @@ impl Run<'_> {
                 Step::Checkout => self.move_to_commit()?,
                 Step::Submodules { depth, jobs } => self.submodules(*depth, *jobs)?,
                 Step::Patch(group) => self.patch(group)?,
-                Step::BuildEnvironment { values } => self.build_environment(values)?,
+                Step::BuildEnvironment { values, .. } => self.build_environment(values)?,
                 Step::Hipify => self.hipify()?,
                 Step::Commit => self.commit()?,
             }

@@ -224,8 +224,11 @@ impl PatchSet {
                     hint: Some("name it with `--set`".into()),
                 });
             }
-            (None, commit) if pins::is_commit(commit) => PINNED_SET.to_owned(),
-            (None, reference) => reference.to_owned(),
+            (None, reference) => match &state.branch {
+                Some(branch) => branch.clone(),
+                None if pins::is_commit(reference) => PINNED_SET.to_owned(),
+                None => reference.to_owned(),
+            },
         };
         Ok(PatchSet { checkout: checkout.to_owned(), set: patches.join(&own).join(name), own })
     }

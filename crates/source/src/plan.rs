@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::git::{quoted, without_secret};
+use crate::manifest::Entry;
 use crate::patches::{self, PatchGroup, Stage};
 use crate::pins::{self, Torch};
 use crate::repository::{HIPIFY, UPSTREAM};
@@ -54,6 +55,9 @@ pub enum Reference {
         name: String,
         /// Whether torch's tree pins it.
         pinned: bool,
+        /// The branch or tag that a commit was, as a manifest says.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
     },
     /// What torch's `related_commits` will say when torch is checked out.
     Related {
@@ -109,11 +113,39 @@ pub enum Step {
     BuildEnvironment {
         /// Its content.
         values: BTreeMap<String, String>,
+        /// Another content, where torch's tree pins this commit: known when torch is checked out.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        if_pinned: Option<IfPinned>,
     },
     /// Convert CUDA sources, where the tree wants that.
     Hipify,
     /// Commit what was converted or written, in submodules too, and tag it.
     Commit,
+}
+
+/// What `build_env.json` says where a file pins a commit.
+#[derive(Debug, Clone, Serialize)]
+pub struct IfPinned {
+    /// The pin file of torch's tree.
+    pub file: PathBuf,
+    /// The commit.
+    pub commit: String,
+    /// The content.
+    pub values: BTreeMap<String, String>,
+}
+
+impl Step {
+    /// The same with torch's pins followed, as they are on the disk now.
+    pub(crate) fn resolved(&self) -> Step {
+        match self {
+            Step::BuildEnvironment { values, if_pinned: Some(pin) } => {
+                let is_pinned = pins::commit(&pin.file).is_ok_and(|commit| commit == pin.commit);
+                let values = if is_pinned { &pin.values } else { values };
+                Step::BuildEnvironment { values: values.clone(), if_pinned: None }
+            }
+            other => other.clone(),
+        }
+    }
 }
 
 impl Plan {
@@ -198,7 +230,7 @@ impl Planner<'_> {
             LocalChange::None => {}
             LocalChange::Hipify => steps.push(Step::Hipify),
             LocalChange::BuildEnvironment => {
-                steps.push(Step::BuildEnvironment { values: self.build_environment(&reference)? });
+                steps.push(self.build_environment(wanted, &reference)?);
             }
         }
         if changes != LocalChange::None && request.conversion == Conversion::Commit {
@@ -230,16 +262,19 @@ impl Planner<'_> {
             }
             return Ok(Reference::Archive(archive.clone()));
         }
+        if let Some(Entry { repo, commit, branch, .. }) = &wanted.manifest {
+            check_origin(repo, project)?;
+            let (origin, name, branch) = (repo.clone(), commit.clone(), branch.clone());
+            return Ok(Reference::Named { origin, name, pinned: false, branch });
+        }
         let of_line = self.line.filter(|_| project.name == "torch");
         let origin = wanted.origin.as_deref();
         let address = project.origin(origin.or(of_line.map(|line| line.torch_origin.as_str())));
-        check(&address, &format!("the origin of {}", project.name), |text| {
-            !text.starts_with('-') && !text.contains('\0')
-        })?;
+        check_origin(&address, project)?;
         let name = wanted.reference.as_deref().or(of_line.map(|line| line.torch_ref.as_str()));
         if let Some(name) = name {
             check(name, &format!("the ref of {}", project.name), is_reference)?;
-            return Ok(Reference::Named { origin: address, name: name.to_owned(), pinned: false });
+            return Ok(Reference::Named { origin: address, name: name.to_owned(), pinned: false, branch: None });
         }
         let torch = Torch { directory: self.torch.clone() };
         if project.pinned_by_torch {
@@ -262,7 +297,7 @@ impl Planner<'_> {
             reason: format!("nobody says which commit of {} is meant", project.name),
             hint: Some(format!("name it with `--ref {}=REF`", project.name)),
         })?;
-        Ok(Reference::Named { origin, name, pinned: false })
+        Ok(Reference::Named { origin, name, pinned: false, branch: None })
     }
 
     /// Patches before and after the conversion.
@@ -281,7 +316,7 @@ impl Planner<'_> {
         Ok(groups.into_iter().partition(|group| group.stage == Stage::Base))
     }
 
-    fn build_environment(&self, reference: &Reference) -> Result<BTreeMap<String, String>, Error> {
+    fn build_environment(&self, wanted: &Wanted, reference: &Reference) -> Result<Step, Error> {
         let name = self.request.triton_rules.as_deref().or(self.line.map(|line| line.triton_rules.as_str()));
         let rules = match name {
             None => self.table.triton_rules.first(),
@@ -293,14 +328,27 @@ impl Planner<'_> {
                 }
             })?),
         };
-        let Some(rules) = rules else { return Ok(BTreeMap::new()) };
+        let Some(rules) = rules else {
+            return Ok(Step::BuildEnvironment { values: BTreeMap::new(), if_pinned: None });
+        };
         let is_pinned = match reference {
             Reference::Triton { release, .. } => !release,
             Reference::Named { pinned, name, .. } => *pinned && pins::is_commit(name),
             _ => false,
         };
-        Ok(if is_pinned { rules.pinned.clone() } else { rules.other.clone() })
+        // A manifest does not say that torch pinned a commit. It names no branch then, and torch's tree still has the pin.
+        let if_pinned = wanted.manifest.as_ref().filter(|entry| entry.branch.is_none()).map(|entry| IfPinned {
+            file: self.torch.join(&self.table.pins.triton_commit),
+            commit: entry.commit.to_ascii_lowercase(),
+            values: rules.pinned.clone(),
+        });
+        let values = if is_pinned { rules.pinned.clone() } else { rules.other.clone() };
+        Ok(Step::BuildEnvironment { values, if_pinned })
     }
+}
+
+fn check_origin(address: &str, project: &Project) -> Result<(), Error> {
+    check(address, &format!("the origin of {}", project.name), |text| !text.starts_with('-') && !text.contains('\0'))
 }
 
 fn check(text: &str, what: &str, is_good: impl Fn(&str) -> bool) -> Result<(), Error> {
@@ -338,25 +386,27 @@ impl Reference {
                         origin: origin.clone().unwrap_or(found.origin),
                         name: found.commit,
                         pinned: true,
+                        branch: None,
                     },
                     (None, Some((address, name))) => {
-                        Reference::Named { origin: address.clone(), name: name.clone(), pinned: false }
+                        Reference::Named { origin: address.clone(), name: name.clone(), pinned: false, branch: None }
                     }
                     (None, None) => return Err(Error::NotPinned { path: file.clone(), project: project.clone() }),
                 }
             }
             Reference::Triton { file, origin, release: true } => {
                 let name = pins::release_branch(&pins::version(file)?, file)?;
-                Reference::Named { origin: origin.clone(), name, pinned: true }
+                Reference::Named { origin: origin.clone(), name, pinned: true, branch: None }
             }
             Reference::Triton { file, origin, release: false } => {
-                Reference::Named { origin: origin.clone(), name: pins::commit(file)?, pinned: true }
+                Reference::Named { origin: origin.clone(), name: pins::commit(file)?, pinned: true, branch: None }
             }
         })
     }
 
     fn patchset(&self) -> String {
         match self {
+            Reference::Named { branch: Some(name), .. } => name.clone(),
             Reference::Named { name, .. } if !pins::is_commit(name) => name.clone(),
             Reference::Archive(archive) => {
                 patches::set_of_archive(&archive.path.file_name().unwrap_or_default().to_string_lossy())
@@ -461,8 +511,12 @@ impl Checkout {
                 let files: Vec<String> = group.files.iter().map(|file| quoted(&file.display().to_string())).collect();
                 vec![format!("git{repository} am {} {}", patches::am_options(&group.files).join(" "), files.join(" "))]
             }
-            Step::BuildEnvironment { values } => {
-                vec![format!("write {BUILD_ENVIRONMENT}: {}", serde_json::json!(values))]
+            Step::BuildEnvironment { values, if_pinned } => {
+                let pinned = if_pinned.as_ref().map(|pin| {
+                    format!("  # {} where {} says {}", serde_json::json!(pin.values), pin.file.display(), pin.commit)
+                });
+                let pinned = pinned.unwrap_or_default();
+                vec![format!("write {BUILD_ENVIRONMENT}: {}{pinned}", serde_json::json!(values))]
             }
             Step::Hipify => vec![text("rocwheel source hipify .  # when it has tools/amd_build/build_amd.py")],
             Step::Commit => vec![

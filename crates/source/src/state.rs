@@ -61,6 +61,9 @@ pub(crate) struct State {
     pub(crate) origin: String,
     /// Branch, tag or commit that was asked for.
     pub(crate) reference: String,
+    /// The branch or tag of a commit that a manifest named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) branch: Option<String>,
     /// The upstream commit.
     pub(crate) commit: String,
     /// SHA-256 of the archive that the commit was made of.

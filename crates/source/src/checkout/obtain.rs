@@ -31,6 +31,10 @@ impl Run<'_> {
         self.state.project.clone_from(&self.checkout.project);
         self.state.schema = 1;
         (self.state.origin, self.state.reference) = names(&self.reference);
+        self.state.branch = match &self.reference {
+            Reference::Named { branch, .. } => branch.clone(),
+            _ => None,
+        };
         self.state.commit = commit;
         Ok(())
     }

@@ -110,7 +110,7 @@ fn an_option_comes_before_a_pin_and_a_pin_before_the_default() {
         world.plan(&request).unwrap().checkouts.remove(0).reference
     };
     let named = |reference| match reference {
-        Reference::Named { origin, name, pinned } => (origin, name, pinned),
+        Reference::Named { origin, name, pinned, .. } => (origin, name, pinned),
         other => panic!("{other:?}"),
     };
     let pin = git(&world.origin("vision"), &["rev-parse", "nightly"]);

@@ -275,8 +275,8 @@ impl Sources {
             }
             if moves && !self.obtained.borrow().contains(&folder) {
                 let directory = Some(folder.clone());
-                let wanted =
-                    Wanted { project: project.name.clone(), directory, origin, reference: named, archive: None };
+                let project = project.name.clone();
+                let wanted = Wanted { project, directory, origin, reference: named, ..Wanted::default() };
                 needed.push(Needed { wanted, folder });
             }
         }

@@ -235,7 +235,6 @@ fn wanted(
     }
     let mut wanted = Vec::new();
     for project in chosen {
-        let entry = manifest.and_then(|manifest| manifest.entry(project));
         let directory = directories.of(project).map(|path| projects::absolute(Path::new(path))).transpose()?;
         let origin = origins.of(project).map(|origin| projects::local(project, origin)).transpose()?;
         let archive =
@@ -249,9 +248,10 @@ fn wanted(
         wanted.push(Wanted {
             project: project.name.clone(),
             directory,
-            origin: entry.map(|entry| entry.repo.clone()).or(origin),
-            reference: entry.map(|entry| entry.commit.clone()).or(references.of(project).map(str::to_owned)),
+            origin,
+            reference: references.of(project).map(str::to_owned),
             archive: archive.map(|(archive, _)| archive),
+            manifest: manifest.and_then(|manifest| manifest.entry(project)).cloned(),
         });
     }
     Ok(wanted)
