@@ -194,16 +194,19 @@ fn there_and_back(base: &dyn Fn(&Path), change: &dyn Fn(&Path)) -> [String; 2] {
     [set.checkout, world.path("again")].map(|place| git(&place, &["rev-parse", "HEAD^{tree}"]))
 }
 
+/// Changes a tree.
+type Change<'a> = &'a dyn Fn(&Path);
+
 #[test]
 fn a_saved_patch_makes_the_same_tree() {
-    let nothing: &dyn Fn(&Path) = &|_| {};
-    let windows: &dyn Fn(&Path) = &|tree| write(&tree.join("win.txt"), "line1\r\nline2\r\nline3\r\n");
-    let with_attributes: &dyn Fn(&Path) = &|tree| {
+    let nothing: Change<'_> = &|_| {};
+    let windows: Change<'_> = &|tree| write(&tree.join("win.txt"), "line1\r\nline2\r\nline3\r\n");
+    let with_attributes: Change<'_> = &|tree| {
         write(&tree.join(".gitattributes"), "*.bat text eol=crlf\n*.txt text=auto\n");
         write(&tree.join("run.bat"), "a\r\nb\r\n");
     };
-    let named: &dyn Fn(&Path) = &|tree| write(&tree.join("old.txt"), "1\n2\n3\n4\n5\n6\n7\n8\n");
-    let cases: [(&str, &dyn Fn(&Path), &dyn Fn(&Path)); 9] = [
+    let named: Change<'_> = &|tree| write(&tree.join("old.txt"), "1\n2\n3\n4\n5\n6\n7\n8\n");
+    let cases: [(&str, Change<'_>, Change<'_>); 9] = [
         ("CRLF changed", windows, &|tree| write(&tree.join("win.txt"), "line1\r\nLINE2\r\nline3\r\n")),
         ("CRLF to LF", windows, &|tree| write(&tree.join("win.txt"), "line1\nline2\nline3\n")),
         ("CRLF added", nothing, &|tree| write(&tree.join("new.txt"), "a\r\nb\nc\rd\r\n\r\n")),
