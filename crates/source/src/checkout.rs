@@ -93,6 +93,9 @@ impl Plan {
     ) -> Result<Vec<Outcome>, Error> {
         let mut outcomes = Vec::new();
         for checkout in &self.checkouts {
+            if let Some(warning) = &checkout.warning {
+                reporter.warn(warning);
+            }
             let stage = format!("Checking out {}", checkout.project);
             reporter.begin(&stage, Some(checkout.steps.len() as u64), Unit::Items);
             let outcome = one(checkout, git, convert, reporter);

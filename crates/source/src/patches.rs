@@ -4,7 +4,7 @@
 //! `<set>/<path of the submodule>/{base,hipified}/…` for submodules: what goes on top of the upstream commit, and what on top
 //! of the converted sources.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -64,6 +64,9 @@ pub struct Group {
     pub folder: PathBuf,
     /// Their names, in order.
     pub patches: Vec<String>,
+    /// Those of the set that the repository has already.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub present: Vec<String>,
 }
 
 /// Names of the patch sets in the folder of a project, those with a `/` in them too.
@@ -267,7 +270,8 @@ impl PatchSet {
                 let folder = Path::new(place).join(stage.folder());
                 let patches = write(&repository, &range, &staging.path().join(&folder))?;
                 if !patches.is_empty() {
-                    groups.push(Group { stage, repository: path.clone(), folder: self.set.join(folder), patches });
+                    let (repository, folder) = (path.clone(), self.set.join(folder));
+                    groups.push(Group { stage, repository, folder, patches, present: Vec::new() });
                 }
             }
             heads.insert(path.clone(), repository.head()?.unwrap_or_default());
@@ -350,12 +354,22 @@ impl PatchSet {
             return Err(Error::Dirty { path: self.checkout.clone(), found });
         }
         let mut applied = Vec::new();
-        for group in groups {
-            apply(&checkout, &group)?;
-            let folder = group.files.first().and_then(|file| file.parent()).unwrap_or(&self.set).to_owned();
-            let name = |file: &PathBuf| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let patches = group.files.iter().map(name).collect();
-            applied.push(Group { stage: group.stage, repository: group.repository, folder, patches });
+        for mut group in groups {
+            let there = changes_there(&checkout.submodule(&group.repository), stage, folder.scratch()?.path())?;
+            let parent = group.files.first().and_then(|file| file.parent()).unwrap_or(&self.set).to_owned();
+            let names = |files: &[PathBuf]| -> Vec<String> {
+                files.iter().map(|file| file.file_name().unwrap_or_default().to_string_lossy().into_owned()).collect()
+            };
+            let (present, absent): (Vec<PathBuf>, Vec<PathBuf>) = group.files.into_iter().partition(|file| {
+                fs_err::read(file).is_ok_and(|text| change(&text).is_some_and(|change| there.contains(&change)))
+            });
+            let (patches, present) = (names(&absent), names(&present));
+            group.files = absent;
+            if !group.files.is_empty() {
+                apply(&checkout, &group)?;
+            }
+            let (stage, repository) = (group.stage, group.repository);
+            applied.push(Group { stage, repository, folder: parent, patches, present });
         }
         Ok(applied)
     }
@@ -366,6 +380,31 @@ impl PatchSet {
         }
         Folder::open(&self.checkout, git, reporter)
     }
+}
+
+/// What a patch changes, without what depends on where and how it was written: the message, hashes and numbers of lines.
+fn change(patch: &[u8]) -> Option<Vec<u8>> {
+    let lines: Vec<&[u8]> = patch.split(|byte| *byte == b'\n').collect();
+    let first = lines.iter().position(|line| line.starts_with(b"diff --git "))?;
+    // The version of git at the end, where it is written: two lines and what follows the last break.
+    let end = lines.iter().rposition(|line| *line == b"-- ").filter(|at| at + 4 >= lines.len()).unwrap_or(lines.len());
+    let place = |line: &&&[u8]| !line.starts_with(b"@@ ") && !line.starts_with(b"index ");
+    let kept: Vec<&[u8]> = lines.get(first..end)?.iter().filter(place).copied().collect();
+    Some(kept.join(&b'\n').trim_ascii_end().to_vec())
+}
+
+/// What the commits of one's own change in a repository.
+fn changes_there(repository: &Repository<'_>, stage: Stage, scratch: &Path) -> Result<BTreeSet<Vec<u8>>, Error> {
+    let mut found = BTreeSet::new();
+    if !repository.path.join(".git").exists() || repository.commit(&format!("refs/tags/{UPSTREAM}"))?.is_none() {
+        return Ok(found);
+    }
+    for (_, range) in ranges(repository)?.into_iter().filter(|(of, _)| *of == stage) {
+        for name in write(repository, &range, scratch)? {
+            found.extend(change(&fs_err::read(scratch.join(name))?));
+        }
+    }
+    Ok(found)
 }
 
 /// The commits of one's own: those before the conversion and those after it.

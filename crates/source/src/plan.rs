@@ -41,6 +41,9 @@ pub struct Checkout {
     pub movement: Movement,
     /// What is done, in order.
     pub steps: Vec<Step>,
+    /// What the user should know: patches of the project are there, and none of them is meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 /// What is checked out.
@@ -199,6 +202,17 @@ fn torch_directory(request: &Request, table: &Table) -> Result<PathBuf, Error> {
     Ok(given.unwrap_or_else(|| request.root.join(&torch.directory)))
 }
 
+/// Patches of a checkout.
+#[derive(Default)]
+struct Patches {
+    /// On the upstream commit.
+    base: Vec<PatchGroup>,
+    /// On the converted sources.
+    hipified: Vec<PatchGroup>,
+    /// Why there are none, though the project has some.
+    warning: Option<String>,
+}
+
 struct Planner<'a> {
     request: &'a Request,
     table: &'a Table,
@@ -220,7 +234,7 @@ impl Planner<'_> {
         }
         let jobs = request.jobs.or(project.jobs);
         let changes = if request.conversion == Conversion::Skip { LocalChange::None } else { project.local_change };
-        let (base, hipified) = self.patches(project, &reference)?;
+        let Patches { base, hipified, warning } = self.patches(project, &reference)?;
         let mut steps = vec![Step::Protect, Step::Obtain { depth: request.depth, jobs }, Step::Checkout];
         if request.submodules == Submodules::Take {
             steps.push(Step::Submodules { depth: request.depth, jobs });
@@ -248,7 +262,7 @@ impl Planner<'_> {
         if request.conversion != Conversion::Skip {
             steps.extend(hipified.into_iter().map(Step::Patch));
         }
-        Ok(Checkout { project: project.name.clone(), directory, reference, movement: request.movement, steps })
+        Ok(Checkout { project: project.name.clone(), directory, reference, movement: request.movement, steps, warning })
     }
 
     /// What a user names comes before what torch pins, and that before the project's own default.
@@ -300,20 +314,27 @@ impl Planner<'_> {
         Ok(Reference::Named { origin, name, pinned: false, branch: None })
     }
 
-    /// Patches before and after the conversion.
-    fn patches(&self, project: &Project, reference: &Reference) -> Result<(Vec<PatchGroup>, Vec<PatchGroup>), Error> {
-        let Some(folder) = &self.request.patches else { return Ok((Vec::new(), Vec::new())) };
+    fn patches(&self, project: &Project, reference: &Reference) -> Result<Patches, Error> {
+        let Some(folder) = &self.request.patches else { return Ok(Patches::default()) };
         let name = self.request.patchset.clone().unwrap_or_else(|| reference.patchset());
         let folder = folder.join(&project.directory);
         let set = folder.join(&name);
         if !set.is_dir() {
+            let known = patches::sets(&folder)?;
             if self.request.patchset.is_some() {
-                return Err(Error::NoPatchSet { path: set, known: patches::sets(&folder)? });
+                return Err(Error::NoPatchSet { path: set, known });
             }
-            return Ok((Vec::new(), Vec::new()));
+            let warning = format!(
+                "no patches are applied to {}: there is no set `{name}` in `{}`, only {}; `--patchset` names another",
+                project.name,
+                folder.display(),
+                known.join(", ")
+            );
+            return Ok(Patches { warning: (!known.is_empty()).then_some(warning), ..Patches::default() });
         }
         let groups = patches::read(&set, &project.directory)?;
-        Ok(groups.into_iter().partition(|group| group.stage == Stage::Base))
+        let (base, hipified) = groups.into_iter().partition(|group| group.stage == Stage::Base);
+        Ok(Patches { base, hipified, warning: None })
     }
 
     fn build_environment(&self, wanted: &Wanted, reference: &Reference) -> Result<Step, Error> {

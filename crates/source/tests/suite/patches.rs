@@ -143,6 +143,11 @@ fn sets_that_do_not_fit_are_refused() {
     let error = world.run(&other).unwrap_err();
     assert!(error.hint().unwrap().contains("the patch sets there are main"), "{error}");
     other.patchset = None;
+    // A set that is there by default is not asked for: what lies unused is said.
+    other.projects[0].reference = Some("nightly".into());
+    let warning = world.plan(&other).unwrap().checkouts[0].warning.clone().unwrap();
+    assert!(warning.contains("there is no set `nightly`") && warning.contains("only main"), "{warning}");
+    other.projects[0].reference = Some("main".into());
     other.conversion = Conversion::Keep;
     assert!(world.run(&other).unwrap_err().to_string().contains("which are not committed"));
     let patches = world.path("patches/pytorch/main");
@@ -167,6 +172,17 @@ fn a_set_is_applied_to_a_checkout_that_is_there() {
     let repositories: Vec<&str> = applied.iter().map(|group| group.repository.as_str()).collect();
     assert_eq!(repositories, ["", "third_party/fbgemm", "third_party/fbgemm/external/the nested one"]);
     assert_eq!(git(&tree, &["log", "-1", "--format=%s"]), "Add bytes: ünïcödé / odd [name]");
+    // A second time there is nothing to do, and no commit twice.
+    let head = git(&tree, &["rev-parse", "HEAD"]);
+    let again = set(&world).apply(Some(Stage::Base), &plain_git(), &Silent).unwrap();
+    assert!(again.iter().all(|group| group.patches.is_empty()), "{again:?}");
+    assert_eq!(again.iter().map(|group| group.present.len()).sum::<usize>(), 4);
+    assert_eq!(git(&tree, &["rev-parse", "HEAD"]), head);
+    // One that is gone is applied again, and only that.
+    git(&tree, &["reset", "--quiet", "--hard", "HEAD^"]);
+    let rest = set(&world).apply(Some(Stage::Base), &plain_git(), &Silent).unwrap();
+    assert_eq!((rest[0].patches.len(), rest[0].present.len()), (1, 1));
+    assert_eq!(git(&tree, &["rev-parse", "HEAD^{tree}"]), git(&tree, &["rev-parse", &format!("{head}^{{tree}}")]));
     let mut nowhere = set(&world);
     nowhere.set = world.path("patches/pytorch/none");
     assert!(nowhere.apply(None, &plain_git(), &Silent).is_err());

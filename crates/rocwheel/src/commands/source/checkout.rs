@@ -156,6 +156,9 @@ impl TryFrom<Arguments> for Settings {
             TritonRules::Old => "old".to_owned(),
         });
         let absolute = |path: &Option<PathBuf>| path.as_deref().map(projects::absolute).transpose();
+        if let Some(folder) = arguments.patches.as_deref().filter(|folder| !folder.is_dir()) {
+            return Err(Usage::new(format!("there is no folder `{}` with patches", folder.display())).into());
+        }
         let request = Request {
             root: projects::absolute(&arguments.root)?,
             projects: wanted,
@@ -369,6 +372,9 @@ fn show(plan: &Plan, printer: &Printer) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     for checkout in &plan.checkouts {
+        if let Some(warning) = &checkout.warning {
+            printer.warn(warning);
+        }
         let (project, directory) = (&checkout.project, checkout.directory.display());
         printer.line(format!("{project}: {} in {directory}", checkout.reference.describe()))?;
         for command in checkout.commands() {

@@ -146,7 +146,12 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         }
     }
     let count = groups.iter().map(|group| group.patches.len() as u64).sum();
-    printer.note(format!("{done} {} of `{}`", printer::count(count, "patch", "patches"), set.set.display()));
+    let present: usize = groups.iter().map(|group| group.present.len()).sum();
+    let rest = match present {
+        0 => String::new(),
+        present => format!("; {} there already", printer::count(present as u64, "is", "are")),
+    };
+    printer.note(format!("{done} {} of `{}`{rest}", printer::count(count, "patch", "patches"), set.set.display()));
     Ok(Exit::Done)
 }
 
