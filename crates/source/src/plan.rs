@@ -236,7 +236,7 @@ impl Planner<'_> {
         let changes = if request.conversion == Conversion::Skip { LocalChange::None } else { project.local_change };
         let Patches { base, hipified, warning } = self.patches(project, &reference)?;
         let mut steps = vec![Step::Protect, Step::Obtain { depth: request.depth, jobs }, Step::Checkout];
-        if request.submodules == Submodules::Take {
+        if wanted.submodules.unwrap_or(request.submodules) == Submodules::Take {
             steps.push(Step::Submodules { depth: request.depth, jobs });
         }
         steps.extend(base.into_iter().map(Step::Patch));

@@ -74,6 +74,8 @@ pub struct Wanted {
     pub reference: Option<String>,
     /// A source archive in place of a repository.
     pub archive: Option<Archive>,
+    /// Whether its submodules are checked out; `None`: as the request has it.
+    pub submodules: Option<Submodules>,
     /// What a manifest says of it, in place of an origin and a reference.
     pub manifest: Option<Entry>,
 }

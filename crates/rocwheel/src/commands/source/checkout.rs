@@ -104,7 +104,7 @@ pub(crate) struct Arguments {
     /// Name of the patch set [default: the branch or tag, and rocm-custom for commits]
     #[arg(long, value_name = "SET", requires = "patches")]
     patchset: Option<String>,
-    /// Another table of projects, origins and lines, in the form of data/sources.toml
+    /// Another table of projects, origins and lines, in the form that `rocwheel matrix --print-table sources` prints
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
     /// Print the steps in order and do nothing
@@ -254,6 +254,7 @@ fn wanted(
             origin,
             reference: references.of(project).map(str::to_owned),
             archive: archive.map(|(archive, _)| archive),
+            submodules: None,
             manifest: manifest.and_then(|manifest| manifest.entry(project)).cloned(),
         });
     }

@@ -61,7 +61,7 @@ struct Place {
     /// Name of the set [default: the branch or tag that is checked out, and rocm-custom for commits]
     #[arg(long, value_name = "SET")]
     set: Option<String>,
-    /// Another table of projects, in the form of data/sources.toml
+    /// Another table of projects, in the form that `rocwheel matrix --print-table sources` prints
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
 }
