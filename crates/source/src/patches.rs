@@ -5,14 +5,13 @@
 //! of the converted sources.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::{Path, PathBuf};
 
 use report::{Reporter, Silent};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::git::{Broken, Git};
+use crate::git::{Broken, Git, quoted};
 use crate::pins;
 use crate::plan::PINNED_SET;
 use crate::repository::{HIPIFY, Repository, UPSTREAM};
@@ -268,6 +267,7 @@ impl PatchSet {
             for (stage, range) in ranges(&repository)? {
                 let place = if path.is_empty() { self.own.as_str() } else { path };
                 let folder = Path::new(place).join(stage.folder());
+                refuse_merges(&repository, &range)?;
                 let patches = write(&repository, &range, &staging.path().join(&folder))?;
                 if !patches.is_empty() {
                     let (repository, folder) = (path.clone(), self.set.join(folder));
@@ -423,6 +423,24 @@ fn ranges(repository: &Repository<'_>) -> Result<Vec<(Stage, String)>, Error> {
     })
 }
 
+/// Refuses merges in a range.
+fn refuse_merges(repository: &Repository<'_>, range: &str) -> Result<(), Error> {
+    let merge =
+        repository.run(&["log", "--merges", "--max-count=1", "--format=%h %s", range, "--"], "look for merges")?;
+    if !merge.is_empty() {
+        // git leaves merges out, and with them what was changed in one.
+        let (base, path) = (range.split("..").next().unwrap_or(range), repository.path.display());
+        return Err(Error::Request {
+            reason: format!("`{path}` has the merge `{merge}`, which no patch can hold"),
+            hint: Some(format!(
+                "make ordinary commits of it, for example one of all: `git -C {} reset --soft {base}`, then `git commit`",
+                quoted(&path.to_string())
+            )),
+        });
+    }
+    Ok(())
+}
+
 /// Writes the patches of a range. No hash of a commit, no version of git and no length of abbreviation gets into them.
 fn write(repository: &Repository<'_>, range: &str, folder: &Path) -> Result<Vec<String>, Error> {
     let commits = repository.run(&["rev-list", "--count", range, "--"], "count commits")?;
@@ -437,12 +455,12 @@ fn write(repository: &Repository<'_>, range: &str, folder: &Path) -> Result<Vec<
     call.expect(format!("write patches of `{}`", repository.path.display()), repository.reporter)?;
     let mut names = Vec::new();
     for file in patch_files(folder)? {
+        if change(&fs_err::read(&file)?).is_none() {
+            // A commit without changes, which git does not apply.
+            fs_err::remove_file(&file)?;
+            continue;
+        }
         names.push(file.file_name().unwrap_or_default().to_string_lossy().into_owned());
-    }
-    if names.is_empty() {
-        return Err(
-            io::Error::other(format!("git wrote no patch for `{range}` in `{}`", repository.path.display())).into()
-        );
     }
     Ok(names)
 }

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Command;
 
 use report::{Hint, Silent};
 use source::patches::{PatchSet, Stage};
@@ -242,6 +243,35 @@ fn a_saved_patch_makes_the_same_tree() {
         let [before, after] = there_and_back(base, change);
         assert_eq!(before, after, "{name}");
     }
+}
+
+#[test]
+fn merges_are_refused_and_commits_without_changes_are_left_out() {
+    let world = World::new();
+    world.run(&world.at("torchaudio", "main")).unwrap();
+    let tree = world.path("pytorch_audio");
+    git(&tree, &["switch", "--quiet", "--create", "side"]);
+    write(&tree.join("side.txt"), "side\n");
+    commit(&tree, "side");
+    git(&tree, &["switch", "--quiet", "--detach", "HEAD^"]);
+    git(&tree, &["merge", "--quiet", "--no-ff", "--no-commit", "side"]);
+    write(&tree.join("only in the merge.txt"), "mine\n");
+    commit(&tree, "merge");
+    let set =
+        PatchSet { checkout: tree.clone(), set: world.path("patches/pytorch_audio/main"), own: "pytorch_audio".into() };
+    let error = set.save(&plain_git(), &Silent).unwrap_err();
+    assert!(error.to_string().contains(" merge`, which no patch can hold"), "{error}");
+    let hint = error.hint().unwrap();
+    let command = hint.split('`').nth(1).unwrap();
+    assert!(Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
+    commit(&tree, "both");
+    commit(&tree, "nothing");
+    assert_eq!(set.save(&plain_git(), &Silent).unwrap()[0].patches, ["0001-both.patch"]);
+    let mut request = world.at("torchaudio", "main");
+    request.patches = Some(world.path("patches"));
+    request.projects[0].directory = Some(world.path("again"));
+    world.run(&request).unwrap();
+    assert!(world.path("again/only in the merge.txt").exists());
 }
 
 #[test]
