@@ -221,14 +221,19 @@ def test_a_release_gets_what_it_lacks(rocwheel: Rocwheel, github: GitHub, tmp_pa
     assert "with another content" in said and "--clobber" in said, said
     release("--upload", "--clobber")
     assert {asset["name"]: asset["size"] for asset in made["assets"]}[wheel.name] == wheel.stat().st_size
-    # Who is not logged in is told so, in gh's own words.
+    # Who is not logged in is told so, in gh's own words. What would be uploaded needs no login.
     surroundings["GH_TOKEN"] = "wrong"
-    said = release(expect=1).stderr
+    said = release("--upload", expect=1).stderr
     assert "`gh release view v1` failed" in said and "gh auth status" in said, said
+    shown = release()
+    assert "`gh release view v1` failed" in shown.stderr and "would be uploaded" in shown.stderr, shown
+    assert shown.stdout.startswith("gh release create v1 "), shown
     nothing = tmp_path / "nothing"
     nothing.mkdir()
     said = rocwheel.run("release", "github", "v1", "--wheels", nothing, environment=surroundings, expect=2).stderr
     assert "there are no wheels" in said
     path = f"{tmp_path / 'bin'}"
-    said = run(rocwheel.binary, *command, environment={**surroundings, "PATH": path}, expect=2).stderr
+    without = {**surroundings, "PATH": path}
+    said = run(rocwheel.binary, *command, "--upload", environment=without, expect=2).stderr
     assert "there is no `gh`" in said, said
+    assert run(rocwheel.binary, *command, environment=without).stdout.startswith("gh release create v1 ")

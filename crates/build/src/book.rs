@@ -68,11 +68,12 @@ impl Book {
         Ok(book)
     }
 
-    /// Adds the `.toml` files of a folder; a recipe of the same name is replaced, and so is a layer in its folder `layers`.
+    /// Adds the `.toml` files of a folder and gives the names of their recipes; a recipe of the same name is replaced, and so is a layer
+    /// in its folder `layers`.
     ///
     /// # Errors
     /// A folder that cannot be read, files that are no recipes, two of one name.
-    pub fn add_folder(&mut self, folder: &Path) -> Result<(), Error> {
+    pub fn add_folder(&mut self, folder: &Path) -> Result<Vec<String>, Error> {
         let mut own = BTreeMap::new();
         for path in files(&folder.join("layers")).unwrap_or_default() {
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -86,7 +87,7 @@ impl Book {
                 return Err(Error::malformed(&shown, format!("the recipe `{name}` is in `{other}` already")));
             }
         }
-        Ok(())
+        Ok(own.into_keys().collect())
     }
 
     /// Adds one recipe and gives its name.

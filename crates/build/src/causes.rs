@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Captures, Regex};
 use serde::Deserialize;
 
 use crate::error::Error;
@@ -18,8 +18,12 @@ const OF_ENGINES: &str = include_str!("../../../data/engine-failures.toml");
 static ENGINE_CAUSES: LazyLock<Vec<Cause>> =
     LazyLock::new(|| parse(OF_ENGINES, "data/engine-failures.toml").expect("a test reads it"));
 
+/// How far before the last certain line others are looked at: parallel compilers mix what they say.
+const REACH: usize = 400;
+
 struct Cause {
     name: String,
+    is_harmless: bool,
     patterns: Vec<Regex>,
     says: String,
     fix: String,
@@ -36,6 +40,8 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Row {
     name: String,
+    #[serde(default)]
+    harmless: bool,
     patterns: Vec<String>,
     says: String,
     fix: String,
@@ -52,9 +58,15 @@ fn parse(text: &str, path: &str) -> Result<Vec<Cause>, Error> {
     };
     let causes = file.cause.into_iter().map(|row| {
         let patterns = row.patterns.iter().map(compile).collect::<Result<_, _>>()?;
-        Ok(Cause { name: row.name, patterns, says: row.says, fix: row.fix })
+        Ok(Cause { name: row.name, is_harmless: row.harmless, patterns, says: row.says, fix: row.fix })
     });
     causes.collect()
+}
+
+impl Cause {
+    fn captures<'a>(&self, line: &'a str) -> Option<Captures<'a>> {
+        self.patterns.iter().find_map(|pattern| pattern.captures(line))
+    }
 }
 
 /// A likely cause.
@@ -66,21 +78,30 @@ pub(crate) struct Likely {
     pub(crate) text: String,
 }
 
-/// The cause that fits one of the lines, the last lines first.
+/// The cause that fits one of the lines, the last lines first. What a build said long before its last error did not end it, and what
+/// builds also say when they go on counts only where there is no error that is known.
 pub(crate) fn likely<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Likely> {
-    fitting(&CAUSES, lines)
+    let certain = |cause: &&Cause| !cause.is_harmless;
+    let is_certain = |line: &str| CAUSES.iter().filter(certain).any(|cause| cause.captures(line).is_some());
+    let near = lines.clone().rev().skip_while(|line| !is_certain(line)).take(REACH);
+    let near: Vec<&str> = near.collect();
+    let found = fitting(CAUSES.iter().filter(certain), near.into_iter().rev());
+    found.or_else(|| fitting(CAUSES.iter().filter(|cause| cause.is_harmless), lines))
 }
 
 /// The same for what an engine of containers says.
 pub(crate) fn of_engine<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Likely> {
-    fitting(&ENGINE_CAUSES, lines)
+    fitting(ENGINE_CAUSES.iter(), lines)
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "an iterator is cheap to clone and clearer to give")]
-fn fitting<'a>(causes: &'static [Cause], lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Likely> {
+fn fitting<'a>(
+    causes: impl Iterator<Item = &'static Cause>,
+    lines: impl DoubleEndedIterator<Item = &'a str> + Clone,
+) -> Option<Likely> {
     for cause in causes {
         for line in lines.clone().rev() {
-            let Some(found) = cause.patterns.iter().find_map(|pattern| pattern.captures(line)) else { continue };
+            let Some(found) = cause.captures(line) else { continue };
             let mut says = String::new();
             match found.get(1) {
                 Some(_) => found.expand(&cause.says, &mut says),
@@ -105,6 +126,26 @@ pub(crate) fn killed() -> Likely {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_wins_over_what_builds_also_say_when_they_go_on() {
+        let name = |lines: &[&str]| likely(lines.iter().copied()).map(|likely| likely.name);
+        let error = "src/a.cpp:61:14: error: use of undeclared identifier 'X'";
+        let harmless = ["sh: 1: ps: not found", "ModuleNotFoundError: No module named 'x'", "dns error"];
+        for line in harmless {
+            assert_eq!(name(&[line, error, "make: *** [all] Error 2"]), Some("undeclared"), "{line}");
+            assert_eq!(name(&[error, line]), Some("undeclared"), "{line}");
+            assert!(name(&[line, "exit"]).is_some_and(|name| name != "undeclared"), "{line}");
+        }
+        // A failed check of a configuration, long before the build stopped.
+        let mut lines = vec!["conftest.c:1:10: fatal error: foo.h: No such file or directory"];
+        assert_eq!(name(&[lines[0], error]), Some("missing-header"), "they may belong together");
+        lines.extend(["[1/1440] compiling"; REACH]);
+        lines.push(error);
+        assert_eq!(name(&lines), Some("undeclared"));
+        lines.push("c++: fatal error: Killed signal terminated program cc1plus");
+        assert_eq!(name(&lines), Some("out-of-memory"));
+    }
 
     #[test]
     fn what_engines_say_is_known() {
@@ -152,6 +193,15 @@ mod tests {
             ("sh: 1: hipcc: not found", "missing-program", "`hipcc`"),
             ("FileNotFoundError: [Errno 2] No such file or directory: 'hipcc'", "missing-program", "`hipcc`"),
             ("fatal: Could not resolve host: github.com", "network", "run it again"),
+            (
+                "src/shpotrf_gpu.cpp:61:14: error: use of undeclared identifier 'HIPBLAS_COMPUTE_32F'",
+                "undeclared",
+                "`HIPBLAS_COMPUTE_32F`",
+            ),
+            ("a.cpp:3:5: error: ‘x’ was not declared in this scope; did you mean ‘y’?", "undeclared", "`x`"),
+            ("a.o: in function `main': undefined reference to `hipMalloc'", "undefined-symbol", "`hipMalloc`"),
+            ("ld.lld: error: undefined symbol: hipFree", "undefined-symbol", "`hipFree`"),
+            ("a.cpp:7:1: error: expected ';' after class", "compiler-error", "`a.cpp:7:1`"),
         ] {
             let likely =
                 likely(["noise", line, "ninja: build stopped"].into_iter()).unwrap_or_else(|| panic!("{line}"));

@@ -285,7 +285,7 @@ pub fn run(
     folder.forget(stages[first_again..].iter().map(|stage| stage.name()))?;
     let context = Context::new(job, place, folder.path().to_owned(), reporter);
     let title = job.title();
-    reporter.begin(&format!("Building {title}"), Some(last as u64 + 1), Unit::Items);
+    reporter.begin(&format!("Building {title}"), None, Unit::Items);
     let ended = walk(&stages[..=last], &mut folder, &context, listener);
     reporter.end();
     if last >= stages.iter().position(|stage| matches!(stage, Stage::Step(_))).unwrap_or(usize::MAX) {
@@ -336,7 +336,6 @@ fn walk(
     let title = context.job.title();
     for (number, stage) in stages.iter().enumerate() {
         let name = stage.name();
-        context.reporter.advance(u64::from(number > 0));
         if folder.is_done(&name) {
             continue;
         }
@@ -349,14 +348,16 @@ fn walk(
         let began = Instant::now();
         let mut log = folder.log(number, &name)?;
         listener.begins(&title, &name, log.path());
+        // How long steps take has nothing to do with how many there are: only the step is shown, and how long it runs.
+        let step = format!("{title}: {name} (step {} of {})", number + 1, stages.len());
+        context.reporter.begin(&step, None, Unit::Items);
         let ended = match *stage {
             Stage::Sources => context.sources(&mut log),
             Stage::Environment => context.make_environment(&mut log),
-            Stage::Estimate => {
-                let estimated = context.estimate(&mut log)?;
+            Stage::Estimate => context.estimate(&mut log).map(|estimated| {
                 listener.estimated(&title, &estimated);
-                Ok(None)
-            }
+                None
+            }),
             Stage::InstallRocm => context.install_rocm(&mut log),
             Stage::Compiler => context.check_compiler(&mut log),
             Stage::InstallWith => context.install_with(&mut log),
@@ -368,7 +369,9 @@ fn walk(
             Stage::Check(check, python) => context.check(check, python, folder.outputs(), &mut log),
             Stage::Provenance => context.provenance(folder).map(|()| None),
             Stage::Publish => context.publish(folder, listener).map(|()| None),
-        }?;
+        };
+        context.reporter.end();
+        let ended = ended?;
         if ended == Some(Ended::Deadline) {
             return Ok(Some(name));
         }

@@ -380,7 +380,7 @@ impl Plan {
             place: " in the plan".into(),
             hint: match report::nearest(id, self.cells.iter().map(|cell| cell.title.as_str())) {
                 Some(title) => format!("did you mean `{title}`?"),
-                None => "`rocwheel build --status` lists them".into(),
+                None => "`rocwheel build status DIR` lists them".into(),
             },
         })
     }

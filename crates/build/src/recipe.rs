@@ -40,6 +40,9 @@ pub struct Recipe {
     /// Backends that need no ROCm.
     #[serde(default)]
     pub without_sdk: Vec<String>,
+    /// Backends that need nothing of the submodules of the sources.
+    #[serde(default)]
+    pub without_submodules: Vec<String>,
     /// Backends whose result is the same for every Python.
     #[serde(default)]
     pub any_python: Vec<String>,

@@ -43,7 +43,7 @@ struct Parsed {
 /// Reads the command line; what is wrong with it, and `--help`, is printed here.
 fn parse() -> Result<Parsed, Exit> {
     let command = Arguments::command();
-    let typed: Vec<OsString> = std::env::args_os().collect();
+    let typed: Vec<OsString> = commands::build::with_questions(&command, std::env::args_os().collect());
     let applied =
         environment::directory().and_then(|directory| Ok(configuration::apply(&command, typed.clone(), &directory)?));
     let (words, configuration) = match applied {

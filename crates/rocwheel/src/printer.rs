@@ -154,16 +154,20 @@ impl Printer {
     }
 
     /// Rows under a header. A row is one line whatever its length, so that paths can be copied.
-    pub(crate) fn table(&self, columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>) -> anyhow::Result<()> {
+    pub(crate) fn table(
+        &self,
+        columns: &[(impl AsRef<str>, CellAlignment)],
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> anyhow::Result<()> {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         table.set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(columns.iter().map(|(name, _)| *name));
+        table.set_header(columns.iter().map(|(name, _)| name.as_ref()));
         let rows: Vec<Vec<String>> = rows
             .into_iter()
             .map(|row| row.iter().map(|cell| one_line(cell).into_owned()).collect::<Vec<_>>())
             .collect();
-        let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_ref()).collect();
         self.worry_about(github::step().summarise_table(&names, &rows));
         table.add_rows(rows);
         for (index, (_, alignment)) in columns.iter().enumerate() {

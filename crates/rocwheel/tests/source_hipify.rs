@@ -289,3 +289,12 @@ fn a_half_converted_tree_is_refused_and_can_be_taken_back() {
     write(&context, "tree/.rocwheel-hipify", "nonsense\n");
     assert_snapshot!("hipify_damaged_journal", run(&context, &["tree"]).snapshot());
 }
+
+#[test]
+fn a_folder_for_includes_that_is_not_there_is_said_and_no_error() {
+    let context = context();
+    let arguments = ["tree", "--source", "csrc/cuda/k.cu", "--include-dir", "csrc/cuda", "--include-dir", "csrc/none"];
+    let ran = run(&context, &arguments);
+    assert!(ran.code == Some(0) && ran.stderr.contains("warning: there is no folder `csrc/none`"), "{ran:?}");
+    assert!(context.path("tree/csrc/hip/k.hip").exists(), "{ran:?}");
+}

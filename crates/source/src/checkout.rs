@@ -6,7 +6,7 @@ mod protect;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Unit};
+use report::{Reporter, Silent, Unit};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -93,6 +93,9 @@ impl Plan {
     ) -> Result<Vec<Outcome>, Error> {
         let mut outcomes = Vec::new();
         for checkout in &self.checkouts {
+            if let Some(warning) = &checkout.warning {
+                reporter.warn(warning);
+            }
             let stage = format!("Checking out {}", checkout.project);
             reporter.begin(&stage, Some(checkout.steps.len() as u64), Unit::Items);
             let outcome = one(checkout, git, convert, reporter);
@@ -107,7 +110,12 @@ impl Plan {
 
 fn one(checkout: &Checkout, git: &Git, convert: &dyn Convert, reporter: &dyn Reporter) -> Result<Outcome, Error> {
     // Pins first: a folder is made only for what can be named.
-    let reference = checkout.reference.resolved()?;
+    let checkout = &Checkout {
+        reference: checkout.reference.resolved()?,
+        steps: checkout.steps.iter().map(Step::resolved).collect(),
+        ..checkout.clone()
+    };
+    let reference = checkout.reference.clone();
     if let (Movement::Locked, Reference::Named { name, .. }) = (checkout.movement, &reference)
         && !pins::is_commit(name)
     {
@@ -204,13 +212,13 @@ impl Run<'_> {
                 Step::Checkout => self.move_to_commit()?,
                 Step::Submodules { depth, jobs } => self.submodules(*depth, *jobs)?,
                 Step::Patch(group) => self.patch(group)?,
-                Step::BuildEnvironment { values } => self.build_environment(values)?,
+                Step::BuildEnvironment { values, .. } => self.build_environment(values)?,
                 Step::Hipify => self.hipify()?,
                 Step::Commit => self.commit()?,
             }
             self.repository.reporter.advance(1);
         }
-        self.state.repositories = self.left()?;
+        self.state.repositories = self.left(&self.repository)?;
         self.state.phase = Phase::Done;
         self.folder.write(&self.state)?;
         self.describe()
@@ -255,9 +263,13 @@ impl Run<'_> {
         // From here on a run that is killed leaves half of something; this says so.
         self.has_moved = true;
         self.folder.write(&State { phase: Phase::Moving, ..self.before.clone() })?;
+        let mut ways_back = Vec::new();
         for path in &self.tree.keep {
-            let name = self.repository.submodule(path).keep(scratch.path())?;
-            self.outcome.kept.push((path.clone(), name));
+            let repository = self.repository.submodule(path);
+            let known = self.before.repositories.get(path).map_or("", |left| &left.head);
+            let kept = repository.keep(scratch.path(), known)?;
+            ways_back.push((repository.path, kept.way_back));
+            self.outcome.kept.push((path.clone(), kept.name));
         }
         for path in &self.tree.resets {
             self.repository.submodule(path).reset()?;
@@ -268,7 +280,6 @@ impl Run<'_> {
             repository.remove_tag(HIPIFY)?;
             repository.mark_submodules("--no-skip-worktree")?;
         }
-        let directory = self.checkout.directory.display();
         let arguments = ["checkout", "--quiet", "--no-overwrite-ignore", "--detach", &self.state.commit];
         self.repository.run(&arguments, &format!("check out `{}`", self.state.commit))?;
         self.repository.tag(UPSTREAM)?;
@@ -281,11 +292,11 @@ impl Run<'_> {
             }
         }
         self.outcome.status = if self.folder.is_new { Status::New } else { Status::Changed };
-        if !self.outcome.kept.is_empty() {
-            let names: Vec<String> =
-                self.outcome.kept.iter().map(|(path, name)| format!("{name} of {}", patches::shown(path))).collect();
-            let message =
-                format!("an interrupted run left files in `{directory}`; they are kept as {}", names.join(", "));
+        for (path, way_back) in ways_back {
+            let path = path.display();
+            let message = format!(
+                "a run that was killed left files in `{path}`; they are kept, and this brings them back: `{way_back}`"
+            );
             self.repository.reporter.warn(&message);
         }
         Ok(())
@@ -364,11 +375,11 @@ impl Run<'_> {
     }
 
     /// What is in the repositories now.
-    fn left(&self) -> Result<BTreeMap<String, Left>, Error> {
+    fn left(&self, checkout: &Repository<'_>) -> Result<BTreeMap<String, Left>, Error> {
         let scratch = self.folder.scratch()?;
         let mut left = BTreeMap::new();
-        for path in self.repository.all()? {
-            let repository = self.repository.submodule(&path);
+        for path in checkout.all()? {
+            let repository = checkout.submodule(&path);
             let tree =
                 if repository.changes()?.is_empty() { None } else { Some(repository.working_tree(scratch.path())?) };
             left.insert(path, Left { head: repository.head()?.unwrap_or_default(), tree });
@@ -411,8 +422,28 @@ impl Run<'_> {
             }
             // Nothing arrived: what this run made is taken away with the folder.
             _ if self.folder.is_new && !self.has_moved => self.folder.remove_if_new().map_err(Into::into),
+            _ if self.has_moved => {
+                // What cannot be looked at stays marked as half of something, and is kept by the next run.
+                let _ = self.stopped();
+                Ok(())
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Writes down what an incomplete run has left, so that the next one can tell it from what the user does meanwhile.
+    fn stopped(&self) -> Result<(), Error> {
+        // The user may have asked to stop, and git would answer nothing to a reporter that says so.
+        let repository = Repository { reporter: &Silent, ..self.repository.clone() };
+        repository.remove_torn()?;
+        let has_arrived = repository.commit(&format!("refs/tags/{UPSTREAM}"))?.as_ref() == Some(&self.state.commit);
+        let identity = if has_arrived { &self.state } else { &self.before };
+        self.folder.write(&State {
+            fingerprint: String::new(),
+            phase: Phase::Stopped,
+            repositories: self.left(&repository)?,
+            ..identity.clone()
+        })
     }
 }
 

@@ -325,11 +325,12 @@ enum Cause {
     LocalSubmodule,
     Credentials,
     Gone,
+    Damaged,
     Network,
 }
 
 /// What git and curl say. Servers that do not tell strangers what they have ask for a password instead.
-const CAUSES: [(Cause, &[&str]); 7] = [
+const CAUSES: [(Cause, &[&str]); 8] = [
     (Cause::Space, &["No space left on device", "Disk quota exceeded"]),
     (Cause::Owner, &["dubious ownership"]),
     (Cause::Lock, &[".lock': File exists"]),
@@ -357,6 +358,10 @@ const CAUSES: [(Cause, &[&str]); 7] = [
             "does not exist",
             "returned error: 404",
         ],
+    ),
+    (
+        Cause::Damaged,
+        &["repository corruption on the remote side", "remote: fatal: unable to read", "remote: fatal: bad object"],
     ),
     (
         Cause::Network,
@@ -414,6 +419,7 @@ impl Hint for Failure {
                 .to_owned(),
             Cause::Gone if is_submodule => "an address in .gitmodules leads nowhere: if the submodule has moved, `git config --global url.NEW.insteadOf OLD` leads there".to_owned(),
             Cause::Gone => "the origin is gone or never was: name the right one with `--origin`".to_owned(),
+            Cause::Damaged => "the repository at the other end is damaged: tell whoever keeps it, or name another with `--origin`".to_owned(),
             Cause::Network => "the network failed: run it again, and it goes on where it stopped".to_owned(),
         })
     }
@@ -494,6 +500,9 @@ mod tests {
             failure("fatal: could not read Username: terminal prompts disabled\nearly EOF").exit(),
             Exit::Failed
         );
+        let damaged = "remote: aborting due to possible repository corruption on the remote side.\nfatal: early EOF";
+        assert_eq!(failure(damaged).exit(), Exit::Failed);
+        assert!(failure(damaged).hint().unwrap().contains("is damaged"));
         assert_eq!(failure("error: RPC failed; curl 18 transfer closed").exit(), Exit::TryAgain);
         assert_eq!(failure("something new").hint(), None);
     }

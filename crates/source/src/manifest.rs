@@ -181,7 +181,8 @@ fn entry(
     };
     let origin = without_secret(&origin);
     let repo = origin.strip_suffix(".git").unwrap_or(&origin).to_owned();
-    let is_branch = state.commit == commit && !state.reference.is_empty() && !pins::is_commit(&state.reference);
+    let asked = Some(state.reference).filter(|reference| !reference.is_empty() && !pins::is_commit(reference));
+    let branch = state.branch.or(asked).filter(|_| state.commit == commit);
     let base = match (&project.version_file, project.pinned_by_torch) {
         // As it was upstream: a local change of the file is none of the version.
         (Some(file), _) => {
@@ -192,7 +193,7 @@ fn entry(
     };
     let version =
         base.map(|base| format!("{}{}", base.trim(), sources.suffix)).filter(|version| *version != sources.suffix);
-    Ok(Entry { key, repo, commit, branch: is_branch.then_some(state.reference), version })
+    Ok(Entry { key, repo, commit, branch, version })
 }
 
 /// triton's version, which torch's tree says.

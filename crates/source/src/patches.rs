@@ -4,15 +4,14 @@
 //! `<set>/<path of the submodule>/{base,hipified}/…` for submodules: what goes on top of the upstream commit, and what on top
 //! of the converted sources.
 
-use std::collections::BTreeMap;
-use std::io;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use report::{Reporter, Silent};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::git::{Broken, Git};
+use crate::git::{Broken, Git, quoted};
 use crate::pins;
 use crate::plan::PINNED_SET;
 use crate::repository::{HIPIFY, Repository, UPSTREAM};
@@ -20,8 +19,7 @@ use crate::state::{self, Folder, Left};
 use crate::table::Table;
 
 /// Options of `git am`. Three-way merging leaves marks in the files where a patch does not apply, and is otherwise the same.
-pub(crate) const AM_OPTIONS: [&str; 4] =
-    ["--3way", "--whitespace=nowarn", "--committer-date-is-author-date", "--no-gpg-sign"];
+const AM_OPTIONS: [&str; 4] = ["--3way", "--whitespace=nowarn", "--committer-date-is-author-date", "--no-gpg-sign"];
 
 /// Patches for one repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -65,6 +63,9 @@ pub struct Group {
     pub folder: PathBuf,
     /// Their names, in order.
     pub patches: Vec<String>,
+    /// Those of the set that the repository has already.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub present: Vec<String>,
 }
 
 /// Names of the patch sets in the folder of a project, those with a `/` in them too.
@@ -139,6 +140,19 @@ fn patch_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
+/// Options of `git am` for some patches. By default it removes every carriage return at the end of a line, which changes files
+/// that have CRLF. Only where the lines of the mail itself end in CRLF did something else add them on the way.
+pub(crate) fn am_options(files: &[PathBuf]) -> Vec<&'static str> {
+    let has_line_feeds = |file: &PathBuf| fs_err::read(file).is_ok_and(|text| !ends_in_crlf(&text));
+    let keep = files.iter().all(has_line_feeds).then_some("--keep-cr");
+    AM_OPTIONS.into_iter().chain(keep).collect()
+}
+
+/// Whether the first line of a text ends in CRLF.
+fn ends_in_crlf(text: &[u8]) -> bool {
+    text.split(|byte| *byte == b'\n').next().is_some_and(|line| line.ends_with(b"\r"))
+}
+
 /// Applies patches to one repository of a checkout, as commits.
 ///
 /// # Errors
@@ -149,7 +163,8 @@ pub(crate) fn apply(checkout: &Repository<'_>, group: &PatchGroup) -> Result<(),
         let path = group.files.first().and_then(|file| file.parent()).unwrap_or(Path::new("")).to_owned();
         return Err(Error::PatchTarget { path, repository: group.repository.clone() });
     }
-    let call = repository.git.at(&repository.path).arg("am").args(AM_OPTIONS).arg("--").args(&group.files);
+    let call =
+        repository.git.at(&repository.path).arg("am").args(am_options(&group.files)).arg("--").args(&group.files);
     match call.run(repository.reporter) {
         Ok(_) => Ok(()),
         Err(Broken::Other(Error::Interrupted)) => {
@@ -211,8 +226,11 @@ impl PatchSet {
                     hint: Some("name it with `--set`".into()),
                 });
             }
-            (None, commit) if pins::is_commit(commit) => PINNED_SET.to_owned(),
-            (None, reference) => reference.to_owned(),
+            (None, reference) => match &state.branch {
+                Some(branch) => branch.clone(),
+                None if pins::is_commit(reference) => PINNED_SET.to_owned(),
+                None => reference.to_owned(),
+            },
         };
         Ok(PatchSet { checkout: checkout.to_owned(), set: patches.join(&own).join(name), own })
     }
@@ -249,9 +267,11 @@ impl PatchSet {
             for (stage, range) in ranges(&repository)? {
                 let place = if path.is_empty() { self.own.as_str() } else { path };
                 let folder = Path::new(place).join(stage.folder());
+                refuse_merges(&repository, &range)?;
                 let patches = write(&repository, &range, &staging.path().join(&folder))?;
                 if !patches.is_empty() {
-                    groups.push(Group { stage, repository: path.clone(), folder: self.set.join(folder), patches });
+                    let (repository, folder) = (path.clone(), self.set.join(folder));
+                    groups.push(Group { stage, repository, folder, patches, present: Vec::new() });
                 }
             }
             heads.insert(path.clone(), repository.head()?.unwrap_or_default());
@@ -334,12 +354,22 @@ impl PatchSet {
             return Err(Error::Dirty { path: self.checkout.clone(), found });
         }
         let mut applied = Vec::new();
-        for group in groups {
-            apply(&checkout, &group)?;
-            let folder = group.files.first().and_then(|file| file.parent()).unwrap_or(&self.set).to_owned();
-            let name = |file: &PathBuf| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let patches = group.files.iter().map(name).collect();
-            applied.push(Group { stage: group.stage, repository: group.repository, folder, patches });
+        for mut group in groups {
+            let there = changes_there(&checkout.submodule(&group.repository), stage, folder.scratch()?.path())?;
+            let parent = group.files.first().and_then(|file| file.parent()).unwrap_or(&self.set).to_owned();
+            let names = |files: &[PathBuf]| -> Vec<String> {
+                files.iter().map(|file| file.file_name().unwrap_or_default().to_string_lossy().into_owned()).collect()
+            };
+            let (present, absent): (Vec<PathBuf>, Vec<PathBuf>) = group.files.into_iter().partition(|file| {
+                fs_err::read(file).is_ok_and(|text| change(&text).is_some_and(|change| there.contains(&change)))
+            });
+            let (patches, present) = (names(&absent), names(&present));
+            group.files = absent;
+            if !group.files.is_empty() {
+                apply(&checkout, &group)?;
+            }
+            let (stage, repository) = (group.stage, group.repository);
+            applied.push(Group { stage, repository, folder: parent, patches, present });
         }
         Ok(applied)
     }
@@ -350,6 +380,31 @@ impl PatchSet {
         }
         Folder::open(&self.checkout, git, reporter)
     }
+}
+
+/// What a patch changes, without what depends on where and how it was written: the message, hashes and numbers of lines.
+fn change(patch: &[u8]) -> Option<Vec<u8>> {
+    let lines: Vec<&[u8]> = patch.split(|byte| *byte == b'\n').collect();
+    let first = lines.iter().position(|line| line.starts_with(b"diff --git "))?;
+    // The version of git at the end, where it is written: two lines and what follows the last break.
+    let end = lines.iter().rposition(|line| *line == b"-- ").filter(|at| at + 4 >= lines.len()).unwrap_or(lines.len());
+    let place = |line: &&&[u8]| !line.starts_with(b"@@ ") && !line.starts_with(b"index ");
+    let kept: Vec<&[u8]> = lines.get(first..end)?.iter().filter(place).copied().collect();
+    Some(kept.join(&b'\n').trim_ascii_end().to_vec())
+}
+
+/// What the commits of one's own change in a repository.
+fn changes_there(repository: &Repository<'_>, stage: Stage, scratch: &Path) -> Result<BTreeSet<Vec<u8>>, Error> {
+    let mut found = BTreeSet::new();
+    if !repository.path.join(".git").exists() || repository.commit(&format!("refs/tags/{UPSTREAM}"))?.is_none() {
+        return Ok(found);
+    }
+    for (_, range) in ranges(repository)?.into_iter().filter(|(of, _)| *of == stage) {
+        for name in write(repository, &range, scratch)? {
+            found.extend(change(&fs_err::read(scratch.join(name))?));
+        }
+    }
+    Ok(found)
 }
 
 /// The commits of one's own: those before the conversion and those after it.
@@ -368,6 +423,24 @@ fn ranges(repository: &Repository<'_>) -> Result<Vec<(Stage, String)>, Error> {
     })
 }
 
+/// Refuses merges in a range.
+fn refuse_merges(repository: &Repository<'_>, range: &str) -> Result<(), Error> {
+    let merge =
+        repository.run(&["log", "--merges", "--max-count=1", "--format=%h %s", range, "--"], "look for merges")?;
+    if !merge.is_empty() {
+        // git leaves merges out, and with them what was changed in one.
+        let (base, path) = (range.split("..").next().unwrap_or(range), repository.path.display());
+        return Err(Error::Request {
+            reason: format!("`{path}` has the merge `{merge}`, which no patch can hold"),
+            hint: Some(format!(
+                "make ordinary commits of it, for example one of all: `git -C {} reset --soft {base}`, then `git commit`",
+                quoted(&path.to_string())
+            )),
+        });
+    }
+    Ok(())
+}
+
 /// Writes the patches of a range. No hash of a commit, no version of git and no length of abbreviation gets into them.
 fn write(repository: &Repository<'_>, range: &str, folder: &Path) -> Result<Vec<String>, Error> {
     let commits = repository.run(&["rev-list", "--count", range, "--"], "count commits")?;
@@ -382,12 +455,12 @@ fn write(repository: &Repository<'_>, range: &str, folder: &Path) -> Result<Vec<
     call.expect(format!("write patches of `{}`", repository.path.display()), repository.reporter)?;
     let mut names = Vec::new();
     for file in patch_files(folder)? {
+        if change(&fs_err::read(&file)?).is_none() {
+            // A commit without changes, which git does not apply.
+            fs_err::remove_file(&file)?;
+            continue;
+        }
         names.push(file.file_name().unwrap_or_default().to_string_lossy().into_owned());
-    }
-    if names.is_empty() {
-        return Err(
-            io::Error::other(format!("git wrote no patch for `{range}` in `{}`", repository.path.display())).into()
-        );
     }
     Ok(names)
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::git::{quoted, without_secret};
+use crate::manifest::Entry;
 use crate::patches::{self, PatchGroup, Stage};
 use crate::pins::{self, Torch};
 use crate::repository::{HIPIFY, UPSTREAM};
@@ -40,6 +41,9 @@ pub struct Checkout {
     pub movement: Movement,
     /// What is done, in order.
     pub steps: Vec<Step>,
+    /// What the user should know: patches of the project are there, and none of them is meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 /// What is checked out.
@@ -54,6 +58,9 @@ pub enum Reference {
         name: String,
         /// Whether torch's tree pins it.
         pinned: bool,
+        /// The branch or tag that a commit was, as a manifest says.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
     },
     /// What torch's `related_commits` will say when torch is checked out.
     Related {
@@ -109,11 +116,39 @@ pub enum Step {
     BuildEnvironment {
         /// Its content.
         values: BTreeMap<String, String>,
+        /// Another content, where torch's tree pins this commit: known when torch is checked out.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        if_pinned: Option<IfPinned>,
     },
     /// Convert CUDA sources, where the tree wants that.
     Hipify,
     /// Commit what was converted or written, in submodules too, and tag it.
     Commit,
+}
+
+/// What `build_env.json` says where a file pins a commit.
+#[derive(Debug, Clone, Serialize)]
+pub struct IfPinned {
+    /// The pin file of torch's tree.
+    pub file: PathBuf,
+    /// The commit.
+    pub commit: String,
+    /// The content.
+    pub values: BTreeMap<String, String>,
+}
+
+impl Step {
+    /// The same with torch's pins followed, as they are on the disk now.
+    pub(crate) fn resolved(&self) -> Step {
+        match self {
+            Step::BuildEnvironment { values, if_pinned: Some(pin) } => {
+                let is_pinned = pins::commit(&pin.file).is_ok_and(|commit| commit == pin.commit);
+                let values = if is_pinned { &pin.values } else { values };
+                Step::BuildEnvironment { values: values.clone(), if_pinned: None }
+            }
+            other => other.clone(),
+        }
+    }
 }
 
 impl Plan {
@@ -167,6 +202,17 @@ fn torch_directory(request: &Request, table: &Table) -> Result<PathBuf, Error> {
     Ok(given.unwrap_or_else(|| request.root.join(&torch.directory)))
 }
 
+/// Patches of a checkout.
+#[derive(Default)]
+struct Patches {
+    /// On the upstream commit.
+    base: Vec<PatchGroup>,
+    /// On the converted sources.
+    hipified: Vec<PatchGroup>,
+    /// Why there are none, though the project has some.
+    warning: Option<String>,
+}
+
 struct Planner<'a> {
     request: &'a Request,
     table: &'a Table,
@@ -188,9 +234,9 @@ impl Planner<'_> {
         }
         let jobs = request.jobs.or(project.jobs);
         let changes = if request.conversion == Conversion::Skip { LocalChange::None } else { project.local_change };
-        let (base, hipified) = self.patches(project, &reference)?;
+        let Patches { base, hipified, warning } = self.patches(project, &reference)?;
         let mut steps = vec![Step::Protect, Step::Obtain { depth: request.depth, jobs }, Step::Checkout];
-        if request.submodules == Submodules::Take {
+        if wanted.submodules.unwrap_or(request.submodules) == Submodules::Take {
             steps.push(Step::Submodules { depth: request.depth, jobs });
         }
         steps.extend(base.into_iter().map(Step::Patch));
@@ -198,7 +244,7 @@ impl Planner<'_> {
             LocalChange::None => {}
             LocalChange::Hipify => steps.push(Step::Hipify),
             LocalChange::BuildEnvironment => {
-                steps.push(Step::BuildEnvironment { values: self.build_environment(&reference)? });
+                steps.push(self.build_environment(wanted, &reference)?);
             }
         }
         if changes != LocalChange::None && request.conversion == Conversion::Commit {
@@ -216,7 +262,7 @@ impl Planner<'_> {
         if request.conversion != Conversion::Skip {
             steps.extend(hipified.into_iter().map(Step::Patch));
         }
-        Ok(Checkout { project: project.name.clone(), directory, reference, movement: request.movement, steps })
+        Ok(Checkout { project: project.name.clone(), directory, reference, movement: request.movement, steps, warning })
     }
 
     /// What a user names comes before what torch pins, and that before the project's own default.
@@ -230,16 +276,19 @@ impl Planner<'_> {
             }
             return Ok(Reference::Archive(archive.clone()));
         }
+        if let Some(Entry { repo, commit, branch, .. }) = &wanted.manifest {
+            check_origin(repo, project)?;
+            let (origin, name, branch) = (repo.clone(), commit.clone(), branch.clone());
+            return Ok(Reference::Named { origin, name, pinned: false, branch });
+        }
         let of_line = self.line.filter(|_| project.name == "torch");
         let origin = wanted.origin.as_deref();
         let address = project.origin(origin.or(of_line.map(|line| line.torch_origin.as_str())));
-        check(&address, &format!("the origin of {}", project.name), |text| {
-            !text.starts_with('-') && !text.contains('\0')
-        })?;
+        check_origin(&address, project)?;
         let name = wanted.reference.as_deref().or(of_line.map(|line| line.torch_ref.as_str()));
         if let Some(name) = name {
             check(name, &format!("the ref of {}", project.name), is_reference)?;
-            return Ok(Reference::Named { origin: address, name: name.to_owned(), pinned: false });
+            return Ok(Reference::Named { origin: address, name: name.to_owned(), pinned: false, branch: None });
         }
         let torch = Torch { directory: self.torch.clone() };
         if project.pinned_by_torch {
@@ -262,26 +311,33 @@ impl Planner<'_> {
             reason: format!("nobody says which commit of {} is meant", project.name),
             hint: Some(format!("name it with `--ref {}=REF`", project.name)),
         })?;
-        Ok(Reference::Named { origin, name, pinned: false })
+        Ok(Reference::Named { origin, name, pinned: false, branch: None })
     }
 
-    /// Patches before and after the conversion.
-    fn patches(&self, project: &Project, reference: &Reference) -> Result<(Vec<PatchGroup>, Vec<PatchGroup>), Error> {
-        let Some(folder) = &self.request.patches else { return Ok((Vec::new(), Vec::new())) };
+    fn patches(&self, project: &Project, reference: &Reference) -> Result<Patches, Error> {
+        let Some(folder) = &self.request.patches else { return Ok(Patches::default()) };
         let name = self.request.patchset.clone().unwrap_or_else(|| reference.patchset());
         let folder = folder.join(&project.directory);
         let set = folder.join(&name);
         if !set.is_dir() {
+            let known = patches::sets(&folder)?;
             if self.request.patchset.is_some() {
-                return Err(Error::NoPatchSet { path: set, known: patches::sets(&folder)? });
+                return Err(Error::NoPatchSet { path: set, known });
             }
-            return Ok((Vec::new(), Vec::new()));
+            let warning = format!(
+                "no patches are applied to {}: there is no set `{name}` in `{}`, only {}; `--patchset` names another",
+                project.name,
+                folder.display(),
+                known.join(", ")
+            );
+            return Ok(Patches { warning: (!known.is_empty()).then_some(warning), ..Patches::default() });
         }
         let groups = patches::read(&set, &project.directory)?;
-        Ok(groups.into_iter().partition(|group| group.stage == Stage::Base))
+        let (base, hipified) = groups.into_iter().partition(|group| group.stage == Stage::Base);
+        Ok(Patches { base, hipified, warning: None })
     }
 
-    fn build_environment(&self, reference: &Reference) -> Result<BTreeMap<String, String>, Error> {
+    fn build_environment(&self, wanted: &Wanted, reference: &Reference) -> Result<Step, Error> {
         let name = self.request.triton_rules.as_deref().or(self.line.map(|line| line.triton_rules.as_str()));
         let rules = match name {
             None => self.table.triton_rules.first(),
@@ -293,14 +349,27 @@ impl Planner<'_> {
                 }
             })?),
         };
-        let Some(rules) = rules else { return Ok(BTreeMap::new()) };
+        let Some(rules) = rules else {
+            return Ok(Step::BuildEnvironment { values: BTreeMap::new(), if_pinned: None });
+        };
         let is_pinned = match reference {
             Reference::Triton { release, .. } => !release,
             Reference::Named { pinned, name, .. } => *pinned && pins::is_commit(name),
             _ => false,
         };
-        Ok(if is_pinned { rules.pinned.clone() } else { rules.other.clone() })
+        // A manifest does not say that torch pinned a commit. It names no branch then, and torch's tree still has the pin.
+        let if_pinned = wanted.manifest.as_ref().filter(|entry| entry.branch.is_none()).map(|entry| IfPinned {
+            file: self.torch.join(&self.table.pins.triton_commit),
+            commit: entry.commit.to_ascii_lowercase(),
+            values: rules.pinned.clone(),
+        });
+        let values = if is_pinned { rules.pinned.clone() } else { rules.other.clone() };
+        Ok(Step::BuildEnvironment { values, if_pinned })
     }
+}
+
+fn check_origin(address: &str, project: &Project) -> Result<(), Error> {
+    check(address, &format!("the origin of {}", project.name), |text| !text.starts_with('-') && !text.contains('\0'))
 }
 
 fn check(text: &str, what: &str, is_good: impl Fn(&str) -> bool) -> Result<(), Error> {
@@ -338,25 +407,27 @@ impl Reference {
                         origin: origin.clone().unwrap_or(found.origin),
                         name: found.commit,
                         pinned: true,
+                        branch: None,
                     },
                     (None, Some((address, name))) => {
-                        Reference::Named { origin: address.clone(), name: name.clone(), pinned: false }
+                        Reference::Named { origin: address.clone(), name: name.clone(), pinned: false, branch: None }
                     }
                     (None, None) => return Err(Error::NotPinned { path: file.clone(), project: project.clone() }),
                 }
             }
             Reference::Triton { file, origin, release: true } => {
                 let name = pins::release_branch(&pins::version(file)?, file)?;
-                Reference::Named { origin: origin.clone(), name, pinned: true }
+                Reference::Named { origin: origin.clone(), name, pinned: true, branch: None }
             }
             Reference::Triton { file, origin, release: false } => {
-                Reference::Named { origin: origin.clone(), name: pins::commit(file)?, pinned: true }
+                Reference::Named { origin: origin.clone(), name: pins::commit(file)?, pinned: true, branch: None }
             }
         })
     }
 
     fn patchset(&self) -> String {
         match self {
+            Reference::Named { branch: Some(name), .. } => name.clone(),
             Reference::Named { name, .. } if !pins::is_commit(name) => name.clone(),
             Reference::Archive(archive) => {
                 patches::set_of_archive(&archive.path.file_name().unwrap_or_default().to_string_lossy())
@@ -459,10 +530,14 @@ impl Checkout {
                     format!(" -C {}", quoted(&group.repository))
                 };
                 let files: Vec<String> = group.files.iter().map(|file| quoted(&file.display().to_string())).collect();
-                vec![format!("git{repository} am {} {}", patches::AM_OPTIONS.join(" "), files.join(" "))]
+                vec![format!("git{repository} am {} {}", patches::am_options(&group.files).join(" "), files.join(" "))]
             }
-            Step::BuildEnvironment { values } => {
-                vec![format!("write {BUILD_ENVIRONMENT}: {}", serde_json::json!(values))]
+            Step::BuildEnvironment { values, if_pinned } => {
+                let pinned = if_pinned.as_ref().map(|pin| {
+                    format!("  # {} where {} says {}", serde_json::json!(pin.values), pin.file.display(), pin.commit)
+                });
+                let pinned = pinned.unwrap_or_default();
+                vec![format!("write {BUILD_ENVIRONMENT}: {}{pinned}", serde_json::json!(values))]
             }
             Step::Hipify => vec![text("rocwheel source hipify .  # when it has tools/amd_build/build_amd.py")],
             Step::Commit => vec![

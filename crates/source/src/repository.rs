@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use report::Reporter;
 
 use crate::error::Error;
-use crate::git::Git;
+use crate::git::{Git, quoted};
 
 /// The upstream commit: what patches start from.
 pub const UPSTREAM: &str = "THEROCK_UPSTREAM_DIFFBASE";
@@ -22,6 +22,14 @@ const UNFINISHED: [(&str, &str); 5] = [
     ("CHERRY_PICK_HEAD", "git cherry-pick"),
     ("REVERT_HEAD", "git revert"),
 ];
+
+/// Files of an interrupted run that are kept.
+pub(crate) struct Kept {
+    /// The ref that leads to them.
+    pub(crate) name: String,
+    /// The command that brings them back.
+    pub(crate) way_back: String,
+}
 
 /// One repository: a checkout or one of its submodules.
 #[derive(Clone)]
@@ -214,20 +222,33 @@ impl<'a> Repository<'a> {
         Ok(tree)
     }
 
-    /// Keeps the working files as they are under a name of their own, for whoever may miss them.
-    pub(crate) fn keep(&self, scratch: &Path) -> Result<String, Error> {
+    /// Keeps the working files as they are under a name of their own, for whoever may miss them. `known` is the commit that the last run
+    /// has left; others that no branch or tag leads to may be the user's.
+    pub(crate) fn keep(&self, scratch: &Path, known: &str) -> Result<Kept, Error> {
+        let commits = self.nameless(&[known])?;
         let tree = self.working_tree(scratch)?;
         let mut call =
             self.git.at(&self.path).args(["commit-tree", "-m", "what an interrupted run of rocwheel left", &tree]);
-        if let Some(head) = self.head()? {
-            call = call.args(["-p", &head]);
+        let head = self.head()?;
+        if let Some(head) = &head {
+            call = call.args(["-p", head]);
         }
         let attempt = format!("keep the files of `{}`", self.path.display());
         let commit = call.dated("0 +0000").expect(&attempt, self.reporter)?.text();
         // A name for each, so that a second one does not take the place of the first.
         let name = format!("{INTERRUPTED}/{}", &commit[..commit.len().min(12)]);
         self.run(&["update-ref", &name, &commit], "keep what was left")?;
-        Ok(name)
+        let git = format!("git -C {}", quoted(&self.path.display().to_string()));
+        let way_back = if head.is_none() {
+            format!("{git} checkout {name} -- .")
+        } else if commits.is_empty() {
+            // Only what differed, since another commit may be checked out by then; files that were missing stay as they are.
+            let paths = format!("{git} diff --name-only -z --diff-filter=d {name}^ {name}");
+            format!("{paths} | {git} checkout {name} --pathspec-from-file=- --pathspec-file-nul")
+        } else {
+            format!("{git} switch --create kept {name}")
+        };
+        Ok(Kept { name, way_back })
     }
 
     /// Takes away everything that differs from the commit that is checked out.

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::manifest::Entry;
+
 /// What is to be checked out, and how.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -72,6 +74,10 @@ pub struct Wanted {
     pub reference: Option<String>,
     /// A source archive in place of a repository.
     pub archive: Option<Archive>,
+    /// Whether its submodules are checked out; `None`: as the request has it.
+    pub submodules: Option<Submodules>,
+    /// What a manifest says of it, in place of an origin and a reference.
+    pub manifest: Option<Entry>,
 }
 
 impl Wanted {

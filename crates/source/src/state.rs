@@ -61,6 +61,9 @@ pub(crate) struct State {
     pub(crate) origin: String,
     /// Branch, tag or commit that was asked for.
     pub(crate) reference: String,
+    /// The branch or tag of a commit that a manifest named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) branch: Option<String>,
     /// The upstream commit.
     pub(crate) commit: String,
     /// SHA-256 of the archive that the commit was made of.
@@ -81,8 +84,10 @@ pub(crate) enum Phase {
     /// It ended well, or changed nothing.
     #[default]
     Done,
-    /// It was changing the tree: what is there may be half of something.
+    /// It was changing the tree and did not say what became of it, since it was killed: what is there may be half of something.
     Moving,
+    /// It failed or was interrupted before it was complete, and wrote down what it left.
+    Stopped,
 }
 
 /// What a run left in one repository.

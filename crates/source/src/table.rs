@@ -138,6 +138,9 @@ pub struct KnownArchive {
 }
 
 impl Table {
+    /// The text of the one that comes with the program.
+    pub const BUILT_IN: &'static str = BUILT_IN;
+
     /// The one that comes with the program.
     pub fn built_in() -> Table {
         Self::parse(BUILT_IN, "data/sources.toml").expect("a test reads it")

@@ -48,6 +48,9 @@ pub struct Wanted<'a> {
 }
 
 impl Images {
+    /// The text of the one that comes with the program.
+    pub const BUILT_IN: &'static str = BUILT_IN;
+
     /// The table that comes with the program.
     ///
     /// # Errors

@@ -147,10 +147,15 @@ impl<'a> Names<'a> {
     fn torch(&self, name: &str) -> Result<String, Error> {
         let recipe = &self.entry.recipe.name;
         let needed = || {
-            Error::request_with(
-                format!("{recipe} needs to know which torch it is for"),
-                "say it with `--torch`, for example `--torch 2.9.1`",
-            )
+            let reason = format!("{recipe} needs to know which torch it is for");
+            // What would be asked for next.
+            let is_next = self.cell.rocm.is_none() && (self.cell.torch_index.is_none() || !self.sdk);
+            let hint = if is_next {
+                "say it with `--torch`, and for which ROCm with `--rocm`, for example `--torch 2.9 --rocm 6.4`"
+            } else {
+                "say it with `--torch`, for example `--torch 2.9.1`"
+            };
+            Error::request_with(reason, hint)
         };
         let torch = self.cell.torch.as_deref();
         match name {

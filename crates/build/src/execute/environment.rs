@@ -58,14 +58,25 @@ impl Context<'_> {
             return Ok(known.clone());
         }
         let mut environment = self.base_environment();
+        let mut unmet = Vec::new();
         for block in &self.job.recipe.environment {
-            self.lay(block, &mut environment)?;
+            if !self.lay(block, &mut environment)? {
+                unmet.push(block);
+            }
+        }
+        for block in unmet {
+            // Another block may set the same.
+            let is_missing = block.set.keys().any(|name| !environment.contains_key(name));
+            if let Some(warning) = block.warning.as_ref().filter(|_| is_missing || block.set.is_empty()) {
+                self.reporter.warn(warning);
+            }
         }
         *self.variables.borrow_mut() = Some(environment.clone());
         Ok(environment)
     }
 
-    fn lay(&self, block: &Variables, environment: &mut BTreeMap<String, String>) -> Result<(), Error> {
+    /// Sets the variables of a block; `false`: what it depends on is not so.
+    fn lay(&self, block: &Variables, environment: &mut BTreeMap<String, String>) -> Result<bool, Error> {
         if let Some(provided) = &block.provided
             && !self.holds(provided)?
         {
@@ -73,10 +84,7 @@ impl Context<'_> {
                 let reason = format!("{}: {reason}", self.job.title());
                 return Err(Error::Request { reason, hint: None });
             }
-            if let Some(warning) = &block.warning {
-                self.reporter.warn(warning);
-            }
-            return Ok(());
+            return Ok(false);
         }
         for (name, value) in &block.default_values {
             environment.insert(name.clone(), self.text(value)?);
@@ -95,7 +103,7 @@ impl Context<'_> {
             let value = self.text(value)?;
             environment.entry(name.clone()).or_default().push_str(&value);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether something that only the place knows is so.

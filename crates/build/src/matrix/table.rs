@@ -114,6 +114,9 @@ impl Framework {
 }
 
 impl Table {
+    /// The text of the one that comes with the program.
+    pub const BUILT_IN: &'static str = BUILT_IN;
+
     /// The one that comes with the program.
     ///
     /// # Errors

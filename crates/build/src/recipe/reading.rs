@@ -31,7 +31,11 @@ impl Recipe {
         if self.backends.is_empty() || self.platforms.is_empty() {
             return wrong("it needs at least one backend and one platform".into());
         }
-        for (key, names) in [("without-sdk", &self.without_sdk), ("any-python", &self.any_python)] {
+        for (key, names) in [
+            ("without-sdk", &self.without_sdk),
+            ("without-submodules", &self.without_submodules),
+            ("any-python", &self.any_python),
+        ] {
             if let Some(name) = names.iter().find(|name| !self.backends.contains(name)) {
                 let hint = suggestion(name, self.backends.iter().map(String::as_str));
                 let reason = format!("`{key}` names the backend `{name}`, which it does not have");

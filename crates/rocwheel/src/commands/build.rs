@@ -36,9 +36,15 @@ use after::After;
 use cell::CellArguments;
 use containers::{ContainerArguments, Containers};
 use inputs::Sdk;
+pub(crate) use plan::with_questions;
 use plan::{Asked, Choices, PlanArguments};
 use recipes::Recipes;
 use sources::Sources;
+
+/// Headings of the help that several parts of it share.
+const RESULT: &str = "The result";
+const STEPS: &str = "Steps";
+const WHERE: &str = "Where it runs";
 
 /// Build frameworks from recipes: wheels of torch, torchvision, torchaudio, triton, apex and flash-attn, and MAGMA
 ///
@@ -67,12 +73,18 @@ pub(crate) struct Arguments {
     /// Folder for what is needed meanwhile; a short path makes short commands [default: .rocwheel/jobs in the output]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
+    /// Write the job as TOML, or as JSON to a name that ends so, and build nothing
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    write_job: Option<PathBuf>,
+    /// Print what would be done and build nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    cell: CellArguments,
     #[command(flatten)]
     sources: Sources,
     #[command(flatten)]
     sdk: Sdk,
-    #[command(flatten)]
-    cell: CellArguments,
     #[command(flatten)]
     containers: ContainerArguments,
     #[command(flatten)]
@@ -80,41 +92,35 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     plan: PlanArguments,
     /// Try wheels for any Python on these too, separated by commas
-    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    #[arg(long, help_heading = RESULT, value_name = "VERSIONS", value_delimiter = ',')]
     try_on: Vec<PythonVersion>,
     /// Run this step again, those before it that are not done, and none after it
-    #[arg(long, value_name = "STEP", conflicts_with = "from")]
+    #[arg(long, help_heading = STEPS, value_name = "STEP", conflicts_with = "from")]
     only: Option<String>,
     /// Run again from this step, or from this recipe, on
-    #[arg(long, value_name = "STEP")]
+    #[arg(long, help_heading = STEPS, value_name = "STEP")]
     from: Option<String>,
     /// Stop after this long (330m, 5h30m) with exit code 3; the same command goes on
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, help_heading = STEPS, value_name = "TIME", value_parser = time)]
     time_limit: Option<Duration>,
     /// The interpreter to build with
-    #[arg(long, value_name = "PROGRAM")]
+    #[arg(long, help_heading = WHERE, value_name = "PROGRAM")]
     interpreter: Option<PathBuf>,
     /// Install with Python's own pip, also where uv is
-    #[arg(long)]
+    #[arg(long, help_heading = WHERE)]
     no_uv: bool,
     /// Keep the environment and the copies of sources when a job is done
-    #[arg(long)]
+    #[arg(long, help_heading = STEPS)]
     keep: bool,
     /// Replace files of the same name that are no earlier results
-    #[arg(long)]
+    #[arg(long, help_heading = RESULT)]
     overwrite: bool,
     /// Do not audit what was built
-    #[arg(long)]
+    #[arg(long, help_heading = RESULT)]
     no_audit: bool,
     /// Do not check the disk beforehand
-    #[arg(long)]
+    #[arg(long, help_heading = STEPS)]
     no_preflight: bool,
-    /// Write the job as TOML, or as JSON to a name that ends so, and build nothing
-    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
-    write_job: Option<PathBuf>,
-    /// Print what would be done and build nothing
-    #[arg(long)]
-    dry_run: bool,
     /// Compilers at a time, from the global option.
     #[arg(skip)]
     pub(crate) compilers: Option<u16>,
@@ -237,11 +243,12 @@ impl TryFrom<Arguments> for Settings {
                 names.drain(..at);
                 from = None;
             }
-            arguments.sources.check(&names)?;
+            let sources = arguments.sources.with_names(&wishes.book)?;
+            sources.check(&names)?;
             What::Recipes(Box::new(Recipes {
                 wishes: Rc::new(wishes),
                 names,
-                sources: arguments.sources,
+                sources,
                 sdk: arguments.sdk,
                 after: arguments.after,
                 try_on: arguments.try_on,
@@ -304,7 +311,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     if settings.write_job.is_none() && (settings.is_for_slurm() || recipes.are_many(&settings.choices)?) {
         let (planned, jobs) = plan::make(recipes, settings, printer)?;
         if settings.mode == Mode::DryRun {
-            return states::planned(&planned, &recipes.checkouts(&settings.place)?, printer);
+            return states::planned(&planned, &recipes.checkouts(&settings.place)?, settings.choices.excluded, printer);
         }
         let folder = plan::write(planned, &jobs, settings)?;
         return match settings.executor {

@@ -1,5 +1,6 @@
 //! `rocwheel matrix`: what there is to build, what of it is there, what is missing, and what is not built and why.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use build::matrix::{self, Matrix, Origin, Row, Status, Table, Wanted};
@@ -25,7 +26,7 @@ const COLUMNS: [Column; 8] = [
 
 /// Show what there is to build, what of it is there, and what is missing
 ///
-/// The axes, what belongs together and what is not built are a table (data/frameworks.toml). With --wheels, the wheels in folders are
+/// The axes, what belongs together and what is not built are a table (`--print-table`). With --wheels, the wheels in folders are
 /// compared with it by their names, in every spelling that is in use; a name that can mean two versions of ROCm is said to.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -56,15 +57,18 @@ pub(crate) struct Arguments {
     /// What is not built too, with the reason
     #[arg(long, conflicts_with = "missing_only")]
     excluded: bool,
-    /// In which form
-    #[arg(long, value_enum, default_value = "table", value_name = "FORMAT")]
-    format: Format,
+    /// In which form [default: grid, and table with --missing-only or --excluded]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<Format>,
     /// With --format github: into how many matrices more than 256 cells may be divided, as outputs matrix-1, matrix-2 and so on
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     parts: u16,
-    /// Another table, in the form of data/frameworks.toml
+    /// Another table, in the form of the one that --print-table prints
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
+    /// Print one of the tables that come with this program, to begin one of your own with
+    #[arg(long, value_enum, value_name = "TABLE", num_args = 0..=1, default_missing_value = "frameworks", conflicts_with = "format")]
+    print_table: Option<TableName>,
     /// Folder with recipes of your own
     #[arg(long, value_name = "DIR")]
     recipe_folder: Option<PathBuf>,
@@ -73,7 +77,9 @@ pub(crate) struct Arguments {
 /// In which form the matrix is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For people
+    /// For each framework torch and ROCm downwards, Pythons across
+    Grid,
+    /// A line for each cell
     Table,
     /// For programs
     Json,
@@ -83,6 +89,27 @@ enum Format {
     Workflow,
     /// A script for sbatch with a task for each cell that is missing; what follows it on the command line goes to every build
     Slurm,
+}
+
+/// The tables that options can replace.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum TableName {
+    /// Versions that belong together, for --table of this command, `build`, `recipe show` and `release`
+    Frameworks,
+    /// Projects, origins and lines, for --table of `source` and --source-table of `build`
+    Sources,
+    /// Images of containers, for --images of `build`
+    Images,
+}
+
+impl TableName {
+    fn text(self) -> &'static str {
+        match self {
+            TableName::Frameworks => Table::BUILT_IN,
+            TableName::Sources => source::Table::BUILT_IN,
+            TableName::Images => build::engine::Images::BUILT_IN,
+        }
+    }
 }
 
 /// What the command works with.
@@ -96,6 +123,7 @@ pub(crate) struct Settings {
     excluded: bool,
     format: Format,
     parts: usize,
+    printed: Option<TableName>,
 }
 
 impl TryFrom<Arguments> for Settings {
@@ -124,7 +152,13 @@ impl TryFrom<Arguments> for Settings {
             wheels: arguments.wheels,
             missing_only: arguments.missing_only,
             excluded: arguments.excluded,
-            format: arguments.format,
+            format: match arguments.format {
+                Some(format) => format,
+                // A grid has no room for reasons.
+                None if arguments.missing_only || arguments.excluded => Format::Table,
+                None => Format::Grid,
+            },
+            printed: arguments.print_table,
             parts: arguments.parts.into(),
         })
     }
@@ -142,6 +176,10 @@ struct Document<'a> {
 
 /// Prints the matrix. The exit code is 0 whatever is missing: it is a question, not a check.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    if let Some(table) = settings.printed {
+        printer.line(table.text().trim_end())?;
+        return Ok(Exit::Done);
+    }
     if settings.format == Format::Workflow {
         printer.line(build::github::workflow().trim_end())?;
         return Ok(Exit::Done);
@@ -164,8 +202,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         (Format::Github, _) => github(&rows, settings, printer)?,
         (Format::Slurm, _) => slurm(&rows, settings, printer)?,
         (Format::Workflow, _) => {}
-        (Format::Json, _) | (Format::Table, Output::Json) => json(&matrix, rows, printer)?,
-        (Format::Table, Output::Text) => table(&matrix, &rows, printer)?,
+        (Format::Json, _) | (Format::Table | Format::Grid, Output::Json) => json(&matrix, rows, printer)?,
+        (Format::Table, Output::Text) => table(&matrix, &rows, settings, printer)?,
+        (Format::Grid, Output::Text) => grids(&matrix, &rows, settings, printer)?,
     }
     Ok(Exit::Done)
 }
@@ -176,34 +215,106 @@ fn json(matrix: &Matrix, rows: Vec<&Row>, printer: &Printer) -> anyhow::Result<(
     printer.json(&Document { exists, missing, excluded, coverage, rows, unclear: &matrix.unclear })
 }
 
-fn table(matrix: &Matrix, rows: &[&Row], printer: &Printer) -> anyhow::Result<()> {
+/// What a cell of a grid says.
+fn sign(status: Option<Status>, settings: &Settings) -> &'static str {
+    match status {
+        Some(Status::Exists) => "✓",
+        // Nobody said where wheels are, so nobody knows what is missing.
+        Some(Status::Missing) if settings.wheels.is_empty() => "•",
+        Some(Status::Missing) => "✗",
+        Some(Status::Excluded) | None => "–",
+    }
+}
+
+/// A grid for each framework, version and backend; lines in which nothing can be built are left out.
+fn grids(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
+    let group = |row: &Row| (row.point.recipe.clone(), row.point.version.clone(), row.point.backend.clone());
+    let mut groups: Vec<_> = rows.iter().map(|row| group(row)).collect();
+    groups.dedup();
+    for of_group in groups {
+        let rows: Vec<&&Row> = rows.iter().filter(|row| group(row) == of_group).collect();
+        let pythons: BTreeSet<Option<PythonVersion>> = rows.iter().map(|row| row.point.python).collect();
+        let mut lines: Vec<(Option<String>, String)> = Vec::new();
+        for row in &rows {
+            let line = (row.point.torch.clone(), row.point.rocm.clone());
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        let of_python =
+            |python: &Option<PythonVersion>| python.map_or("any Python".into(), |python| python.to_string());
+        let names = ["torch".to_owned(), "ROCm".to_owned()].into_iter().chain(pythons.iter().map(of_python));
+        let columns: Vec<(String, _)> = names.map(|name| (name, Left)).collect();
+        let mut cells = Vec::new();
+        for (torch, rocm) in lines {
+            let status = |python: &Option<PythonVersion>| {
+                let is_it = |row: &&&&Row| {
+                    let point = &row.point;
+                    (&point.torch, &point.rocm, &point.python) == (&torch, &rocm, python)
+                };
+                rows.iter().find(is_it).map(|row| row.status)
+            };
+            let mut line = vec![torch.clone().unwrap_or_else(|| "–".to_owned()), rocm.clone()];
+            line.extend(pythons.iter().map(|python| sign(status(python), settings).to_owned()));
+            cells.push(line);
+        }
+        let (recipe, version, backend) = of_group;
+        printer.line(format!("{recipe} {version} ({backend})"))?;
+        printer.table(&columns, cells)?;
+        printer.line("")?;
+    }
+    let signs = if settings.wheels.is_empty() {
+        "• can be built, – cannot; `--wheels DIR` shows what is there"
+    } else {
+        "✓ is there, ✗ is missing, – cannot be built"
+    };
+    printer.note(signs);
+    summary(matrix, settings, printer);
+    Ok(())
+}
+
+fn table(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "–".to_owned());
+    // Without wheels to look at, what is not excluded can be built, and there is no more to say.
+    let is_told = !settings.wheels.is_empty() || settings.excluded;
     printer.table(
-        &COLUMNS,
+        if is_told { &COLUMNS } else { &COLUMNS[..6] },
         rows.iter().map(|row| {
             let point = &row.point;
             let status = match row.status {
                 Status::Exists => "exists",
+                Status::Missing if settings.wheels.is_empty() => "can be built",
                 Status::Missing => "missing",
                 Status::Excluded => "excluded",
             };
-            vec![
+            let mut cells = vec![
                 point.recipe.clone(),
                 point.version.clone(),
                 point.backend.clone(),
                 point.rocm.clone(),
                 text(&point.torch),
                 text(&point.python.map(|python| python.to_string())),
-                status.to_owned(),
-                row.reason.clone().unwrap_or_else(|| row.files.join(", ")),
-            ]
+            ];
+            if is_told {
+                cells.extend([status.to_owned(), row.reason.clone().unwrap_or_else(|| row.files.join(", "))]);
+            }
+            cells
         }),
     )?;
-    let [exists, missing, excluded] = matrix.counts();
-    let coverage = matrix.coverage().map(|percent| format!(", {percent:.0} % there")).unwrap_or_default();
-    let cells = printer::count(matrix.rows.len() as u64, "cell", "cells");
-    printer.note(format!("{cells}: {exists} exist, {missing} missing, {excluded} excluded{coverage}"));
+    summary(matrix, settings, printer);
     Ok(())
+}
+
+fn summary(matrix: &Matrix, settings: &Settings, printer: &Printer) {
+    let [exists, missing, excluded] = matrix.counts();
+    let cells = printer::count(matrix.rows.len() as u64, "cell", "cells");
+    if settings.wheels.is_empty() {
+        let rest = if settings.excluded { "" } else { " (`--excluded` lists them)" };
+        printer.note(format!("{cells}: {missing} can be built, {excluded} cannot{rest}"));
+        return;
+    }
+    let coverage = matrix.coverage().map(|percent| format!(", {percent:.0} % there")).unwrap_or_default();
+    printer.note(format!("{cells}: {exists} exist, {missing} missing, {excluded} excluded{coverage}"));
 }
 
 /// What is missing, and which sources it is made of.

@@ -65,8 +65,8 @@ pub(crate) struct ShowArguments {
 /// Check recipes: names, conditions and every combination they can be built in
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {
-    /// Recipes: files, or names of ours [default: all of ours]
-    #[arg(value_name = "FILE|NAME")]
+    /// Recipes: files, folders of them, or names of ours [default: all of ours]
+    #[arg(value_name = "FILE|DIR|NAME")]
     recipes: Vec<String>,
 }
 
@@ -121,7 +121,14 @@ impl TryFrom<RecipeCommand> for Settings {
                 let mut book = Book::built_in()?;
                 let mut names = Vec::new();
                 for name in arguments.recipes {
-                    if Path::new(&name).extension().is_some_and(|extension| extension == "toml") {
+                    let of_ours = book.get(&name).is_ok();
+                    if !of_ours && Path::new(&name).is_dir() {
+                        let found = book.add_folder(Path::new(&name))?;
+                        if found.is_empty() {
+                            return Err(Usage::new(format!("`{name}` has no recipes, which are files `*.toml`")).into());
+                        }
+                        names.extend(found);
+                    } else if Path::new(&name).extension().is_some_and(|extension| extension == "toml") {
                         names.push(book.add(name.clone(), fs_err::read_to_string(&name)?)?);
                     } else {
                         names.push(book.get(&name)?.recipe.name.clone());
@@ -253,6 +260,11 @@ fn new(name: &str, path: &Path, printer: &Printer) -> anyhow::Result<()> {
         return printer.json(&serde_json::json!({ "path": path }));
     }
     printer.line(path.to_string_lossy())?;
+    if Book::built_in()?.get(name).is_ok() {
+        printer.warn(format!(
+            "it takes the place of our recipe {name} wherever `--recipes` names its folder; `rocwheel recipe show {name} --source` prints ours"
+        ));
+    }
     let (shown, folder) = (path.display(), path.parent().unwrap_or(path).display());
     printer.note(format!(
         "`rocwheel recipe check {shown}` checks it, `rocwheel build {name} --recipes {folder} --source DIR --output DIR` builds it"

@@ -392,6 +392,11 @@ fn a_build_against_an_installed_rocm_knows_it() {
         let ran = build(&context, &["--backend", "rocm", "--gpu-targets", "gfx942", "--rocm-sdk", sdk]);
         assert!(ran.code == Some(2) && ran.stderr.contains(words), "{ran:?}");
     }
+    // Who says where they are needs no warning.
+    let context = context.with_variable("HIP_DEVICE_LIB_PATH", "/usr/lib/bitcode");
+    let ran = build(&context, &arguments.into_iter().chain(["--from", "count"]).collect::<Vec<_>>());
+    assert!(ran.code == Some(0) && !ran.stderr.contains("HIP_DEVICE_LIB_PATH"), "{ran:?}");
+    assert!(log(&context, "wheel").contains("HIP_DEVICE_LIB_PATH=/usr/lib/bitcode"));
 }
 
 #[test]
@@ -409,6 +414,13 @@ fn wrong_usage_is_told_with_what_helps() {
             &["build", "flash-attn", "--backend", "triton", "--torch", "2.9", "--rocm", "7.2", "--repair", "rocm"],
             "is built without ROCm",
         ),
+        (&["build", "magma-rocm63", "--rocm", "7.1"], "leave `--rocm` out, or write `magma --rocm 7.1`"),
+        (&["build", "torch", "--torch", "2.99", "--dry-run"], "there is no version line `2.99`"),
+        (
+            &["build", "flash-attn", "--backend", "triton", "--torch", "2.9", "--rocm", "7.2", "--source", "2.6.3"],
+            "cannot be built: the Triton backend came with 2.7.1",
+        ),
+        (&["build", "flash-attn", "--torch", "2.9", "--origin", "flash-atn=x"], "did you mean `flash-attn`?"),
         (&["build", "magma-rocm99"], "there is no version of ROCm `99` for magma"),
         (&["build", "torch", "triton", "--source", "x"], "does not say for which recipe it is"),
         (&["build", "torch", "--source", "triton=x"], "is for triton, which is not built"),

@@ -78,12 +78,34 @@ fn several_values_are_cells_of_a_plan() {
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
     let states: Vec<&Value> = document["cells"].as_array().unwrap().iter().map(|cell| &cell["state"]).collect();
     assert_eq!((ran.code, states), (Some(0), vec![&Value::from("built"), &Value::from("exists")]));
+    // The same question as an option and as words, wherever the options of all commands stand.
+    let status = context.run(["build", "--status", "out"]);
+    assert!(status.code == Some(0) && status.stdout.contains("tiny-1.0-plain-rocm7.1"), "{status:?}");
+    assert_eq!(context.run(["--color", "never", "build", "status", "out"]).stdout, status.stdout);
+    assert!(context.run(["build", "logs", "out", "--cell", "tiny-1.0-plain-rocm7.1"]).stdout.contains("built"));
+    let ran = context.run(["audit", "build", "status"]);
+    assert!(ran.stderr.contains("`build`"), "{ran:?}");
     // One cell alone, by its title.
     let plan = document["plan"].as_str().unwrap().replace("[TEMP]", &context.directory().to_string_lossy());
     let ran = context.run(["build", "--plan", &plan, "--cell", "tiny-1.0-plain-rocm7.1", "--no-uv"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let ran = context.run(["build", "--plan", &plan, "--cell", "tiny-1.0-plain-rocm7.3"]);
     assert!(ran.code == Some(2) && ran.stderr.contains("did you mean"), "{ran:?}");
+}
+
+#[test]
+fn a_plan_shows_first_what_is_built() {
+    let context = context("good");
+    let run = |more: &[&str]| {
+        let base = ["build", "flash-attn", "--backend", "ck", "--python", "3.10,3.14", "--rocm", "6.2", "--matrix"];
+        context.run(base.iter().chain(&["--dry-run"]).chain(more))
+    };
+    let ran = run(&[]);
+    assert!(ran.stdout.lines().skip(1).all(|line| line.contains("  build  ")), "{ran:?}");
+    assert!(ran.stderr.contains("would build 3 of 20 cells; 17 excluded (`--excluded` lists them)"), "{ran:?}");
+    let all = run(&["--excluded"]).stdout;
+    assert!(all.starts_with("Cell") && all.lines().count() == 21, "{all}");
+    assert!(all.lines().nth(4).unwrap().contains("excluded: torch 2."), "{all}");
 }
 
 #[test]

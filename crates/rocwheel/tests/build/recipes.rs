@@ -49,6 +49,18 @@ fn recipes_are_listed_shown_checked_and_begun() {
     assert_eq!((ran.code, ran.stdout.trim()), (Some(0), "recipes/my-extension.toml"), "{ran:?}");
     let ran = context.run(["recipe", "check", "recipes/my-extension.toml", "recipes/tiny.toml", "torch"]);
     assert_snapshot!("recipe_check", ran.snapshot());
+    let ran = context.run(["recipe", "check", "recipes"]);
+    assert_eq!(
+        ran.stdout.lines().map(|line| line.split(':').next().unwrap()).collect::<Vec<_>>(),
+        ["my-extension", "tiny"]
+    );
+    let ran = context.run(["recipe", "check", "source"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("`source` has no recipes"), "{ran:?}");
+    // A recipe of ours is replaced by one of the same name, which is said.
+    let ran = context.run(["recipe", "new", "torch", "--output", "own"]);
+    assert!(ran.stderr.contains("it takes the place of our recipe torch"), "{ran:?}");
+    let ran = context.run(["recipe", "show", "flash-attn"]);
+    assert!(ran.stderr.contains("for example `--torch 2.9 --rocm 6.4`"), "{ran:?}");
     let ran = context.run(["recipe", "new", "my-extension"]);
     assert!(ran.code == Some(2) && ran.stderr.contains("is there already"), "{ran:?}");
     assert_eq!(context.run(["recipe", "new", "../x"]).code, Some(2));
@@ -76,6 +88,17 @@ fn the_matrix_knows_what_is_there() {
     let base = ["matrix", "flash-attn", "--framework-version", "2.8.3", "--rocm", "7.2,7.14", "--python", "3.12"];
     let run = |more: &[&str]| context.run(base.iter().chain(more));
     assert_snapshot!("matrix", run(&["--wheels", "wheels"]).snapshot());
+    assert_snapshot!("matrix_table", run(&["--wheels", "wheels", "--format", "table"]).snapshot());
+    // Nobody said where wheels are, so nothing is missing.
+    let ran = run(&["--backend", "ck"]);
+    assert!(ran.stdout.contains("2.14   7.14  •") && !ran.stderr.contains("missing"), "{ran:?}");
+    assert!(!run(&["--format", "table"]).stdout.contains("Status"));
+    for (table, option) in [("frameworks", "matrix"), ("sources", "source"), ("images", "build")] {
+        let ran = context.run(["matrix", "--print-table", table]);
+        assert!(ran.code == Some(0) && ran.stdout.contains("\nschema = 1\n"), "{option}: {ran:?}");
+    }
+    context.write("mine.toml", context.run(["matrix", "--print-table"]).stdout);
+    assert_eq!(context.run(["matrix", "--table", "mine.toml"]).stdout, context.run(["matrix"]).stdout);
     assert_snapshot!("matrix_missing", run(&["--wheels", "wheels", "--missing-only", "--format", "github"]).snapshot());
     let ran = run(&["--excluded", "--json"]);
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
@@ -88,4 +111,21 @@ fn the_matrix_knows_what_is_there() {
         assert!(ran.code == Some(2) && ran.stderr.contains(words), "{ran:?}");
     }
     assert_eq!(context.run(["matrix", "--wheels", "nowhere"]).code, Some(1));
+}
+
+#[test]
+fn sources_are_named_by_recipe_or_by_project() {
+    let context = context("good");
+    let base = ["build", "flash-attn", "--torch", "2.9", "--rocm", "7.2", "--dry-run"];
+    let planned = |more: &[&str]| context.run(base.iter().chain(more)).stderr;
+    for name in ["flash-attn", "flash-attention"] {
+        let said = planned(&["--origin", &format!("{name}=/mirror"), "--ref", &format!("{name}=v2.8.2")]);
+        assert!(said.contains("would check out flash-attention: v2.8.2 of /mirror in "), "{said}");
+        let said = planned(&["--source", &format!("{name}=2.7.4")]);
+        assert!(said.contains("would check out flash-attention: v2.7.4 of https://"), "{said}");
+    }
+    // What compiles nothing needs no submodules.
+    let of = |backend: &str| planned(&["--source", "2.7.4", "--backend", backend]);
+    assert!(of("triton").contains("flash-attention-v2.7.4-without-submodules\n"), "{}", of("triton"));
+    assert!(of("ck").contains("flash-attention-v2.7.4\n"), "{}", of("ck"));
 }

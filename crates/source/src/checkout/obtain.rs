@@ -31,6 +31,10 @@ impl Run<'_> {
         self.state.project.clone_from(&self.checkout.project);
         self.state.schema = 1;
         (self.state.origin, self.state.reference) = names(&self.reference);
+        self.state.branch = match &self.reference {
+            Reference::Named { branch, .. } => branch.clone(),
+            _ => None,
+        };
         self.state.commit = commit;
         Ok(())
     }
@@ -137,10 +141,40 @@ impl Run<'_> {
     }
 }
 
-/// The names that are most like one: those that hold it or are held by it, and those that few changes make of it.
+/// The numbers of a name that ends in a version, and what stands before them: `v2.8.3` is `v` and 2, 8, 3.
+fn numbers(name: &str) -> Option<(&str, Vec<u64>)> {
+    let at = name.find(|letter: char| letter.is_ascii_digit())?;
+    let numbers = name[at..].split('.').map(|part| part.parse().ok()).collect::<Option<Vec<u64>>>()?;
+    Some((&name[..at], numbers))
+}
+
+/// How far versions are from each other: in the first number that differs, and then by how much.
+fn distance(left: &[u64], right: &[u64]) -> (std::cmp::Reverse<usize>, u64) {
+    let same = left.iter().zip(right).take_while(|(left, right)| left == right).count();
+    let number = |numbers: &[u64]| numbers.get(same).copied().unwrap_or(0);
+    (std::cmp::Reverse(same), number(left).abs_diff(number(right)))
+}
+
+/// The names that are most like one. Of a version those of the next versions; else those that hold it or are held by it, and those
+/// that few changes make of it.
 fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let names: Vec<&str> = names.collect();
+    if let Some((prefix, wanted)) = numbers(name) {
+        let versions = names.iter().filter_map(|name| {
+            let (other, numbers) = numbers(name)?;
+            let distance = distance(&wanted, &numbers);
+            (other == prefix && distance.0.0 > 0).then_some((distance, *name))
+        });
+        let mut versions: Vec<_> = versions.collect();
+        if !versions.is_empty() {
+            versions.sort_unstable();
+            versions.dedup_by_key(|(_, name)| *name);
+            return versions.into_iter().take(SUGGESTIONS).map(|(_, name)| name.to_owned()).collect();
+        }
+    }
     let wanted = name.to_lowercase();
     let mut found: Vec<(usize, &str)> = names
+        .into_iter()
         .filter_map(|other| {
             let lower = other.to_lowercase();
             let distance = strsim::levenshtein(&wanted, &lower);
@@ -161,6 +195,9 @@ mod tests {
     fn the_names_that_were_meant_come_first() {
         let names = ["main", "release/2.9", "release/2.8", "v2.9.0", "nightly", "feature/x"];
         assert_eq!(nearest("release/2.90", names.into_iter())[0], "release/2.9");
+        let tags = ["v2.0.9", "v2.5.9", "v2.8.0", "v2.8.3", "v2.8.2", "fa4-v4.0.0", "v3.0.0", "v2.8.3.post1"];
+        assert_eq!(nearest("v2.8.9", tags.into_iter()), ["v2.8.3", "v2.8.2", "v2.8.0"]);
+        assert_eq!(nearest("v2.9", tags.into_iter()), ["v2.8.0", "v2.8.2", "v2.8.3"]);
         assert_eq!(nearest("nigthly", names.into_iter()), ["nightly"]);
         assert_eq!(nearest("2.9", names.into_iter()), ["v2.9.0", "release/2.9"]);
         assert_eq!(nearest("origin/main", names.into_iter()), ["main"]);

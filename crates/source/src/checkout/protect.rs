@@ -4,7 +4,7 @@ use super::{Run, Tree};
 use crate::error::Error;
 use crate::patches::{beside, shown};
 use crate::plan::Reference;
-use crate::repository::UPSTREAM;
+use crate::repository::{HIPIFY, Repository, UPSTREAM};
 use crate::request::Movement;
 use crate::state::{Left, Phase};
 
@@ -17,12 +17,14 @@ impl Run<'_> {
         }
         self.stay_locked()?;
         let scratch = self.folder.scratch()?;
-        let was_interrupted = self.before.phase == Phase::Moving;
-        if was_interrupted {
+        let was_killed = self.before.phase == Phase::Moving;
+        if self.before.phase != Phase::Done {
             self.repository.remove_torn()?;
+        }
+        if was_killed {
             self.convert.take_back(&self.checkout.directory);
         }
-        let mut tree = Tree { as_left: !was_interrupted, ..Tree::default() };
+        let mut tree = Tree { as_left: !was_killed, ..Tree::default() };
         let mut found = Vec::new();
         let repositories = self.repository.all()?;
         for path in &repositories {
@@ -34,7 +36,7 @@ impl Run<'_> {
             let left = self.before.repositories.get(path).cloned().unwrap_or_default();
             let changes = repository.changes()?;
             let commits = repository.nameless(&[&left.head])?;
-            if was_interrupted {
+            if was_killed {
                 if !changes.is_empty() || !commits.is_empty() {
                     // Of files that are only missing nothing can be kept: they were not checked out yet.
                     if !commits.is_empty() || !changes.iter().all(|line| is_missing(line)) {
@@ -70,20 +72,39 @@ impl Run<'_> {
         if self.checkout.movement == Movement::Allowed {
             return Ok(());
         }
+        let moved = |found, wanted| Err(Error::Moved { path: self.checkout.directory.clone(), found, wanted });
         let tagged = self.repository.commit(&format!("refs/tags/{UPSTREAM}"))?;
         let Some(found) = tagged.or(self.repository.head()?) else { return Ok(()) };
-        let wanted = match &self.reference {
-            Reference::Named { name, .. } => (*name != found).then(|| name.clone()),
-            Reference::Archive(archive) => {
-                let (wanted, found) = (archive.sha256.as_ref(), self.before.archive.as_ref());
-                (wanted.is_none() || wanted != found).then(|| archive.path.display().to_string())
+        match &self.reference {
+            Reference::Named { name, .. } if *name != found => return moved(found, name.clone()),
+            Reference::Archive(archive) if archive.sha256.is_none() || archive.sha256 != self.before.archive => {
+                return moved(found, archive.path.display().to_string());
             }
-            _ => None,
-        };
-        match wanted {
-            None => Ok(()),
-            Some(wanted) => Err(Error::Moved { path: self.checkout.directory.clone(), found, wanted }),
+            _ => {}
         }
+        // Tags stay where they are when somebody checks another commit out.
+        let submodules = self.before.repositories.keys().map(String::as_str).filter(|path| !path.is_empty());
+        for path in std::iter::once("").chain(submodules) {
+            let repository = self.repository.submodule(path);
+            if repository.path.join(".git").exists()
+                && let Some((found, wanted)) = self.elsewhere(path, &repository)?
+            {
+                return Err(Error::Moved { path: repository.path, found, wanted });
+            }
+        }
+        Ok(())
+    }
+
+    /// The commit that is checked out and the one that was to be, when it is none of ours: neither what the last run left, nor a
+    /// commit that it tagged.
+    fn elsewhere(&self, path: &str, repository: &Repository<'_>) -> Result<Option<(String, String)>, Error> {
+        let Some(head) = repository.head()? else { return Ok(None) };
+        let left = self.before.repositories.get(path).map(|left| left.head.clone());
+        let upstream = repository.commit(&format!("refs/tags/{UPSTREAM}"))?;
+        let hipified = repository.commit(&format!("refs/tags/{HIPIFY}"))?;
+        let ours: Vec<String> = [upstream, hipified, left].into_iter().flatten().collect();
+        let wanted = ours.first().filter(|_| !ours.contains(&head)).cloned();
+        Ok(wanted.map(|wanted| (head, wanted)))
     }
 
     /// Makes the repository, if there is none.

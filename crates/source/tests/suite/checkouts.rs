@@ -110,7 +110,7 @@ fn an_option_comes_before_a_pin_and_a_pin_before_the_default() {
         world.plan(&request).unwrap().checkouts.remove(0).reference
     };
     let named = |reference| match reference {
-        Reference::Named { origin, name, pinned } => (origin, name, pinned),
+        Reference::Named { origin, name, pinned, .. } => (origin, name, pinned),
         other => panic!("{other:?}"),
     };
     let pin = git(&world.origin("vision"), &["rev-parse", "nightly"]);
@@ -204,10 +204,21 @@ fn submodules_that_move_or_go_are_followed() {
 fn locked_stays_where_it_is() {
     let world = World::own();
     let mut request = world.at("torch", "nightly");
-    let commit = world.run(&request).unwrap()[0].commit.clone();
+    let first = world.run(&request).unwrap()[0].commit.clone();
     request.movement = Movement::Locked;
     assert!(world.plan(&request).unwrap_err().to_string().contains("`nightly` of torch may move"));
-    request.projects[0].reference = Some(commit);
+    request.projects[0].reference = Some(first);
+    // A commit that somebody has checked out since, here or in a submodule, is not moved back.
+    let tree = world.path("pytorch");
+    for place in [tree.clone(), tree.join("third_party/fbgemm")] {
+        let before = git(&place, &["rev-parse", "HEAD"]);
+        git(&place, &["switch", "--quiet", "--create", "other", UPSTREAM]);
+        let other = commit(&place, "another commit");
+        let error = world.run(&request).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{}` is at {other}, not at ", place.display())), "{error}");
+        assert_eq!(git(&place, &["rev-parse", "HEAD"]), other);
+        git(&place, &["checkout", "--quiet", &before]);
+    }
     // What is there needs no server.
     fs_err::rename(world.origin("torch"), world.origin("gone")).unwrap();
     assert_eq!(world.run(&request).unwrap()[0].status, Status::Unchanged);

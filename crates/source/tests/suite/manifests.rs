@@ -2,9 +2,10 @@
 
 use report::Silent;
 use source::manifest::{self, Entry, Manifest, Sources};
+use source::patches::PatchSet;
 use source::{Error, Status};
 
-use crate::world::{World, git, plain_git, write};
+use crate::world::{World, commit, git, plain_git, write};
 
 fn sources(world: &World, projects: &[(&str, &str)]) -> Sources {
     Sources {
@@ -56,16 +57,57 @@ fn a_manifest_brings_back_what_it_was_made_of() {
         let entry = read.entry(world.table.project(project).unwrap()).unwrap();
         request.projects.push(source::Wanted {
             project: project.into(),
-            origin: Some(entry.repo.clone()),
-            reference: Some(entry.commit.clone()),
+            manifest: Some(entry.clone()),
             ..source::Wanted::default()
         });
     }
     let after = world.run(&request).unwrap();
     for (before, after) in before.iter().zip(&after) {
         assert_eq!((&before.project, &before.commit, after.status), (&after.project, &after.commit, Status::New));
+        // Also what was committed on top: triton is still the one that torch pins.
+        assert_eq!(before.head, after.head, "{}", before.project);
     }
-    assert_eq!(fs_err::read_to_string(world.path("elsewhere/triton/build_env.json")).unwrap(), "{}");
+    // A manifest of these trees says the same once more.
+    sources.checkouts.iter_mut().zip(checkouts).for_each(|((_, path), (_, folder))| {
+        *path = world.path("elsewhere").join(folder);
+    });
+    assert_eq!(manifest::describe(&sources, &world.table, &plain_git(), &Silent).unwrap(), made);
+}
+
+#[test]
+fn a_triton_that_was_not_pinned_is_none_in_the_manifest_either() {
+    let world = World::new();
+    world.run(&world.at("torch", "nightly")).unwrap();
+    let before = world.run(&world.at("triton", "release/3.4.x")).unwrap().remove(0);
+    let made = manifest::describe(&sources(&world, &[("triton", "triton")]), &world.table, &plain_git(), &Silent);
+    let mut request = world.request(&["triton"]);
+    request.projects[0].directory = Some(world.path("again"));
+    request.projects[0].manifest = made.unwrap().entries.pop();
+    assert_eq!(world.run(&request).unwrap()[0].head, before.head);
+    assert_eq!(fs_err::read_to_string(world.path("again/build_env.json")).unwrap(), "{}");
+}
+
+#[test]
+fn patches_of_a_branch_are_also_those_of_its_manifest() {
+    let world = World::new();
+    let mut request = world.at("torchaudio", "main");
+    request.patches = Some(world.path("patches"));
+    world.run(&request).unwrap();
+    let tree = world.path("pytorch_audio");
+    write(&tree.join("version.txt"), "9\n");
+    commit(&tree, "mine");
+    PatchSet::of(&tree, &world.path("patches"), None, &world.table).unwrap().save(&plain_git(), &Silent).unwrap();
+    let checkouts = sources(&world, &[("torchaudio", "pytorch_audio")]);
+    let entry = manifest::describe(&checkouts, &world.table, &plain_git(), &Silent).unwrap().entries.pop().unwrap();
+    request.projects[0] = source::Wanted {
+        project: "torchaudio".into(),
+        directory: Some(world.path("again")),
+        manifest: Some(entry),
+        ..source::Wanted::default()
+    };
+    assert_eq!(world.run(&request).unwrap()[0].patches, 1);
+    let set = PatchSet::of(&world.path("again"), &world.path("patches"), None, &world.table).unwrap();
+    assert_eq!(set.set, world.path("patches/pytorch_audio/main"));
 }
 
 #[test]

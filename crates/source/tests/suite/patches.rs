@@ -1,5 +1,9 @@
 //! Commits of one's own, saved as patches and applied again.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
 use report::{Hint, Silent};
 use source::patches::{PatchSet, Stage};
 use source::{Conversion, Error, Request, Status};
@@ -140,6 +144,11 @@ fn sets_that_do_not_fit_are_refused() {
     let error = world.run(&other).unwrap_err();
     assert!(error.hint().unwrap().contains("the patch sets there are main"), "{error}");
     other.patchset = None;
+    // A set that is there by default is not asked for: what lies unused is said.
+    other.projects[0].reference = Some("nightly".into());
+    let warning = world.plan(&other).unwrap().checkouts[0].warning.clone().unwrap();
+    assert!(warning.contains("there is no set `nightly`") && warning.contains("only main"), "{warning}");
+    other.projects[0].reference = Some("main".into());
     other.conversion = Conversion::Keep;
     assert!(world.run(&other).unwrap_err().to_string().contains("which are not committed"));
     let patches = world.path("patches/pytorch/main");
@@ -164,9 +173,122 @@ fn a_set_is_applied_to_a_checkout_that_is_there() {
     let repositories: Vec<&str> = applied.iter().map(|group| group.repository.as_str()).collect();
     assert_eq!(repositories, ["", "third_party/fbgemm", "third_party/fbgemm/external/the nested one"]);
     assert_eq!(git(&tree, &["log", "-1", "--format=%s"]), "Add bytes: ünïcödé / odd [name]");
+    // A second time there is nothing to do, and no commit twice.
+    let head = git(&tree, &["rev-parse", "HEAD"]);
+    let again = set(&world).apply(Some(Stage::Base), &plain_git(), &Silent).unwrap();
+    assert!(again.iter().all(|group| group.patches.is_empty()), "{again:?}");
+    assert_eq!(again.iter().map(|group| group.present.len()).sum::<usize>(), 4);
+    assert_eq!(git(&tree, &["rev-parse", "HEAD"]), head);
+    // One that is gone is applied again, and only that.
+    git(&tree, &["reset", "--quiet", "--hard", "HEAD^"]);
+    let rest = set(&world).apply(Some(Stage::Base), &plain_git(), &Silent).unwrap();
+    assert_eq!((rest[0].patches.len(), rest[0].present.len()), (1, 1));
+    assert_eq!(git(&tree, &["rev-parse", "HEAD^{tree}"]), git(&tree, &["rev-parse", &format!("{head}^{{tree}}")]));
     let mut nowhere = set(&world);
     nowhere.set = world.path("patches/pytorch/none");
     assert!(nowhere.apply(None, &plain_git(), &Silent).is_err());
     nowhere.checkout = world.path("nothing");
     assert!(matches!(nowhere.save(&plain_git(), &Silent), Err(Error::NotGit { .. })));
+}
+
+/// Checks a change out again from the patches that were saved of it. `base` is committed to the origin, `change` is the user's; the
+/// trees of the two checkouts.
+fn there_and_back(base: &dyn Fn(&Path), change: &dyn Fn(&Path)) -> [String; 2] {
+    let world = World::own();
+    base(&world.origin("audio"));
+    commit(&world.origin("audio"), "base");
+    let mut request = world.at("torchaudio", "main");
+    request.patches = Some(world.path("patches"));
+    world.run(&request).unwrap();
+    let tree = world.path("pytorch_audio");
+    change(&tree);
+    commit(&tree, "change");
+    let set =
+        PatchSet { checkout: tree, set: world.path("patches/pytorch_audio/main"), own: "pytorch_audio".to_owned() };
+    set.save(&plain_git(), &Silent).unwrap();
+    request.projects[0].directory = Some(world.path("again"));
+    assert_eq!(world.run(&request).unwrap()[0].patches, 1);
+    [set.checkout, world.path("again")].map(|place| git(&place, &["rev-parse", "HEAD^{tree}"]))
+}
+
+/// Changes a tree.
+type Change<'a> = &'a dyn Fn(&Path);
+
+#[test]
+fn a_saved_patch_makes_the_same_tree() {
+    let nothing: Change<'_> = &|_| {};
+    let windows: Change<'_> = &|tree| write(&tree.join("win.txt"), "line1\r\nline2\r\nline3\r\n");
+    let with_attributes: Change<'_> = &|tree| {
+        write(&tree.join(".gitattributes"), "*.bat text eol=crlf\n*.txt text=auto\n");
+        write(&tree.join("run.bat"), "a\r\nb\r\n");
+    };
+    let named: Change<'_> = &|tree| write(&tree.join("old.txt"), "1\n2\n3\n4\n5\n6\n7\n8\n");
+    let cases: [(&str, Change<'_>, Change<'_>); 9] = [
+        ("CRLF changed", windows, &|tree| write(&tree.join("win.txt"), "line1\r\nLINE2\r\nline3\r\n")),
+        ("CRLF to LF", windows, &|tree| write(&tree.join("win.txt"), "line1\nline2\nline3\n")),
+        ("CRLF added", nothing, &|tree| write(&tree.join("new.txt"), "a\r\nb\nc\rd\r\n\r\n")),
+        ("no line end", windows, &|tree| write(&tree.join("win.txt"), "line1\r\nline2\r\nline3\r")),
+        ("attributes", with_attributes, &|tree| write(&tree.join("run.bat"), "a\r\nB\r\n")),
+        ("binary", nothing, &|tree| write(&tree.join("b.bin"), [0, b'\r', b'\n', 255, b'\r', b'\n'])),
+        ("renamed", named, &|tree| {
+            fs_err::rename(tree.join("old.txt"), tree.join("new.txt")).unwrap();
+            write(&tree.join("new.txt"), "1\n2\n3\n4\n5\n6\n7\nEIGHT\n");
+        }),
+        ("executable", named, &|tree| {
+            fs_err::set_permissions(tree.join("old.txt"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        }),
+        ("non-ASCII", nothing, &|tree| write(&tree.join("größe/文 件.txt"), b"caf\xe9 \xff\r\n")),
+    ];
+    for (name, base, change) in cases {
+        let [before, after] = there_and_back(base, change);
+        assert_eq!(before, after, "{name}");
+    }
+}
+
+#[test]
+fn merges_are_refused_and_commits_without_changes_are_left_out() {
+    let world = World::new();
+    world.run(&world.at("torchaudio", "main")).unwrap();
+    let tree = world.path("pytorch_audio");
+    git(&tree, &["switch", "--quiet", "--create", "side"]);
+    write(&tree.join("side.txt"), "side\n");
+    commit(&tree, "side");
+    git(&tree, &["switch", "--quiet", "--detach", "HEAD^"]);
+    git(&tree, &["merge", "--quiet", "--no-ff", "--no-commit", "side"]);
+    write(&tree.join("only in the merge.txt"), "mine\n");
+    commit(&tree, "merge");
+    let set =
+        PatchSet { checkout: tree.clone(), set: world.path("patches/pytorch_audio/main"), own: "pytorch_audio".into() };
+    let error = set.save(&plain_git(), &Silent).unwrap_err();
+    assert!(error.to_string().contains(" merge`, which no patch can hold"), "{error}");
+    let hint = error.hint().unwrap();
+    let command = hint.split('`').nth(1).unwrap();
+    assert!(Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
+    commit(&tree, "both");
+    commit(&tree, "nothing");
+    assert_eq!(set.save(&plain_git(), &Silent).unwrap()[0].patches, ["0001-both.patch"]);
+    let mut request = world.at("torchaudio", "main");
+    request.patches = Some(world.path("patches"));
+    request.projects[0].directory = Some(world.path("again"));
+    world.run(&request).unwrap();
+    assert!(world.path("again/only in the merge.txt").exists());
+}
+
+#[test]
+fn a_patch_whose_own_lines_end_in_crlf_is_a_mail_that_was_converted() {
+    let world = World::new();
+    let mut request = world.at("torchaudio", "main");
+    world.run(&request).unwrap();
+    let tree = world.path("pytorch_audio");
+    write(&tree.join("version.txt"), "9\n");
+    commit(&tree, "change");
+    let set =
+        PatchSet { checkout: tree, set: world.path("patches/pytorch_audio/main"), own: "pytorch_audio".to_owned() };
+    let groups = set.save(&plain_git(), &Silent).unwrap();
+    let patch = groups[0].folder.join(&groups[0].patches[0]);
+    write(&patch, fs_err::read_to_string(&patch).unwrap().replace('\n', "\r\n"));
+    request.patches = Some(world.path("patches"));
+    request.projects[0].directory = Some(world.path("again"));
+    world.run(&request).unwrap();
+    assert_eq!(fs_err::read(world.path("again/version.txt")).unwrap(), b"9\n");
 }

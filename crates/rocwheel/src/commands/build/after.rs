@@ -8,6 +8,7 @@ use crate::failure::Usage;
 
 /// Options about what follows a build.
 #[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "The result")]
 pub(crate) struct After {
     /// Make the wheel load on other machines, as the modes of `rocwheel repair` do [default: as the recipe says, else
     /// none]

@@ -17,6 +17,7 @@ use crate::failure::Usage;
 
 /// Options about what is built.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "What is built")]
 pub(crate) struct CellArguments {
     /// Pythons of the wheels, separated by commas, for example 3.12 or 3.13t [default: the `python3` that is there]
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
@@ -68,7 +69,7 @@ pub(crate) struct CellArguments {
     /// Folder with recipes of your own; one of the same name replaces ours
     #[arg(long, value_name = "DIR")]
     recipes: Option<PathBuf>,
-    /// Another table of versions, in the form of data/frameworks.toml
+    /// Another table of versions, in the form that `rocwheel matrix --print-table` prints
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
 }
@@ -92,6 +93,8 @@ pub(crate) struct Wishes {
     /// What varies; the cell has the first value of each.
     pub(crate) axes: Axes,
     torch_index: Option<String>,
+    /// What `--rocm` says.
+    rocm: Vec<String>,
     /// `BUILD_TRITON_BACKEND`: the Triton backend too, where there is one.
     triton_too: bool,
 }
@@ -159,6 +162,7 @@ impl CellArguments {
             [] => (vec![Vec::new()], ChosenBy::Recipe),
             lists => (lists.iter().map(|list| target_set(list)).collect::<anyhow::Result<_>>()?, ChosenBy::User),
         };
+        let asked = self.rocm.clone();
         let named = || wish(&["DESIRED_ROCM"]).map(|rocm| rocm.trim_start_matches("rocm").to_owned());
         let rocm = if self.rocm.is_empty() { named().into_iter().collect() } else { self.rocm };
         let axes = Axes {
@@ -189,7 +193,7 @@ impl CellArguments {
         };
         let is_true = |text: String| ["1", "true", "TRUE", "True", "on", "ON"].contains(&text.as_str());
         let triton_too = wish(&["BUILD_TRITON_BACKEND"]).is_some_and(is_true);
-        Ok(Wishes { book, table, cell, axes, torch_index: self.torch_index, triton_too })
+        Ok(Wishes { book, table, cell, axes, torch_index: self.torch_index, rocm: asked, triton_too })
     }
 }
 
@@ -230,7 +234,16 @@ impl Wishes {
             let recipe = entry.recipe.name.clone();
             Named { rocm: rocm.get(&recipe).cloned().unwrap_or_default(), recipe }
         };
-        Ok(order.into_iter().map(named).collect())
+        let named: Vec<Named> = order.into_iter().map(named).collect();
+        // Beside a recipe whose name says nothing, `--rocm` is for that.
+        if named.iter().all(|named| !named.rocm.is_empty())
+            && let Some(other) = self.rocm.iter().find(|asked| !named.iter().all(|named| named.rocm.contains(asked)))
+        {
+            let usage = Usage::new(format!("`{}` is for another ROCm than `--rocm {other}`", names.join(" ")));
+            let hint = format!("leave `--rocm` out, or write `{} --rocm {other}`", named[0].recipe);
+            return Err(usage.hint(hint).into());
+        }
+        Ok(named)
     }
 
     /// The cells of a recipe that is built after others: every combination of the axes.

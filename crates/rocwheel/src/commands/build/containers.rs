@@ -20,6 +20,7 @@ use crate::progress::Display;
 
 /// Options about where jobs run.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Where it runs")]
 pub(crate) struct ContainerArguments {
     /// Where jobs run: here, docker, podman or slurm
     #[arg(long, value_name = "NAME", default_value = "here")]
@@ -27,13 +28,13 @@ pub(crate) struct ContainerArguments {
     /// With --executor slurm: where a task builds: here, docker or podman
     #[arg(long, value_name = "NAME", default_value = "here")]
     task_executor: Executor,
-    /// Image that jobs run in [default: the one that data/images.toml has for the recipe and ROCm]
+    /// Image that jobs run in [default: the one that the table of images has for the recipe and ROCm]
     #[arg(long, value_name = "NAME")]
     image: Option<String>,
     /// Whether images are fetched: never, missing (one that is not here) or always
     #[arg(long, value_name = "WHEN", default_value = "never")]
     pull: Pull,
-    /// Another table of images, in the form of data/images.toml
+    /// Another table of images, in the form that `rocwheel matrix --print-table images` prints
     #[arg(long, value_name = "FILE")]
     images: Option<PathBuf>,
     /// The engine's program, with options of its own: `podman --runtime runc` [default: DOCKER_CMD, else the executor's name]

@@ -13,6 +13,7 @@ use crate::failure::Usage;
 
 /// Where ROCm is, and what else is installed before.
 #[derive(Clone, Args)]
+#[command(next_help_heading = "ROCm and what else is installed before")]
 pub(crate) struct Sdk {
     /// ROCm to build against: Python packages of an index (`index` or `index=URL`), of a page or folder with links (`find-links=…`), of
     /// a folder (`directory=DIR`), or an installed one (`prefix=DIR`) [default: ROCM_PATH or ROCM_HOME, else /opt/rocm]

@@ -1,13 +1,14 @@
 //! Builds of many cells: every combination of what options name, as a plan that is run here or on a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::rc::Rc;
 
 use build::matrix::Existing;
 use build::plan::{self, Combination, LeftOut, Plan, PlanFolder, Planner, Wanted};
 use build::{Cell, ChosenBy, Evaluated, Input, Job, Pythons, Rocm};
-use clap::Args;
+use clap::{Args, Command};
 
 use super::Settings;
 use super::cell::Named;
@@ -17,7 +18,9 @@ use crate::failure::Usage;
 use crate::printer::Printer;
 
 /// Options about builds of many cells.
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Plans of many cells")]
 pub(crate) struct PlanArguments {
     /// Every ROCm, torch, Python and backend of the table that options do not name
     #[arg(long)]
@@ -25,6 +28,9 @@ pub(crate) struct PlanArguments {
     /// Leave out what wheels in the output are already, by their names
     #[arg(long)]
     missing_only: bool,
+    /// With --dry-run: list the cells that the table excludes too, with the reasons
+    #[arg(long, requires = "dry_run")]
+    excluded: bool,
     /// Write the plan of all cells, a folder, and build nothing
     #[arg(long, value_name = "DIR", conflicts_with_all = ["write_job", "dry_run"])]
     write_plan: Option<PathBuf>,
@@ -34,13 +40,13 @@ pub(crate) struct PlanArguments {
     /// Of a plan, only these cells, by title or number
     #[arg(long = "cell", value_name = "CELL")]
     cells: Vec<String>,
-    /// Show what became of the cells of a plan; DIR is its folder, or that of the outputs
+    /// Show what became of the cells of a plan; DIR is its folder, or that of the outputs (also `rocwheel build status DIR`)
     #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "plan"])]
     status: Option<PathBuf>,
-    /// Take the cells of a plan off Slurm
+    /// Take the cells of a plan off Slurm (also `rocwheel build cancel DIR`)
     #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "plan", "status", "dry_run"])]
     cancel: Option<PathBuf>,
-    /// Show the logs of cells that failed or run, or of those named with --cell
+    /// Show the logs of cells that failed or run, or of those named with --cell (also `rocwheel build logs DIR`)
     #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "plan", "status", "cancel"])]
     logs: Option<PathBuf>,
     /// With --executor slurm: wait until all cells have ended
@@ -62,13 +68,33 @@ pub(super) enum Asked {
 }
 
 /// How plans are made and run.
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug)]
 pub(super) struct Choices {
     pub(super) matrix: bool,
     pub(super) missing_only: bool,
+    /// Whether cells that are not built are listed.
+    pub(super) excluded: bool,
     pub(super) write_plan: Option<PathBuf>,
     pub(super) wait: bool,
     pub(super) sbatch: Vec<String>,
+}
+
+/// Questions about plans, which are options in the shape of words: `build status DIR` is `build --status DIR`.
+const QUESTIONS: [&str; 3] = ["status", "logs", "cancel"];
+
+/// The command line with these words as the options that they are.
+pub(crate) fn with_questions(program: &Command, mut words: Vec<OsString>) -> Vec<OsString> {
+    let is_question = |pair: &[OsString]| pair[0] == "build" && QUESTIONS.iter().any(|word| pair[1] == *word);
+    let Some(at) = words.windows(2).position(is_question) else { return words };
+    // `build` may be something else: a file of another command.
+    let Ok(matches) = program.clone().ignore_errors(true).try_get_matches_from(&words[..=at]) else { return words };
+    if matches.subcommand_name() == Some("build") {
+        let mut option = OsString::from("--");
+        option.push(&words[at + 1]);
+        words[at + 1] = option;
+    }
+    words
 }
 
 impl PlanArguments {
@@ -87,6 +113,7 @@ impl PlanArguments {
         let choices = Choices {
             matrix: self.matrix,
             missing_only: self.missing_only,
+            excluded: self.excluded,
             write_plan: self.write_plan,
             wait: self.wait,
             sbatch: self.sbatch_option,
@@ -183,7 +210,9 @@ struct Keys {
 impl Keys {
     fn of(name: &str, cell: &Cell, placed: &Recipes) -> Keys {
         // What is checked out may be what belongs to the torch.
-        let sources = format!("{name}\n{:?}\n{:?}", placed.sources, cell.torch);
+        let recipe = placed.wishes.book.get(name).map(|entry| &entry.recipe);
+        let without = recipe.is_ok_and(|recipe| placed.sources.leaves_submodules(recipe, cell));
+        let sources = format!("{name}\n{:?}\n{:?}\n{without}", placed.sources, cell.torch);
         let rocm = format!("{:?}\n{:?}", placed.sdk, cell.rocm);
         let image = format!("{sources}\n{rocm}\n{:?}\n{:?}", cell.python, cell.backend);
         Keys { sources, rocm, image }

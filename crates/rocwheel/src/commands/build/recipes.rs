@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use build::execute::{self, Place};
 use build::recipe::Recipe;
-use build::{Cell, Evaluated, Input, Job, PythonVersion, Pythons, Rocm, evaluate};
+use build::{Cell, ChosenBy, Evaluated, Input, Job, PythonVersion, Pythons, Rocm, evaluate};
 
 use super::after::After;
 use super::cell::{Named, Wishes};
@@ -38,7 +38,9 @@ impl Recipes {
                 let entry = self.wishes.book.get(&named.recipe)?;
                 let placed = self.placed(&cell, &self.sources)?;
                 cell.version = placed.sources.version(&entry.recipe, &cell, place)?;
-                all.push(self.evaluate(&named.recipe, &cell, place)?);
+                let evaluated = self.evaluate(&named.recipe, &cell, place)?;
+                self.refuse_impossible(&evaluated)?;
+                all.push(evaluated);
             }
             with.insert(named.recipe.clone());
         }
@@ -56,6 +58,16 @@ impl Recipes {
         }
         self.after.lay(&mut recipe)?;
         Ok(recipe)
+    }
+
+    /// Refuses what the table of versions calls impossible, before anything is fetched for it.
+    fn refuse_impossible(&self, recipe: &Evaluated) -> anyhow::Result<()> {
+        let Some(reason) = self.wishes.table.why_not(&recipe.recipe, &recipe.cell, ChosenBy::User)? else {
+            return Ok(());
+        };
+        let usage = Usage::new(format!("{} cannot be built: {reason}", recipe.title()));
+        let hint = format!("`rocwheel matrix {} --excluded` lists what can be built and what cannot", recipe.recipe);
+        Err(usage.hint(hint).into())
     }
 
     /// The recipes of this run as they are written.
@@ -112,6 +124,7 @@ impl Recipes {
         cell.version = self.sources.version(&entry.recipe, &cell, place)?;
         // What cannot be evaluated, or has no ROCm, needs no sources.
         let mut recipe = self.evaluate(name, &cell, place)?;
+        self.refuse_impossible(&recipe)?;
         let ground = match &self.containers {
             Some(containers) => Some(containers.ground(&recipe, &self.sdk, place.interpreter.as_deref(), printer)?),
             None => None,
@@ -137,6 +150,7 @@ impl Recipes {
         self.sources.obtain(&self.written()?, &cell, place, printer)?;
         cell.version = self.sources.version(&entry.recipe, &cell, place)?;
         recipe = self.evaluate(name, &cell, place)?;
+        self.refuse_impossible(&recipe)?;
         let source = self.sources.source(&entry.recipe, &cell, place, printer)?;
         let (python, try_on) = (cell.python, self.try_on.clone());
         let image = ground.map(|ground| ground.image);

@@ -28,7 +28,7 @@ pub(super) fn asked(asked: &Asked, settings: &Settings, printer: &Printer) -> an
         Asked::Run(folder, named) => {
             let folder = PlanFolder::open(folder)?;
             if settings.mode == Mode::DryRun {
-                return states::planned(&folder.plan, &[], printer);
+                return states::planned(&folder.plan, &[], settings.choices.excluded, printer);
             }
             if settings.is_for_slurm() {
                 return submit(&folder, named, settings, printer);
@@ -124,7 +124,7 @@ pub(super) fn submit(
         let jobs: Vec<String> = submitted.jobs().iter().map(u64::to_string).collect();
         let count = printer::count(wanted.len() as u64, "cell", "cells");
         printer.note(format!(
-            "submitted {count} as {}; `rocwheel build --status {shown}` shows what becomes of them",
+            "submitted {count} as {}; `rocwheel build status {shown}` shows what becomes of them",
             jobs.join(", ")
         ));
     }
@@ -185,7 +185,7 @@ fn wait(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> anyhow::
     };
     printer.reporter().end();
     if let Err(Error::Interrupted) = ended {
-        printer.note("the tasks go on; `rocwheel build --cancel` ends them");
+        printer.note(format!("the tasks go on; `rocwheel build cancel {}` ends them", folder.path().display()));
     }
     ended?;
     let queue = ask(folder, settings, printer);

@@ -7,12 +7,12 @@ use std::rc::Rc;
 
 use build::execute::Place;
 use build::recipe::Recipe;
-use build::{Cell, Release, Source};
+use build::{Book, Cell, Release, Source};
 use clap::Args;
 use hipify::{Defects, Launches};
 use regex::Regex;
 use serde::Serialize;
-use source::{Conversion, Hipify, KnownArchive, Plan, Request, Table, Wanted};
+use source::{Conversion, Hipify, KnownArchive, Plan, Request, Submodules, Table, Wanted};
 
 use super::cell::Named;
 use crate::commands::source::download;
@@ -23,6 +23,7 @@ use crate::printer::Printer;
 
 /// Where sources are.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Sources")]
 pub(crate) struct Sources {
     /// Sources of a recipe: a checkout, a folder, an archive, or the version of a release [default: its folder below the source root,
     /// which is checked out when it is not there]
@@ -41,7 +42,7 @@ pub(crate) struct Sources {
     /// Another repository to check out: upstream, rocm, an address or a path
     #[arg(long, value_name = "[PROJECT=]ORIGIN")]
     origin: Vec<String>,
-    /// Another table of projects, origins and lines, in the form of data/sources.toml
+    /// Another table of projects, origins and lines, in the form that `rocwheel matrix --print-table sources` prints
     #[arg(long, value_name = "FILE")]
     source_table: Option<PathBuf>,
     /// Check nothing out: sources that are not there are an error
@@ -88,6 +89,12 @@ fn parts(text: &str) -> (Option<&str>, &str) {
     }
 }
 
+/// What stands before `=`, when it can be a name: an address has other signs.
+fn recipe_name(text: &str) -> Option<&str> {
+    let is_plain = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    recipe_of(text).filter(|name| !name.is_empty()).filter(is_plain)
+}
+
 fn recipe_of(text: &str) -> Option<&str> {
     parts(text).0
 }
@@ -126,6 +133,44 @@ impl Sources {
         let source = self.source.iter().map(|text| fill(text)).collect::<Result<_, _>>()?;
         let root = self.source_root.as_ref().map(|root| fill(&root.to_string_lossy())).transpose()?;
         Ok(Sources { source, source_root: root.map(PathBuf::from), ..self.clone() })
+    }
+
+    /// With recipes before `=` in `--source` and projects in `--ref` and `--origin`, whichever of both the user wrote: flash-attn is
+    /// built from flash-attention.
+    pub(crate) fn with_names(self, book: &Book) -> anyhow::Result<Sources> {
+        let recipes: Vec<&Recipe> = book.entries().map(|entry| &entry.recipe).collect();
+        let renamed = |texts: &[String], name: &dyn Fn(&str) -> Option<String>| -> Vec<String> {
+            let rename = |text: &String| match parts(text) {
+                (Some(old), value) => name(old).map_or_else(|| text.clone(), |name| format!("{name}={value}")),
+                (None, _) => text.clone(),
+            };
+            texts.iter().map(rename).collect()
+        };
+        let is_recipe = |name: &str| recipes.iter().any(|recipe| recipe.name == name);
+        let recipe_of = |project: &str| {
+            let found = recipes.iter().find(|recipe| recipe.source == project && !is_recipe(project));
+            found.map(|recipe| recipe.name.clone())
+        };
+        let table = self.table()?;
+        let is_project = |name: &str| table.project(name).is_ok();
+        let project_of = |name: &str| {
+            let found = recipes.iter().find(|recipe| recipe.name == name && !is_project(name));
+            found.map(|recipe| recipe.source.clone())
+        };
+        let names = table.projects.iter().map(|project| project.name.as_str());
+        let names = names.chain(recipes.iter().map(|recipe| recipe.name.as_str()));
+        for (option, texts) in [("--ref", &self.reference), ("--origin", &self.origin)] {
+            for name in texts.iter().filter(|text| !Path::new(text).exists()).filter_map(|text| recipe_name(text)) {
+                if !is_project(name) && project_of(name).is_none() {
+                    let usage = Usage::new(format!("`{option} {name}=…`: there is no project `{name}`"));
+                    return Err(usage.hint(report::suggestion(name, names.clone())).into());
+                }
+            }
+        }
+        let reference = renamed(&self.reference, &project_of);
+        let origin = renamed(&self.origin, &project_of);
+        let source = renamed(&self.source, &recipe_of);
+        Ok(Sources { source, reference, origin, ..self })
     }
 
     /// Every `RECIPE=` is one of those that are built.
@@ -183,9 +228,8 @@ impl Sources {
             return Ok(table.line(name)?.name.clone());
         }
         let Some(torch) = &cell.torch else { return Ok("nightly".into()) };
-        let minor: Vec<&str> = torch.split('.').take(2).collect();
         // A torch that is older than every line has none; what does not follow torch needs none.
-        Ok(table.line(&minor.join(".")).map_or_else(|_| "nightly".into(), |line| line.name.clone()))
+        Ok(table.line(&minor(torch)).map_or_else(|_| "nightly".into(), |line| line.name.clone()))
     }
 
     /// Where the tree of a recipe is, or will be.
@@ -199,9 +243,18 @@ impl Sources {
         if tag.is_none() && here.is_dir() && self.line.is_none() {
             return Ok(here);
         }
-        // Of another line and of another release there may be one in the same run.
-        let name = tag.map_or(name.clone(), |tag| format!("{name}-{}", tag.replace('/', "-")));
+        // Of another line and of another release there may be one in the same run, and one with submodules for another backend.
+        let mut name = tag.map_or(name.clone(), |tag| format!("{name}-{}", tag.replace('/', "-")));
+        if self.leaves_submodules(recipe, cell) {
+            name.push_str("-without-submodules");
+        }
         Ok(place.work.join("sources").join(self.line(cell, table)?).join(name))
+    }
+
+    /// Whether the submodules of what is checked out stay away. A folder that the user named may be for other backends too.
+    pub(super) fn leaves_submodules(&self, recipe: &Recipe, cell: &Cell) -> bool {
+        let backend = cell.backend.as_ref().or(recipe.backends.first());
+        self.source_root.is_none() && backend.is_some_and(|backend| recipe.without_submodules.contains(backend))
     }
 
     /// The version of the sources, as far as it can be told without unpacking or checking out anything.
@@ -274,6 +327,11 @@ impl Sources {
             let of_line = self.line.as_ref().filter(|_| is_torch && named.is_none());
             let of_line = of_line.and_then(|line| Some(table.line(line).ok()?.torch_ref.clone()));
             let asked = named.clone().or(of_line);
+            let follows_torch = is_torch || project.pinned_by_torch || project.related.is_some();
+            if let (true, None, None, Some(torch)) = (follows_torch, &asked, &self.line, &cell.torch) {
+                // Something else than the torch that was asked for would be built.
+                table.line(&minor(torch))?;
+            }
             let is_empty = fs_err::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_none());
             let moves = match source::obtained(&folder) {
                 _ if !folder.exists() || is_empty => true,
@@ -291,8 +349,9 @@ impl Sources {
             }
             if moves && !self.obtained.borrow().contains(&folder) {
                 let directory = Some(folder.clone());
-                let wanted =
-                    Wanted { project: project.name.clone(), directory, origin, reference: named, archive: None };
+                let project = project.name.clone();
+                let submodules = self.leaves_submodules(recipe, cell).then_some(Submodules::Leave);
+                let wanted = Wanted { project, directory, origin, reference: named, submodules, ..Wanted::default() };
                 needed.push(Needed { wanted, folder });
             }
         }
@@ -390,6 +449,11 @@ impl Sources {
         };
         Ok(Source::at(&path, surroundings, reporter)?)
     }
+}
+
+/// The first two numbers of a version.
+fn minor(version: &str) -> String {
+    version.split('.').take(2).collect::<Vec<_>>().join(".")
 }
 
 fn is_version(text: &str) -> bool {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use build::duration;
-use build::plan::{Attempt, Ended, LeftOut, Plan, PlanFolder, Seen, State};
+use build::plan::{Attempt, Ended, LeftOut, Plan, PlanFolder, PlannedCell, Seen, State};
 use build::slurm::Queued;
 use comfy_table::CellAlignment::{Left, Right};
 use report::Exit;
@@ -224,8 +224,13 @@ pub(super) fn logs(folder: &PlanFolder, named: &[String], printer: &Printer) -> 
     Ok(Exit::Done)
 }
 
-/// What is planned.
-pub(super) fn planned(plan: &Plan, checkouts: &[ToCheckOut], printer: &Printer) -> anyhow::Result<Exit> {
+/// What is planned: what is built first, then what is there already; `with_excluded`: then also what the table excludes.
+pub(super) fn planned(
+    plan: &Plan,
+    checkouts: &[ToCheckOut],
+    with_excluded: bool,
+    printer: &Printer,
+) -> anyhow::Result<Exit> {
     if printer.format() == Format::Json {
         let document = serde_json::json!({ "output": plan.output, "checkouts": checkouts, "cells": plan.cells });
         printer.json_stream(&document)?;
@@ -233,9 +238,20 @@ pub(super) fn planned(plan: &Plan, checkouts: &[ToCheckOut], printer: &Printer) 
     }
     text::checkouts(checkouts, printer);
     let titles: BTreeMap<&str, &str> = plan.cells.iter().map(|cell| (cell.id.as_str(), cell.title.as_str())).collect();
+    let rank = |cell: &&PlannedCell| match cell.left_out {
+        None => 0,
+        Some(LeftOut::Exists(_)) => 1,
+        Some(LeftOut::Excluded(_)) => 2,
+    };
+    let mut cells: Vec<&PlannedCell> = plan.cells.iter().collect();
+    cells.sort_by_key(rank);
+    let excluded = cells.iter().filter(|cell| rank(cell) == 2).count();
+    if !with_excluded {
+        cells.truncate(cells.len() - excluded);
+    }
     printer.table(
         &PLANNED,
-        plan.cells.iter().map(|cell| {
+        cells.into_iter().map(|cell| {
             let requests = &cell.requests;
             let time = requests.minutes.map(|minutes| format!(", {minutes} min")).unwrap_or_default();
             let needs: Vec<&str> = cell.needs.iter().filter_map(|id| titles.get(id.as_str()).copied()).collect();
@@ -253,7 +269,13 @@ pub(super) fn planned(plan: &Plan, checkouts: &[ToCheckOut], printer: &Printer) 
             ]
         }),
     )?;
+    let rest = match excluded {
+        0 => String::new(),
+        count if with_excluded => format!("; {count} excluded"),
+        count => format!("; {count} excluded (`--excluded` lists them)"),
+    };
     let count = plan.to_build().count();
-    printer.note(format!("would build {} of {}", count, printer::count(plan.cells.len() as u64, "cell", "cells")));
+    let all = printer::count(plan.cells.len() as u64, "cell", "cells");
+    printer.note(format!("would build {count} of {all}{rest}"));
     Ok(Exit::Done)
 }

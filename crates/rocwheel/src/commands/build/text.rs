@@ -25,8 +25,8 @@ impl Listener for Talk<'_> {
         self.printer.detail(format!("{title}: {stage} (log: {})", log.display()));
     }
 
-    fn done(&self, title: &str, stage: &str, took: Duration) {
-        self.printer.detail(format!("{title}: {stage} took {}", duration::words(took)));
+    fn done(&self, _: &str, _: &str, _: Duration) {
+        // Progress says how long each stage took.
     }
 
     fn estimated(&self, title: &str, estimated: &Estimated) {

@@ -15,7 +15,8 @@ use crate::printer::{self, Format, Printer};
 
 /// Give a release on GitHub the files that were built, with their provenance and checksums
 ///
-/// GitHub's own program `gh` does it, with its login. Without `--upload` it is only asked what is there, and what would be done is printed. A
+/// GitHub's own program `gh` does it, with its login. Without `--upload` it is only asked what is there, and what would be done is printed;
+/// where nobody has logged in, as for a release that is not there. A
 /// release that is not there is made; files that are there stay as they are, and one of the same name with another content is an error.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
@@ -68,10 +69,12 @@ impl TryFrom<Arguments> for Settings {
         if arguments.tag.is_empty() || arguments.tag.starts_with('-') {
             return Err(Usage::new(format!("`{}` cannot be the tag of a release", arguments.tag)).into());
         }
-        let Some(program) = environment::program("gh") else {
+        let program = environment::program("gh");
+        if program.is_none() && arguments.upload {
             let usage = Usage::new("there is no `gh`, which uploads to GitHub");
             return Err(usage.hint("install it (https://cli.github.com; Debian's package is `gh`)").into());
-        };
+        }
+        let program = program.unwrap_or_else(|| PathBuf::from("gh"));
         let environment = environment::variables()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
@@ -117,7 +120,20 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         path
     };
     let wanted = Wanted { notes, ..settings.wanted.clone() };
-    let remote = settings.gh.ask(&wanted.tag, printer.reporter())?;
+    let remote = match settings.gh.ask(&wanted.tag, printer.reporter()) {
+        Ok(remote) => remote,
+        Err(error @ build::Error::Interrupted) => return Err(error.into()),
+        // Only a plan: it needs no login.
+        Err(error) if !settings.upload => {
+            let reason = report::with_causes(&error);
+            printer.warn(format!(
+                "GitHub does not say what {} has, so this is for an empty release: {reason}",
+                wanted.tag
+            ));
+            None
+        }
+        Err(error) => return Err(error.into()),
+    };
     let all = match &remote {
         Some(remote) => settings.gh.checksums(&wanted.tag, &here, remote, printer.reporter())?,
         None => here,

@@ -23,7 +23,7 @@ pub(crate) struct Built {
     /// Folder with what was built, such as the output of `rocwheel build`; may be repeated
     #[arg(long, value_name = "DIR", required = true)]
     wheels: Vec<PathBuf>,
-    /// Another table of versions, in the form of data/frameworks.toml
+    /// Another table of versions, in the form that `rocwheel matrix --print-table` prints
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
 }

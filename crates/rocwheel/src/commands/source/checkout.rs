@@ -104,7 +104,7 @@ pub(crate) struct Arguments {
     /// Name of the patch set [default: the branch or tag, and rocm-custom for commits]
     #[arg(long, value_name = "SET", requires = "patches")]
     patchset: Option<String>,
-    /// Another table of projects, origins and lines, in the form of data/sources.toml
+    /// Another table of projects, origins and lines, in the form that `rocwheel matrix --print-table sources` prints
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
     /// Print the steps in order and do nothing
@@ -156,6 +156,9 @@ impl TryFrom<Arguments> for Settings {
             TritonRules::Old => "old".to_owned(),
         });
         let absolute = |path: &Option<PathBuf>| path.as_deref().map(projects::absolute).transpose();
+        if let Some(folder) = arguments.patches.as_deref().filter(|folder| !folder.is_dir()) {
+            return Err(Usage::new(format!("there is no folder `{}` with patches", folder.display())).into());
+        }
         let request = Request {
             root: projects::absolute(&arguments.root)?,
             projects: wanted,
@@ -235,7 +238,6 @@ fn wanted(
     }
     let mut wanted = Vec::new();
     for project in chosen {
-        let entry = manifest.and_then(|manifest| manifest.entry(project));
         let directory = directories.of(project).map(|path| projects::absolute(Path::new(path))).transpose()?;
         let origin = origins.of(project).map(|origin| projects::local(project, origin)).transpose()?;
         let archive =
@@ -249,9 +251,11 @@ fn wanted(
         wanted.push(Wanted {
             project: project.name.clone(),
             directory,
-            origin: entry.map(|entry| entry.repo.clone()).or(origin),
-            reference: entry.map(|entry| entry.commit.clone()).or(references.of(project).map(str::to_owned)),
+            origin,
+            reference: references.of(project).map(str::to_owned),
             archive: archive.map(|(archive, _)| archive),
+            submodules: None,
+            manifest: manifest.and_then(|manifest| manifest.entry(project)).cloned(),
         });
     }
     Ok(wanted)
@@ -369,6 +373,9 @@ fn show(plan: &Plan, printer: &Printer) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     for checkout in &plan.checkouts {
+        if let Some(warning) = &checkout.warning {
+            printer.warn(warning);
+        }
         let (project, directory) = (&checkout.project, checkout.directory.display());
         printer.line(format!("{project}: {} in {directory}", checkout.reference.describe()))?;
         for command in checkout.commands() {

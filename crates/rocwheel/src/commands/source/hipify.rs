@@ -107,6 +107,8 @@ pub(crate) struct Settings {
     /// What the ROCm on this machine says about its compiler.
     compiler: Launches,
     selection: Selection,
+    /// Folders with headers that are not there.
+    absent_folders: Vec<PathBuf>,
     extra_include_dirs: Vec<String>,
     defects: Defects,
     check: bool,
@@ -122,7 +124,11 @@ impl TryFrom<Arguments> for Settings {
     fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
         let within = |path: &Path| within(&arguments.tree, path);
         let extra_files: Vec<String> = arguments.source.iter().map(|path| within(path)).collect::<Result<_, _>>()?;
-        let header_folders = arguments.include_dir.iter().map(|path| within(path)).collect::<Result<_, _>>()?;
+        // The setup.py of an extension names folders of submodules that may not be checked out.
+        let is_there = |path: &&PathBuf| arguments.tree.join(path).exists() || path.exists();
+        let (folders, absent): (Vec<&PathBuf>, Vec<&PathBuf>) = arguments.include_dir.iter().partition(is_there);
+        let absent_folders = absent.into_iter().cloned().collect();
+        let header_folders = folders.into_iter().map(|path| within(path)).collect::<Result<_, _>>()?;
         let selection = Selection {
             includes: arguments.include,
             ignores: arguments.ignore,
@@ -141,6 +147,7 @@ impl TryFrom<Arguments> for Settings {
             launches: arguments.launches,
             compiler,
             selection,
+            absent_folders,
             extra_include_dirs: arguments.extra_include_dir,
             defects,
             check: arguments.check,
@@ -179,6 +186,10 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     }
     if settings.recover {
         return recover(&settings.tree, printer);
+    }
+    for folder in &settings.absent_folders {
+        let folder = folder.display();
+        printer.warn(format!("there is no folder `{folder}`: no includes are looked for there (`--include-dir`)"));
     }
     // What a run that was killed has half converted cannot be converted; a tree that is only looked at stays as it is.
     if let (Mode::Execute, Place::InPlace) = (settings.mode, &settings.place)

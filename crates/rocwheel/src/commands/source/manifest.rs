@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     /// Folder to write to, under the name that TheRock's scripts give: therock-manifest_torch_linux_REF.json
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     manifest_directory: Option<PathBuf>,
-    /// Another table of projects, in the form of data/sources.toml
+    /// Another table of projects, in the form that `rocwheel matrix --print-table sources` prints
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
 }

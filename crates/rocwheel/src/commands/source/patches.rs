@@ -61,7 +61,7 @@ struct Place {
     /// Name of the set [default: the branch or tag that is checked out, and rocm-custom for commits]
     #[arg(long, value_name = "SET")]
     set: Option<String>,
-    /// Another table of projects, in the form of data/sources.toml
+    /// Another table of projects, in the form that `rocwheel matrix --print-table sources` prints
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
 }
@@ -146,7 +146,12 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         }
     }
     let count = groups.iter().map(|group| group.patches.len() as u64).sum();
-    printer.note(format!("{done} {} of `{}`", printer::count(count, "patch", "patches"), set.set.display()));
+    let present: usize = groups.iter().map(|group| group.present.len()).sum();
+    let rest = match present {
+        0 => String::new(),
+        present => format!("; {} there already", printer::count(present as u64, "is", "are")),
+    };
+    printer.note(format!("{done} {} of `{}`{rest}", printer::count(count, "patch", "patches"), set.set.display()));
     Ok(Exit::Done)
 }
 
