@@ -10,7 +10,7 @@ use crate::archive;
 use crate::catalog::{self, Artifact, Catalog, Collision, EntryKind, Form, Place};
 use crate::component::Component;
 use crate::contents;
-use crate::error::Error;
+use crate::error::{Error, with_source};
 use crate::links::{self, Links};
 use crate::manifest::{DistInfo, Manifest};
 use crate::name::ArtifactName;
@@ -83,15 +83,23 @@ pub fn verify(
     let mut findings = Findings::default();
     for problem in &survey.problems {
         let path = match problem {
-            Error::MalformedName { path, .. } | Error::DuplicateArtifact { second: path, .. } => path.as_path(),
+            Error::MalformedName { path, .. }
+            | Error::DanglingArtifact { path, .. }
+            | Error::DuplicateArtifact { second: path, .. } => path.as_path(),
             _ => directory,
         };
         findings.add(
             Severity::Error,
             &path.file_name().unwrap_or_default().to_string_lossy(),
             None,
-            problem.to_string(),
+            with_source(problem),
         );
+    }
+    for ignored in &survey.ignored {
+        if ignored.looks_like_artifact {
+            let name = ignored.path.file_name().unwrap_or_default().to_string_lossy();
+            findings.add(Severity::Warning, &name, None, format!("is not read: {}", ignored.reason));
+        }
     }
     if survey.places.is_empty() {
         let message = Error::NoArtifacts { path: directory.to_owned() }.to_string();
@@ -130,13 +138,6 @@ impl Findings {
     fn add(&mut self, severity: Severity, artifact: &str, path: Option<&str>, message: String) {
         let (artifact, path) = (artifact.to_owned(), path.map(str::to_owned));
         self.list.push(Finding { severity, artifact, path, message });
-    }
-}
-
-fn with_source(error: &Error) -> String {
-    match std::error::Error::source(error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
     }
 }
 

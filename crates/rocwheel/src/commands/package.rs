@@ -249,7 +249,12 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         let plan = Artifacts::open(request, scratch.path(), printer)?.plan(request, printer)?;
         return show_plan(&plan, printer);
     }
-    let inputs: Vec<PathBuf> = std::iter::once(&request.artifacts).chain(&request.windows_artifacts).cloned().collect();
+    let mut inputs: Vec<PathBuf> =
+        std::iter::once(&request.artifacts).chain(&request.windows_artifacts).cloned().collect();
+    // An artifact may be a link to a folder elsewhere.
+    for folder in inputs.clone() {
+        inputs.extend(artifact::survey(&folder)?.places.into_iter().map(|(_, place)| place.path().to_owned()));
+    }
     artifact::outside(&request.output, &inputs)?;
     let mut folder = OutputFolder::open(&request.output)?;
     let artifacts = Artifacts::open(request, &folder.scratch(), printer)?;
