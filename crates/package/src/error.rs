@@ -122,6 +122,14 @@ pub enum Error {
         /// What is wrong with the name.
         source: wheel::Error,
     },
+    /// Two packages that installers take for one.
+    #[error("`{}` and `{}` are one name to installers; the artifacts are {}", names[0], names[1], list(artifacts))]
+    SameName {
+        /// The names of the two distributions.
+        names: [String; 2],
+        /// The artifacts that both are made of.
+        artifacts: Vec<String>,
+    },
     /// The set would promise targets it does not hold.
     #[error("no artifact holds code for {}", targets.join(", "))]
     MissingTargets {
@@ -195,6 +203,10 @@ pub enum Error {
     Interrupted,
 }
 
+fn list(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
 fn files(number: usize) -> String {
     if number == 1 { "a file".into() } else { format!("{number} files") }
 }
@@ -251,6 +263,7 @@ impl Hint for Error {
                 "give the packages' version with --version, or mend `rocm_package_version` in therock_manifest.json"
                     .into(),
             ),
+            Error::SameName { .. } => Some("package them in two runs, each with a --targets of its own".into()),
             Error::MissingTargets { present, .. } if present.is_empty() => {
                 Some("the artifacts hold no per-target part at all; leave --targets out".into())
             }

@@ -62,15 +62,6 @@ struct Place<'a> {
     system: Option<System>,
 }
 
-/// The manifest's text with another version: what is installed must say one version everywhere.
-fn renamed(mut manifest: Manifest, version: &str) -> String {
-    let digits = |character: char| character.is_ascii_digit() || character == '.';
-    let release = version.split(|character| !digits(character)).next().unwrap_or_default().trim_end_matches('.');
-    manifest.rocm_version = Some(release.to_owned());
-    version.clone_into(&mut manifest.rocm_package_version);
-    manifest.to_json()
-}
-
 /// The shape the artifacts are made for: an import says so itself, a TheRock build by its flag.
 fn shape_of(manifest: &Manifest, imported: Option<&Imported>) -> Shape {
     // What was imported fat may have been split since.
@@ -90,10 +81,7 @@ fn targets(
     shape: Shape,
 ) -> Result<(Vec<String>, Vec<String>), Error> {
     let per_target = catalog.artifacts.iter().map(|artifact| &artifact.name).filter(|name| !name.is_generic());
-    let mut present: Vec<String> = match shape {
-        Shape::PerFamily => per_target.map(|name| name.target_family.clone()).collect(),
-        Shape::Split | Shape::Fat => per_target.map(|name| name.base_target().to_owned()).collect(),
-    };
+    let mut present: Vec<String> = per_target.map(|name| name.base_target().to_owned()).collect();
     targets::sort(&mut present);
     present.dedup();
     if asked.is_empty() {
@@ -114,7 +102,8 @@ fn targets(
 fn expand(lists: &[String], shape: Shape, present: &[String]) -> Result<Vec<String>, Error> {
     let list = lists.join(",");
     let mut names: Vec<String> = if shape == Shape::PerFamily {
-        list.split([';', ',']).map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
+        let names = list.split([';', ',']).map(str::trim).filter(|name| !name.is_empty());
+        names.map(|name| base_target(name).to_owned()).collect()
     } else {
         let expanded = TargetTable::embedded().expand_with(&list, present)?;
         expanded.iter().map(|target| base_target(target).to_owned()).collect()
@@ -156,8 +145,6 @@ struct Planner<'a> {
     licenses: Licenses,
     /// Libraries that were allowed to be missing when the artifacts were imported.
     allowed: BTreeSet<String>,
-    /// Text of the manifest to ship when another version than the one it names was asked for.
-    manifest: Option<String>,
     targets: Vec<String>,
     /// Targets (or families) that another run packages for the other system; numerically sorted.
     elsewhere: Vec<String>,
@@ -201,7 +188,6 @@ impl<'a> Planner<'a> {
             natures,
             licenses: Licenses::collect(catalog, imported.as_ref())?,
             allowed: imported.map(|imported| imported.allowed_unresolved).unwrap_or_default(),
-            manifest: (version != manifest.rocm_package_version).then(|| renamed(manifest, &version)),
             targets: wanted,
             elsewhere: expand(request.only_on(system.other()), shape, &[])?,
             templates: Arc::new(templates),
@@ -310,7 +296,7 @@ impl Planner<'_> {
         let family = family.map(String::as_str);
         let world = Tree::merge(self.catalog, |artifact| {
             selection.packaged(artifact)
-                && (artifact.name.is_generic() || family.is_none_or(|family| artifact.name.target_family == family))
+                && (artifact.name.is_generic() || family.is_none_or(|family| artifact.name.base_target() == family))
         })?;
         let input = Input { world: &world, natures: &self.natures, system: self.system };
         let mut populations = Vec::new();

@@ -35,12 +35,10 @@ impl Selection<'_> {
         artifact.name.is_generic() || self.targets.iter().any(|target| *target == self.target_of(artifact))
     }
 
-    /// The target or family of an artifact as this shape counts it.
+    /// The target or family that an artifact is packaged for. Variants (`gfx942:xnack+`) go with their target, in every shape: the
+    /// name of a distribution has no place for them.
     pub fn target_of(&self, artifact: &Artifact) -> String {
-        match self.shape {
-            Shape::PerFamily => artifact.name.target_family.clone(),
-            Shape::Split | Shape::Fat => artifact.name.base_target().to_owned(),
-        }
+        artifact.name.base_target().to_owned()
     }
 
     /// True when `logical` for `target` takes files of this artifact. Target and family matter only for distributions
