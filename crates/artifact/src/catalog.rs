@@ -241,9 +241,9 @@ enum Class {
 }
 
 fn classify(path: &Path, file_name: &str) -> Class {
-    let file_type = match std::fs::metadata(path) {
-        Ok(metadata) => metadata.file_type(),
-        Err(source) if name::is_meant_as_artifact(file_name) => return Class::Dangling(source),
+    let file_type = match rustix::fs::stat(path) {
+        Ok(status) => rustix::fs::FileType::from_raw_mode(status.st_mode),
+        Err(source) if name::is_meant_as_artifact(file_name) => return Class::Dangling(source.into()),
         Err(_) => return Class::Ignored("a link that cannot be followed"),
     };
     if file_type.is_dir() {
