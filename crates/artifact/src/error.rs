@@ -386,7 +386,11 @@ pub(crate) fn storage_hint(source: &io::Error) -> Option<String> {
         io::ErrorKind::PermissionDenied => Some("check the permissions of the path and of its directory".into()),
         // Linux answers ENAMETOOLONG from 4096 bytes on.
         io::ErrorKind::InvalidFilename => {
-            Some("the path is longer than the system allows: work in a directory with a shorter one".into())
+            Some(
+                "a file name has more than 255 bytes, or the path is longer than the system allows: rename the file, or work in \
+                 a directory with a shorter path"
+                    .into(),
+            )
         }
         _ => None,
     }

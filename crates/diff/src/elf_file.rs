@@ -183,7 +183,7 @@ fn symbols(old: &BTreeSet<String>, new: &BTreeSet<String>) -> Vec<Change> {
     let change = |kind, names: Vec<&String>| {
         (!names.is_empty()).then(|| {
             let names: Vec<String> = names.into_iter().cloned().collect();
-            Change::of(kind, list(&names))
+            Change { count: Some(names.len() as u64), ..Change::of(kind, list(&names)) }
         })
     };
     let lost = change(ChangeKind::LostSymbol, old.difference(new).collect());

@@ -97,7 +97,8 @@ impl Side {
             };
             rest.insert(installed_key(&inside), Named { path: inside, entry });
         }
-        if !rest.is_empty() || packages.is_empty() {
+        // A folder that is empty holds nothing that the other side could have lost.
+        if !rest.is_empty() {
             let (path, folder) = (path.to_owned(), String::new());
             packages.push(Package { path, folder, form: Form::Files, entries: rest, packed: None });
         }

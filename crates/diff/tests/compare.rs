@@ -434,6 +434,33 @@ fn deviations_accept_and_unused_ones_are_known() {
 }
 
 #[test]
+fn what_is_written_down_fits_the_next_build_too() {
+    let place = Place::new();
+    let wheel = |version: &str, text: &str| {
+        let members = format!(
+            "{{'pkg/a.txt': '{text}', 'INFO/METADATA': 'Metadata-Version: 2.1\\nName: pkg\\nVersion: {version}\\nRequires-Dist: core=={version}\\n'}}"
+        );
+        place.wheel(&format!("{version}/pkg-{version}-py3-none-any.whl"), 6, &members)
+    };
+    let (old, new, next) = (wheel("1.0", "a\\n"), wheel("1.1", "b\\n"), wheel("1.2", "c\\nd\\ne\\n"));
+    let text = place.compare(&old, &new).as_deviations();
+    assert!(text.contains("pkg-*.dist-info/METADATA") && !text.contains("lines"), "{text}");
+    let all = place.write("all.toml", text.replace("reason = \"\"", "reason = \"seen\""));
+    let mut again = place.compare(&old, &next);
+    Deviations::read(&all).unwrap().accept(&mut again);
+    assert_eq!(again.unaccepted(), 0, "{:?}", lines(&again));
+}
+
+#[test]
+fn an_empty_folder_has_lost_nothing() {
+    let place = Place::new();
+    fs_err::create_dir(place.path("empty")).unwrap();
+    let wheel = place.wheel("pkg-1.0-py3-none-any.whl", 6, "{'pkg/a.txt': 'a'}");
+    assert_eq!(kinds(&place.compare(&place.path("empty"), &wheel)), [ChangeKind::NewPackage]);
+    assert_eq!(kinds(&place.compare(&wheel, &place.path("empty"))), [ChangeKind::LostPackage]);
+}
+
+#[test]
 fn wrong_deviations_are_named() {
     let place = Place::new();
     let read = |text: &str| {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use artifact::dlopen::DlopenTable;
 use artifact::targets::{self, base_target};
-use artifact::{Catalog, EntryKind, Manifest, TargetTable};
+use artifact::{Catalog, EntryKind, Manifest, Pattern, TargetTable};
 use report::{Reporter, Unit};
 use wheel::manylinux;
 
@@ -143,7 +143,9 @@ struct Planner<'a> {
     dlopen: &'static DlopenTable,
     natures: Natures,
     licenses: Licenses,
-    /// Libraries that were allowed to be missing when the artifacts were imported.
+    /// Whether the artifacts were made by an import.
+    is_imported: bool,
+    /// Libraries that were allowed to be missing, now or when the artifacts were imported.
     allowed: BTreeSet<String>,
     targets: Vec<String>,
     /// Targets (or families) that another run packages for the other system; numerically sorted.
@@ -162,10 +164,15 @@ impl<'a> Planner<'a> {
         let manifest = Manifest::find(catalog)?;
         let version = request.version.clone().unwrap_or_else(|| manifest.rocm_package_version.clone());
         if wheel::check_version(&version).is_err() {
-            return Err(match request.version {
-                Some(_) => Error::Version { value: version },
-                None => Error::ManifestVersion { value: version, artifacts: artifacts.to_owned() },
+            return Err(match (&request.version, version.parse::<pep440_rs::Version>()) {
+                (Some(_), Ok(read)) => Error::VersionForm { value: version, canonical: read.to_string() },
+                (Some(_), Err(_)) => Error::Version { value: version },
+                (None, _) => Error::ManifestVersion { value: version, artifacts: artifacts.to_owned() },
             });
+        }
+        // It becomes part of the names of packages that Python imports.
+        if !request.nonce.chars().all(|character| character.is_ascii_alphanumeric() || character == '_') {
+            return Err(Error::Suffix { value: request.nonce.clone() });
         }
         let imported = Imported::find(&manifest);
         let shape = request.shape.unwrap_or_else(|| shape_of(&manifest, imported.as_ref()));
@@ -187,7 +194,13 @@ impl<'a> Planner<'a> {
             dlopen: DlopenTable::embedded(),
             natures,
             licenses: Licenses::collect(catalog, imported.as_ref())?,
-            allowed: imported.map(|imported| imported.allowed_unresolved).unwrap_or_default(),
+            is_imported: imported.is_some(),
+            allowed: imported
+                .map(|imported| imported.allowed_unresolved)
+                .into_iter()
+                .flatten()
+                .chain(request.allow_unresolved.iter().cloned())
+                .collect(),
             targets: wanted,
             elsewhere: expand(request.only_on(system.other()), shape, &[])?,
             templates: Arc::new(templates),
@@ -326,7 +339,10 @@ impl Planner<'_> {
                 population.fill_verbatim(&input, &paths);
                 if population.files.is_empty() {
                     if self.request.incompletes == Incompletes::Refuse {
-                        return Err(Error::MissingTargets { targets: vec![target.clone()], present: Vec::new() });
+                        let of_target = self.catalog.artifacts.iter().map(|artifact| &artifact.name);
+                        let of_target = of_target.filter(|name| name.base_target() == target);
+                        let artifacts = of_target.map(ToString::to_string).collect();
+                        return Err(Error::EmptyTarget { target: target.clone(), artifacts });
                     }
                     let line = "no artifact holds code for it".to_owned();
                     findings.problems.push(Problem::of(&population, family, line));
@@ -374,7 +390,7 @@ impl Planner<'_> {
         let packages: BTreeMap<Logical, String> =
             Logical::ALL[..5].iter().map(|logical| (*logical, self.platform_package(*logical, family))).collect();
         let provided =
-            |library: &str| manylinux::Policies::built_in().provides(library) || self.allowed.contains(library);
+            |library: &str| manylinux::Policies::built_in().provides(library) || self.is_allowed_to_miss(library);
         if self.system == System::Windows {
             self.dll_imports(populations, family, &provided, findings);
             return;
@@ -437,6 +453,16 @@ impl Planner<'_> {
             }
             findings.unknown.extend(outcome.unknown);
         }
+    }
+
+    /// Whether a library, or one that fits a pattern of names that are loaded, may be missing.
+    fn is_allowed_to_miss(&self, library: &str) -> bool {
+        self.allowed.contains(library)
+            || self
+                .request
+                .allow_unresolved
+                .iter()
+                .any(|allowed| Pattern::new(allowed).matches(library) || Pattern::new(library).matches(allowed))
     }
 
     /// The distributions that are installed whenever `logical` is.
