@@ -216,7 +216,7 @@ fn check_component(artifact: &Artifact, component: Component, findings: &mut Fin
         .collect();
     let mut groups: BTreeMap<Option<Component>, (u64, &str)> = BTreeMap::new();
     for entry in artifact.entries.iter().filter(|entry| entry.kind != EntryKind::Directory) {
-        if forced.iter().any(|pattern| pattern.matches(&entry.path)) {
+        if forced.iter().any(|pattern| pattern.matches(&entry.path)) || is_of_the_build(artifact, &entry.path) {
             continue;
         }
         // The first component of the chain that claims a file gets it; later ones never see it.
@@ -239,6 +239,11 @@ fn check_component(artifact: &Artifact, component: Component, findings: &mut Fin
         };
         findings.add(severity, &artifact.name.to_string(), Some(first), message);
     }
+}
+
+/// Whether a file is what a build, or an import, says of itself: no pattern names it.
+fn is_of_the_build(artifact: &Artifact, path: &str) -> bool {
+    artifact.name.to_string() == crate::manifest::BASE_ARTIFACT && path.starts_with("share/therock/")
 }
 
 fn check_collisions(catalog: &Catalog, findings: &mut Findings, reporter: &dyn Reporter) -> Result<(), Error> {
