@@ -56,7 +56,9 @@ def test_a_touched_file_with_the_same_content_changes_no_byte(
 def test_another_version_leaves_no_wheel_of_the_old_one(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path) -> None:
     output = tmp_path / "output"
     rocwheel.package(artifacts, output)
-    rocwheel.package(artifacts, output, "--version", "7.2.0")
+    refused = rocwheel.package(artifacts, output, "--version", "7.2.0", expect=1)
+    assert "which those of version 7.2.0 would replace" in refused.stderr
+    rocwheel.package(artifacts, output, "--version", "7.2.0", "--replace")
     versions = {path.name.split("-")[1].removesuffix(".tar.gz") for path in (output / "dist").iterdir()}
     assert versions == {"7.2.0"}
 

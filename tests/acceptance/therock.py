@@ -183,4 +183,59 @@ def windows(root: Path) -> None:
         build.file(f"blas_lib_{target}", f"bin/rocblas/library/K_{target}.co", target)
 
 
+SPEAKER = """
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    char path[4096];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[length < 0 ? 0 : length] = 0;
+    for (int up = 0; up < 2 && strrchr(path, '/'); up++) *strrchr(path, '/') = 0;
+    if (argc > 1 && !strcmp(argv[1], "--rocmpath")) return puts(path) < 0;
+    return puts("clang LLVM compiler; USAGE: this; HIP version: 7; AMD-SMI; Management") < 0;
+}
+"""
+DRIVERS = ("amdclang", "amdclang++", "amdclang-cl", "amdclang-cpp", "amdflang", "amdlld", "amdllvm")
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library as TheRock's own tests ask for it: the package that has it, where, and by which pattern."""
+
+    package: str
+    folder: str
+    pattern: str
+
+    @property
+    def soname(self) -> str:
+        return self.pattern.split(".so")[0].rstrip("*") + ".so.1"
+
+
+def full(root: Path, libraries: list[Library]) -> None:
+    """A build with KPACK_SPLIT_ARTIFACTS in which TheRock's own tests of installed packages find all that they ask for."""
+    kpack(root)
+    build = Build(root)
+    for library in libraries:
+        artifact = "blas_lib_generic" if library.package == "libraries" else "core-runtime_lib_generic"
+        known = (root / "core-hip_lib_generic", root / "core-kpack_lib_generic", root / "amd-llvm_lib_generic")
+        if not any(list(folder.rglob(library.pattern)) for folder in known):
+            build.library(artifact, f"{library.folder}/{library.soname}", library.soname)
+    for loaded in ("libhiprtc-builtins.so.1", "libhsa-runtime64.so.1"):
+        build.library("core-runtime_lib_generic", f"lib/{loaded}", loaded)
+    run_part, llvm = "core-hip_run_generic", "amd-llvm_run_generic"
+    for artifact, path in ((llvm, "lib/llvm/bin/clang-20"), (run_part, "bin/hipcc")):
+        build.place(artifact, path).unlink()
+    names = ("hipcc", "hipify-clang", "hipify-perl", "amd-smi", "rocm-smi", "rocminfo", "rocm_agent_enumerator")
+    for artifact, path in ((llvm, "lib/llvm/bin/clang-20"), *((run_part, f"bin/{name}") for name in names)):
+        place, source = build.place(artifact, path), root / "source.c"
+        source.write_text(SPEAKER)
+        run("gcc", "-o", place, source)
+        source.unlink()
+    (root / "base_run_generic" / BASE / "bin/amdclang").unlink()
+    for name in DRIVERS:
+        build.link(llvm, f"lib/llvm/bin/{name}", "clang-20")
+        build.link("base_run_generic", f"bin/{name}", f"../lib/llvm/bin/{name}")
+
+
 BUILDS: dict[str, Callable[[Path], None]] = {"kpack": kpack, "legacy": legacy, "windows": windows}

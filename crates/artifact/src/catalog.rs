@@ -83,13 +83,24 @@ pub enum EntryKind {
     },
 }
 
-/// Something in the directory that is no artifact.
+/// A directory entry that is not read as an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ignored {
     /// Where it lies.
     pub path: PathBuf,
     /// Why it is not read.
     pub reason: String,
+    /// Its name is that of an artifact, and nothing else stands in for it: commands warn of it.
+    #[serde(skip)]
+    pub looks_like_artifact: bool,
+}
+
+impl Ignored {
+    /// The warning about an entry that its owner most likely meant as an artifact.
+    pub fn warning(&self) -> Option<String> {
+        self.looks_like_artifact
+            .then(|| format!("`{}` is named like an artifact, but is not read: {}", self.path.display(), self.reason))
+    }
 }
 
 /// One path of the flattened tree that several places provide.
@@ -120,13 +131,16 @@ impl std::fmt::Display for Owner {
 
 /// One artifact of a directory before it is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum Place {
+    /// A directory, or a link to one.
     Directory(PathBuf),
+    /// An archive, or a link to one.
     Archive(PathBuf, Compression),
 }
 
 impl Place {
-    pub(crate) fn path(&self) -> &Path {
+    /// Where it lies; a link is not resolved, as its name is the artifact's.
+    pub fn path(&self) -> &Path {
         match self {
             Self::Directory(path) | Self::Archive(path, _) => path,
         }
@@ -135,17 +149,23 @@ impl Place {
 
 /// What a directory of artifacts holds, by name only.
 #[derive(Debug, Default)]
-pub(crate) struct Survey {
-    pub(crate) places: Vec<(ArtifactName, Place)>,
-    pub(crate) ignored: Vec<Ignored>,
-    /// Names that were meant as artifacts and archives that exist twice.
-    pub(crate) problems: Vec<Error>,
+pub struct Survey {
+    /// The artifacts, sorted by name.
+    pub places: Vec<(ArtifactName, Place)>,
+    /// The other entries, sorted by path.
+    pub ignored: Vec<Ignored>,
+    /// Names that were meant as artifacts, archives that exist twice and links that lead nowhere.
+    pub problems: Vec<Error>,
 }
 
-/// Sorts the entries of a directory into artifacts and everything else, without opening any of them.
-pub(crate) fn survey(directory: &Path) -> Result<Survey, Error> {
+/// Sorts the entries of a directory into artifacts and everything else, without opening any of them. A link counts as what it
+/// leads to: caches and content-addressed stores lay artifacts out as links. Links inside of artifacts are their contents.
+///
+/// # Errors
+/// A directory that does not exist, cannot be read, or is an artifact itself.
+pub fn survey(directory: &Path) -> Result<Survey, Error> {
     let mut survey = Survey::default();
-    let mut paths: Vec<(PathBuf, std::fs::FileType)> = Vec::new();
+    let mut paths: Vec<PathBuf> = Vec::new();
     let listing = fs_err::read_dir(directory).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::NotThere { path: directory.to_owned() },
         io::ErrorKind::NotADirectory => Error::NoDirectory { path: directory.to_owned() },
@@ -155,17 +175,20 @@ pub(crate) fn survey(directory: &Path) -> Result<Survey, Error> {
         return Err(Error::IsAnArtifact { path: directory.to_owned() });
     }
     for found in listing {
-        let found = found?;
-        paths.push((found.path(), found.file_type()?));
+        paths.push(found?.path());
     }
-    paths.sort_by(|left, right| left.0.cmp(&right.0));
+    paths.sort();
     let mut found: BTreeMap<ArtifactName, Vec<Place>> = BTreeMap::new();
-    for (path, file_type) in paths {
+    for path in paths {
         let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        match classify(&path, &file_name, file_type) {
+        match classify(&path, &file_name) {
             Class::Artifact(name, place) => found.entry(name).or_default().push(place),
-            Class::Ignored(reason) => survey.ignored.push(Ignored { path, reason: reason.to_owned() }),
+            Class::Ignored(reason) => {
+                let looks_like_artifact = name::is_meant_as_artifact(&file_name);
+                survey.ignored.push(Ignored { path, reason: reason.to_owned(), looks_like_artifact });
+            }
             Class::Malformed(name) => survey.problems.push(Error::MalformedName { name, path }),
+            Class::Dangling(source) => survey.problems.push(Error::DanglingArtifact { path, source }),
         }
     }
     for (name, mut places) in found {
@@ -174,7 +197,8 @@ pub(crate) fn survey(directory: &Path) -> Result<Survey, Error> {
         for place in places {
             if matches!(used, Place::Directory(_)) {
                 let reason = "the directory of the same name is used".to_owned();
-                survey.ignored.push(Ignored { path: place.path().to_owned(), reason });
+                let path = place.path().to_owned();
+                survey.ignored.push(Ignored { path, reason, looks_like_artifact: false });
             } else {
                 survey.problems.push(Error::DuplicateArtifact {
                     artifact: name.to_string(),
@@ -212,12 +236,16 @@ enum Class {
     Artifact(ArtifactName, Place),
     Ignored(&'static str),
     Malformed(String),
+    /// A link with an artifact's name that cannot be followed.
+    Dangling(io::Error),
 }
 
-fn classify(path: &Path, file_name: &str, file_type: std::fs::FileType) -> Class {
-    if file_type.is_symlink() {
-        return Class::Ignored("symbolic links are not followed");
-    }
+fn classify(path: &Path, file_name: &str) -> Class {
+    let file_type = match rustix::fs::stat(path) {
+        Ok(status) => rustix::fs::FileType::from_raw_mode(status.st_mode),
+        Err(source) if name::is_meant_as_artifact(file_name) => return Class::Dangling(source.into()),
+        Err(_) => return Class::Ignored("a link that cannot be followed"),
+    };
     if file_type.is_dir() {
         let has_manifest = fs_err::symlink_metadata(path.join(MANIFEST)).is_ok();
         return match ArtifactName::parse(file_name) {
@@ -261,6 +289,9 @@ impl Catalog {
         }
         let artifacts = read_places(&survey.places, scratch, reporter).into_iter().collect::<Result<_, _>>()?;
         let catalog = Self { artifacts, ignored: survey.ignored };
+        for warning in catalog.ignored.iter().filter_map(Ignored::warning) {
+            reporter.warn(&warning);
+        }
         for artifact in catalog.artifacts.iter().filter(|artifact| artifact.name.known_component().is_none()) {
             let known = Component::CHAIN.map(Component::name).join(", ");
             let component = &artifact.name.component;

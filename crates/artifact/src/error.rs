@@ -39,6 +39,14 @@ pub enum Error {
         /// Where it lies.
         path: PathBuf,
     },
+    /// A symbolic link that is named like an artifact and leads nowhere, or in a circle.
+    #[error("`{path}` is named like an artifact, but is a link that cannot be followed")]
+    DanglingArtifact {
+        /// The link.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
     /// An artifact directory or archive without `artifact_manifest.txt`.
     #[error("artifact `{artifact}` at `{path}` has no artifact_manifest.txt")]
     MissingManifest {
@@ -286,6 +294,14 @@ impl Error {
     }
 }
 
+/// The message with its cause, for a report of one line.
+pub(crate) fn with_source(error: &Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
 /// Whether writing failed for lack of space.
 pub(crate) fn is_full(source: &io::Error) -> bool {
     matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
@@ -308,6 +324,7 @@ impl Hint for Error {
             Self::MalformedName { .. } => {
                 "rename it to {name}_{component}_{target}, for example `core-hip_lib_generic`; fields cannot hold `_`"
             }
+            Self::DanglingArtifact { .. } => "fetch what the link leads to, or remove the link",
             Self::MissingManifest { .. } => {
                 "write one basedir per line into it, for example `stage`, or move the directory away if it is no artifact"
             }
@@ -369,7 +386,11 @@ pub(crate) fn storage_hint(source: &io::Error) -> Option<String> {
         io::ErrorKind::PermissionDenied => Some("check the permissions of the path and of its directory".into()),
         // Linux answers ENAMETOOLONG from 4096 bytes on.
         io::ErrorKind::InvalidFilename => {
-            Some("the path is longer than the system allows: work in a directory with a shorter one".into())
+            Some(
+                "a file name has more than 255 bytes, or the path is longer than the system allows: rename the file, or work in \
+                 a directory with a shorter path"
+                    .into(),
+            )
         }
         _ => None,
     }

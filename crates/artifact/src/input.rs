@@ -9,22 +9,27 @@ use crate::error::Error;
 /// No manifest or sidecar comes near this many bytes.
 const LIMIT: u64 = 16 << 20;
 
-/// Reads a small file that must be a regular one: a link may lead to somebody else's file, a named pipe never ends.
+/// Reads a small file that must be a regular one: a link inside of an artifact may lead to somebody else's file, a named pipe
+/// never ends.
 pub(crate) fn read_small(path: &Path) -> io::Result<Vec<u8>> {
-    let refused = |reason: &str| {
-        let message = format!("cannot read `{}`: it is {reason}", path.display());
-        Err(io::Error::new(io::ErrorKind::InvalidInput, message))
-    };
-    let kind = fs_err::symlink_metadata(path)?.file_type();
-    if kind.is_symlink() {
-        return refused("a symbolic link, not a file");
+    if fs_err::symlink_metadata(path)?.file_type().is_symlink() {
+        return Err(refused(path, "a symbolic link, not a file"));
     }
-    if !kind.is_file() {
-        return refused("no regular file");
+    read_small_followed(path)
+}
+
+/// As [`read_small`] for a file beside artifacts, which may be a link as they may.
+pub(crate) fn read_small_followed(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs_err::metadata(path)?.file_type().is_file() {
+        return Err(refused(path, "no regular file"));
     }
     let mut bytes = Vec::new();
     fs_err::File::open(path)?.take(LIMIT + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LIMIT { refused("larger than 16 MiB") } else { Ok(bytes) }
+    if bytes.len() as u64 > LIMIT { Err(refused(path, "larger than 16 MiB")) } else { Ok(bytes) }
+}
+
+fn refused(path: &Path, reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("cannot read `{}`: it is {reason}", path.display()))
 }
 
 /// The output with links resolved, whether it exists or not, when it neither lies in an input nor holds one.

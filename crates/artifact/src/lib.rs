@@ -26,7 +26,7 @@ pub mod staging;
 pub mod targets;
 pub mod verify;
 
-pub use catalog::{Artifact, Catalog, Collision, Entry, EntryKind, Form, Ignored, Owner};
+pub use catalog::{Artifact, Catalog, Collision, Entry, EntryKind, Form, Ignored, Owner, Place, Survey, survey};
 pub use component::Component;
 pub use error::Error;
 pub use input::{outside, separate};

@@ -111,7 +111,7 @@ pub fn list(directory: &Path, reporter: &dyn Reporter) -> Result<Listing, Error>
     Ok(Listing {
         artifacts: lines.into_iter().collect::<Result<_, _>>()?,
         ignored: survey.ignored,
-        problems: survey.problems.iter().map(ToString::to_string).collect(),
+        problems: survey.problems.iter().map(crate::error::with_source).collect(),
     })
 }
 

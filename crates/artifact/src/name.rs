@@ -98,6 +98,15 @@ pub(crate) fn looks_like_artifact(stem: &str) -> bool {
     stem.split('_').skip(1).any(|field| Component::parse(field).is_some())
 }
 
+/// Whether a directory entry has the name of an artifact, of its archive, or of an archive in a format that is not read.
+pub fn is_meant_as_artifact(file_name: &str) -> bool {
+    const ENDINGS: [&str; 9] = [".tar.zst", ".tar.xz", ".tar.gz", ".tar.bz2", ".tar", ".tgz", ".txz", ".zst", ".zip"];
+    let stem = ENDINGS.iter().find_map(|ending| file_name.strip_suffix(ending)).unwrap_or(file_name);
+    // `blas_lib_generic.log` and `.sha256sum` are beside an artifact, not one.
+    let is_other_file = stem.rsplit('_').next().is_some_and(|last| last.contains('.'));
+    !is_other_file && (looks_like_artifact(stem) || ArtifactName::parse(stem).is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,6 +156,23 @@ mod tests {
         assert!(looks_like_artifact("core-hip_lib"));
         assert!(!looks_like_artifact("therock-dist-linux"));
         assert!(!looks_like_artifact("lib"));
+    }
+
+    #[test]
+    fn entries_that_are_meant_as_artifacts_are_told_by_their_names() {
+        for name in [
+            "blas_lib_gfx942:xnack+",
+            "rocm-7.1_lib_generic",
+            "core_hip_lib_generic",
+            "a_b_c",
+            "a_lib_b.tar.zst",
+            "a_lib_b.tar.gz",
+        ] {
+            assert!(is_meant_as_artifact(name), "{name}");
+        }
+        for name in ["logs", "therock-dist.tar.gz", "a_lib_b.tar.zst.sha256sum", "a_lib_b.fprint", "a_lib_b.log"] {
+            assert!(!is_meant_as_artifact(name), "{name}");
+        }
     }
 
     proptest! {

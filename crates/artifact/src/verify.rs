@@ -10,7 +10,7 @@ use crate::archive;
 use crate::catalog::{self, Artifact, Catalog, Collision, EntryKind, Form, Place};
 use crate::component::Component;
 use crate::contents;
-use crate::error::Error;
+use crate::error::{Error, with_source};
 use crate::links::{self, Links};
 use crate::manifest::{DistInfo, Manifest};
 use crate::name::ArtifactName;
@@ -83,15 +83,23 @@ pub fn verify(
     let mut findings = Findings::default();
     for problem in &survey.problems {
         let path = match problem {
-            Error::MalformedName { path, .. } | Error::DuplicateArtifact { second: path, .. } => path.as_path(),
+            Error::MalformedName { path, .. }
+            | Error::DanglingArtifact { path, .. }
+            | Error::DuplicateArtifact { second: path, .. } => path.as_path(),
             _ => directory,
         };
         findings.add(
             Severity::Error,
             &path.file_name().unwrap_or_default().to_string_lossy(),
             None,
-            problem.to_string(),
+            with_source(problem),
         );
+    }
+    for ignored in &survey.ignored {
+        if ignored.looks_like_artifact {
+            let name = ignored.path.file_name().unwrap_or_default().to_string_lossy();
+            findings.add(Severity::Warning, &name, None, format!("is not read: {}", ignored.reason));
+        }
     }
     if survey.places.is_empty() {
         let message = Error::NoArtifacts { path: directory.to_owned() }.to_string();
@@ -130,13 +138,6 @@ impl Findings {
     fn add(&mut self, severity: Severity, artifact: &str, path: Option<&str>, message: String) {
         let (artifact, path) = (artifact.to_owned(), path.map(str::to_owned));
         self.list.push(Finding { severity, artifact, path, message });
-    }
-}
-
-fn with_source(error: &Error) -> String {
-    match std::error::Error::source(error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
     }
 }
 
@@ -215,7 +216,7 @@ fn check_component(artifact: &Artifact, component: Component, findings: &mut Fin
         .collect();
     let mut groups: BTreeMap<Option<Component>, (u64, &str)> = BTreeMap::new();
     for entry in artifact.entries.iter().filter(|entry| entry.kind != EntryKind::Directory) {
-        if forced.iter().any(|pattern| pattern.matches(&entry.path)) {
+        if forced.iter().any(|pattern| pattern.matches(&entry.path)) || is_of_the_build(artifact, &entry.path) {
             continue;
         }
         // The first component of the chain that claims a file gets it; later ones never see it.
@@ -238,6 +239,11 @@ fn check_component(artifact: &Artifact, component: Component, findings: &mut Fin
         };
         findings.add(severity, &artifact.name.to_string(), Some(first), message);
     }
+}
+
+/// Whether a file is what a build, or an import, says of itself: no pattern names it.
+fn is_of_the_build(artifact: &Artifact, path: &str) -> bool {
+    artifact.name.to_string() == crate::manifest::BASE_ARTIFACT && path.starts_with("share/therock/")
 }
 
 fn check_collisions(catalog: &Catalog, findings: &mut Findings, reporter: &dyn Reporter) -> Result<(), Error> {

@@ -92,6 +92,12 @@ pub(crate) fn record(distribution: &Distribution) -> Option<String> {
     })
 }
 
+/// A devel tree is made whole by the program that expanded it.
+pub(crate) fn devel_tree(distribution: &Distribution) -> Option<String> {
+    let program = distribution.installed()?.environment()?.join("bin/rocm-sdk");
+    program.is_file().then(|| format!("{} init --repair", word(&program.to_string_lossy())))
+}
+
 /// Members go.
 pub(crate) fn drop_files(distribution: &Distribution, pattern: &str) -> Option<String> {
     edit(distribution, &["--drop", pattern])

@@ -6,6 +6,7 @@
 //! environment on Linux, where `purelib` and `platlib` are one folder.
 
 mod distribution;
+mod expanded;
 mod installed;
 mod place;
 
@@ -18,6 +19,7 @@ use wheel::read::Kind;
 
 use crate::Error;
 pub use distribution::{Distribution, Form};
+pub(crate) use expanded::is_in_tree;
 use installed::Found;
 pub use installed::{Installed, PackageFolder};
 use place::{Destination, entry_points};

@@ -138,7 +138,7 @@ pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdi
         );
     }
     let is_meant = |finding: &Finding| {
-        [Code::LibraryNotFound, Code::LibraryOutside, Code::MissingRequirement, Code::DllNotFound]
+        [Code::LibraryNotFound, Code::LibraryOutside, Code::MissingRequirement, Code::DllNotFound, Code::DlopenMissing]
             .contains(&finding.code)
             && subjects(finding).all(|library| set.left_out.contains(library))
     };

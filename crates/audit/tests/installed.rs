@@ -181,6 +181,53 @@ fn what_changed_after_the_installation_is_found() {
     assert_eq!(said(&environment.audit_installed()), ["RW016 - RECORD"]);
 }
 
+/// What `rocm-sdk init` leaves: rows without hashes, names of files that are there only for a moment, no tar file.
+#[test]
+fn an_expanded_devel_tree_is_as_it_should_be() {
+    let environment = Environment::new();
+    let brought = vec![("rocm_sdk_devel/__init__.py", b"".to_vec()), ("rocm_sdk_devel/_devel.tar", b"tar".to_vec())];
+    environment.install(&[
+        &environment.wheel("rocm_sdk_devel", &[], brought),
+        &environment.wheel("rocm_sdk_device_gfx942", &[], vec![("device/__init__.py", b"".to_vec())]),
+    ]);
+    let packages = environment.packages();
+    let write = |name: &str, text: &str| {
+        fs_err::create_dir_all(packages.join(name).parent().unwrap()).unwrap();
+        fs_err::write(packages.join(name), text).unwrap();
+    };
+    let record = |info: &str, rows: &[&str]| {
+        let path = packages.join(info).join("RECORD");
+        let rows: String = rows.iter().map(|row| format!("_rocm_sdk_devel/{row},,\n")).collect();
+        fs_err::write(&path, fs_err::read_to_string(&path).unwrap() + &rows).unwrap();
+    };
+    let rows = ["__init__.py", ".expanded.json", ".expanded.json.tmp", "lib/.new_link.tmp", "lib/x.so", "lib/later.so"];
+    record("rocm_sdk_devel-1.0.dist-info", &rows);
+    record("rocm_sdk_devel-1.0.dist-info", &["lib/k.co"]);
+    record("rocm_sdk_device_gfx942-1.0.dist-info", &["lib/k.co"]);
+    for name in ["__init__.py", "lib/x.so", "lib/k.co"] {
+        write(&format!("_rocm_sdk_devel/{name}"), "/* text */ INPUT(x)");
+    }
+    let list = r#"{"schema": 1, "links": {"lib/later.so": ["../y", "waiting"], "lib/x.so": ["../z", "hardlink"]}, "devices": {"lib/k.co": "hardlink"}}"#;
+    write("_rocm_sdk_devel/.expanded.json", list);
+    let of_record = |report: &Report| -> Vec<String> {
+        let codes = ["RW015", "RW016", "RW017"];
+        said(report).into_iter().filter(|line| codes.iter().any(|code| line.starts_with(code))).collect()
+    };
+    assert_eq!(of_record(&environment.audit_installed()), Vec::<String>::new());
+    fs_err::remove_file(packages.join("rocm_sdk_devel/_devel.tar")).unwrap();
+    assert_eq!(of_record(&environment.audit_installed()), Vec::<String>::new());
+    // The device package was uninstalled, with its link.
+    fs_err::remove_file(packages.join("_rocm_sdk_devel/lib/k.co")).unwrap();
+    assert_eq!(of_record(&environment.audit_installed()), Vec::<String>::new());
+    // What really is gone is found, and the fix is the program that makes it whole.
+    write("../../../bin/rocm-sdk", "");
+    fs_err::remove_file(packages.join("_rocm_sdk_devel/lib/x.so")).unwrap();
+    let report = environment.audit_installed();
+    assert_eq!(of_record(&report), ["RW016 _rocm_sdk_devel/lib/x.so missing"], "{:?}", report.findings);
+    let finding = report.findings.iter().find(|finding| finding.subject == "missing").unwrap();
+    assert!(finding.fix.as_deref().unwrap().ends_with("bin/rocm-sdk init --repair"), "{finding:?}");
+}
+
 #[test]
 fn what_nobody_has_recorded_is_there_and_not_judged() {
     let environment = Environment::new();

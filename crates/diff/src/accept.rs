@@ -126,16 +126,31 @@ impl Deviations {
     }
 }
 
+/// A glob for a text that may hold the version of the package: `pkg-1.0.dist-info` and `pkg==1.0` are others in the next build.
+fn lasting(text: &str, versions: &[&str]) -> String {
+    let mut versions = versions.to_vec();
+    // A version that another begins with would leave the rest of it.
+    versions.sort_by_key(|version| std::cmp::Reverse(version.len()));
+    let Some(version) = versions.into_iter().find(|version| text.contains(version)) else {
+        return globset::escape(text);
+    };
+    text.split(version).map(globset::escape).collect::<Vec<_>>().join("*")
+}
+
 /// A file of deviations for everything in the report that is not accepted, a row for each kind of change in a file. It is no file
 /// that can be read until somebody wrote the reasons.
 pub(crate) fn write(report: &Report) -> String {
     let mut rows: Vec<Deviation> = Vec::new();
     for (package, file, change) in report.changes().filter(|(_, _, change)| change.accepted.is_none()) {
+        let versions: Vec<&str> =
+            [&package.old, &package.new].into_iter().flatten().filter_map(|side| side.version.as_deref()).collect();
+        let glob = |text: &str| lasting(text, &versions);
+        let is_named = !change.subject.is_empty() && change.kind.has_lasting_subject();
         let row = Deviation {
             change: change.kind,
             package: globset::escape(&package.name),
-            path: file.map(|file| globset::escape(&file.path)).unwrap_or_default(),
-            subject: if change.subject.is_empty() { any() } else { globset::escape(&change.subject) },
+            path: file.map(|file| glob(&file.path)).unwrap_or_default(),
+            subject: if is_named { glob(&change.subject) } else { any() },
             reason: String::new(),
         };
         if !rows.contains(&row) {

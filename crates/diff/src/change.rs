@@ -18,6 +18,9 @@ pub struct Change {
     /// What there is now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
+    /// How many there are, where `subject` names the first of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
     /// Why it is accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted: Option<String>,
@@ -26,7 +29,7 @@ pub struct Change {
 impl Change {
     /// A difference about the file or package itself.
     pub(crate) fn new(kind: ChangeKind) -> Change {
-        Change { kind, subject: String::new(), old: None, new: None, accepted: None }
+        Change { kind, subject: String::new(), old: None, new: None, count: None, accepted: None }
     }
 
     pub(crate) fn of(kind: ChangeKind, subject: impl Into<String>) -> Change {
@@ -72,6 +75,17 @@ impl fmt::Display for Change {
             (None, None) => {}
         }
         formatter.write_str(&parts.join(": "))
+    }
+}
+
+impl ChangeKind {
+    /// Whether the subject is a name that the next build has as well. Other subjects are numbers of lines, or the first of many
+    /// symbols.
+    pub(crate) fn has_lasting_subject(self) -> bool {
+        !matches!(
+            self,
+            Self::Content | Self::Code | Self::LostSymbol | Self::NewSymbol | Self::Unreadable | Self::Record
+        )
     }
 }
 

@@ -25,9 +25,13 @@ const GNU_STACK: u32 = 0x6474_e551;
 const EXECUTE: u32 = 1;
 /// `e_machine` of AMD's GPUs.
 const AMD_GPU: u16 = 224;
-/// Bytes of an entry of a 64-bit symbol table, and of the number of its name, which it begins with.
+/// Bytes of an entry of a 64-bit symbol table, of the number of its name, which it begins with, and of the number of its section.
 const SYMBOL: usize = 24;
 const SYMBOL_NAME: usize = 4;
+const SYMBOL_SECTION: std::ops::Range<usize> = 6..8;
+/// Numbers that are of no section, but say something of the symbol: it is not defined, or its value is no address.
+const NO_SECTION: u16 = 0;
+const RESERVED_SECTIONS: u16 = 0xff00;
 /// The section with the device code.
 const FAT_BINARY: &str = ".hip_fatbin";
 /// Sections that the headers lead to, whose content is compared by what it says.
@@ -82,7 +86,7 @@ pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Find
         findings.targets = gpu.targets;
     }
     if !sections.content.is_empty() {
-        findings.changes.push(code(&sections.content).values(bytes(opened.old.size()), bytes(opened.new.size())));
+        findings.changes.push(code(&sections.content));
     }
     if findings.changes.is_empty() && findings.notes.is_empty() {
         findings.notes.push(if sections.about.is_empty() {
@@ -179,7 +183,7 @@ fn symbols(old: &BTreeSet<String>, new: &BTreeSet<String>) -> Vec<Change> {
     let change = |kind, names: Vec<&String>| {
         (!names.is_empty()).then(|| {
             let names: Vec<String> = names.into_iter().cloned().collect();
-            Change::of(kind, list(&names))
+            Change { count: Some(names.len() as u64), ..Change::of(kind, list(&names)) }
         })
     };
     let lost = change(ChangeKind::LostSymbol, old.difference(new).collect());
@@ -196,15 +200,34 @@ fn list(names: &[String]) -> String {
     }
 }
 
-fn code(sections: &[String]) -> Change {
-    Change::of(ChangeKind::Code, list(sections))
+/// The change of code and data, with the size of all sections that differ where that is another one.
+fn code(sections: &[Part]) -> Change {
+    let names: Vec<String> = sections.iter().map(|part| part.name.clone()).collect();
+    let change = Change::of(ChangeKind::Code, list(&names));
+    let sum = |size: fn(&Part) -> u64| sections.iter().map(size).sum::<u64>();
+    let (old, new) = (sum(|part| part.old), sum(|part| part.new));
+    if old == new { change } else { change.values(bytes(old), bytes(new)) }
+}
+
+/// A section, or something else of the file, that is not the same.
+struct Part {
+    name: String,
+    /// Bytes of the section; zero where there is none.
+    old: u64,
+    new: u64,
+}
+
+impl Part {
+    fn named(name: &str) -> Part {
+        Part { name: name.to_owned(), old: 0, new: 0 }
+    }
 }
 
 /// Sections that are not the same.
 #[derive(Default)]
 struct Differing {
     /// Those with code, data, relocations and symbols.
-    content: Vec<String>,
+    content: Vec<Part>,
     /// Those that say how the file was made, and those for debuggers.
     about: Vec<String>,
     has_other_gpu_code: bool,
@@ -214,7 +237,7 @@ fn sections(sides: &Sides<'_>, is_same_names: bool, context: &Context<'_>) -> Re
     let mut differing = Differing::default();
     if sides.old.sections.is_empty() || sides.new.sections.is_empty() {
         // Without headers of sections nothing says what may differ.
-        differing.content.push("no section headers".to_owned());
+        differing.content.push(Part::named("no section headers"));
         return Ok(differing);
     }
     let (old, new) = (numbered(&sides.old), numbered(&sides.new));
@@ -236,21 +259,23 @@ fn sections(sides: &Sides<'_>, is_same_names: bool, context: &Context<'_>) -> Re
         } else if ABOUT.contains(&name) || name.starts_with(".debug") || name.starts_with(".zdebug") {
             differing.about.push(name.to_owned());
         } else {
-            differing.content.push(name.to_owned());
+            let size = |section: Option<&&Section>| section.map_or(0, |section| section.size);
+            let (old, new) = (size(old.get(key)), size(new.get(key)));
+            differing.content.push(Part { name: name.to_owned(), old, new });
         }
     }
     if dynamic(&sides.old, sides.old_reader)? != dynamic(&sides.new, sides.new_reader)? {
-        differing.content.push(".dynamic".to_owned());
+        differing.content.push(Part::named(".dynamic"));
     }
     if entry(sides.old_reader)? != entry(sides.new_reader)? {
-        differing.content.push("entry point".to_owned());
+        differing.content.push(Part::named("entry point"));
     }
     let protected = |elf: &Elf| -> Vec<(u64, u64)> {
         let segments = elf.segments.iter().filter(|segment| segment.kind == GNU_RELRO);
         segments.map(|segment| (segment.address, segment.memory_size)).collect()
     };
     if protected(&sides.old) != protected(&sides.new) {
-        differing.content.push("PT_GNU_RELRO".to_owned());
+        differing.content.push(Part::named("PT_GNU_RELRO"));
     }
     Ok(differing)
 }
@@ -308,7 +333,10 @@ fn is_same(
     }
     if old.kind == DYNSYM && new.kind == DYNSYM {
         // The loader finds it by the dynamic section, wherever it is; names are numbers of another table.
-        return Ok(is_same_names && symbol_values(sides.old_reader, old)? == symbol_values(sides.new_reader, new)?);
+        let values = |elf: &Elf, reader, section| symbol_values(elf, reader, section);
+        return Ok(
+            is_same_names && values(&sides.old, sides.old_reader, old)? == values(&sides.new, sides.new_reader, new)?
+        );
     }
     if old.address != new.address
         || (old.address != 0 && permissions(&sides.old, old.address) != permissions(&sides.new, new.address))
@@ -322,12 +350,20 @@ fn is_same(
     same_bytes(&one, &other, old.size, context.reporter).map_err(|error| error::read(error, context.reporter))
 }
 
-/// The entries of a symbol table without the numbers of their names.
-fn symbol_values(reader: &dyn ReadAt, section: &Section) -> Result<Vec<u8>, Error> {
+/// The entries of a symbol table without the numbers of their names and sections. Tools that edit a file add sections in front of
+/// others; the loader asks only whether there is one.
+fn symbol_values(elf: &Elf, reader: &dyn ReadAt, section: &Section) -> Result<Vec<u8>, Error> {
     let mut bytes = vec![0; usize::try_from(section.size).unwrap_or(usize::MAX)];
     reader.read_exact_at(section.offset, &mut bytes)?;
+    if !elf.is_64 {
+        return Ok(bytes);
+    }
     for entry in bytes.chunks_exact_mut(SYMBOL) {
         entry[..SYMBOL_NAME].fill(0);
+        let number = u16::from_le_bytes([entry[SYMBOL_SECTION.start], entry[SYMBOL_SECTION.start + 1]]);
+        if number != NO_SECTION && number < RESERVED_SECTIONS {
+            entry[SYMBOL_SECTION].fill(1);
+        }
     }
     Ok(bytes)
 }

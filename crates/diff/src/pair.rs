@@ -14,8 +14,9 @@ pub(crate) struct PackagePair {
     pub(crate) new: Option<Package>,
 }
 
-/// Packages with the same name belong together; where a side has several of one name, those for the same Python and system.
-/// Two that stand alone belong together whatever their names.
+/// Packages with the same name belong together; where a side has several of one name, those for the same Python and system, and of
+/// several of these, as a set for several GPU families has them, those in the same folder. Two that stand alone belong together
+/// whatever their names.
 pub(crate) fn packages(mut old: Side, mut new: Side) -> Result<Vec<PackagePair>, Error> {
     let is_one_each = old.packages.len() == 1 && new.packages.len() == 1;
     if is_one_each
@@ -25,8 +26,24 @@ pub(crate) fn packages(mut old: Side, mut new: Side) -> Result<Vec<PackagePair>,
         let name = new.name();
         return Ok(vec![PackagePair { name, old: Some(old), new: Some(new) }]);
     }
-    let crowded: BTreeSet<String> = [&old, &new].into_iter().flat_map(crowded).collect();
-    let (mut old, new) = (by_key(old, &crowded)?, by_key(new, &crowded)?);
+    let crowded = |name: &dyn Fn(&Package) -> String| -> BTreeSet<String> {
+        [&old, &new].into_iter().flat_map(|side| repeated(side.packages.iter().map(name))).collect()
+    };
+    let by_name = crowded(&Package::name);
+    let by_place = |package: &Package| {
+        let name = package.name();
+        if by_name.contains(&name) { format!("{name} {}", package.place()) } else { name }
+    };
+    let several = crowded(&by_place);
+    let key = |package: &Package| {
+        let name = by_place(package);
+        if several.contains(&name) && !package.folder.is_empty() {
+            format!("{} in {}", name.trim_end(), package.folder)
+        } else {
+            name.trim_end().to_owned()
+        }
+    };
+    let (mut old, new) = (by_key(old, &key)?, by_key(new, &key)?);
     let mut pairs: Vec<PackagePair> = new
         .into_iter()
         .map(|(name, package)| PackagePair { old: old.remove(&name), new: Some(package), name })
@@ -36,17 +53,16 @@ pub(crate) fn packages(mut old: Side, mut new: Side) -> Result<Vec<PackagePair>,
     Ok(pairs)
 }
 
-/// Names that several packages of a side have.
-fn crowded(side: &Side) -> BTreeSet<String> {
+/// Names that come more than once.
+fn repeated(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    side.packages.iter().map(Package::name).filter(|name| !seen.insert(name.clone())).collect()
+    names.filter(|name| !seen.insert(name.clone())).collect()
 }
 
-fn by_key(side: Side, crowded: &BTreeSet<String>) -> Result<BTreeMap<String, Package>, Error> {
+fn by_key(side: Side, key: &dyn Fn(&Package) -> String) -> Result<BTreeMap<String, Package>, Error> {
     let mut packages: BTreeMap<String, Package> = BTreeMap::new();
     for package in side.packages {
-        let name = package.name();
-        let key = if crowded.contains(&name) { format!("{name} {}", package.place()) } else { name };
+        let key = key(&package);
         if let Some(first) = packages.get(&key) {
             let (first, second) = (first.path.clone(), package.path);
             return Err(Error::Ambiguous { name: key, first, second });

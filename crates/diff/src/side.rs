@@ -28,6 +28,8 @@ pub(crate) struct Side {
 /// A package: a wheel, a source distribution, an archive, or the files of a folder that are none of these.
 pub(crate) struct Package {
     pub(crate) path: PathBuf,
+    /// The folder that it lies in, relative to the side; empty at its top.
+    pub(crate) folder: String,
     pub(crate) form: Form,
     /// By a path without version.
     pub(crate) entries: BTreeMap<String, Named>,
@@ -80,7 +82,9 @@ impl Side {
                 continue;
             }
             if kind.is_file() && is_package(found.path()) {
-                packages.push(Package::file(found.path(), scratch, reporter)?);
+                let parent = found.path().parent().and_then(|parent| parent.strip_prefix(path).ok());
+                let folder = parent.unwrap_or(Path::new("")).to_string_lossy().into_owned();
+                packages.push(Package { folder, ..Package::file(found.path(), scratch, reporter)? });
                 continue;
             }
             let inside = found.path().strip_prefix(path).unwrap_or(found.path()).to_string_lossy().into_owned();
@@ -93,8 +97,10 @@ impl Side {
             };
             rest.insert(installed_key(&inside), Named { path: inside, entry });
         }
-        if !rest.is_empty() || packages.is_empty() {
-            packages.push(Package { path: path.to_owned(), form: Form::Files, entries: rest, packed: None });
+        // A folder that is empty holds nothing that the other side could have lost.
+        if !rest.is_empty() {
+            let (path, folder) = (path.to_owned(), String::new());
+            packages.push(Package { path, folder, form: Form::Files, entries: rest, packed: None });
         }
         Ok(Side { packages, is_folder: true })
     }
@@ -149,10 +155,11 @@ impl Package {
                 Form::Sdist { .. } => below_one_folder(entries),
                 _ => entries.into_iter().map(|(path, entry)| (path.clone(), Named { path, entry })).collect(),
             };
-            return Ok(Package { path: path.to_owned(), form, entries, packed: Some(size) });
+            let (path, folder) = (path.to_owned(), String::new());
+            return Ok(Package { path, folder, form, entries, packed: Some(size) });
         }
         let entries = BTreeMap::from([(String::new(), Named { path: name, entry: Entry::File(file) })]);
-        Ok(Package { path: path.to_owned(), form: Form::Files, entries, packed: None })
+        Ok(Package { path: path.to_owned(), folder: String::new(), form: Form::Files, entries, packed: None })
     }
 
     fn wheel(path: &Path) -> Result<Package, Error> {
@@ -179,7 +186,8 @@ impl Package {
             };
             entries.insert(key(&member.name), Named { path: member.name.clone(), entry });
         }
-        Ok(Package { path: path.to_owned(), form: Form::Wheel(wheel), entries, packed: Some(packed) })
+        let (path, folder) = (path.to_owned(), String::new());
+        Ok(Package { path, folder, form: Form::Wheel(wheel), entries, packed: Some(packed) })
     }
 
     /// The distribution, or what else it is known by.

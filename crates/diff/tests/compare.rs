@@ -179,6 +179,20 @@ fn libraries_are_compared_by_what_the_loader_reads() {
     let report = compare(&edited);
     assert_eq!(kinds(&report), [ChangeKind::SearchPath], "{report:#?}");
 
+    // patchelf adds a section in front of others, so that those of the symbols have other numbers.
+    let mut numbered = fs_err::read(&edited).unwrap();
+    let header = elf::Elf::read(&numbered).unwrap().unwrap();
+    let table = header.sections.iter().find(|section| section.name == ".dynsym").unwrap();
+    let table = usize::try_from(table.offset).unwrap()..usize::try_from(table.offset + table.size).unwrap();
+    let mut changed = 0;
+    for entry in numbered[table].chunks_exact_mut(24).filter(|entry| entry[6] != 0) {
+        entry[6] += 1;
+        changed += 1;
+    }
+    assert_eq!(changed, 2, "the two functions");
+    let report = compare(&place.write("numbered/liba.so", &numbered));
+    assert_eq!(kinds(&report), [ChangeKind::SearchPath, ChangeKind::Mode], "{report:#?}");
+
     let needs = with("needs/liba.so", SOURCE, &["-Wl,--no-as-needed", "-lm"]);
     let report = compare(&needs);
     assert!(lines(&report).contains(&"new-needed liba.so: libm.so.6".to_owned()), "{report:#?}");
@@ -191,7 +205,19 @@ fn libraries_are_compared_by_what_the_loader_reads() {
     assert!(found.iter().any(|line| line.starts_with("code liba.so: ")), "{found:?}");
 
     let other_code = with("code/liba.so", "int one(void) { return 7; }\nint two(void) { return 2; }\n", &[]);
-    assert_eq!(kinds(&compare(&other_code)), [ChangeKind::Code]);
+    assert_eq!(lines(&compare(&other_code)), ["code liba.so: .text"], "the section has the size it had");
+    let more_code = with(
+        "more/liba.so",
+        "static int f[64] = {1};\nint one(void) { return f[two()]; }\nint two(void) { return 2; }\n"
+            .replace("static", "int two(void);\nstatic")
+            .as_str(),
+        &[],
+    );
+    let report = compare(&more_code);
+    let code = report.changes().find(|(_, _, change)| change.kind == ChangeKind::Code).unwrap().2;
+    let number = |text: &Option<String>| text.as_ref().unwrap().replace(" bytes", "").parse::<u64>().unwrap();
+    let size = fs_err::metadata(&old).unwrap().len();
+    assert!(number(&code.old) < number(&code.new) && number(&code.new) < size / 2, "sizes of the sections: {code:?}");
 
     let soname =
         library(&place, "soname/liba.so", SOURCE, &["-Wl,-soname,liba.so.2", base[1], base[2], "-z", "execstack"]);
@@ -358,6 +384,19 @@ fn sets_are_paired_by_distribution() {
     assert_eq!(report.packages[4].changes, [Change { accepted: None, ..report.packages[4].changes[0].clone() }]);
     assert_eq!(report.packages[4].changes[0].kind, ChangeKind::NewPackage);
 
+    // As a set for two GPU families has them.
+    for (folder, text) in [("gfx942", "x"), ("gfx1100", "y")] {
+        place.wheel(&format!("families/{folder}/d-1.0-py3-none-any.whl"), 6, &format!("{{'d.py': '{text}'}}"));
+        place.run("python3", &["-c", &format!("import tarfile; tarfile.open('families/{folder}/d-1.0.tar.gz', 'w:gz').add('new/SHA256SUMS', 'd-1.0/{text}')")]);
+    }
+    let families = place.path("families");
+    let report = place.compare(&families, &families);
+    assert!(report.is_equal(), "{report:#?}");
+    let names: Vec<&str> = report.packages.iter().map(|package| package.name.as_str()).collect();
+    let expected =
+        ["d (sdist) in gfx1100", "d (sdist) in gfx942", "d py3-none-any in gfx1100", "d py3-none-any in gfx942"];
+    assert_eq!(names, expected);
+
     place.wheel("new/a-3.0-py3-none-any.whl", 6, "{'a.py': 'a'}");
     let Err(Error::Ambiguous { first, second, .. }) = place.try_compare(&old, &new) else { panic!() };
     assert_eq!((first, second), (place.path("new/a-2.0-py3-none-any.whl"), place.path("new/a-3.0-py3-none-any.whl")));
@@ -392,6 +431,33 @@ fn deviations_accept_and_unused_ones_are_known() {
     let accepted = Deviations::read(&all).unwrap().accept(&mut again);
     assert!(accepted.iter().all(|row| row.count == 1), "{accepted:?}");
     assert_eq!(again.unaccepted(), 1, "what the other file accepts is not in it");
+}
+
+#[test]
+fn what_is_written_down_fits_the_next_build_too() {
+    let place = Place::new();
+    let wheel = |version: &str, text: &str| {
+        let members = format!(
+            "{{'pkg/a.txt': '{text}', 'INFO/METADATA': 'Metadata-Version: 2.1\\nName: pkg\\nVersion: {version}\\nRequires-Dist: core=={version}\\n'}}"
+        );
+        place.wheel(&format!("{version}/pkg-{version}-py3-none-any.whl"), 6, &members)
+    };
+    let (old, new, next) = (wheel("1.0", "a\\n"), wheel("1.1", "b\\n"), wheel("1.2", "c\\nd\\ne\\n"));
+    let text = place.compare(&old, &new).as_deviations();
+    assert!(text.contains("pkg-*.dist-info/METADATA") && !text.contains("lines"), "{text}");
+    let all = place.write("all.toml", text.replace("reason = \"\"", "reason = \"seen\""));
+    let mut again = place.compare(&old, &next);
+    Deviations::read(&all).unwrap().accept(&mut again);
+    assert_eq!(again.unaccepted(), 0, "{:?}", lines(&again));
+}
+
+#[test]
+fn an_empty_folder_has_lost_nothing() {
+    let place = Place::new();
+    fs_err::create_dir(place.path("empty")).unwrap();
+    let wheel = place.wheel("pkg-1.0-py3-none-any.whl", 6, "{'pkg/a.txt': 'a'}");
+    assert_eq!(kinds(&place.compare(&place.path("empty"), &wheel)), [ChangeKind::NewPackage]);
+    assert_eq!(kinds(&place.compare(&wheel, &place.path("empty"))), [ChangeKind::LostPackage]);
 }
 
 #[test]

@@ -45,6 +45,9 @@ impl DevelTree {
             let Some(node) = input.world.get(path) else { continue };
             let entry = match (&node.kind, provided(path, runtime)) {
                 (EntryKind::Directory, _) => DevelEntry::Directory,
+                (EntryKind::Symlink { target }, Some(_)) if is_driver(path) && is_in_tree(input, selected, path) => {
+                    DevelEntry::Symlink { target: target.clone() }
+                }
                 (_, Some(target)) => DevelEntry::Symlink { target },
                 (EntryKind::Symlink { target }, None) => {
                     if leaves_tree(path, target, &links) {
@@ -127,6 +130,19 @@ impl DevelTree {
             message: message.to_owned(),
         });
     }
+}
+
+/// The compiler drivers, which look at the name that they are called by. Every expander leaves these links of the tree symbolic, so
+/// one that led to core's program would start core's compiler, which has no headers beside it.
+const DRIVERS: [&str; 7] = ["amdclang", "amdclang++", "amdclang-cl", "amdclang-cpp", "amdflang", "amdlld", "amdllvm"];
+
+fn is_driver(path: &str) -> bool {
+    path.strip_prefix("bin/").is_some_and(|name| DRIVERS.contains(&name))
+}
+
+/// Whether a link leads to a file that the tree has as well.
+fn is_in_tree(input: &Input<'_>, selected: &BTreeSet<&str>, path: &str) -> bool {
+    input.world.resolve(path).is_some_and(|end| selected.contains(end.as_str()))
 }
 
 /// The link text for a path that a runtime distribution provides, by this name or as an alias of a SONAME.

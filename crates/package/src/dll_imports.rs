@@ -48,7 +48,8 @@ pub fn check(
     }
     let mut outcome = Outcome::default();
     for ((is_rocm, library), needed_by) in missing {
-        let row = Missing { library: library.to_owned(), needed_by: needed_by.into_iter().collect() };
+        let needed_by = needed_by.into_iter().collect();
+        let row = Missing { library: library.to_owned(), is_loaded_by_name: false, needed_by };
         if is_rocm { outcome.missing.push(row) } else { outcome.unknown.push(row) }
     }
     outcome

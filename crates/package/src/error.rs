@@ -106,6 +106,20 @@ pub enum Error {
         /// The text.
         value: String,
     },
+    /// A version that installers write in another way.
+    #[error("`{value}` is not how installers write this version (PEP 440)")]
+    VersionForm {
+        /// The text.
+        value: String,
+        /// How they write it.
+        canonical: String,
+    },
+    /// A suffix that no import package can have.
+    #[error("`{value}` cannot be part of the name of an import package")]
+    Suffix {
+        /// The text.
+        value: String,
+    },
     /// The manifest names a version that cannot be a package's.
     #[error("the manifest of `{artifacts}` names version `{value}`, which pip does not accept (PEP 440)")]
     ManifestVersion {
@@ -122,6 +136,14 @@ pub enum Error {
         /// What is wrong with the name.
         source: wheel::Error,
     },
+    /// Two packages that installers take for one.
+    #[error("`{}` and `{}` are one name to installers; the artifacts are {}", names[0], names[1], list(artifacts))]
+    SameName {
+        /// The names of the two distributions.
+        names: [String; 2],
+        /// The artifacts that both are made of.
+        artifacts: Vec<String>,
+    },
     /// The set would promise targets it does not hold.
     #[error("no artifact holds code for {}", targets.join(", "))]
     MissingTargets {
@@ -135,6 +157,16 @@ pub enum Error {
     Incomplete {
         /// One line for each library that is missing, with who needs it.
         problems: Vec<String>,
+        /// What helps besides adding them.
+        ways: Ways,
+    },
+    /// Artifacts for a target hold nothing for its device package.
+    #[error("nothing is in the artifacts for {target} that belongs into its device package: {}", list(artifacts))]
+    EmptyTarget {
+        /// The target.
+        target: String,
+        /// The artifacts.
+        artifacts: Vec<String>,
     },
     /// `--strict` and something has no place.
     #[error("{} that no rule claims:{}", count(unclaimed.len()), unclaimed.iter().map(|line| format!("\n  {line}")).collect::<String>())]
@@ -178,6 +210,16 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// The output folder has packages of another version, which would be removed.
+    #[error("`{path}` has packages of version {there}, which those of version {version} would replace")]
+    OtherVersion {
+        /// The folder.
+        path: PathBuf,
+        /// The version of the packages in it.
+        there: String,
+        /// The version of the packages that are to be made.
+        version: String,
+    },
     /// Another run writes there.
     #[error("another run is writing to `{path}`")]
     Locked {
@@ -193,6 +235,35 @@ pub enum Error {
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
+}
+
+/// What helps where a library is missing, besides adding what holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ways {
+    /// The artifacts were imported: an import can allow it.
+    pub import: bool,
+    /// The package that needs it can be skipped.
+    pub drop: bool,
+}
+
+impl Ways {
+    fn hint(self) -> String {
+        let mut ways = vec!["add the artifact or package that holds it"];
+        if self.import {
+            ways.push("import again with --allow-unresolved LIB");
+        } else {
+            ways.push("accept it with `rocwheel package --allow-unresolved LIB`");
+        }
+        if self.drop {
+            ways.push("ship the packages that are whole with `rocwheel package --drop-incomplete`");
+        }
+        let last = ways.pop().unwrap_or_default();
+        format!("{}, or {last}", ways.join(", "))
+    }
+}
+
+fn list(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 fn files(number: usize) -> String {
@@ -251,18 +322,19 @@ impl Hint for Error {
                 "give the packages' version with --version, or mend `rocm_package_version` in therock_manifest.json"
                     .into(),
             ),
+            Error::SameName { .. } => Some("package them in two runs, each with a --targets of its own".into()),
             Error::MissingTargets { present, .. } if present.is_empty() => {
-                Some("the artifacts hold no per-target part at all; leave --targets out".into())
+                Some("no artifact is for a target: fetch the missing ones, or ask for no target".into())
             }
-            Error::MissingTargets { present, .. } => Some(format!(
-                "fetch the missing artifacts, or name only what is there with --targets: {}",
-                present.join(",")
-            )),
-            Error::Incomplete { .. } => Some(
-                "add the artifact or package that holds the library, import again with --allow-unresolved LIB, or ship what is \
-                 whole with --drop-incomplete"
-                    .into(),
-            ),
+            Error::MissingTargets { present, .. } => {
+                Some(format!("fetch the missing artifacts, or ask only for existing targets: {}", present.join(",")))
+            }
+            Error::EmptyTarget { target, .. } => {
+                Some(format!("fetch these artifacts again, remove them, or ask for the targets without {target}"))
+            }
+            Error::VersionForm { canonical, .. } => Some(format!("give it as `--version {canonical}`")),
+            Error::Suffix { .. } => Some("use letters, digits and `_`".into()),
+            Error::Incomplete { ways, .. } => Some(ways.hint()),
             Error::Unclaimed { .. } => Some("leave --strict out to package the rest".into()),
             Error::Shape { .. } => Some("leave --shape out to take the one the artifacts are made for".into()),
             Error::KpackUnsupported { .. } => Some(
@@ -274,6 +346,7 @@ impl Hint for Error {
                     .into(),
             ),
             Error::ForeignOutput { .. } => Some("name another folder with --output".into()),
+            Error::OtherVersion { .. } => Some("name another folder with --output, or replace them with --replace".into()),
             Error::DiskFull { .. } => Some("make room on that disk, or choose another output".into()),
             Error::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
                 Some("check the permissions of the path and of its directory".into())
@@ -289,7 +362,11 @@ impl Hint for Error {
             Error::Wheel(error) => error.exit(),
             Error::Interrupted => Exit::Interrupted,
             Error::Locked { .. } => Exit::TryAgain,
-            Error::Version { .. } | Error::Shape { .. } | Error::PlatformTag { .. } => Exit::Usage,
+            Error::Version { .. }
+            | Error::VersionForm { .. }
+            | Error::Suffix { .. }
+            | Error::Shape { .. }
+            | Error::PlatformTag { .. } => Exit::Usage,
             _ => Exit::Failed,
         }
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use artifact::dlopen::DlopenTable;
 use artifact::targets::{self, base_target};
-use artifact::{Catalog, EntryKind, Manifest, TargetTable};
+use artifact::{Catalog, EntryKind, Manifest, Pattern, TargetTable};
 use report::{Reporter, Unit};
 use wheel::manylinux;
 
@@ -62,15 +62,6 @@ struct Place<'a> {
     system: Option<System>,
 }
 
-/// The manifest's text with another version: what is installed must say one version everywhere.
-fn renamed(mut manifest: Manifest, version: &str) -> String {
-    let digits = |character: char| character.is_ascii_digit() || character == '.';
-    let release = version.split(|character| !digits(character)).next().unwrap_or_default().trim_end_matches('.');
-    manifest.rocm_version = Some(release.to_owned());
-    version.clone_into(&mut manifest.rocm_package_version);
-    manifest.to_json()
-}
-
 /// The shape the artifacts are made for: an import says so itself, a TheRock build by its flag.
 fn shape_of(manifest: &Manifest, imported: Option<&Imported>) -> Shape {
     // What was imported fat may have been split since.
@@ -90,10 +81,7 @@ fn targets(
     shape: Shape,
 ) -> Result<(Vec<String>, Vec<String>), Error> {
     let per_target = catalog.artifacts.iter().map(|artifact| &artifact.name).filter(|name| !name.is_generic());
-    let mut present: Vec<String> = match shape {
-        Shape::PerFamily => per_target.map(|name| name.target_family.clone()).collect(),
-        Shape::Split | Shape::Fat => per_target.map(|name| name.base_target().to_owned()).collect(),
-    };
+    let mut present: Vec<String> = per_target.map(|name| name.base_target().to_owned()).collect();
     targets::sort(&mut present);
     present.dedup();
     if asked.is_empty() {
@@ -114,7 +102,8 @@ fn targets(
 fn expand(lists: &[String], shape: Shape, present: &[String]) -> Result<Vec<String>, Error> {
     let list = lists.join(",");
     let mut names: Vec<String> = if shape == Shape::PerFamily {
-        list.split([';', ',']).map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
+        let names = list.split([';', ',']).map(str::trim).filter(|name| !name.is_empty());
+        names.map(|name| base_target(name).to_owned()).collect()
     } else {
         let expanded = TargetTable::embedded().expand_with(&list, present)?;
         expanded.iter().map(|target| base_target(target).to_owned()).collect()
@@ -154,10 +143,10 @@ struct Planner<'a> {
     dlopen: &'static DlopenTable,
     natures: Natures,
     licenses: Licenses,
-    /// Libraries that were allowed to be missing when the artifacts were imported.
+    /// Whether the artifacts were made by an import.
+    is_imported: bool,
+    /// Libraries that were allowed to be missing, now or when the artifacts were imported.
     allowed: BTreeSet<String>,
-    /// Text of the manifest to ship when another version than the one it names was asked for.
-    manifest: Option<String>,
     targets: Vec<String>,
     /// Targets (or families) that another run packages for the other system; numerically sorted.
     elsewhere: Vec<String>,
@@ -175,10 +164,15 @@ impl<'a> Planner<'a> {
         let manifest = Manifest::find(catalog)?;
         let version = request.version.clone().unwrap_or_else(|| manifest.rocm_package_version.clone());
         if wheel::check_version(&version).is_err() {
-            return Err(match request.version {
-                Some(_) => Error::Version { value: version },
-                None => Error::ManifestVersion { value: version, artifacts: artifacts.to_owned() },
+            return Err(match (&request.version, version.parse::<pep440_rs::Version>()) {
+                (Some(_), Ok(read)) => Error::VersionForm { value: version, canonical: read.to_string() },
+                (Some(_), Err(_)) => Error::Version { value: version },
+                (None, _) => Error::ManifestVersion { value: version, artifacts: artifacts.to_owned() },
             });
+        }
+        // It becomes part of the names of packages that Python imports.
+        if !request.nonce.chars().all(|character| character.is_ascii_alphanumeric() || character == '_') {
+            return Err(Error::Suffix { value: request.nonce.clone() });
         }
         let imported = Imported::find(&manifest);
         let shape = request.shape.unwrap_or_else(|| shape_of(&manifest, imported.as_ref()));
@@ -200,8 +194,13 @@ impl<'a> Planner<'a> {
             dlopen: DlopenTable::embedded(),
             natures,
             licenses: Licenses::collect(catalog, imported.as_ref())?,
-            allowed: imported.map(|imported| imported.allowed_unresolved).unwrap_or_default(),
-            manifest: (version != manifest.rocm_package_version).then(|| renamed(manifest, &version)),
+            is_imported: imported.is_some(),
+            allowed: imported
+                .map(|imported| imported.allowed_unresolved)
+                .into_iter()
+                .flatten()
+                .chain(request.allow_unresolved.iter().cloned())
+                .collect(),
             targets: wanted,
             elsewhere: expand(request.only_on(system.other()), shape, &[])?,
             templates: Arc::new(templates),
@@ -310,7 +309,7 @@ impl Planner<'_> {
         let family = family.map(String::as_str);
         let world = Tree::merge(self.catalog, |artifact| {
             selection.packaged(artifact)
-                && (artifact.name.is_generic() || family.is_none_or(|family| artifact.name.target_family == family))
+                && (artifact.name.is_generic() || family.is_none_or(|family| artifact.name.base_target() == family))
         })?;
         let input = Input { world: &world, natures: &self.natures, system: self.system };
         let mut populations = Vec::new();
@@ -340,7 +339,10 @@ impl Planner<'_> {
                 population.fill_verbatim(&input, &paths);
                 if population.files.is_empty() {
                     if self.request.incompletes == Incompletes::Refuse {
-                        return Err(Error::MissingTargets { targets: vec![target.clone()], present: Vec::new() });
+                        let of_target = self.catalog.artifacts.iter().map(|artifact| &artifact.name);
+                        let of_target = of_target.filter(|name| name.base_target() == target);
+                        let artifacts = of_target.map(ToString::to_string).collect();
+                        return Err(Error::EmptyTarget { target: target.clone(), artifacts });
                     }
                     let line = "no artifact holds code for it".to_owned();
                     findings.problems.push(Problem::of(&population, family, line));
@@ -388,7 +390,7 @@ impl Planner<'_> {
         let packages: BTreeMap<Logical, String> =
             Logical::ALL[..5].iter().map(|logical| (*logical, self.platform_package(*logical, family))).collect();
         let provided =
-            |library: &str| manylinux::Policies::built_in().provides(library) || self.allowed.contains(library);
+            |library: &str| manylinux::Policies::built_in().provides(library) || self.is_allowed_to_miss(library);
         if self.system == System::Windows {
             self.dll_imports(populations, family, &provided, findings);
             return;
@@ -451,6 +453,16 @@ impl Planner<'_> {
             }
             findings.unknown.extend(outcome.unknown);
         }
+    }
+
+    /// Whether a library, or one that fits a pattern of names that are loaded, may be missing.
+    fn is_allowed_to_miss(&self, library: &str) -> bool {
+        self.allowed.contains(library)
+            || self
+                .request
+                .allow_unresolved
+                .iter()
+                .any(|allowed| Pattern::new(allowed).matches(library) || Pattern::new(library).matches(allowed))
     }
 
     /// The distributions that are installed whenever `logical` is.

@@ -127,6 +127,8 @@ pub struct Request {
     pub unsupported: Unsupported,
     /// What to do about packages that would not be whole.
     pub incompletes: Incompletes,
+    /// Libraries that may be missing, with `*` for anything.
+    pub allow_unresolved: Vec<String>,
     /// The forms of the selector.
     pub selectors: Vec<SelectorForm>,
     /// Folder of templates to take the Python inside the packages from, instead of the one that is built in.
@@ -168,6 +170,7 @@ impl Request {
             unclaimed: Unclaimed::Report,
             unsupported: Unsupported::Refuse,
             incompletes: Incompletes::Refuse,
+            allow_unresolved: Vec::new(),
             selectors: vec![SelectorForm::Sdist],
             templates: None,
         }

@@ -29,6 +29,8 @@ pub struct Dropped {
 pub struct Missing {
     /// Its SONAME, or the pattern that is loaded at run time.
     pub library: String,
+    /// It is not in DT_NEEDED: the files load it by name when they run (`dlopen`).
+    pub is_loaded_by_name: bool,
     /// Installed paths of the files that need it.
     pub needed_by: Vec<String>,
 }
@@ -112,7 +114,7 @@ impl SearchPaths<'_> {
             })
             .collect();
         let mut outcome = Outcome::default();
-        let mut missing: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mut missing: BTreeMap<(String, bool), BTreeSet<String>> = BTreeMap::new();
         let package = population.platform_package.clone();
         for (path, file) in &mut population.files {
             let Some(source) = file.path().cloned() else { continue };
@@ -132,7 +134,8 @@ impl SearchPaths<'_> {
                 match layout.directory_of(&wanted, &directories) {
                     Some(directory) => push(&mut directories, directory),
                     None if wanted.is_required() && !(self.provided)(wanted.name()) => {
-                        missing.entry(wanted.name().to_owned()).or_default().insert(installed.clone());
+                        let key = (wanted.name().to_owned(), matches!(wanted, Wanted::Loaded(_)));
+                        missing.entry(key).or_default().insert(installed.clone());
                     }
                     None => {}
                 }
@@ -147,7 +150,11 @@ impl SearchPaths<'_> {
         }
         outcome.missing = missing
             .into_iter()
-            .map(|(library, needed_by)| Missing { library, needed_by: needed_by.into_iter().collect() })
+            .map(|((library, is_loaded_by_name), needed_by)| Missing {
+                library,
+                is_loaded_by_name,
+                needed_by: needed_by.into_iter().collect(),
+            })
             .collect();
         outcome
     }

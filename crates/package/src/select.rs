@@ -32,15 +32,7 @@ fn predicate(rule: &Rule) -> Predicate {
 impl Selection<'_> {
     /// True for artifacts that are for every GPU or for one that is packaged.
     pub fn in_scope(&self, artifact: &Artifact) -> bool {
-        artifact.name.is_generic() || self.targets.iter().any(|target| *target == self.target_of(artifact))
-    }
-
-    /// The target or family of an artifact as this shape counts it.
-    pub fn target_of(&self, artifact: &Artifact) -> String {
-        match self.shape {
-            Shape::PerFamily => artifact.name.target_family.clone(),
-            Shape::Split | Shape::Fat => artifact.name.base_target().to_owned(),
-        }
+        artifact.name.is_generic() || self.targets.iter().any(|target| target == artifact.name.base_target())
     }
 
     /// True when `logical` for `target` takes files of this artifact. Target and family matter only for distributions
@@ -48,7 +40,7 @@ impl Selection<'_> {
     pub fn takes(&self, logical: Logical, target: Option<&str>, artifact: &Artifact) -> bool {
         let name = &artifact.name;
         let rule = self.rules.of(logical);
-        let own = || target.is_some_and(|target| target == self.target_of(artifact));
+        let own = || target.is_some_and(|target| target == artifact.name.base_target());
         let fits = match (logical, self.shape) {
             // AMD builds them for Linux alone (spec 2.3).
             (Logical::Profiler, _) if self.system == System::Windows => false,
@@ -98,8 +90,8 @@ impl Selection<'_> {
             .iter()
             .map(|owner| &self.catalog.artifacts[*owner])
             .filter(|artifact| !artifact.name.is_generic())
-            .filter(|artifact| self.takes(Logical::Device, Some(&self.target_of(artifact)), artifact))
-            .map(|artifact| self.target_of(artifact))
+            .filter(|artifact| self.takes(Logical::Device, Some(artifact.name.base_target()), artifact))
+            .map(|artifact| artifact.name.base_target().to_owned())
             .collect();
         targets.len() > 1
     }
@@ -149,7 +141,7 @@ impl Selection<'_> {
         if logical == Logical::Meta || (logical == Logical::Device && self.shape != Shape::Split) {
             return false;
         }
-        self.takes(logical, Some(&self.target_of(artifact)), artifact)
+        self.takes(logical, Some(artifact.name.base_target()), artifact)
     }
 
     fn leftover_files(&self, artifact: &Artifact, takers: &[Logical], on_purpose: &mut Vec<LeftOut>) {

@@ -4,7 +4,7 @@
 //! A wheel is up to date when everything it is made of is: paths, sizes, modification and change times, edits, metadata,
 //! compression and the program itself. Its digest stands in `.rocwheel/state.json` beside `dist/`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -110,6 +110,18 @@ impl OutputFolder {
     /// Where a package is, or will be.
     pub fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
+    }
+
+    /// The versions of the packages of earlier runs.
+    pub fn versions(&self) -> BTreeSet<String> {
+        let version = |path: &String| {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            match name.strip_suffix(".tar.gz") {
+                Some(sdist) => sdist.rsplit_once('-').map(|(_, version)| version.to_owned()),
+                None => name.split('-').nth(1).map(str::to_owned),
+            }
+        };
+        self.file.finished.keys().filter_map(version).collect()
     }
 
     /// Whether somebody has looked at the finished package at `path`.

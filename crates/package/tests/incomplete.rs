@@ -5,6 +5,7 @@
 mod support;
 
 use package::{Error, Incompletes, Plan, Request, Shape};
+use report::Hint as _;
 use support::{Build, text};
 
 fn build() -> Build {
@@ -120,6 +121,55 @@ fn a_profiler_that_is_not_whole_and_a_core_that_is_not() {
     needing(&build, "core-runtime_lib_generic", "lib/libhsa-runtime64.so.1");
     let error = build.plan(&drop_them(&build)).unwrap_err();
     assert!(matches!(error, Error::Incomplete { .. }) && error.to_string().contains("libhsa-runtime64"), "{error}");
+}
+
+#[test]
+fn hints_name_what_helps_in_this_run() {
+    let build = build();
+    needing(&build, "core-runtime_lib_generic", "lib/libhsa-runtime64.so.1");
+    let hint = build.plan(&build.request()).unwrap_err().hint().unwrap();
+    assert!(
+        hint.contains("--drop-incomplete") && hint.contains("--allow-unresolved LIB") && !hint.contains("import"),
+        "{hint}"
+    );
+    let hint = build.plan(&drop_them(&build)).unwrap_err().hint().unwrap();
+    assert!(!hint.contains("--drop-incomplete"), "core has to be whole: {hint}");
+}
+
+#[test]
+fn a_library_may_be_missing_where_that_is_accepted() {
+    let build = Build::split();
+    build.library("core-hip_lib_generic", "lib/libhiprtc.so.7", Some("libhiprtc.so.7"), &["-lm"]);
+    let error = build.plan(&build.request()).unwrap_err().to_string();
+    assert!(
+        error.contains("`libamd_comgr.so.*` is loaded by name (dlopen) by `_rocm_sdk_core/lib/libhiprtc.so.7`"),
+        "{error}"
+    );
+    let allow_unresolved = vec!["libamd_comgr.so.3".to_owned(), "libhiprtc-builtins*".to_owned()];
+    build.plan(&Request { allow_unresolved, ..build.request() }).unwrap();
+}
+
+#[test]
+fn artifacts_of_a_target_that_hold_nothing_are_named() {
+    let build = build();
+    build.directory("sparse_lib_gfx90a", "lib/rocsparse");
+    let error = build.plan(&build.request()).unwrap_err();
+    assert!(error.to_string().contains("gfx90a") && error.to_string().contains("`sparse_lib_gfx90a`"), "{error}");
+    assert!(error.hint().unwrap().contains("without gfx90a"), "{error}");
+}
+
+#[test]
+fn versions_and_suffixes_that_no_package_can_have() {
+    let build = build();
+    for (version, canonical) in [("10.1.0-rc1", "10.1.0rc1"), ("10.01.0", "10.1.0")] {
+        let error = build.plan(&Request { version: Some(version.into()), ..build.request() }).unwrap_err();
+        assert_eq!(error.hint().unwrap(), format!("give it as `--version {canonical}`"), "{error}");
+    }
+    for suffix in ["../x", "/etc", "a b", " b", "-1"] {
+        let error = build.plan(&Request { nonce: suffix.into(), ..build.request() }).unwrap_err();
+        assert!(matches!(error, Error::Suffix { .. }) && error.hint().is_some(), "{suffix}: {error}");
+    }
+    build.plan(&Request { nonce: "_x1".into(), ..build.request() }).unwrap();
 }
 
 #[test]

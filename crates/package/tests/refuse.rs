@@ -50,7 +50,7 @@ fn a_library_that_nothing_provides_is_named_with_who_needs_it() {
     build.library("rand_lib_generic", "lib/librocrand.so.1", Some("librocrand.so.1"), &[gone.to_str().unwrap()]);
     fs_err::remove_file(&gone).unwrap();
     let error = refused(&build, &build.request());
-    let Error::Incomplete { problems } = &error else { panic!("{error}") };
+    let Error::Incomplete { problems, .. } = &error else { panic!("{error}") };
     assert_eq!(problems, &["`libgone.so.1` is needed by `_rocm_sdk_libraries/lib/librocrand.so.1`"]);
 }
 
@@ -106,7 +106,8 @@ fn versions_that_pip_would_not_take_are_refused() {
     let build = minimal();
     for version in ["7.1.0-rc1", "seven", "7.1.0+A", ""] {
         let request = Request { version: Some(version.into()), ..build.request() };
-        assert!(matches!(refused(&build, &request), Error::Version { .. }), "{version}");
+        let error = refused(&build, &request);
+        assert!(matches!(error, Error::Version { .. } | Error::VersionForm { .. }), "{version}: {error}");
     }
 }
 
@@ -172,6 +173,50 @@ fn the_three_shapes_differ_as_they_should() {
         assert!(paths.contains(&path), "{path} is not among {paths:?}");
     }
     assert!(outcome.removed.iter().any(|path| path.contains("rocm_sdk_libraries-")), "{:?}", outcome.removed);
+}
+
+#[test]
+fn variants_of_a_target_are_one_package_in_every_shape() {
+    let build = minimal();
+    for (target, text) in [("gfx942", "a"), ("gfx942:xnack+", "b"), ("gfx1100", "c")] {
+        let name = target.replace(':', "-");
+        build.file(&format!("blas_lib_{target}"), &format!("lib/rocblas/library/K_{name}.co"), text);
+    }
+    let families = Request { shape: Some(Shape::PerFamily), ..build.request() };
+    let (plan, outcome) = build.package(&families).unwrap();
+    assert_eq!(plan.targets, ["gfx942", "gfx1100"]);
+    let mut paths: Vec<&str> = outcome.packages.iter().map(|package| package.path.as_str()).collect();
+    assert!(paths.iter().all(|path| !path.contains(':')), "{paths:?}");
+    let count = paths.len();
+    paths.sort_unstable();
+    paths.dedup();
+    assert_eq!(paths.len(), count, "no package overwrites another: {paths:?}");
+    let name = build.dist_names().into_iter().find(|name| name.contains("libraries_gfx942")).unwrap();
+    let libraries = support::members(&build.dist().join(name));
+    for kernels in ["K_gfx942.co", "K_gfx942-xnack+.co"] {
+        assert!(
+            libraries.contains_key(&format!("_rocm_sdk_libraries_gfx942/lib/rocblas/library/{kernels}")),
+            "{kernels}"
+        );
+    }
+    build.plan(&Request { targets: vec!["gfx942:xnack+".into()], ..families.clone() }).unwrap();
+
+    build.file("blas_lib_gfx942", "lib/librocblas.dat", "one");
+    build.file("blas_lib_gfx942:xnack+", "lib/librocblas.dat", "other");
+    let error = build.plan(&families).unwrap_err();
+    let Error::Conflict { first, second, .. } = &error else { panic!("{error}") };
+    assert_eq!((first.as_str(), second.as_str()), ("blas_lib_gfx942", "blas_lib_gfx942:xnack+"));
+}
+
+#[test]
+fn two_packages_of_one_name_are_refused_with_their_artifacts() {
+    let build = minimal();
+    build.file("blas_lib_gfx94X-dcgpu", "lib/a.co", "a");
+    build.file("blas_lib_gfx94x-dcgpu", "lib/b.co", "b");
+    let error = refused(&build, &Request { shape: Some(Shape::PerFamily), ..build.request() });
+    let Error::SameName { artifacts, .. } = &error else { panic!("{error}") };
+    assert_eq!(artifacts, &["blas_lib_gfx94X-dcgpu", "blas_lib_gfx94x-dcgpu"]);
+    assert!(error.hint().unwrap().contains("--targets"));
 }
 
 #[test]

@@ -155,6 +155,48 @@ fn device_wheels_own_nothing_that_another_wheel_owns() {
     );
 }
 
+/// As TheRock's own test of installed packages has it: the devel tree is a superset of the libraries' folder.
+#[test]
+fn every_file_of_the_libraries_folder_is_in_the_devel_tree() {
+    let build = build();
+    build.package(&build.request()).unwrap();
+    let devel = members(&wheel(&build, "rocm_sdk_devel"));
+    let tar = tar_members(&devel["rocm_sdk_devel/_devel.tar"]);
+    let mut mirrored: Vec<String> = tar.into_iter().map(|(name, _)| name.replace("_rocm_sdk_devel/", "")).collect();
+    let mut files: Vec<String> = Vec::new();
+    for name in ["rocm_sdk_libraries", "rocm_sdk_device_gfx942", "rocm_sdk_device_gfx1100"] {
+        for (path, content) in members(&wheel(&build, name)) {
+            let Some(path) = path.strip_prefix("_rocm_sdk_libraries/") else { continue };
+            if path.starts_with(".devel_links/") {
+                let links: serde_json::Value = serde_json::from_slice(&content).unwrap();
+                let links = links["links"].as_array().unwrap();
+                mirrored.extend(links.iter().map(|link| link["relpath"].as_str().unwrap().to_owned()));
+            } else if path != "__init__.py" {
+                files.push(path.to_owned());
+            }
+        }
+    }
+    assert!(files.contains(&"_device_gfx942.py".to_owned()) && files.len() > 5, "{files:?}");
+    let missing: Vec<&String> = files.iter().filter(|file| !mirrored.contains(file)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn compiler_drivers_of_the_devel_tree_lead_to_its_own_compiler() {
+    let build = build();
+    build.link("base_run_generic", "bin/amdclang++", "../lib/llvm/bin/clang++");
+    build.link("amd-llvm_run_generic", "lib/llvm/bin/clang++", "clang");
+    build.package(&build.request()).unwrap();
+    let devel = members(&wheel(&build, "rocm_sdk_devel"));
+    let tar = tar_members(&devel["rocm_sdk_devel/_devel.tar"]);
+    for name in ["amdclang", "amdclang++"] {
+        let driver = tar.iter().find(|(path, _)| *path == format!("_rocm_sdk_devel/bin/{name}")).unwrap();
+        assert_eq!(driver.1, format!("-> ../lib/llvm/bin/{}", name.replace("amd", "")));
+    }
+    let program = tar.iter().find(|(path, _)| path == "_rocm_sdk_devel/lib/llvm/bin/clang++").unwrap();
+    assert_eq!(program.1, "-> ../../../../_rocm_sdk_core/lib/llvm/bin/clang++");
+}
+
 #[test]
 fn the_devel_tree_links_to_what_is_installed_and_holds_the_rest() {
     let build = build();
@@ -261,14 +303,19 @@ fn a_file_that_two_targets_share_goes_to_the_libraries() {
 }
 
 #[test]
-fn another_version_is_in_the_manifest_too() {
+fn the_manifest_ships_untouched_under_any_version() {
     let build = build();
+    let text_of_the_build = r#"{ "zebra": 123456789012345678901234567890, "n": 1.10, "the_rock_commit": "abc",
+        "rocm_package_version": "10.1.0a20260822", "rocm_version": "10.1.0", "submodules": [], "flags": {"KPACK_SPLIT_ARTIFACTS": true} }"#;
+    build.file("base_lib_generic", "share/therock/therock_manifest.json", text_of_the_build);
     let request = package::Request { version: Some("10.2.0rc1".into()), ..build.request() };
     build.package(&request).unwrap();
     let core = build.dist().join(build.dist_names().into_iter().find(|name| name.contains("core-10.2.0rc1")).unwrap());
-    let manifest = text(&core, "share/therock/therock_manifest.json");
-    assert!(manifest.contains(r#""rocm_package_version": "10.2.0rc1""#), "{manifest}");
-    assert!(manifest.contains(r#""rocm_version": "10.2.0""#) && manifest.contains("abc"), "{manifest}");
+    assert_eq!(
+        text(&core, "share/therock/therock_manifest.json"),
+        text_of_the_build,
+        "the commit is that of this version"
+    );
 }
 
 #[test]

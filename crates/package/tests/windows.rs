@@ -260,7 +260,7 @@ fn a_library_of_rocm_that_is_nowhere_is_missed() {
     let build = windows();
     build.dll("rand_lib_generic", "bin/rocrand.dll", &["hiprtc0701.dll", "mystery.dll"]);
     let error = build.plan(&build.request()).unwrap_err();
-    let Error::Incomplete { problems } = &error else { panic!("{error}") };
+    let Error::Incomplete { problems, .. } = &error else { panic!("{error}") };
     assert_eq!(problems, &["`hiprtc0701.dll` is needed by `_rocm_sdk_libraries/bin/rocrand.dll`"]);
     build.dll("core-hip_lib_generic", "bin/HIPRTC0701.dll", &[]);
     let plan = build.plan(&build.request()).unwrap();

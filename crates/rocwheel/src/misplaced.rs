@@ -36,6 +36,11 @@ pub(crate) fn explain(error: &clap::Error) -> Option<Usage> {
         let usage = Usage::new("`rocwheel build` has no `--artifacts`: it builds frameworks from recipes");
         return Some(usage.hint("did you mean `rocwheel package`? It packages a ROCm that is built already"));
     }
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg)
+    {
+        return argument(typed, &error.to_string());
+    }
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;
     }
@@ -45,6 +50,21 @@ pub(crate) fn explain(error: &clap::Error) -> Option<Usage> {
     let (_, meant, reason) = VERBS.iter().find(|(words, ..)| words.contains(&typed.as_str()))?;
     let usage = Usage::new(format!("there is no command `{typed}` here"));
     Some(usage.hint(format!("did you mean `{meant}`? {}{}", reason[..1].to_uppercase(), &reason[1..])))
+}
+
+/// An explanation for an argument that a command does not take; `message` is what clap says, with the usage.
+fn argument(typed: &str, message: &str) -> Option<Usage> {
+    if typed == "--rpm" && message.contains("rocwheel artifact import") {
+        let usage = Usage::new("`rocwheel artifact import` does not read RPM packages");
+        return Some(
+            usage.hint("install them, or unpack them with `rpm2cpio`, and give the directory with `--prefix DIR`"),
+        );
+    }
+    if !typed.starts_with('-') && message.contains("Usage: rocwheel package ") {
+        let usage = Usage::new(format!("`rocwheel package` takes its input with an option, not as `{typed}`"));
+        return Some(usage.hint(format!("did you mean `--artifacts {typed}`?")));
+    }
+    None
 }
 
 #[cfg(test)]

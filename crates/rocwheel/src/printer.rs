@@ -355,8 +355,20 @@ fn in_words(exit: Exit) -> &'static str {
 }
 
 /// A text that does nothing to a terminal but be read: names come from archives, and a name can hold anything.
-/// Line breaks stay.
+/// Line breaks stay, but for those in a name between backticks.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    let mut parts = text.split('`').collect::<Vec<_>>();
+    // With an odd number of backticks it is not known what is a name.
+    if parts.len() % 2 == 1 && parts.iter().skip(1).step_by(2).any(|name| name.contains('\n')) {
+        let names: Vec<String> = parts.iter().map(|name| escaped(name, |_| true).into_owned()).collect();
+        parts = parts
+            .iter()
+            .zip(&names)
+            .enumerate()
+            .map(|(at, (text, name))| if at % 2 == 1 { name } else { *text })
+            .collect();
+        return escaped(&parts.join("`"), |character| character != '\n').into_owned().into();
+    }
     escaped(text, |character| character != '\n')
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use serde_json::Value;
 use testing::TestContext;
 
@@ -29,6 +31,20 @@ fn changes_are_shown_and_are_no_failure_by_themselves() {
     assert!(all.stdout.contains("(same meaning)  data.json      the same JSON, written in another way\n"), "{all:?}");
     let same = context.run(["diff", "old", "old"]);
     assert!(same.stdout.ends_with("\nthe same bytes\n"), "{same:?}");
+}
+
+#[test]
+fn the_same_change_of_many_files_is_one_row() {
+    let context = context();
+    for name in ["a", "b", "c", "d"] {
+        context.write(format!("old/many/{name}"), "one\n");
+        let program = context.write(format!("new/many/{name}"), "one\n");
+        fs_err::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let ran = context.run(["diff", "old", "new"]);
+    assert!(ran.stdout.contains("mode      many/a and 3 more  not executable → executable\n"), "{ran:?}");
+    let all = context.run(["diff", "old", "new", "--all"]);
+    assert!(all.stdout.contains("many/d") && !all.stdout.contains("more"), "{all:?}");
 }
 
 #[test]

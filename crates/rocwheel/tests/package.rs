@@ -120,6 +120,72 @@ fn what_cannot_be_done_is_refused_with_a_hint() {
 }
 
 #[test]
+fn a_dry_run_of_an_incomplete_set_shows_the_rest() {
+    let context = filled();
+    let needing = std::path::Path::new("build/needing.so");
+    let status = Command::new("cc")
+        .args(["-shared", "-fPIC", "-nostdlib", "-Wl,--no-as-needed", "-Wl,-soname,librocrand.so.1", "-o"])
+        .args([needing, std::path::Path::new("build/library.so")])
+        .current_dir(context.path(""))
+        .status()
+        .unwrap();
+    assert!(status.success());
+    // The library it needs is there by another name only.
+    let mut bytes = fs_err::read(context.path("build/needing.so")).unwrap();
+    let name = b"libamd_comgr.so.3";
+    let at = bytes.windows(name.len()).position(|window| window == name).unwrap();
+    bytes[at + name.len() - 1] = b'9';
+    context.artifact("in", "rand_lib_generic", &[("rand/stage/lib/librocrand.so.1", &bytes)]);
+    let ran = context.run(PACKAGE.iter().chain(&["--dry-run"]));
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.contains("rocm_sdk_core-7.1.0"), "the plan of what is whole: {ran:?}");
+    assert!(ran.stderr.contains("libamd_comgr.so.9") && ran.stderr.contains("--drop-incomplete"), "{ran:?}");
+}
+
+#[test]
+fn packages_of_another_version_are_removed_only_when_that_is_asked_for() {
+    let context = filled();
+    assert_eq!(context.run(PACKAGE).code, Some(0));
+    let other = context.run(PACKAGE.iter().chain(&["--version", "7.2.0"]));
+    assert_eq!(other.code, Some(1), "{other:?}");
+    assert!(
+        other.stderr.contains("`out` has packages of version 7.1.0") && other.stderr.contains("--replace"),
+        "{other:?}"
+    );
+    assert_eq!(fs_err::read_dir(context.path("out/dist")).unwrap().count(), 5);
+    let replaced = context.run(PACKAGE.iter().chain(&["--version", "7.2.0", "--replace"]));
+    assert_eq!(replaced.code, Some(0), "{replaced:?}");
+    assert!(replaced.stderr.contains("removed `dist/rocm-7.1.0.tar.gz`"), "{replaced:?}");
+}
+
+#[test]
+fn inputs_that_are_given_in_another_way_are_explained() {
+    let context = filled();
+    let ran = context.run(["package", "in", "--output", "out"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("did you mean `--artifacts in`?"), "{ran:?}");
+    let ran = context.run(["artifact", "import", "--rpm", "x.rpm", "--output", "out"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("--prefix DIR"), "{ran:?}");
+}
+
+#[test]
+fn names_with_line_breaks_are_escaped_in_errors() {
+    let context = filled();
+    context.artifact("in", "core-hip_run_generic", &[("core/stage/lib/new\nline", b"x")]);
+    let ran = context.run(PACKAGE);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("lib/new\\nline`"), "{ran:?}");
+}
+
+#[test]
+fn a_set_without_profilers_says_so() {
+    let context = filled();
+    let ran = context.run(PACKAGE);
+    assert!(ran.stderr.contains("no artifact is for `rocm-profiler`"), "{ran:?}");
+    let some = context.run(PACKAGE.iter().chain(&["--only", "core"]));
+    assert!(!some.stderr.contains("no artifact is for `rocm-profiler`"), "{some:?}");
+}
+
+#[test]
 fn a_set_that_does_not_load_is_not_published() {
     let context = without_compiler();
     let ran = context.run(PACKAGE);

@@ -37,7 +37,7 @@ pub fn digest(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
 /// digest (what `TheRock` writes) and the form of `sha256sum` are both accepted.
 pub(crate) fn read_sidecar(archive: &Path) -> Result<Option<String>, Error> {
     let path = sidecar_path(archive);
-    let bytes = match crate::input::read_small(&path) {
+    let bytes = match crate::input::read_small_followed(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),

@@ -1,6 +1,6 @@
 //! What can go wrong with an import.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -96,6 +96,12 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
+    /// A directory that is no ROCm.
+    #[error("`{}` does not look like a ROCm: it has neither a HIP runtime (`libamdhip64.so`) nor `.info/version`", prefix.display())]
+    NoRocm {
+        /// The directory.
+        prefix: PathBuf,
+    },
     /// A shared prefix whose packages nobody lists.
     #[error("`{prefix}` is shared with other software, and there is no `{database}` to tell which files are ROCm's")]
     NoDatabase {
@@ -162,12 +168,11 @@ struct MissingList<'a>(&'a [Missing]);
 
 impl fmt::Display for MissingList<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = String::new();
-        for (index, missing) in self.0.iter().enumerate() {
-            let end = if index == 0 { "" } else { "; " };
-            write!(text, "{end}`{}` is missing, {}", missing.library, missing.needed_by())?;
+        if let [missing] = self.0 {
+            return write!(formatter, "`{}` is missing, {}", missing.library, missing.needed_by());
         }
-        formatter.write_str(&text)
+        write!(formatter, "{} libraries are missing:", self.0.len())?;
+        self.0.iter().try_for_each(|missing| write!(formatter, "\n  `{}`, {}", missing.library, missing.needed_by()))
     }
 }
 
@@ -188,6 +193,9 @@ impl Hint for Error {
             Self::DiskFull { .. } => "make room on that disk, or choose another output",
             Self::Io(source) | Self::Walk { source, .. } => return crate::error::storage_hint(source),
             Self::Empty { .. } => "give ROCm's .deb files, a directory such as /opt/rocm, or a therock-dist-* tarball",
+            Self::NoRocm { .. } => {
+                "give the directory that ROCm is installed in, such as /opt/rocm, or the system's /usr"
+            }
             Self::NoDatabase { .. } => {
                 "give a directory that holds nothing but ROCm, such as /opt/rocm, or the packages with --deb"
             }
@@ -221,8 +229,13 @@ fn unresolved_hint(missing: &[Missing]) -> String {
     packages.dedup();
     let allow: Vec<String> = missing.iter().map(|missing| format!("--allow-unresolved {}", missing.library)).collect();
     let allow = allow.join(" ");
-    match packages.as_slice() {
-        [] => format!("add the packages that hold them, or accept it with `{allow}`"),
-        _ => format!("add the packages {}, or accept it with `{allow}`", packages.join(", ")),
+    if packages.is_empty() {
+        return format!("add the packages that hold them, or accept it with `{allow}`");
     }
+    // Some have another name in later releases, which the table tells in brackets.
+    let name = |package: &&str| package.split(' ').next().unwrap_or_default().to_owned();
+    let renamed: Vec<String> =
+        packages.iter().filter(|package| package.contains(' ')).map(|one| format!("; {one}")).collect();
+    let names: Vec<String> = packages.iter().map(name).collect();
+    format!("fetch them with `apt-get download {}`{}; or accept it with `{allow}`", names.join(" "), renamed.concat())
 }

@@ -32,6 +32,9 @@ const TREE: &str = "prefix";
 pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan, Error> {
     let prefix = fs_err::canonicalize(prefix)?;
     let shared = prefix.ends_with("usr");
+    if !shared && !looks_like_rocm(&prefix) {
+        return Err(Error::NoRocm { prefix });
+    }
     let root = if shared { prefix.parent().map(Path::to_owned) } else { root_of(&prefix) };
     if let Some(root) = root.as_deref().filter(|root| shared && !has_dpkg(root)) {
         return Err(Error::NoDatabase { prefix, database: root.join(DPKG).join("status") });
@@ -84,6 +87,22 @@ pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan,
         installed: 0,
         options: options.clone(),
     })
+}
+
+/// Whether a private prefix has something at its top that every ROCm has. It is walked as a whole: a wrong one, such as `/`, would
+/// take minutes, and has folders that are no files of a disk.
+fn looks_like_rocm(prefix: &Path) -> bool {
+    const MARKS: [&str; 6] =
+        [".info/version", "share/therock", "bin/hipcc", "bin/hipconfig", "bin/amdclang", "lib/llvm/bin/clang"];
+    let has_runtime = |folder: &str| {
+        let names = fs_err::read_dir(prefix.join(folder)).into_iter().flatten().flatten();
+        names.map(|entry| entry.file_name()).any(|name| {
+            let name = name.to_string_lossy();
+            ["libamdhip64", "libhsa-runtime64", "libamd_comgr"].iter().any(|library| name.starts_with(library))
+        })
+    };
+    let is_root = prefix.parent().is_none();
+    !is_root && (MARKS.iter().any(|mark| prefix.join(mark).exists()) || ["lib", "lib64"].into_iter().any(has_runtime))
 }
 
 /// Copies what the plan names.

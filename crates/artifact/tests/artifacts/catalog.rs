@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use artifact::archive::{self, Compression, WriteOptions};
+use artifact::list;
 use artifact::{Catalog, DistInfo, EntryKind, Error, Form, Manifest};
 use report::{Hint as _, Silent};
 
@@ -89,6 +90,56 @@ fn directories_and_archives_read_the_same() {
     fs_err::remove_file(place.join("complete")).unwrap();
     fs_err::remove_file(unpacked.path(tool)).unwrap();
     assert_eq!(describe(&Catalog::open(&mixed, &scratch, &Silent).unwrap()), describe(&expected));
+}
+
+#[test]
+fn links_at_the_top_are_what_they_lead_to() {
+    let temporary = tempfile::tempdir().unwrap();
+    let [plain, store, linked] = ["plain", "store", "linked"].map(|name| temporary.path().join(name));
+    let core = rich(&plain, false);
+    let blas = Artifact::new(&plain, "blas_lib_gfx942", &["blas/stage"]).file("blas/stage/lib/a.co", "x");
+    pack(&[&core], &store, Compression::Zstd);
+    fs_err::create_dir(&linked).unwrap();
+    // As a content-addressed store does it: the name of the file says nothing.
+    fs_err::rename(store.join("core_lib_generic.tar.zst"), store.join("4711")).unwrap();
+    let link = |target: &Path, name: &str| fs_err::os::unix::fs::symlink(target, linked.join(name)).unwrap();
+    link(&store.join("4711"), "core_lib_generic.tar.zst");
+    link(&store.join("core_lib_generic.tar.zst.sha256sum"), "core_lib_generic.tar.zst.sha256sum");
+    link(&blas.root, "blas_lib_gfx942");
+    link(Path::new("nowhere"), "notes");
+    let catalog = open(&linked).unwrap();
+    assert_eq!(describe(&catalog), describe(&open(&plain).unwrap()));
+    let listing = list::list(&linked, &Silent).unwrap();
+    assert_eq!(listing.artifacts.len(), 2);
+    assert_eq!(listing.artifacts[1].digest, list::DigestState::Verified);
+    let output = temporary.path().join("packed");
+    pack(&[&Artifact { root: linked.join("blas_lib_gfx942") }], &output, Compression::Xz);
+    assert_eq!(open(&output).unwrap().artifacts.len(), 1);
+
+    link(Path::new("nowhere"), "rand_lib_generic");
+    let error = open(&linked).unwrap_err();
+    assert!(
+        matches!(&error, Error::DanglingArtifact { path, .. } if path.ends_with("rand_lib_generic")),
+        "never silence: {error}"
+    );
+}
+
+#[test]
+fn what_is_named_like_an_artifact_and_not_read_is_reported() {
+    let temporary = tempfile::tempdir().unwrap();
+    rich(temporary.path(), false);
+    fs_err::create_dir(temporary.path().join("a_b_c")).unwrap();
+    fs_err::create_dir(temporary.path().join("logs")).unwrap();
+    for file in ["prim_dev_generic", "rand_lib_generic.tar.gz", "core_lib_generic.log", "notes.txt"] {
+        fs_err::write(temporary.path().join(file), "").unwrap();
+    }
+    let recorder = Recorder::default();
+    let scratch = tempfile::tempdir().unwrap();
+    Catalog::open(temporary.path(), scratch.path(), &recorder).unwrap();
+    let warnings = recorder.warnings.lock().unwrap();
+    let named = |warning: &String| warning.split('`').nth(1).unwrap().rsplit('/').next().unwrap().to_owned();
+    let names: Vec<String> = warnings.iter().map(named).collect();
+    assert_eq!(names, ["a_b_c", "prim_dev_generic", "rand_lib_generic.tar.gz"], "{warnings:?}");
 }
 
 #[test]

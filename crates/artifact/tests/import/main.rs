@@ -203,7 +203,10 @@ fn what_is_missing_is_named_with_who_needs_it_and_where_to_get_it() {
         "`libbase.so.1` is missing, needed by `lib/rocm_sysdeps/lib/libnuma.so.1.0.0`, which \
          `lib/libamdhip64.so.5.2` needs (probably in package `libbase1`)"
     );
-    assert_eq!(error.hint().unwrap(), "add the packages libbase1, or accept it with `--allow-unresolved libbase.so.1`");
+    assert_eq!(
+        error.hint().unwrap(),
+        "fetch them with `apt-get download libbase1`; or accept it with `--allow-unresolved libbase.so.1`"
+    );
     assert!(!output.exists());
     let error = import(&set.without("libamd-comgr2"), &options(&output)).unwrap_err();
     assert!(error.to_string().contains("`libamd_comgr.so.*` is missing, loaded at run time by"), "{error}");

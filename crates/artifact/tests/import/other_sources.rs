@@ -124,8 +124,12 @@ fn prefixes_without_rocm_are_refused() {
         import(&ImportSource::Prefix(directory.path().join(path)), &options(&directory.path().join("out"))).unwrap_err()
     };
     let error = attempt("opt/other");
-    assert!(matches!(error, Error::Empty { .. }));
+    assert!(matches!(error, Error::NoRocm { .. }), "{error}");
     assert!(error.hint().unwrap().contains("/opt/rocm"));
+    let root = import(&ImportSource::Prefix("/".into()), &options(&directory.path().join("out"))).unwrap_err();
+    assert!(matches!(root, Error::NoRocm { .. }), "it is not walked: {root}");
+    fs_err::create_dir_all(directory.path().join("opt/empty/share/therock")).unwrap();
+    assert!(matches!(attempt("opt/empty"), Error::Empty { .. }));
     let error = attempt("usr");
     assert!(error.to_string().contains("/var/lib/dpkg/status` to tell which files are ROCm's"), "{error}");
     assert!(error.hint().unwrap().contains("--deb"));

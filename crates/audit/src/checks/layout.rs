@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Context, Extra, file_name};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
-use crate::site::Distribution;
+use crate::site::{Distribution, is_in_tree};
 
 /// Names that nobody gives a package that others are to import.
 const STRAY: [&str; 27] = [
@@ -98,6 +98,11 @@ fn clashes(context: &Context<'_>, findings: &mut Vec<Finding>) {
     let mut groups: BTreeMap<(Vec<usize>, Severity), Vec<&str>> = BTreeMap::new();
     for clash in &context.site.clashes {
         if !clash.wheels.iter().any(|wheel| context.is_audited(*wheel)) {
+            continue;
+        }
+        // A file of a device package is a row of both in an expanded devel tree, so that they can be removed in any order.
+        let is_installed = |wheel: &usize| context.site.distributions[*wheel].installed().is_some();
+        if clash.same && is_in_tree(context.site.shown(&clash.path)) && clash.wheels.iter().all(is_installed) {
             continue;
         }
         let severity = match (clash.same, file_name(&clash.path)) {

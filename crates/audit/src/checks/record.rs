@@ -7,7 +7,7 @@ use super::{Context, Extra, Scope, file_name};
 use crate::Error;
 use crate::finding::{Code, Finding};
 use crate::fix;
-use crate::site::Distribution;
+use crate::site::{Distribution, is_in_tree};
 
 /// How a pointer of Git LFS begins, which stands for a file that was not fetched.
 const LFS: &[u8] = b"version https://git-lfs.github.com/spec/v1";
@@ -67,10 +67,12 @@ fn record(context: &Context<'_>, installed: &Distribution, findings: &mut Vec<Fi
         groups.entry(kind).or_default().push(name);
     }
     for ((subject, message), names) in groups {
+        let is_of_tree = subject == "missing" && names.iter().all(|name| is_in_tree(name));
         let mut finding = finding(Code::Record, subject, message.to_owned()).in_files(names);
         // Other bytes than those that were recorded are nothing to write down: somebody changed them. An installer puts them back.
         if installed.wheel().is_none() || ["missing", "unrecorded", "repeated"].contains(&subject) {
-            finding = finding.fixed_by(fix::record(installed));
+            let of_tree = if is_of_tree { fix::devel_tree(installed) } else { None };
+            finding = finding.fixed_by(of_tree.or_else(|| fix::record(installed)));
         }
         findings.push(finding);
     }

@@ -475,7 +475,7 @@ impl Installed {
         problems.par_extend(compared.flat_map_iter(|row| self.compare(row, hashes)));
         problems.sort();
         problems.dedup();
-        Some(Ok(problems))
+        Some(Ok(super::expanded::unexplained(&self.folder, problems)))
     }
 
     fn compare(&self, row: &Row, hashes: bool) -> Vec<Problem> {
@@ -506,7 +506,7 @@ impl Installed {
 }
 
 /// The names in a folder, sorted.
-fn names(folder: &Path) -> io::Result<Vec<String>> {
+pub(super) fn names(folder: &Path) -> io::Result<Vec<String>> {
     let mut names = fs_err::read_dir(folder)?
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
         .collect::<io::Result<Vec<_>>>()?;

@@ -145,15 +145,14 @@ impl Planner<'_> {
         wheel.files = population.files.iter().map(|(path, file)| (format!("{package}/{path}"), file.clone())).collect();
         if logical == Logical::Device {
             let target = target.unwrap_or_default();
-            let links = device_links(&self.version, package, population.files.keys().cloned());
+            let module = format!("_device_{}.py", target.replace('-', "_"));
+            // TheRock's tests want every file of the libraries' folder in the devel tree, this one too.
+            let linked: BTreeSet<String> = population.files.keys().chain([&module]).cloned().collect();
+            let links = device_links(&self.version, package, linked.into_iter());
             wheel.files.insert(format!("{package}/.devel_links/{target}.json"), PlannedFile::text(links));
-            let module = templates::device_module(target, &self.version);
-            wheel.files.insert(format!("{package}/_device_{}.py", target.replace('-', "_")), PlannedFile::text(module));
+            let text = templates::device_module(target, &self.version);
+            wheel.files.insert(format!("{package}/{module}"), PlannedFile::text(text));
         } else {
-            let manifest = format!("{package}/share/therock/therock_manifest.json");
-            if let (Some(text), Some(file)) = (&self.manifest, wheel.files.get_mut(&manifest)) {
-                *file = PlannedFile::text(text.clone());
-            }
             wheel.files.insert(format!("{package}/__init__.py"), PlannedFile::text(""));
             let tools = self.templates.with_functions(logical, self.tools.of(population, self.system));
             let pure = self.add_python(&mut wheel, promise, set.family.as_deref(), target);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Planner, Settled};
 use crate::dist_info::Promise;
-use crate::request::{LeftOut, Plan, Shape};
+use crate::request::{LeftOut, Plan, PlannedWheel, Shape};
 use crate::system::System;
 use crate::{Error, Logical};
 
@@ -64,8 +64,27 @@ pub(super) fn make(planners: Vec<Planner<'_>>) -> Result<Plan, Error> {
             }
         }
     }
+    check_names(&plan, &halves)?;
     tell(&mut plan, halves);
     Ok(plan)
+}
+
+/// Refuses two packages of one name for one system, of which an environment could have only one, and a folder too. Names are
+/// compared as installers do (PEP 503).
+fn check_names(plan: &Plan, halves: &[Half<'_>]) -> Result<(), Error> {
+    let mut seen: BTreeMap<(System, Option<&String>, String), &PlannedWheel> = BTreeMap::new();
+    for wheel in &plan.wheels {
+        let key = (wheel.system, wheel.folder.as_ref(), wheel::canonical_name(&wheel.name));
+        if let Some(other) = seen.insert(key, wheel) {
+            let artifacts = halves.iter().filter(|half| half.planner.system == wheel.system).flat_map(|half| {
+                let names = half.planner.catalog.artifacts.iter().map(|artifact| &artifact.name);
+                names.filter(|name| [other, wheel].iter().any(|one| one.target.as_deref() == Some(name.base_target())))
+            });
+            let artifacts = artifacts.map(ToString::to_string).collect();
+            return Err(Error::SameName { names: [other.name.clone(), wheel.name.clone()], artifacts });
+        }
+    }
+    Ok(())
 }
 
 fn empty(halves: &[Half<'_>]) -> Plan {

@@ -7,6 +7,7 @@ use artifact::targets::base_target;
 use kpack::{FatBinary, Magic};
 
 use super::{Planner, Set};
+use crate::error::Ways;
 use crate::inspect::Nature;
 use crate::populate::Population;
 use crate::request::{Incomplete, Incompletes, Shape};
@@ -47,7 +48,8 @@ pub(super) fn needed(missing: &Missing) -> String {
     let shown = missing.needed_by.iter().take(3).map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
     let more = missing.needed_by.len().saturating_sub(3);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("`{}` is needed by {shown}{more}", missing.library)
+    let how = if missing.is_loaded_by_name { "loaded by name (dlopen)" } else { "needed" };
+    format!("`{}` is {how} by {shown}{more}", missing.library)
 }
 
 /// Everything that the sets lack, sorted.
@@ -81,7 +83,8 @@ impl Planner<'_> {
             let mut lines: Vec<String> = problems.iter().map(|problem| problem.line.clone()).collect();
             lines.sort();
             lines.dedup();
-            return Err(Error::Incomplete { problems: lines });
+            let ways = if refused { self.ways() } else { Ways { drop: false, ..self.ways() } };
+            return Err(Error::Incomplete { problems: lines, ways });
         }
         for problem in problems {
             let reason = [problem.line.clone()];
@@ -114,6 +117,11 @@ impl Planner<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What helps when a library is missing.
+    fn ways(&self) -> Ways {
+        Ways { import: self.is_imported, drop: true }
     }
 
     /// The package that holds the code of a target, or of a family.

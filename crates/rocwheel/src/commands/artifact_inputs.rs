@@ -1,10 +1,8 @@
 //! Input: paths of artifacts, or of directories that hold artifacts. Output: paths of artifacts, sorted by name.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use artifact::ArtifactName;
-use artifact::archive::Compression;
+use artifact::{ArtifactName, Ignored, Place};
 
 use crate::printer::Printer;
 
@@ -45,32 +43,24 @@ pub(crate) fn name_of(path: &Path) -> Option<ArtifactName> {
 }
 
 fn inside(directory: &Path, forms: Forms, printer: &Printer) -> anyhow::Result<Vec<PathBuf>> {
-    let mut paths = fs_err::read_dir(directory)?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<Vec<PathBuf>, std::io::Error>>()?;
-    // A directory sorts before the archive of the same name.
-    paths.sort();
-    let mut found: BTreeMap<String, PathBuf> = BTreeMap::new();
-    for path in paths {
-        let is_directory = path.is_dir();
-        // One that is named like an artifact is meant as one; what keeps it from being read is said when it is.
-        if is_directory && name_of(&path).is_none() && !path.join(MANIFEST).exists() {
-            continue;
-        }
-        let file_name = path.file_name().unwrap_or_default().to_string_lossy();
-        let archive = Compression::split(&file_name);
-        if !is_directory && archive.is_none() {
-            continue;
-        }
-        let stem = archive.map_or(&*file_name, |(stem, _)| stem).to_owned();
-        if is_directory || (forms == Forms::All && name_of(&path).is_some()) {
-            found.entry(stem).or_insert(path);
-        } else if name_of(&path).is_none() {
-            printer.warn(format!("`{}` is not named like an artifact and is left out", path.display()));
+    let survey = artifact::survey(directory)?;
+    if let Some(problem) = survey.problems.into_iter().next() {
+        return Err(problem.into());
+    }
+    for warning in survey.ignored.iter().filter_map(Ignored::warning) {
+        printer.warn(warning);
+    }
+    let mut found = Vec::new();
+    for (_, place) in survey.places {
+        match place {
+            Place::Archive(path, _) if forms == Forms::Directories => {
+                printer.warn(format!("`{}` is an archive already and is skipped", path.display()));
+            }
+            Place::Directory(path) | Place::Archive(path, _) => found.push(path),
         }
     }
     if found.is_empty() {
         return Err(artifact::Error::NoArtifacts { path: directory.to_owned() }.into());
     }
-    Ok(found.into_values().collect())
+    Ok(found)
 }

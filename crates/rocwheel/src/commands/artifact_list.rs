@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use artifact::Ignored;
 use artifact::list::{self, ListedForm};
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
@@ -59,6 +60,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
                 printer::bytes(bytes)
             ));
         }
+    }
+    for warning in listing.ignored.iter().filter_map(Ignored::warning) {
+        printer.warn(warning);
     }
     let defects = listing.artifacts.iter().filter_map(|artifact| artifact.problem.as_ref());
     let defects: Vec<&String> = defects.chain(&listing.problems).collect();

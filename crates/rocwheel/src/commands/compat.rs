@@ -31,17 +31,17 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Script {
-    #[command(name = "build_python_packages")]
+    #[command(name = "build_python_packages", alias = "build_python_packages.py")]
     BuildPythonPackages(build_packages::Arguments),
-    #[command(name = "compute_rocm_package_version")]
+    #[command(name = "compute_rocm_package_version", alias = "compute_rocm_package_version.py")]
     ComputeRocmPackageVersion(package_version::Arguments),
-    #[command(name = "expand_amdgpu_families")]
+    #[command(name = "expand_amdgpu_families", alias = "expand_amdgpu_families.py")]
     ExpandAmdgpuFamilies(expand_families::Arguments),
-    #[command(name = "fileset_tool", subcommand)]
+    #[command(name = "fileset_tool", alias = "fileset_tool.py", subcommand)]
     FilesetTool(fileset::Arguments),
-    #[command(name = "split_artifacts")]
+    #[command(name = "split_artifacts", alias = "split_artifacts.py")]
     SplitArtifacts(split_artifacts::Arguments),
-    #[command(name = "split_python_wheels")]
+    #[command(name = "split_python_wheels", alias = "split_python_wheels.py")]
     SplitPythonWheels(split_wheels::Arguments),
 }
 

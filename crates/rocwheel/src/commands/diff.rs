@@ -1,6 +1,6 @@
 //! `rocwheel diff`: what changed between two wheels, sets or folders, and whether it was expected.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,10 @@ use crate::printer::{self, Column, Format, Printer};
 
 const CHANGES: [Column; 3] = [("Change", Left), ("File", Left), ("What", Left)];
 const TARGETS: [Column; 4] = [("GPU code", Left), ("Before", Right), ("Now", Right), ("Change", Right)];
+/// So many files with the same change are one row.
+const ALIKE: usize = 3;
+/// So much of a symbol's name is shown where there are many.
+const SYMBOL_SHOWN: usize = 40;
 /// So many files of a folder that are new, lost or moved are shown one by one.
 const SHOWN: usize = 8;
 
@@ -246,6 +250,10 @@ fn counts(package: &PackageReport) -> String {
         (count(&|file| has(file, ChangeKind::LostFile)), "lost"),
         (count(&|file| file.kept == Kept::Moved), "moved"),
     ];
+    let needed = package.files.iter().flat_map(|file| &file.changes);
+    let needed: BTreeSet<&str> =
+        needed.filter(|change| change.kind == ChangeKind::NewNeeded).map(|change| change.subject.as_str()).collect();
+    let parts = parts.into_iter().chain([(needed.len(), "newly needed by some of them")]);
     let parts: Vec<String> =
         parts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     if parts.is_empty() { "no files".to_owned() } else { format!("files: {}", parts.join(", ")) }
@@ -254,10 +262,12 @@ fn counts(package: &PackageReport) -> String {
 fn rows(package: &PackageReport, detail: Detail) -> Vec<Vec<String>> {
     let is_shown = |change: &&Change| detail == Detail::All || change.accepted.is_none();
     let what = |change: &Change| match &change.accepted {
-        Some(reason) => format!("{change} (accepted: {reason})"),
-        None => change.to_string(),
+        Some(reason) => format!("{} (accepted: {reason})", in_short(change, detail)),
+        None => in_short(change, detail),
     };
     let whole = package.changes.iter().filter(is_shown);
+    // What is the same change in several files is one row.
+    let mut alike: BTreeMap<(ChangeKind, String), Vec<String>> = BTreeMap::new();
     let mut rows: Vec<Vec<String>> =
         whole.map(|change| vec![change.kind.name().to_owned(), "-".to_owned(), what(change)]).collect();
     // Folders with many files that are new, lost or moved.
@@ -269,12 +279,23 @@ fn rows(package: &PackageReport, detail: Detail) -> Vec<Vec<String>> {
                 groups.entry((change.kind, folder(&file.path))).or_default().push(file);
             } else {
                 let what = if is_grouped && change.old.is_none() { whole_size(file) } else { what(change) };
-                rows.push(vec![change.kind.name().to_owned(), file.path.clone(), what]);
+                alike.entry((change.kind, what)).or_default().push(file.path.clone());
             }
         }
         if detail == Detail::All && file.kept == Kept::Meaning {
             rows.push(vec!["(same meaning)".to_owned(), file.path.clone(), file.notes.join("; ")]);
         }
+    }
+    for ((kind, what), paths) in alike {
+        // Two texts with as many other lines are not changed in the same way.
+        let is_one_row = detail == Detail::Grouped && kind != ChangeKind::Content && paths.len() >= ALIKE;
+        if let [first, rest @ ..] = &paths[..]
+            && is_one_row
+        {
+            rows.push(vec![kind.name().to_owned(), format!("{first} and {} more", rest.len()), what]);
+            continue;
+        }
+        rows.extend(paths.into_iter().map(|path| vec![kind.name().to_owned(), path, what.clone()]));
     }
     for ((kind, folder), files) in groups {
         if files.len() > SHOWN {
@@ -292,6 +313,17 @@ fn rows(package: &PackageReport, detail: Detail) -> Vec<Vec<String>> {
         }));
     }
     rows
+}
+
+/// What differs; of many symbols the number and the first.
+fn in_short(change: &Change, detail: Detail) -> String {
+    let Some(count) = change.count.filter(|count| *count > 1 && detail == Detail::Grouped) else {
+        return change.to_string();
+    };
+    let first = change.subject.split(", ").next().unwrap_or_default();
+    let shown: String = first.chars().take(SYMBOL_SHOWN).collect();
+    let end = if shown.len() < first.len() { "…" } else { "" };
+    format!("{count} symbols, such as {shown}{end}")
 }
 
 /// Two levels of folders are enough to see what it is.

@@ -83,12 +83,18 @@ pub(crate) struct Arguments {
     /// Leave out the packages that would not be whole, with what needs them, and promise the rest: exit code 3
     #[arg(long)]
     drop_incomplete: bool,
+    /// Library that may be missing, with `*` for anything; can be given several times
+    #[arg(long, value_name = "LIB")]
+    allow_unresolved: Vec<String>,
     /// What the selector is; `both` puts the wheel in OUTPUT/dist-wheel
     #[arg(long, value_name = "FORM", default_value = "sdist")]
     selector: SelectorArgument,
     /// Take the Python inside the packages from a folder of TheRock's templates, which is read and never run
     #[arg(long, value_name = "DIR")]
     python_templates: Option<PathBuf>,
+    /// Remove packages of another version that an earlier run has left in OUTPUT
+    #[arg(long)]
+    replace: bool,
     /// Print the plan and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -135,7 +141,17 @@ pub(crate) struct Settings {
     pub(super) request: Request,
     pub(super) mode: Mode,
     pub(super) last_look: LastLook,
+    pub(super) earlier: Earlier,
     pub(super) scratch: PathBuf,
+}
+
+/// What becomes of packages of another version in the output folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Earlier {
+    /// They may be somebody's release: the run is refused.
+    Keep,
+    /// They are removed.
+    Replace,
 }
 
 impl TryFrom<Arguments> for Settings {
@@ -173,6 +189,7 @@ impl TryFrom<Arguments> for Settings {
             output: arguments.output,
             shape,
             incompletes: if arguments.drop_incomplete { Incompletes::Drop } else { Incompletes::Refuse },
+            allow_unresolved: arguments.allow_unresolved,
             selectors,
             templates: arguments.python_templates,
             version: arguments.version,
@@ -189,7 +206,8 @@ impl TryFrom<Arguments> for Settings {
         };
         let scratch = arguments.scratch.unwrap_or_else(environment::scratch);
         let last_look = arguments.last_look.choice();
-        Ok(Self { request, mode: Mode::new(arguments.dry_run), last_look, scratch })
+        let earlier = if arguments.replace { Earlier::Replace } else { Earlier::Keep };
+        Ok(Self { request, mode: Mode::new(arguments.dry_run), last_look, earlier, scratch })
     }
 }
 
@@ -246,14 +264,37 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let request = &settings.request;
     if settings.mode == Mode::DryRun {
         let scratch = environment::scratch_below(&settings.scratch)?;
-        let plan = Artifacts::open(request, scratch.path(), printer)?.plan(request, printer)?;
-        return show_plan(&plan, printer);
+        let artifacts = Artifacts::open(request, scratch.path(), printer)?;
+        return match artifacts.plan(request, printer) {
+            Err(error @ package::Error::Incomplete { .. }) => {
+                // The plan of the rest tells what the missing part costs.
+                let rest = Request { incompletes: Incompletes::Drop, ..request.clone() };
+                if let Ok(plan) = artifacts.plan(&rest, printer)
+                    && printer.format() == Format::Text
+                {
+                    show_plan(&plan, request, printer)?;
+                }
+                Err(error.into())
+            }
+            plan => show_plan(&plan?, request, printer),
+        };
     }
-    let inputs: Vec<PathBuf> = std::iter::once(&request.artifacts).chain(&request.windows_artifacts).cloned().collect();
+    let mut inputs: Vec<PathBuf> =
+        std::iter::once(&request.artifacts).chain(&request.windows_artifacts).cloned().collect();
+    // An artifact may be a link to a folder elsewhere.
+    for folder in inputs.clone() {
+        inputs.extend(artifact::survey(&folder)?.places.into_iter().map(|(_, place)| place.path().to_owned()));
+    }
     artifact::outside(&request.output, &inputs)?;
     let mut folder = OutputFolder::open(&request.output)?;
     let artifacts = Artifacts::open(request, &folder.scratch(), printer)?;
     let plan = artifacts.plan(request, printer)?;
+    if settings.earlier == Earlier::Keep
+        && let Some(there) = folder.versions().into_iter().find(|there| *there != plan.version)
+    {
+        let (path, version) = (request.output.clone(), plan.version);
+        return Err(package::Error::OtherVersion { path, there, version }.into());
+    }
     let prepared = package::prepare(&plan, request, &mut folder, printer.reporter())?;
     let verdicts = audit(&plan, &prepared, settings, &folder, printer)?;
     let look = match settings.last_look {
@@ -282,7 +323,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         return Ok(exit_of(&plan));
     }
     show_outcome(&outcome, seconds, printer)?;
-    printer.group("What is in no package", || show_remarks(&plan, printer));
+    printer.group("What is in no package", || show_remarks(&plan, request, printer));
     for path in &outcome.removed {
         printer.note(format!("removed `{path}`, which this set no longer has"));
     }
@@ -328,7 +369,13 @@ fn audit(
         Unsupported::Refuse => BTreeSet::new(),
     };
     // Libraries for Windows that nobody knows have been warned of: no table of what Windows has is ever complete.
-    let left_out: BTreeSet<String> = plan.unknown_libraries.iter().map(|missing| missing.library.clone()).collect();
+    let unknown = plan.unknown_libraries.iter().map(|missing| missing.library.clone());
+    // Findings name the library that is loaded without what follows `.so`.
+    let allowed = settings.request.allow_unresolved.iter().flat_map(|library| {
+        let stem = library.split_once(".so").map(|(stem, _)| format!("{stem}.so"));
+        [Some(library.clone()), stem].into_iter().flatten()
+    });
+    let left_out: BTreeSet<String> = unknown.chain(allowed).collect();
     let look = |set: package::Set| {
         let what = match set.system {
             System::Linux => "the set",
@@ -368,7 +415,7 @@ fn row(package: &str, [files, raw, compressed]: [u64; 3], time: String) -> Vec<S
     vec![package.to_owned(), files.to_string(), printer::bytes(raw), printer::bytes(compressed), time]
 }
 
-fn show_plan(plan: &Plan, printer: &Printer) -> anyhow::Result<Exit> {
+fn show_plan(plan: &Plan, request: &Request, printer: &Printer) -> anyhow::Result<Exit> {
     if printer.format() == Format::Json {
         printer.json(plan)?;
         return Ok(exit_of(plan));
@@ -401,7 +448,7 @@ fn show_plan(plan: &Plan, printer: &Printer) -> anyhow::Result<Exit> {
             printer.line(format!("  {:>9}  {path}", printer::bytes(file.size)))?;
         }
     }
-    show_remarks(plan, printer);
+    show_remarks(plan, request, printer);
     let files = plan.wheels.iter().map(|wheel| wheel.file_count() as u64).sum();
     let raw = plan.wheels.iter().map(package::PlannedWheel::raw_size).sum();
     printer.note(format!(
@@ -418,9 +465,16 @@ fn in_folder(folder: Option<&String>, file_name: &str) -> String {
 }
 
 /// What is in no package and what was not simply copied.
-fn show_remarks(plan: &Plan, printer: &Printer) {
+fn show_remarks(plan: &Plan, request: &Request, printer: &Printer) {
     for incomplete in &plan.incomplete {
         printer.warn(format!("`{}` is not made: {}", incomplete.package, incomplete.reasons.join("; ")));
+    }
+    let is_made = |logical| plan.wheels.iter().any(|wheel| wheel.logical == logical);
+    if plan.systems.contains_key(&System::Linux) && !is_made(Logical::Profiler) && request.only.is_empty() {
+        let is_known = plan.incomplete.iter().any(|incomplete| incomplete.package == "rocm-profiler");
+        if !is_known {
+            printer.note("no artifact is for `rocm-profiler`: there is no such package, and no extra `profiler`");
+        }
     }
     let files = |left_out: &LeftOut| printer::count(left_out.files as u64, "file", "files");
     if plan.systems.contains_key(&System::Windows) {

@@ -78,14 +78,18 @@ def complaint(topology: str | os.PathLike[str] | None = None) -> str | None:
 
 
 def distribution_targets() -> list[str]:
-    """The targets this distribution was built for, from core's `dist_info.json`. Empty if it does not tell.
+    """The targets this distribution was built for, from core's `dist_info.json`, else those that `rocm` offers.
 
-    Raises ModuleNotFoundError without core, FileNotFoundError without the file.
+    Raises ModuleNotFoundError without core.
     """
     module = _dist_info.get_package("core").get_py_package()
     assert module.__file__ is not None  # get_py_package refuses a package without files
     path = Path(module.__file__).parent / "share" / "therock" / "dist_info.json"
-    text = json.loads(path.read_text(encoding="utf-8")).get("dist_amdgpu_targets", "")
+    try:
+        text = json.loads(path.read_text(encoding="utf-8")).get("dist_amdgpu_targets", "")
+    except FileNotFoundError:
+        # Builds that were packaged without it.
+        return list(_dist_info.AVAILABLE_TARGET_FAMILIES)
     return [target.strip() for target in text.replace(",", ";").split(";") if target.strip()]
 
 

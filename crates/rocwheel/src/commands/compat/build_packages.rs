@@ -87,7 +87,14 @@ impl TryFrom<Arguments> for Settings {
         let mode = Mode::new(arguments.no_build_packages);
         let unused = arguments.devel_tarball_compression.then_some("--devel-tarball-compression");
         let last_look = arguments.last_look.choice();
-        let settings = packages::Settings { request, mode, last_look, scratch: environment::scratch() };
+        let settings = packages::Settings {
+            request,
+            mode,
+            last_look,
+            // Nobody asks today's script either.
+            earlier: packages::Earlier::Replace,
+            scratch: environment::scratch(),
+        };
         Ok(Self { settings, unused: unused.into_iter().collect() })
     }
 }

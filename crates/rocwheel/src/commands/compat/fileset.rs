@@ -272,7 +272,7 @@ pub(super) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         }
         Settings::Flatten { inputs, output } => merge(inputs, output, printer)?,
         Settings::FlattenSplit { prefixes, parent, output } => {
-            let inputs = beginning_with(prefixes, parent)?;
+            let inputs = beginning_with(prefixes, parent, printer)?;
             if inputs.is_empty() {
                 let prefixes = prefixes.join("`, `");
                 printer.warn(format!("no artifact in `{}` begins with `{prefixes}`", parent.display()));
@@ -367,15 +367,31 @@ fn merge(inputs: &[PathBuf], output: &Path, printer: &Printer) -> anyhow::Result
     Ok(())
 }
 
-/// The artifact directories whose names are a prefix, `_` and a target.
-fn beginning_with(prefixes: &[String], parent: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// The artifact directories whose names are a prefix, `_` and a target. What else has such a name is reported: today's script
+/// passes over it without a word.
+fn beginning_with(prefixes: &[String], parent: &Path, printer: &Printer) -> anyhow::Result<Vec<PathBuf>> {
     let mut paths: Vec<PathBuf> =
         fs_err::read_dir(parent)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
     paths.sort();
-    paths.retain(|path| {
+    let mut artifacts = Vec::new();
+    for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let begins = |prefix: &String| name.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.starts_with('_'));
-        prefixes.iter().any(begins) && path.join(MANIFEST).is_file() && ArtifactName::parse(&name).is_some()
-    });
-    Ok(paths)
+        if !prefixes.iter().any(begins) || name.ends_with(".sha256sum") {
+            continue;
+        }
+        if path.join(MANIFEST).is_file() && ArtifactName::parse(&name).is_some() {
+            artifacts.push(path);
+            continue;
+        }
+        let reason = match ArtifactName::parse_archive(&name) {
+            Some((name, _)) if parent.join(name.to_string()).join(MANIFEST).is_file() => continue,
+            Some(_) => "it is an archive",
+            None if !path.is_dir() => "it is no directory",
+            None if path.join(MANIFEST).is_file() => "its name does not have three fields",
+            None => "it has no artifact_manifest.txt",
+        };
+        printer.warn(format!("`{}` is skipped: {reason}", path.display()));
+    }
+    Ok(artifacts)
 }

@@ -73,8 +73,18 @@ const FLAGS: [(&str, &str, &str); 64] = [
     ("--index-url", "build_prod_wheels", "the index that packages are installed from"),
 ];
 
-/// An explanation for a flag of another script, when a script of `rocwheel compat` was called with it.
+/// An explanation for a script that is not among these, or for a flag of another script.
 pub(crate) fn explain(error: &clap::Error, mut arguments: impl Iterator<Item = String>) -> Option<Usage> {
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand)
+    {
+        let script = typed.strip_suffix(".py").unwrap_or(typed);
+        let is_known = FLAGS.iter().any(|(_, name, _)| *name == script);
+        return (is_known && arguments.any(|argument| argument == "compat")).then(|| {
+            Usage::new(format!("`rocwheel compat` does not cover the script `{script}`"))
+                .hint("go on with today's script; `rocwheel compat` lists those that it covers")
+        });
+    }
     if error.kind() != ErrorKind::UnknownArgument || !arguments.any(|argument| argument == "compat") {
         return None;
     }

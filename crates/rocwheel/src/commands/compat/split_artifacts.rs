@@ -151,10 +151,18 @@ fn catalog(inputs: &Inputs, printer: &Printer) -> anyhow::Result<Catalog> {
             let mut paths: Vec<PathBuf> =
                 fs_err::read_dir(parent)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
             paths.sort();
-            for path in paths.iter().filter(|path| path.is_dir()) {
+            for path in &paths {
                 match batch_name(path) {
                     Ok(name) => artifacts.push(Artifact::open(name, path, printer.reporter())?),
-                    Err(reason) => printer.detail(format!("skipped `{}`: {reason}", path.display())),
+                    Err(skipped) => {
+                        let message = format!("skipped `{}`: {}", path.display(), skipped.reason());
+                        let file_name = path.file_name().unwrap_or_default().to_string_lossy();
+                        if skipped != Skipped::Generic && artifact::name::is_meant_as_artifact(&file_name) {
+                            printer.warn(message);
+                        } else {
+                            printer.detail(message);
+                        }
+                    }
                 }
             }
             if artifacts.is_empty() {
@@ -166,14 +174,38 @@ fn catalog(inputs: &Inputs, printer: &Printer) -> anyhow::Result<Catalog> {
     Ok(Catalog { artifacts, ignored: Vec::new() })
 }
 
+/// Why an entry of a batch is not split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Skipped {
+    NoDirectory,
+    NoManifest,
+    Name,
+    /// There is nothing in it to split.
+    Generic,
+}
+
+impl Skipped {
+    const fn reason(self) -> &'static str {
+        match self {
+            Self::NoDirectory => "only artifact directories are split",
+            Self::NoManifest => "it has no artifact_manifest.txt",
+            Self::Name => "its name is not that of an artifact",
+            Self::Generic => "it is the same for all GPUs",
+        }
+    }
+}
+
 /// The name of an artifact in a batch, or why it is skipped.
-fn batch_name(path: &Path) -> Result<ArtifactName, &'static str> {
+fn batch_name(path: &Path) -> Result<ArtifactName, Skipped> {
+    if !path.is_dir() {
+        return Err(Skipped::NoDirectory);
+    }
     if !path.join("artifact_manifest.txt").is_file() {
-        return Err("it has no artifact_manifest.txt");
+        return Err(Skipped::NoManifest);
     }
     let text = path.file_name().unwrap_or_default().to_string_lossy();
-    let name: ArtifactName = text.parse().map_err(|_| "its name is not that of an artifact")?;
-    if name.target_family == GENERIC { Err("it is the same for all GPUs") } else { Ok(name) }
+    let name: ArtifactName = text.parse().map_err(|_| Skipped::Name)?;
+    if name.target_family == GENERIC { Err(Skipped::Generic) } else { Ok(name) }
 }
 
 /// Moves `new` to `place`; what was there goes with the staging folder.
