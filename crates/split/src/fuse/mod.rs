@@ -88,6 +88,11 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
         }
     }
     let archives: Vec<Archives<'_>> = builds.iter().map(|build| Archives::new(&build.view)).collect();
+    // One that cannot be read is not one that has no code.
+    for (build, archives) in builds.iter().zip(&archives) {
+        let paths: Vec<&str> = build.view.items().map(|(path, _)| path).filter(|path| is_archive(path)).collect();
+        paths.par_iter().try_for_each(|path| archives.get(path).map(drop))?;
+    }
     let paths: Vec<String> = plan.owners.keys().cloned().collect();
     let read = |path: &String| {
         if reporter.interrupted() {

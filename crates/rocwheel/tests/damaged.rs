@@ -1,0 +1,121 @@
+//! Input with bytes that are not what they were: no command makes something of it that looks sound.
+
+#![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
+
+use std::process::Command;
+
+use testing::gpu::{Gpu, Link, Unit};
+use testing::{Ran, TestContext};
+
+const NAME: &str = "demo-1.0-py3-none-linux_x86_64.whl";
+
+/// Writes a wheel of a library, a file of a kernel database and a module.
+const WHEEL: &str = r#"
+import base64, hashlib, sys, zipfile
+info = "demo-1.0.dist-info/"
+members = {
+    "demo/__init__.py": b"import this\n" * 40,
+    "demo/lib/libdemo.so": open(sys.argv[1], "rb").read(),
+    "demo/lib/rocblas/library/K_gfx942.co": b"942" * 40,
+    info + "METADATA": b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n\nText\n",
+    info + "WHEEL": b"Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n",
+}
+record = ""
+for name, data in members.items():
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    record += f"{name},sha256={digest},{len(data)}\n"
+members[info + "RECORD"] = (record + info + "RECORD,,\n").encode()
+with zipfile.ZipFile(sys.argv[2], "w", zipfile.ZIP_DEFLATED) as wheel:
+    for name, data in members.items():
+        wheel.writestr(name, data)
+"#;
+
+/// Changes one byte of the stored member whose name ends so.
+const FLIP: &str = r#"
+import sys, zipfile
+wheel, suffix, place = sys.argv[1:]
+(member,) = [item for item in zipfile.ZipFile(wheel).infolist() if item.filename.endswith(suffix)]
+data = bytearray(open(wheel, "rb").read())
+assert member.compress_type == zipfile.ZIP_STORED
+header = member.header_offset
+start = header + 30 + sum(int.from_bytes(data[header + at : header + at + 2], "little") for at in (26, 28))
+assert int(place) < member.file_size
+data[start + int(place)] ^= 1
+open(wheel, "wb").write(data)
+"#;
+
+/// Gives a member another CRC-32 in both of its headers.
+const CRC: &str = r#"
+import struct, sys, zipfile
+wheel, name = sys.argv[1:]
+member = zipfile.ZipFile(wheel).getinfo(name)
+data = open(wheel, "rb").read()
+was, new = (struct.pack("<I", crc) for crc in (member.CRC, member.CRC ^ 1))
+assert data.count(was) == 2
+open(wheel, "wb").write(data.replace(was, new))
+"#;
+
+fn python(context: &TestContext, script: &str, arguments: &[&str]) {
+    let run = Command::new("python3").arg("-c").arg(script).args(arguments).current_dir(context.directory()).output();
+    let output = run.expect("python3 is needed for this test");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn library(context: &TestContext) {
+    let units = [Unit { source: "first", targets: &["gfx90a", "gfx942"] }];
+    let gpu = Gpu::new();
+    let built = gpu.build(&Link { name: "libdemo.so", units: &units, compile: &[], link: &["-shared"] });
+    context.write("libdemo.so", fs_err::read(built).unwrap());
+}
+
+/// A wheel, and its parts in `parts`.
+fn split() -> TestContext {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    library(&context);
+    python(&context, WHEEL, &["libdemo.so", NAME]);
+    let ran = context.run(["split", NAME, "-o", "parts"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    context
+}
+
+fn refused(ran: &Ran, words: &[&str]) {
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    for word in words {
+        assert!(ran.stderr.contains(word) || ran.stdout.contains(word), "{word}: {ran:?}");
+    }
+    assert!(!ran.stderr.contains("should not happen"), "{ran:?}");
+}
+
+#[test]
+fn a_stored_member_is_compared_with_its_checksum() {
+    let context = split();
+    let device = "parts/demo_device_gfx90a-1.0-py3-none-linux_x86_64.whl";
+    python(&context, FLIP, &[device, ".kpack", "100"]);
+    let words = ["its CRC-32 is not the one that the archive says", "_gfx90a.kpack`"];
+    let host = format!("parts/{NAME}");
+    refused(&context.run(["fuse", &host, device, "-o", "fat"]), &words);
+    assert!(!context.path("fat").join(NAME).exists());
+    refused(&context.run(["prune", "--keep", "gfx90a", device, "-o", "pruned"]), &words);
+    refused(&context.run(["kernels", device]), &words[..1]);
+    refused(&context.run(["split", "--verify-only", NAME, "parts"]), &[]);
+}
+
+#[test]
+fn a_member_that_is_copied_as_it_is_packed_is_compared_with_its_checksum() {
+    for member in ["demo/__init__.py", "demo/lib/rocblas/library/K_gfx942.co"] {
+        let context = split();
+        let words = ["its CRC-32 is not the one that the archive says", member];
+        let parts = fs_err::read_dir(context.path("parts")).unwrap().map(|entry| entry.unwrap().path());
+        let parts: Vec<String> = parts.map(|path| path.to_str().unwrap().to_owned()).collect();
+        python(&context, CRC, &[NAME, member]);
+        refused(&context.run(["split", NAME, "-o", "again"]), &words);
+        assert!(!context.path("again").join(NAME).exists());
+        refused(&context.run(["prune", "--keep", "gfx942", NAME, "-o", "pruned"]), &words);
+        assert!(!context.path("pruned").join(NAME).exists());
+        let holder = if member.ends_with("py") { NAME } else { "demo_device_gfx942-1.0-py3-none-linux_x86_64.whl" };
+        python(&context, CRC, &[&format!("parts/{holder}"), member]);
+        let arguments = ["fuse", "-o", "fat"].into_iter().chain(parts.iter().map(String::as_str));
+        refused(&context.run(arguments), &words);
+        assert!(!context.path("fat").join(NAME).exists());
+    }
+}
