@@ -119,3 +119,24 @@ fn a_member_that_is_copied_as_it_is_packed_is_compared_with_its_checksum() {
         assert!(!context.path("fat").join(NAME).exists());
     }
 }
+
+#[test]
+fn a_damaged_archive_is_not_taken_for_a_sound_one() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    library(&context);
+    let ran = context.run(["split", "libdemo.so", "-o", "parts"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let archive = context.path("parts/.kpack/libdemo_gfx90a.kpack");
+    let sound = fs_err::read(&archive).unwrap();
+    for place in [80, sound.len() / 2] {
+        let mut bytes = sound.clone();
+        bytes[place] ^= 1;
+        fs_err::write(&archive, bytes).unwrap();
+        refused(&context.run(["fuse", "parts/libdemo.so", "-o", "fat.so"]), &["libdemo_gfx90a.kpack"]);
+        assert!(!context.path("fat.so").exists());
+        let pruned = context.run(["prune", "--keep", "gfx90a", archive.to_str().unwrap(), "-o", "pruned"]);
+        refused(&pruned, &["libdemo_gfx90a.kpack"]);
+        assert!(!context.path("pruned/libdemo_gfx90a.kpack").exists());
+        refused(&context.run(["kernels", "parts"]), &["could not read `libdemo.so#0` for `gfx90a`"]);
+    }
+}

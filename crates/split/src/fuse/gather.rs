@@ -199,7 +199,7 @@ impl Part {
                     key: shown(&self.path).to_owned(),
                     why: format!("`{}` has no code for {target} any more", archive.path),
                 })?;
-                archive.archive.read(&reader, &located).map_err(failed)
+                archive.archive.read_sound(&reader, &located).map_err(failed)
             }
             Origin::Bundle { bundle, entry } => {
                 let bundle = &self.fat.bundles[*bundle];
