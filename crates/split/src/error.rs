@@ -166,6 +166,20 @@ pub enum Error {
         /// How many there are.
         count: usize,
     },
+    /// A wrapper would register a bundle without any code.
+    #[error("`{path}` would have a bundle without code: {why}")]
+    WithoutCode {
+        /// The file.
+        path: String,
+        /// What is missing.
+        why: String,
+    },
+    /// An archive that was named has no code for what is fused.
+    #[error("`{}` holds no code for the files that are put together", archive.display())]
+    UnusedArchive {
+        /// The archive.
+        archive: PathBuf,
+    },
     /// The result does not hold what went in: nothing is written.
     #[error("the fused `{path}` is not what went in: {why}")]
     NotFused {
@@ -365,6 +379,13 @@ impl Hint for Error {
             Self::Wheel(error) => error.hint(),
             Self::Unequal { .. } => {
                 Some("only builds of the same sources for different GPUs can become one".to_owned())
+            }
+            Self::WithoutCode { .. } => Some(
+                "give all archives that the file was split into, or allow bundles without code with `--allow-empty`"
+                    .to_owned(),
+            ),
+            Self::UnusedArchive { .. } => {
+                Some("`rocwheel kernels` shows what it holds; leave it out, or give the file that it is for".to_owned())
             }
             Self::UnknownDatabase { known, .. } => Some(format!("known are {known}")),
             Self::RuntimeWithoutArchives { .. } => {
