@@ -75,6 +75,16 @@ fn load(bytes: &[u8], name: &str, is_library: bool) -> String {
     fixture::gpu().load(&path, is_library).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
+/// The file after tools that change files in place.
+fn edit(bytes: &[u8], name: &str, tools: &[&[&str]]) -> Vec<u8> {
+    let path = fixture::gpu().path(name);
+    fs_err::write(&path, bytes).unwrap();
+    for tool in tools {
+        fixture::gpu().run(tool[0], &[&tool[1..], &[name]].concat());
+    }
+    fs_err::read(path).unwrap()
+}
+
 const COMPRESSED: [Form; 3] = [
     Form::Compressed { version: 2, method: Method::Zstd, level: 3 },
     Form::Compressed { version: 3, method: Method::Zstd, level: 1 },
@@ -179,14 +189,6 @@ fn after_other_tools_had_the_host_part() {
     let library = two("fuse-tools.so", &[], &["-shared"]);
     let before = codes(&library);
     let split = split(&[("x.so", library.clone())]);
-    let edit = |bytes: &[u8], name: &str, tools: &[&[&str]]| {
-        let path = fixture::gpu().path(name);
-        fs_err::write(&path, bytes).unwrap();
-        for tool in tools {
-            fixture::gpu().run(tool[0], &[&tool[1..], &[name]].concat());
-        }
-        fs_err::read(path).unwrap()
-    };
     let loads = |bytes: &[u8], name: &str| {
         let path = fixture::gpu().path(name);
         fs_err::write(&path, bytes).unwrap();
@@ -210,6 +212,27 @@ fn after_other_tools_had_the_host_part() {
         }
     }
     assert!(loaded >= 4, "{loaded} of the libraries still loaded");
+}
+
+/// patchelf and auditwheel leave no room behind the program header table, so it goes between two sections.
+#[test]
+fn a_program_header_table_without_room_is_moved() {
+    let units = [unit("first", &["gfx1100"]), unit("second", &["gfx1100", "gfx942"])];
+    let library = fixture::library("fuse-table.so", &units, &["-g0"]);
+    let path = "$ORIGIN/../very/long/path/so/that/it/grows/and/has/to/move:$ORIGIN/b";
+    // One by one: patchelf 0.14 mixes names up when it changes several at once.
+    let tools: [&[&str]; 3] = [
+        &["patchelf", "--add-needed", "libm.so.6"],
+        &["patchelf", "--set-soname", "libx.so.77"],
+        &["patchelf", "--set-rpath", path],
+    ];
+    let edited = edit(&library, "fuse-table-edited.so", &tools);
+    let split = split(&[("lib/x.so", edited.clone())]);
+    assert_eq!(split.differences(), Vec::<String>::new());
+    let (_, files) = fused(&[build("it", split.after)], Form::Plain).unwrap();
+    assert_ne!(files["lib/x.so"][32..40], edited[32..40], "the table lies where it lay");
+    assert_eq!(codes(&files["lib/x.so"]), codes(&edited));
+    assert_eq!(load(&files["lib/x.so"], "fuse-table-fused.so", true), load(&edited, "fuse-table-edited.so", true));
 }
 
 #[test]
