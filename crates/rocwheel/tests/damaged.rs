@@ -62,7 +62,8 @@ fn python(context: &TestContext, script: &str, arguments: &[&str]) {
 }
 
 fn library(context: &TestContext) {
-    let units = [Unit { source: "first", targets: &["gfx90a", "gfx942"] }];
+    let targets = &["gfx90a", "gfx942"];
+    let units = [Unit { source: "first", targets }, Unit { source: "second", targets }];
     let gpu = Gpu::new();
     let built = gpu.build(&Link { name: "libdemo.so", units: &units, compile: &[], link: &["-shared"] });
     context.write("libdemo.so", fs_err::read(built).unwrap());
@@ -137,6 +138,33 @@ fn a_damaged_archive_is_not_taken_for_a_sound_one() {
         let pruned = context.run(["prune", "--keep", "gfx90a", archive.to_str().unwrap(), "-o", "pruned"]);
         refused(&pruned, &["libdemo_gfx90a.kpack"]);
         assert!(!context.path("pruned/libdemo_gfx90a.kpack").exists());
-        refused(&context.run(["kernels", "parts"]), &["could not read `libdemo.so#0` for `gfx90a`"]);
+        refused(&context.run(["kernels", "parts"]), &["could not read `libdemo.so#"]);
     }
+}
+
+/// Changes the type of a section in a table of section headers.
+const RETYPE: &str = r#"
+import struct, sys
+path, number = sys.argv[1], 0
+data = bytearray(open(path, "rb").read())
+(start,), (count, names) = struct.unpack_from("<Q", data, 40), struct.unpack_from("<HH", data, 60)
+(texts,) = struct.unpack_from("<Q", data, start + 64 * names + 24)
+for header in range(start, start + 64 * count, 64):
+    (name,) = struct.unpack_from("<I", data, header)
+    if data[texts + name :].startswith(b".rela.dyn\0"):
+        data[header + 4] ^= 1
+        number += 1
+assert number == 1
+open(path, "wb").write(data)
+"#;
+
+#[test]
+fn damaged_section_headers_are_a_fault_of_the_input() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    library(&context);
+    assert_eq!(context.run(["split", "libdemo.so", "-o", "parts"]).code, Some(0));
+    python(&context, RETYPE, &["parts/libdemo.so"]);
+    let ran = context.run(["fuse", "parts/libdemo.so", "-o", "fat.so"]);
+    refused(&ran, &["error: `libdemo.so` is damaged: the header of its section `.rela.dyn` (type 5, "]);
+    assert!(!context.path("fat.so").exists());
 }

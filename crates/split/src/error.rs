@@ -188,6 +188,14 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// A file cannot be edited, since its own headers do not agree.
+    #[error("`{key}` is damaged: {why}")]
+    Contradiction {
+        /// The file.
+        key: String,
+        /// What does not agree.
+        why: String,
+    },
     /// Bytes could not be kept in a temporary file.
     #[error("could not keep what becomes of `{key}` on the disk")]
     Scratch {
@@ -387,6 +395,7 @@ impl Hint for Error {
             Self::UnusedArchive { .. } => {
                 Some("`rocwheel kernels` shows what it holds; leave it out, or give the file that it is for".to_owned())
             }
+            Self::Contradiction { .. } => Some("get the file again, or build it anew".to_owned()),
             Self::UnknownDatabase { known, .. } => Some(format!("known are {known}")),
             Self::RuntimeWithoutArchives { .. } => {
                 Some("add the artifact `core-kpack`, or split all the same with `--force`".to_owned())

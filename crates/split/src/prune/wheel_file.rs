@@ -10,6 +10,7 @@ use wheel::{Content, FileContent, Rewrite};
 use super::code::{Fate, Kind, Pruner, Spooled, looks_like};
 use super::outcome::sorted;
 use super::{Action, Empty, Error, Pruned, PrunedFile, check, extras};
+use crate::verify::contradiction;
 
 /// Members of wheels up to this size are unpacked when they are read, larger ones once.
 const UNPACKED_ONCE: u64 = 64 << 20;
@@ -159,7 +160,11 @@ impl<'a> WheelFile<'a> {
         let was = check::WheelBefore { wheel: &wheel, change: &change, originals: &originals };
         let (verified, differences) = check::wheel(&pruner.options.keep, &was, &written.path, pruner.options.scratch)?;
         if !differences.is_empty() {
-            return wrong(differences);
+            let damaged = originals.iter().find_map(|(name, content)| Some((name, contradiction(&**content)?)));
+            return match damaged {
+                Some((name, why)) => Err(Error::Contradiction { key: name.clone(), why }),
+                None => wrong(differences),
+            };
         }
         pruned.verified = verified;
         fs_err::set_permissions(&written.path, fs_err::metadata(path)?.permissions())?;
