@@ -168,3 +168,41 @@ fn damaged_section_headers_are_a_fault_of_the_input() {
     refused(&ran, &["error: `libdemo.so` is damaged: the header of its section `.rela.dyn` (type 5, "]);
     assert!(!context.path("fat.so").exists());
 }
+
+#[test]
+fn kernels_says_what_it_could_not_look_at() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    library(&context);
+    context.write("two.whl", "PK");
+    context.write("empty.whl", "");
+    context.write("text.kpack", "version https://git-lfs.github.com/spec/v1\n");
+    for (file, words) in
+        [("two.whl", "it is no wheel"), ("empty.whl", "it is empty"), ("text.kpack", "it is no kpack archive")]
+    {
+        let ran = context.run(["kernels", file]);
+        refused(&ran, &[&format!("warning: `{file}`: {words}"), "no GPU code could be read in 1 file"]);
+    }
+    refused(&context.run(["kernels", "missing.so"]), &["error: there is no `missing.so`"]);
+    refused(&context.run(["kernels", "libdemo.so", "missing.so"]), &["`missing.so`: it cannot be read", "gfx942"]);
+    // The loader reads no section headers, so such a library registers its code.
+    let mut objcopy = Command::new("llvm-objcopy-19");
+    objcopy.args(["--strip-sections", "libdemo.so", "bare.so"]).current_dir(context.directory());
+    assert!(objcopy.status().expect("llvm-objcopy-19 is needed for this test").success());
+    refused(&context.run(["kernels", "bare.so"]), &["it registers GPU code, which cannot be found"]);
+    for (arguments, words) in [
+        (["--targets", "gfx90"], "unknown GPU target or family `gfx90`"),
+        (["--plot", "a.png"], "hint: let it end in `.svg`"),
+    ] {
+        let ran = context.run(["kernels", "libdemo.so"].into_iter().chain(arguments));
+        assert!(ran.code == Some(2) && ran.stderr.contains(words), "{ran:?}");
+    }
+    assert!(!context.path("a.png").exists());
+    // CUDA's code is not AMD's, and not nothing.
+    context.write("cuda.c", "__attribute__((section(\".nv_fatbin\"))) const char code[] = \"code\";");
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-shared", "-o", "cuda.so", "cuda.c"]).current_dir(context.directory());
+    assert!(compiler.status().expect("gcc is needed for this test").success());
+    let ran = context.run(["kernels", "cuda.so"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("no code for AMD GPUs in 1 file: 1 file has CUDA code"), "{ran:?}");
+}

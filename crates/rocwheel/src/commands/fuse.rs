@@ -185,6 +185,7 @@ impl Job<'_> {
         }
         let (builds, path) = builds::of_files(&hosts, &archives)?;
         let plan = self.plan(&builds)?;
+        self.needs_builds_of_one(&plan, &hosts)?;
         self.needs_archives(&plan, &archives)?;
         let Some(output) = self.output() else { return self.show_plans(&[&plan], &[]) };
         Self::needs_code(&[&plan])?;
@@ -202,6 +203,18 @@ impl Job<'_> {
             plan.allow_empty();
         }
         Ok(plan)
+    }
+
+    /// Libraries of one folder with other names are probably not builds of one.
+    fn needs_builds_of_one(&self, plan: &Plan, hosts: &[PathBuf]) -> anyhow::Result<()> {
+        let folder = hosts[0].parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let apart = |host: &PathBuf| host.file_name() != hosts[0].file_name() && host.parent() == hosts[0].parent();
+        if plan.differences.is_empty() || !hosts[1..].iter().all(apart) {
+            return Ok(());
+        }
+        self.show_differences(plan)?;
+        let usage = Usage::new("several files become one only when they are builds of one for different GPUs");
+        Err(usage.hint(format!("give the folder to put each together: `rocwheel fuse {}`", folder.display())).into())
     }
 
     /// An archive that was named has to be of use; of a directory's archives those without one are noted.
