@@ -112,6 +112,8 @@ fn a_member_that_is_copied_as_it_is_packed_is_compared_with_its_checksum() {
         refused(&context.run(["split", NAME, "-o", "again"]), &words);
         assert!(!context.path("again").join(NAME).exists());
         refused(&context.run(["prune", "--keep", "gfx942", NAME, "-o", "pruned"]), &words);
+        // Also where all of it stays.
+        refused(&context.run(["prune", "--keep", "gfx942,gfx90a", NAME, "-o", "pruned"]), &words);
         assert!(!context.path("pruned").join(NAME).exists());
         let holder = if member.ends_with("py") { NAME } else { "demo_device_gfx942-1.0-py3-none-linux_x86_64.whl" };
         python(&context, CRC, &[&format!("parts/{holder}"), member]);

@@ -146,6 +146,8 @@ impl<'a> WheelFile<'a> {
         let wrong = |differences| Err(Error::NotPruned { path: path.to_owned(), differences });
         if change.drop.is_empty() && change.replace.is_empty() && change.metadata.is_none() {
             if !in_place {
+                let members = wheel.members().iter().filter(|member| member.kind != MemberKind::Directory);
+                wheel.check_members(members.map(|member| member.name.as_str()), pruner.reporter)?;
                 fs_err::copy(path, result)?;
                 let differences = check::same(&FileContent::new(path)?, &FileContent::new(result)?)?;
                 if !differences.is_empty() {
