@@ -277,8 +277,8 @@ pub enum Error {
     UnknownFamily {
         /// What was asked for.
         name: String,
-        /// The known name that looks most like it.
-        nearest: Option<String>,
+        /// The known names that begin with it, else the one that looks most like it.
+        near: Vec<String>,
         /// All known names.
         known: Vec<String>,
     },
@@ -348,11 +348,11 @@ impl Hint for Error {
             Self::NoArtifacts { .. } => {
                 "an artifact is called {name}_{component}_{target} and holds artifact_manifest.txt"
             }
-            Self::UnknownFamily { nearest, known, .. } => {
-                let known = known.join(", ");
-                return Some(match nearest {
-                    Some(name) => format!("did you mean `{name}`? Known are: {known}"),
-                    None => format!("known are: {known}"),
+            Self::UnknownFamily { near, known, .. } => {
+                return Some(match near.split_last() {
+                    Some((only, [])) => format!("did you mean `{only}`?"),
+                    Some((last, others)) => format!("did you mean `{}` or `{last}`?", others.join("`, `")),
+                    None => format!("`rocwheel kernels` shows what a file has; known are: {}", known.join(", ")),
                 });
             }
             _ => return None,

@@ -73,6 +73,51 @@ pub fn target(reader: &dyn ReadAt) -> Result<Option<(TargetId, bool)>, Error> {
     Ok(Some((object.target, object.is_known)))
 }
 
+/// Whether a declared target is what the code object's own header says. `-strict` has no flag. Up to version 3 the flags do
+/// not tell "off" from "any".
+pub(crate) fn agrees(declared: &TargetId, read: &CodeObject) -> bool {
+    let processor = declared.processor.strip_suffix("-strict").unwrap_or(&declared.processor);
+    let is_old = read.code_object_version.is_none_or(|version| version <= 3) && read.abi_version <= 1;
+    let feature =
+        |declared: Feature, own: Feature| declared == own || (is_old && declared != Feature::On && own != Feature::On);
+    processor == read.target.processor
+        && feature(declared.xnack, read.target.xnack)
+        && feature(declared.sramecc, read.target.sramecc)
+}
+
+/// Whether a file starts as LLVM bitcode does, bare or with a wrapper.
+pub(crate) fn is_bitcode(start: &[u8]) -> bool {
+    start.starts_with(b"BC\xc0\xde") || start.starts_with(&[0xde, 0xc0, 0x17, 0x0b])
+}
+
+/// Whether a file starts as SPIR-V does.
+pub(crate) fn is_spirv(start: &[u8]) -> bool {
+    start.starts_with(&[0x03, 0x02, 0x23, 0x07])
+}
+
+/// Why bytes cannot be the code that a compiler made for `target`. `None`: nothing speaks against it, or they are LLVM
+/// bitcode, SPIR-V, or nothing at all.
+pub(crate) fn contradiction(target: &str, code: &dyn ReadAt) -> Option<String> {
+    let read = match CodeObject::read(code) {
+        Ok(read) => read,
+        Err(error) => return Some(error.to_string()),
+    };
+    let Some(read) = read else {
+        let mut start = [0; 4];
+        let start = read_up_to(code, 0, &mut start).map(|count| start[..count].to_vec()).unwrap_or_default();
+        return (!start.is_empty() && !is_bitcode(&start) && !is_spirv(&start))
+            .then(|| format!("it starts with `{}`, as no code object does", start.escape_ascii()));
+    };
+    let declared: Option<TargetId> = target.parse().ok();
+    if declared.is_some_and(|declared| read.is_known && !agrees(&declared, &read)) {
+        return Some(format!("it is code for `{}` by its own ELF flags", read.target));
+    }
+    match &read.metadata {
+        Metadata::Malformed(reason) => Some(format!("its metadata cannot be understood: {reason}")),
+        Metadata::MessagePack | Metadata::Absent | Metadata::Yaml => None,
+    }
+}
+
 /// Whether the first bytes of a file are those of an AMDGPU ELF file. 20 bytes decide.
 pub fn is_code_object(start: &[u8]) -> bool {
     start.starts_with(&elf::ELFMAG)

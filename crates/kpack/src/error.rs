@@ -164,6 +164,14 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// Code of an archive that no checksum vouches for, and that is not what it is stored as.
+    #[error("{what} is damaged: {reason}")]
+    Damaged {
+        /// Its name, index and target.
+        what: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// An archive that the loader would refuse is not written.
     #[error("could not make a kpack archive: {reason}")]
     NoArchive {
@@ -194,6 +202,7 @@ impl Hint for Error {
         match self {
             Self::Unsupported { .. } => Some("the file was made by a newer compiler than this program knows".into()),
             Self::Elf(error) => error.hint(),
+            Self::Damaged { .. } => Some("get the archive again, or make it anew from the original".into()),
             Self::UnsupportedArchive { .. } => {
                 Some("the archive was made by a newer tool than this program knows".into())
             }

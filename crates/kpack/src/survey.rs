@@ -123,6 +123,8 @@ pub struct Surveyed {
     pub markers: Vec<Marker>,
     /// The code objects, by bundle, then in the order of the bundle; those of an archive by name, index and target.
     pub code_objects: Vec<Found>,
+    /// Whether it has code for NVIDIA's GPUs, which is not looked into.
+    pub has_cuda: bool,
     /// What is wrong with it, and what is worth knowing.
     pub findings: Vec<Finding>,
 }

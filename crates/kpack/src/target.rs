@@ -175,6 +175,15 @@ pub fn base_target(target: &str) -> &str {
     target.split(':').next().unwrap_or(target)
 }
 
+/// Whether a processor has a name of the form `gfx90a`, `gfx1250-strict` or `gfx9-4-generic`.
+pub fn is_processor(processor: &str) -> bool {
+    let Some(rest) = processor.strip_prefix("gfx") else { return false };
+    let (number, suffix) = rest.split_once('-').unwrap_or((rest, ""));
+    let digits = number.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    let is_generic = suffix == "generic" || suffix.ends_with("-generic");
+    digits && !number.is_empty() && if is_generic { true } else { number.len() >= 3 && matches!(suffix, "" | "strict") }
+}
+
 /// Orders targets as people do: by major, minor and stepping, so `gfx90a` comes before `gfx942` and both before
 /// `gfx1010`. The last two characters of a name are hexadecimal digits, what is before them is decimal. Variants of one
 /// target (`gfx942:xnack+`, `gfx1250-strict`) follow it as text. An `X` in a family stands for any digit and comes after them

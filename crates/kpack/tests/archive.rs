@@ -127,6 +127,65 @@ fn frames() -> Vec<u8> {
 }
 
 #[test]
+fn a_flipped_bit_of_a_frame_is_noticed() {
+    let bytes = example(Scheme::ZstdPerKernel);
+    let archive = open(&bytes).unwrap();
+    for located in archive.entries() {
+        let code = archive.read(&bytes.as_slice(), &located).unwrap();
+        for bit in located.offset * 8..(located.offset + located.size) * 8 {
+            let mut flipped = bytes.clone();
+            flipped[(bit / 8) as usize] ^= 1 << (bit % 8);
+            // Some bits of a frame have no meaning, and bit 2 of its descriptor says that there is a checksum.
+            let read = archive.read(&flipped.as_slice(), &located);
+            assert!(read.is_err() || read.is_ok_and(|read| read == code), "bit {bit}");
+        }
+    }
+}
+
+#[test]
+fn code_without_a_checksum_has_to_fit_its_target() {
+    let header = |flags: u8| {
+        let mut elf = vec![0; 64];
+        elf[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\x40");
+        (elf[8], elf[18], elf[20], elf[48]) = (3, 224, 1, flags);
+        elf
+    };
+    let read = |code: &[u8], scheme| {
+        let targets = ["gfx906".to_owned()];
+        let mut writer = ArchiveWriter::new(Cursor::new(Vec::new()), "g", "f", &targets, scheme).unwrap();
+        let bytes = match scheme {
+            Scheme::None => code.to_vec(),
+            // As other tools write it: without a checksum.
+            Scheme::ZstdPerKernel => zstd::bulk::compress(code, 3).unwrap(),
+        };
+        writer.add("a", 0, "gfx906", &Blob { original_size: code.len() as u64, bytes }).unwrap();
+        let bytes = writer.finish().unwrap().into_inner();
+        let archive = open(&bytes).unwrap();
+        let located = archive.find("a", 0, "gfx906").unwrap();
+        assert_eq!(archive.read(&bytes.as_slice(), &located).unwrap(), code);
+        archive.read_sound(&bytes.as_slice(), &located).map_err(|error| error.to_string())
+    };
+    for scheme in [Scheme::None, Scheme::ZstdPerKernel] {
+        for sound in [&header(0x2f)[..], b"BC\xc0\xde", b""] {
+            assert_eq!(read(sound, scheme).unwrap(), sound);
+        }
+        let error = read(&header(0x30), scheme).unwrap_err();
+        assert_eq!(error, "`a#0` for `gfx906` is damaged: it is code for `gfx908` by its own ELF flags");
+        let error = read(b"\x7fELG", scheme).unwrap_err();
+        assert!(error.ends_with("it starts with `\\x7fELG`, as no code object does"), "{error}");
+        let mut broken = header(0x2f);
+        (broken[32], broken[54], broken[56]) = (200, 56, 1);
+        let error = read(&broken, scheme).unwrap_err();
+        assert!(error.ends_with("its program header table leaves the file"), "{error}");
+    }
+    // The checksum of a frame of ours vouches for whatever was there when it was packed.
+    let bytes = example(Scheme::ZstdPerKernel);
+    let archive = open(&bytes).unwrap();
+    let located = archive.find("lib/librocblas.so.4", 1, "gfx90a:xnack-").unwrap();
+    assert_eq!(archive.read_sound(&bytes.as_slice(), &located).unwrap(), code(3, 1003));
+}
+
+#[test]
 fn archives_of_other_tools_are_read() {
     let bytes = foreign(&foreign_table(frames().len() as u64), &frames());
     let archive = open(&bytes).unwrap();

@@ -117,6 +117,57 @@ fn a_library_and_its_archives() {
 }
 
 #[test]
+fn an_archive_that_is_left_out_or_of_no_use_is_an_error() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    let gpu = Gpu::new();
+    let units = [
+        Unit { source: "first", targets: &["gfx942", "gfx1100", "gfx90a"] },
+        Unit { source: "second", targets: BOTH },
+        Unit { source: "third", targets: &["gfx90a"] },
+    ];
+    let built = gpu.build(&Link { name: "l.so", units: &units, compile: &[], link: &["-shared"] });
+    context.write("l.so", fs_err::read(built).unwrap());
+    context.write("other.so", library(BOTH, "other.so"));
+    assert_eq!(context.run(["split", "l.so", "-o", "s"]).code, Some(0));
+    assert_eq!(context.run(["split", "other.so", "-o", "other"]).code, Some(0));
+    let mut archives: Vec<String> = fs_err::read_dir(context.path("s/.kpack"))
+        .unwrap()
+        .map(|entry| format!("s/.kpack/{}", entry.unwrap().file_name().to_str().unwrap()))
+        .collect();
+    archives.sort();
+    let (of_sets, plain): (Vec<&str>, Vec<&str>) =
+        archives.iter().map(String::as_str).partition(|path| path.contains("_set"));
+    let fuse = |archives: &[&str], options: &[&str]| {
+        context.run(["fuse", "s/l.so"].iter().chain(archives).chain(&["-o", "y.so"]).chain(options))
+    };
+    assert_eq!(archives.len(), 6, "{archives:?}");
+    let ran = fuse(&of_sets, &[]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("error: `l.so` would have a bundle without code: no archive behind `"), "{ran:?}");
+    assert!(ran.stderr.contains("hint: give all archives that the file was split into"), "{ran:?}");
+    let ran = fuse(&plain, &["--dry-run"]);
+    assert!(ran.code == Some(1) && ran.stdout.contains("missing: `l.so`: "), "{ran:?}");
+    assert!(!context.path("y.so").exists());
+    let ran = fuse(&of_sets, &["--allow-empty"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    fs_err::remove_file(context.path("y.so")).unwrap();
+    let stranger = "other/.kpack/other_gfx942.kpack";
+    let all: Vec<&str> = archives.iter().map(String::as_str).chain([stranger]).collect();
+    let ran = fuse(&all, &[]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains(&format!("`{stranger}` holds no code for the files")), "{ran:?}");
+    let twin = plain[0].replace("s/.kpack/", "other/");
+    fs_err::copy(context.path(plain[0]), context.path(&twin)).unwrap();
+    let ran = fuse(&["s/.kpack", &twin], &[]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("has the same name"), "{ran:?}");
+    // Of a directory, the others are said and left.
+    let ran = fuse(&["s/.kpack", "other/.kpack"], &[]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains(&format!("`{stranger}` holds no code for what is put together")), "{ran:?}");
+    assert_eq!(kernels(&context, "y.so"), kernels(&context, "l.so"));
+}
+
+#[test]
 fn builds_for_different_gpus() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     for target in BOTH {

@@ -180,3 +180,37 @@ fn single_files_can_be_compared() {
     let ran = context.run(["split", "--verify-only", before, "flat/lib/librocrand.so.1"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
 }
+
+#[test]
+fn a_library_may_be_called_like_an_artifact() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    let names = ["libonnxruntime_providers_rocm.so", "a_b_c.so", "a_b_c.so.1"];
+    for name in names {
+        context.write(format!("before/{name}"), library());
+    }
+    let paths = names.map(|name| format!("before/{name}"));
+    let ran = context.run(["split", "-o", "after"].into_iter().chain(paths.iter().map(String::as_str)));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    // The mark of the output is no difference, and does not come along.
+    let ran = context.run(["split", "--verify-only", "before", "after"]);
+    assert!(ran.code == Some(0) && ran.stderr.contains("nothing is different"), "{ran:?}");
+    let ran = context.run(["fuse", "after", "-o", "fused"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let mut found: Vec<_> =
+        fs_err::read_dir(context.path("fused")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    found.sort();
+    assert_eq!(found, [".rocwheel-fuse", "a_b_c.so", "a_b_c.so.1", "libonnxruntime_providers_rocm.so"]);
+}
+
+#[test]
+fn generic_targets_are_known() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    let gpu = Gpu::new();
+    let units = [Unit { source: "first", targets: &["gfx11-generic", "gfx12-generic", "gfx10-3-generic", "gfx803"] }];
+    let compile = ["-mcode-object-version=6"];
+    let built = gpu.build(&Link { name: "l.so", units: &units, compile: &compile, link: &["-shared"] });
+    context.write("l.so", fs_err::read(built).unwrap());
+    let ran = context.run(["split", "l.so", "-o", "out"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("`gfx803` is in no table") && !ran.stderr.contains("generic"), "{ran:?}");
+}

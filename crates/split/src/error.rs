@@ -166,12 +166,34 @@ pub enum Error {
         /// How many there are.
         count: usize,
     },
+    /// A wrapper would register a bundle without any code.
+    #[error("`{path}` would have a bundle without code: {why}")]
+    WithoutCode {
+        /// The file.
+        path: String,
+        /// What is missing.
+        why: String,
+    },
+    /// An archive that was named has no code for what is fused.
+    #[error("`{}` holds no code for the files that are put together", archive.display())]
+    UnusedArchive {
+        /// The archive.
+        archive: PathBuf,
+    },
     /// The result does not hold what went in: nothing is written.
     #[error("the fused `{path}` is not what went in: {why}")]
     NotFused {
         /// The file.
         path: String,
         /// What is wrong with it.
+        why: String,
+    },
+    /// A file cannot be edited, since its own headers do not agree.
+    #[error("`{key}` is damaged: {why}")]
+    Contradiction {
+        /// The file.
+        key: String,
+        /// What does not agree.
         why: String,
     },
     /// Bytes could not be kept in a temporary file.
@@ -366,6 +388,14 @@ impl Hint for Error {
             Self::Unequal { .. } => {
                 Some("only builds of the same sources for different GPUs can become one".to_owned())
             }
+            Self::WithoutCode { .. } => Some(
+                "give all archives that the file was split into, or allow bundles without code with `--allow-empty`"
+                    .to_owned(),
+            ),
+            Self::UnusedArchive { .. } => {
+                Some("`rocwheel kernels` shows what it holds; leave it out, or give the file that it is for".to_owned())
+            }
+            Self::Contradiction { .. } => Some("get the file again, or build it anew".to_owned()),
             Self::UnknownDatabase { known, .. } => Some(format!("known are {known}")),
             Self::RuntimeWithoutArchives { .. } => {
                 Some("add the artifact `core-kpack`, or split all the same with `--force`".to_owned())

@@ -15,7 +15,10 @@ mod zip_file;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use rayon::prelude::*;
+use report::Reporter;
 
 use crate::content::Shared;
 use crate::record::{Algorithm, Hash, Row, parse_rows};
@@ -83,6 +86,32 @@ pub struct Listed {
     pub(crate) header: u64,
     /// What that has in common with the entry of the directory.
     pub(crate) own: [u8; directory::OWN],
+    /// Whether the bytes of a stored member were compared with `crc32`.
+    pub(crate) compared: Compared,
+}
+
+/// Whether something was compared, which is done once for all clones of a member. It makes no member another one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Compared(Arc<Mutex<bool>>);
+
+impl PartialEq for Compared {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Compared {}
+
+impl Compared {
+    /// Runs `compare` unless it succeeded before. Threads that ask meanwhile wait for the answer.
+    fn once<E>(&self, compare: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        let mut done = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*done {
+            compare()?;
+            *done = true;
+        }
+        Ok(())
+    }
 }
 
 impl Listed {
@@ -198,15 +227,16 @@ impl Wheel {
         self.find(name)?.bytes()
     }
 
-    /// Random access to the bytes of one member. A stored member is read where it is, and its CRC is not checked. Others
-    /// are unpacked and checked here, up to 64 MiB into memory (and the packed bytes meanwhile), larger ones into a file
-    /// without a name in the folder `scratch`, which goes when the reader does.
+    /// Random access to the bytes of one member, whose CRC is checked here. A stored member is read where it is, after
+    /// one pass over it when it is opened for the first time. Others are unpacked, up to 64 MiB into memory (and the
+    /// packed bytes meanwhile), larger ones into a file without a name in the folder `scratch`, which goes when the
+    /// reader does.
     pub fn reader(&self, name: &str, scratch: &Path) -> Result<Reader, Error> {
         self.find(name)?.reader(scratch)
     }
 
     /// Random access to a few places of one member, for which no more of it is unpacked than its stream asks for; `scratch` as
-    /// for [`Wheel::reader`].
+    /// for [`Wheel::reader`]. The CRC is checked only where all of it is unpacked.
     pub fn sparse(&self, name: &str, scratch: &Path) -> Result<Sparse, Error> {
         self.find(name)?.sparse(scratch)
     }
@@ -214,6 +244,29 @@ impl Wheel {
     /// The first `length` bytes of one member, fewer where there are no more. Their checksum is not checked.
     pub fn start(&self, name: &str, length: usize) -> Result<Vec<u8>, Error> {
         self.find(name)?.start(length)
+    }
+
+    /// Unpacks the members of these names with all threads, and compares each with the CRC that the archive says. Nobody
+    /// gets the bytes: this is for members that are copied as they are packed.
+    ///
+    /// # Errors
+    /// The first member that cannot be unpacked or has another CRC; an interruption.
+    pub fn check_members<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+        reporter: &dyn Reporter,
+    ) -> Result<(), Error> {
+        let mut members: Vec<Packed<'_>> = names.into_iter().map(|name| self.find(name)).collect::<Result<_, _>>()?;
+        // The largest first, so that none of them is left alone at the end.
+        members.sort_by_key(|packed| std::cmp::Reverse(packed.listed.size));
+        members.into_par_iter().try_for_each(|packed| {
+            packed.each(|_| {
+                if reporter.interrupted() {
+                    return Err(Error::Interrupted { path: self.path.clone() });
+                }
+                Ok(())
+            })
+        })
     }
 
     /// Whether a member is the same as one of another wheel that it was copied from or to: packed the same, byte for byte.

@@ -221,3 +221,30 @@ fn what_is_no_wheel_says_so() {
         assert!(Wheel::open(&path).is_err(), "{length}");
     }
 }
+
+#[test]
+fn stored_members_are_compared_with_their_checksum() {
+    let folder = tempfile::tempdir().expect("folder");
+    let script = r"
+put('pkg/stored', bytes(range(256)) * 2048, method=zipfile.ZIP_STORED)
+put('pkg/packed', b'a' * 1000)
+texts(b'')
+wheel.close()
+data = bytearray(open(path, 'rb').read())
+data[data.index(bytes(range(256))) + 300000] ^= 1
+open(path, 'wb').write(data)
+";
+    let wheel = open(folder.path(), script).expect("open");
+    let scratch = tempfile::tempdir().expect("folder");
+    // Every time, not only the first.
+    for _ in 0..2 {
+        let error = causes(&wheel.reader("pkg/stored", scratch.path()).err().expect("a flipped bit"));
+        assert!(error.contains("`pkg/stored`") && error.contains("CRC-32"), "{error}");
+    }
+    let members = ["pkg/stored", "pkg/packed"];
+    let error = causes(&wheel.check_members(members, &report::Silent).expect_err("a flipped bit"));
+    assert!(error.contains("`pkg/stored`") && error.contains("CRC-32"), "{error}");
+    wheel.check_members(["pkg/packed"], &report::Silent).expect("the other one");
+    // Of a few places nobody knows.
+    assert!(wheel.sparse("pkg/stored", scratch.path()).is_ok());
+}

@@ -39,12 +39,19 @@ thread_local! {
     static COMPRESSOR: RefCell<Option<(i32, Compressor<'static>, Vec<u8>)>> = const { RefCell::new(None) };
 }
 
+/// Its frames end with a checksum of 4 bytes, which zstd compares by itself when it unpacks them, in the loader too.
+fn compressor(level: i32) -> io::Result<Compressor<'static>> {
+    let mut compressor = Compressor::new(level)?;
+    compressor.include_checksum(true)?;
+    Ok(compressor)
+}
+
 fn compress(bytes: &[u8], level: i32) -> io::Result<Vec<u8>> {
     COMPRESSOR.with_borrow_mut(|kept| {
         let of_level = kept.take().filter(|(of, ..)| *of == level);
         let mut state = match of_level {
             Some(state) => state,
-            None => (level, Compressor::new(level)?, Vec::new()),
+            None => (level, compressor(level)?, Vec::new()),
         };
         let (_, compressor, buffer) = &mut state;
         buffer.clear();

@@ -9,9 +9,9 @@ use super::source::Unit;
 use super::{Code, Finding, Found, Kernels, Kind, Options, Subject};
 use crate::archive::Scheme;
 use crate::bundle::{Bundle, Entry};
-use crate::code_object::{CodeObject, Metadata};
+use crate::code_object::{CodeObject, Metadata, agrees, is_bitcode, is_spirv};
 use crate::error::Error;
-use crate::target::{Feature, TargetId};
+use crate::target::TargetId;
 
 /// What one unit of work came to.
 pub(super) struct Part {
@@ -190,8 +190,8 @@ impl Examiner<'_> {
         let mut start = [0; 4];
         let count = reader.read_at(0, &mut start).map_err(|source| Error::ReadCodeObject { offset: 0, source })?;
         Ok(match &start[..count] {
-            [b'B', b'C', 0xc0, 0xde] | [0xde, 0xc0, 0x17, 0x0b] => Code::Bitcode,
-            [0x03, 0x02, 0x23, 0x07] => Code::SpirV,
+            start if is_bitcode(start) => Code::Bitcode,
+            start if is_spirv(start) => Code::SpirV,
             // A broken one was told of already.
             [0x7f, b'E', b'L', b'F']
                 if self.findings.last().is_some_and(|last| last.message.starts_with(&place.name())) =>
@@ -254,16 +254,4 @@ fn digest(reader: &dyn ReadAt, size: u64) -> Result<Digest, Error> {
 /// The part of `length` that `seen` of `total` make up.
 fn share(length: u64, seen: u64, total: u64) -> u64 {
     if total == 0 { 0 } else { (u128::from(length) * u128::from(seen) / u128::from(total)) as u64 }
-}
-
-/// Whether a declared target is what the code object's own header says. `-strict` has no flag. Up to version 3 the flags do
-/// not tell "off" from "any".
-fn agrees(declared: &TargetId, read: &CodeObject) -> bool {
-    let processor = declared.processor.strip_suffix("-strict").unwrap_or(&declared.processor);
-    let is_old = read.code_object_version.is_none_or(|version| version <= 3) && read.abi_version <= 1;
-    let feature =
-        |declared: Feature, own: Feature| declared == own || (is_old && declared != Feature::On && own != Feature::On);
-    processor == read.target.processor
-        && feature(declared.xnack, read.target.xnack)
-        && feature(declared.sramecc, read.target.sramecc)
 }

@@ -2,8 +2,10 @@
 
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
+use elf::{DynamicSymbols, Elf};
 use positioned_io::ReadAt;
 use wheel::Reader;
 
@@ -77,6 +79,7 @@ pub(super) struct Open {
     summaries: Vec<BundleSummary>,
     wrappers: usize,
     markers: Vec<Marker>,
+    has_cuda: bool,
     findings: Vec<Finding>,
 }
 
@@ -95,6 +98,7 @@ impl Open {
             summaries: Vec::new(),
             wrappers: 0,
             markers: Vec::new(),
+            has_cuda: false,
             findings,
         }
     }
@@ -102,6 +106,15 @@ impl Open {
     /// Reads the tables. A broken file is one with a finding.
     pub(super) fn read(location: Location, size: u64, looks: Looks, reader: Reader) -> Self {
         let mut file = Self { reader, ..Self::only(location, size, Vec::new()) };
+        let expected = [("whl", Looks::Zip, "wheel"), ("kpack", Looks::Kpack, "kpack archive")];
+        let extension = file.location.to_string();
+        let named = |(extension_of, is, _): &&(&str, Looks, &str)| {
+            looks != *is && Path::new(&extension).extension().is_some_and(|found| found == *extension_of)
+        };
+        if let (Looks::Other, Some((_, _, what))) = (looks, expected.iter().find(named)) {
+            let message = if size == 0 { "it is empty".to_owned() } else { format!("it is no {what}") };
+            file.findings.push(Finding::fault(Subject::Unreadable, message));
+        }
         let read = match looks {
             Looks::Host => file.read_host(),
             Looks::CodeObject => {
@@ -120,7 +133,7 @@ impl Open {
 
     fn read_host(&mut self) -> Result<(), Error> {
         let Some(fat) = FatBinary::read(&self.reader, self.size)? else {
-            return Ok(());
+            return self.read_without_code();
         };
         self.kind = match fat.format {
             Format::Elf => Kind::Elf,
@@ -152,6 +165,20 @@ impl Open {
             let unreached = |(number, _): (usize, _)| format!("no wrapper reaches bundle {number}");
             let lonely = self.summaries.iter().enumerate().filter(|(_, bundle)| bundle.wrappers.is_empty());
             self.findings.extend(lonely.map(unreached).map(|message| Finding::note(Subject::Wrapper, message)));
+        }
+        Ok(())
+    }
+
+    /// A host file without a section of AMD's GPU code.
+    fn read_without_code(&mut self) -> Result<(), Error> {
+        let Some(elf) = Elf::read(&self.reader)? else { return Ok(()) };
+        self.has_cuda = elf.sections.iter().any(|section| section.name == ".nv_fatbin");
+        if elf.sections.is_empty()
+            && let Ok(symbols) = DynamicSymbols::read(&self.reader)
+            && symbols.undefined().any(|symbol| symbol.name == "__hipRegisterFatBinary")
+        {
+            let message = "it registers GPU code, which cannot be found: it has no section headers";
+            self.findings.push(Finding::fault(Subject::Unreadable, message));
         }
         Ok(())
     }
@@ -197,6 +224,7 @@ impl Open {
             wrappers: self.wrappers,
             bundles: self.summaries.clone(),
             markers: self.markers.clone(),
+            has_cuda: self.has_cuda,
             code_objects: Vec::new(),
             findings: self.findings.clone(),
         }

@@ -36,10 +36,11 @@ pub(crate) fn expand(paths: &[PathBuf], forms: Forms, printer: &Printer) -> anyh
     Ok(inputs)
 }
 
-/// The name of an artifact directory or archive.
+/// The name of an artifact directory or archive. A file is an archive or no artifact: libraries have underscores too.
 pub(crate) fn name_of(path: &Path) -> Option<ArtifactName> {
     let file_name = path.file_name()?.to_str()?;
-    ArtifactName::parse_archive(file_name).map(|(name, _)| name).or_else(|| ArtifactName::parse(file_name))
+    let archive = ArtifactName::parse_archive(file_name).map(|(name, _)| name);
+    archive.or_else(|| if path.is_file() { None } else { ArtifactName::parse(file_name) })
 }
 
 fn inside(directory: &Path, forms: Forms, printer: &Printer) -> anyhow::Result<Vec<PathBuf>> {

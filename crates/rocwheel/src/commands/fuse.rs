@@ -13,6 +13,7 @@ use serde::Serialize;
 use split::Error;
 use split::fuse::builds::{self, Artifacts};
 use split::fuse::{self, Build, Fused, FusedFile, Plan, wheels};
+use split::prune::Empty;
 use split::verify::View;
 use wheel::{Staging, WriteOptions};
 
@@ -55,6 +56,9 @@ pub(crate) struct Arguments {
     /// Level of zstd: 1 is quick, 19 is small
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=22), requires = "compress")]
     level: i32,
+    /// Let a bundle be empty for which no archive has code
+    #[arg(long)]
+    allow_empty: bool,
     /// Last part of the names of the artifacts that are written
     #[arg(long, value_name = "NAME", default_value = "generic")]
     family: String,
@@ -74,6 +78,7 @@ pub(crate) struct Settings {
     inputs: Vec<PathBuf>,
     output: Option<PathBuf>,
     form: Form,
+    empty: Empty,
     family: String,
     mode: Mode,
     last_look: LastLook,
@@ -108,6 +113,7 @@ impl TryFrom<Arguments> for Settings {
             inputs: arguments.inputs,
             output: arguments.output,
             form,
+            empty: if arguments.allow_empty { Empty::Allow } else { Empty::Refuse },
             family: arguments.family,
             mode: Mode::new(arguments.dry_run),
             last_look: arguments.last_look.choice(),
@@ -178,7 +184,9 @@ impl Job<'_> {
             }
         }
         let (builds, path) = builds::of_files(&hosts, &archives)?;
-        let plan = fuse::plan(&builds, self.printer.reporter())?;
+        let plan = self.plan(&builds)?;
+        self.needs_builds_of_one(&plan, &hosts)?;
+        self.needs_archives(&plan, &archives)?;
         let Some(output) = self.output() else { return self.show_plans(&[&plan], &[]) };
         Self::needs_code(&[&plan])?;
         let scratch = self.scratch(Some(output))?;
@@ -187,6 +195,39 @@ impl Job<'_> {
         let written = fuse::write_file(content.as_ref(), &hosts[0], output, self.printer.reporter())?;
         drop(fused.view);
         self.show(&[&plan], &fused.files, (&[], Some(&written), written.bytes, &written.path))
+    }
+
+    fn plan(&self, builds: &[Build]) -> Result<Plan, Error> {
+        let mut plan = fuse::plan(builds, self.printer.reporter())?;
+        if self.settings.empty == Empty::Allow {
+            plan.allow_empty();
+        }
+        Ok(plan)
+    }
+
+    /// Libraries of one folder with other names are probably not builds of one.
+    fn needs_builds_of_one(&self, plan: &Plan, hosts: &[PathBuf]) -> anyhow::Result<()> {
+        let folder = hosts[0].parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let apart = |host: &PathBuf| host.file_name() != hosts[0].file_name() && host.parent() == hosts[0].parent();
+        if plan.differences.is_empty() || !hosts[1..].iter().all(apart) {
+            return Ok(());
+        }
+        self.show_differences(plan)?;
+        let usage = Usage::new("several files become one only when they are builds of one for different GPUs");
+        Err(usage.hint(format!("give the folder to put each together: `rocwheel fuse {}`", folder.display())).into())
+    }
+
+    /// An archive that was named has to be of use; of a directory's archives those without one are noted.
+    fn needs_archives(&self, plan: &Plan, archives: &[PathBuf]) -> Result<(), Error> {
+        let is_used =
+            |archive: &&PathBuf| plan.used.iter().any(|used| Path::new(used).file_name() == archive.file_name());
+        for archive in archives.iter().filter(|archive| !is_used(archive)) {
+            if self.settings.inputs.contains(archive) {
+                return Err(Error::UnusedArchive { archive: archive.clone() });
+            }
+            self.printer.note(format!("`{}` holds no code for what is put together", archive.display()));
+        }
+        Ok(())
     }
 
     fn directories(&self) -> anyhow::Result<Exit> {
@@ -199,7 +240,7 @@ impl Job<'_> {
                 None => builds.push(next),
             }
         }
-        let plan = fuse::plan(&builds, self.printer.reporter())?;
+        let plan = self.plan(&builds)?;
         let Some(output) = self.output() else { return self.show_plans(&[&plan], &[]) };
         Self::needs_code(&[&plan])?;
         let scratch = self.scratch(Some(output))?;
@@ -218,10 +259,7 @@ impl Job<'_> {
             catalogs.push(Catalog::read(&paths, scratch.path(), self.printer.reporter())?);
         }
         let groups: Vec<Artifacts> = builds::of_catalogs(&catalogs)?;
-        let plans: Vec<Plan> = groups
-            .iter()
-            .map(|group| fuse::plan(&group.builds, self.printer.reporter()))
-            .collect::<Result<_, Error>>()?;
+        let plans: Vec<Plan> = groups.iter().map(|group| self.plan(&group.builds)).collect::<Result<_, Error>>()?;
         let all: Vec<&Plan> = plans.iter().collect();
         let Some(output) = output else { return self.show_plans(&all, &[]) };
         Self::needs_code(&all)?;
@@ -251,7 +289,7 @@ impl Job<'_> {
         for note in &set.notes {
             self.printer.note(note);
         }
-        let plan = fuse::plan(&set.builds, self.printer.reporter())?;
+        let plan = self.plan(&set.builds)?;
         let Some(output) = self.output() else { return self.show_plans(&[&plan], &set.removed) };
         Self::needs_code(&[&plan])?;
         let fused = self.fuse(&plan, &set.builds, scratch.path())?;
@@ -311,7 +349,7 @@ impl Job<'_> {
     }
 
     fn show_plans(&self, plans: &[&Plan], removed: &[String]) -> anyhow::Result<Exit> {
-        let differs = plans.iter().any(|plan| !plan.differences.is_empty());
+        let differs = plans.iter().any(|plan| !plan.differences.is_empty() || !plan.missing.is_empty());
         let exit = if differs { Exit::Failed } else { Exit::Done };
         if self.printer.format() == Format::Json {
             let seconds = self.begin.elapsed().as_secs_f64();
@@ -322,6 +360,7 @@ impl Job<'_> {
         self.table(plans)?;
         for plan in plans {
             self.show_differences(plan)?;
+            plan.missing.iter().try_for_each(|missing| self.printer.line(format!("missing: {missing}")))?;
             plan.notes.iter().for_each(|note| self.printer.note(note));
         }
         for line in removed {
@@ -354,7 +393,7 @@ impl Job<'_> {
         (removed, written, bytes, path): (&[String], Option<&W>, u64, &Path),
     ) -> anyhow::Result<Exit> {
         let seconds = self.begin.elapsed().as_secs_f64();
-        let written_tree = path.is_dir();
+        let stay = path.is_dir() || path.extension().is_some_and(|extension| extension == "whl");
         if self.printer.format() == Format::Json {
             let document = Document { plans, files: fused.iter().collect(), removed, written, seconds };
             self.printer.json(&document)?;
@@ -363,11 +402,9 @@ impl Job<'_> {
         self.table(plans)?;
         for plan in plans {
             plan.notes.iter().for_each(|note| self.printer.note(note));
-            if written_tree {
-                for archive in &plan.kept {
-                    self.printer.note(format!("`{archive}` stays: it holds code that no file here asks for"));
-                }
-            }
+            // A file alone has no place for them.
+            let kept = plan.kept.iter().filter(|_| stay);
+            kept.for_each(|archive| self.printer.note(format!("`{archive}` stays: no file here asks for all of it")));
         }
         for line in removed {
             self.printer.detail(format!("METADATA does not say `{line}` any more"));

@@ -13,11 +13,13 @@ use anyhow::Context;
 use artifact::TargetTable;
 use clap::{Args, ValueEnum};
 use kpack::survey::{self, Kernels, Weight};
+use kpack::target::is_processor;
 use kpack::{TargetId, plot};
 use report::Exit;
 use wheel::FileDigest;
 
 use crate::environment;
+use crate::failure::Usage;
 use crate::printer::{self, Format, Printer};
 use tally::Tally;
 
@@ -70,9 +72,15 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = artifact::Error;
+    type Error = anyhow::Error;
 
-    fn try_from(arguments: Arguments) -> Result<Self, artifact::Error> {
+    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+        if let Some(plot) = &arguments.plot
+            && plot.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("svg"))
+        {
+            let usage = Usage::new(format!("`{}` is no name for a picture in SVG", plot.display()));
+            return Err(usage.hint("let it end in `.svg`").into());
+        }
         let targets = arguments.targets.as_deref().map(expand).transpose()?;
         let scratch = arguments.scratch.unwrap_or_else(environment::scratch);
         Ok(Self { paths: arguments.paths, by: arguments.by, targets, plot: arguments.plot, scratch })
@@ -88,7 +96,7 @@ fn expand(list: &str) -> Result<BTreeSet<String>, artifact::Error> {
         let members = table.members(name);
         match name.parse::<TargetId>() {
             _ if !members.is_empty() => targets.extend(members.into_iter().map(str::to_owned)),
-            Ok(target) if target.processor.starts_with("gfx") || target.processor.starts_with("amdgcn") => {
+            Ok(target) if is_processor(&target.processor) || target.processor.starts_with("amdgcn") => {
                 targets.insert(target.to_string());
             }
             _ => targets.extend(table.expand(name)?),
@@ -99,6 +107,11 @@ fn expand(list: &str) -> Result<BTreeSet<String>, artifact::Error> {
 
 /// Prints what there is. Anything wrong makes the exit code 1, nothing at all does not.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    // One of several is a warning, and the others are listed.
+    if settings.paths.iter().all(|path| !path.exists()) {
+        let names: Vec<String> = settings.paths.iter().map(|path| format!("`{}`", path.display())).collect();
+        anyhow::bail!("there is no {}", names.join(", "));
+    }
     let is_detailed = settings.by == By::Kernel;
     let options = survey::Options {
         scratch: settings.scratch.clone(),
@@ -146,7 +159,15 @@ fn summarise(settings: &Settings, tally: &Tally, printer: &Printer) {
             kpack::target::sort(&mut targets);
             format!(" for {}", targets.join(", "))
         });
-        printer.note(format!("no GPU code{} in {files}", wanted.unwrap_or_default()));
+        let wanted = wanted.unwrap_or_default();
+        printer.note(match (tally.faults, tally.cuda_files) {
+            (0, 0) => format!("no GPU code{wanted} in {files}"),
+            (0, cuda) => {
+                let cuda = printer::count(cuda, "file has", "files have");
+                format!("no code for AMD GPUs{wanted} in {files}: {cuda} CUDA code")
+            }
+            _ => format!("no GPU code{wanted} could be read in {files}"),
+        });
         return;
     }
     printer.note(format!(

@@ -1,11 +1,13 @@
 //! `rocwheel split`: artifacts with GPU code in; the same without it, and the code of each GPU target apart, out.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use artifact::{Catalog, TargetTable};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
+use kpack::TargetId;
 use kpack::archive::Scheme;
 use report::Exit;
 use serde::Serialize;
@@ -283,14 +285,7 @@ fn show_remarks(plan: &TreePlan, printer: &Printer) {
     for note in &plan.notes {
         printer.note(note);
     }
-    let table = TargetTable::embedded();
-    let mut unknown: Vec<&String> = plan.groups.iter().flat_map(|group| &group.plan.targets).collect();
-    unknown.retain(|target| !table.is_known(target));
-    unknown.sort();
-    unknown.dedup();
-    for target in unknown {
-        printer.note(format!("`{target}` is in no table of GPU targets; its code is kept under its own name"));
-    }
+    note_unknown(plan.groups.iter().flat_map(|group| &group.plan.targets), printer);
     for dropped in &plan.dropped {
         printer.detail(format!("left out `{dropped}`, which is for another target"));
     }
@@ -300,6 +295,17 @@ fn show_remarks(plan: &TreePlan, printer: &Printer) {
     }
     if plan.groups.iter().all(|group| group.sources.is_empty()) {
         printer.note("there is no GPU code to take out: the artifacts stay as they are");
+    }
+}
+
+/// Targets that no table has, neither by themselves nor as the generic target of others.
+pub(super) fn note_unknown<'a>(targets: impl Iterator<Item = &'a String>, printer: &Printer) {
+    let table = TargetTable::embedded();
+    let generic = table.targets().iter().filter_map(|known| known.name.parse::<TargetId>().ok()?.generic());
+    let generic: BTreeSet<String> = generic.map(|generic| generic.processor).collect();
+    let is_known = |target: &str| table.is_known(target) || generic.contains(kpack::target::base_target(target));
+    for target in targets.filter(|target| !is_known(target)).collect::<BTreeSet<_>>() {
+        printer.note(format!("`{target}` is in no table of GPU targets; its code is kept under its own name"));
     }
 }
 

@@ -93,7 +93,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         printer.json(&Document { files: &plan, outcome: Some(&outcome), seconds })?;
         return Ok(exit);
     }
-    remarks(&plan, printer);
+    split::note_unknown(plan.iter().flat_map(|file| &file.plan.targets), printer);
     if let Some(report) = &outcome.verification {
         split::show_report(report, printer)?;
     }
@@ -134,7 +134,7 @@ fn show_plan(plan: &[PlannedFile], seconds: f64, printer: &Printer) -> anyhow::R
         vec![format!(".kpack/{}", archive.name), archive.code_objects.to_string(), printer::bytes(archive.bytes)]
     });
     printer.table(&PLANNED, archives)?;
-    remarks(plan, printer);
+    split::note_unknown(plan.iter().flat_map(|file| &file.plan.targets), printer);
     let (code_objects, bytes) = code(plan);
     printer.note(format!(
         "would move {} of {} out of {}",
@@ -147,16 +147,4 @@ fn show_plan(plan: &[PlannedFile], seconds: f64, printer: &Printer) -> anyhow::R
 
 fn code(plan: &[PlannedFile]) -> (u64, u64) {
     plan.iter().map(|file| file.plan.code()).fold((0, 0), |sum, code| (sum.0 + code.0, sum.1 + code.1))
-}
-
-/// Targets that nobody knows.
-fn remarks(plan: &[PlannedFile], printer: &Printer) {
-    let table = artifact::TargetTable::embedded();
-    let mut unknown: Vec<&String> = plan.iter().flat_map(|file| &file.plan.targets).collect();
-    unknown.retain(|target| !table.is_known(target));
-    unknown.sort();
-    unknown.dedup();
-    for target in unknown {
-        printer.note(format!("`{target}` is in no table of GPU targets; its code is kept under its own name"));
-    }
 }

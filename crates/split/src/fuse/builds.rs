@@ -20,6 +20,13 @@ use crate::verify::{self, Item, View};
 /// # Errors
 /// Files that cannot be read.
 pub fn of_files(hosts: &[PathBuf], archives: &[PathBuf]) -> Result<(Vec<Build>, String), Error> {
+    for (number, archive) in archives.iter().enumerate() {
+        // Each would lie in the place of the other.
+        if let Some(other) = archives[..number].iter().find(|other| other.file_name() == archive.file_name()) {
+            let why = format!("`{}` has the same name", other.display());
+            return Err(Error::Fuse { key: archive.display().to_string(), why });
+        }
+    }
     let mut searches: Vec<Vec<String>> = Vec::new();
     for host in hosts {
         let content = FileContent::new(host)?;

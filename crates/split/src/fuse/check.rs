@@ -15,10 +15,10 @@ use wheel::Content;
 
 use super::Plan;
 use super::combine::Binary;
-use super::gather::Part;
+use super::gather::{Part, shown};
 use crate::code::{self, Piece, Source};
 use crate::error::Error;
-use crate::verify::{View, host_differences};
+use crate::verify::{View, contradiction, host_differences};
 
 /// Checks all binaries of a plan in the fused tree.
 ///
@@ -26,7 +26,14 @@ use crate::verify::{View, host_differences};
 /// [`Error::NotFused`] for the first that is not what went in.
 pub(crate) fn check(plan: &Plan, view: &View, reporter: &dyn Reporter) -> Result<(), Error> {
     reporter.begin("Checking the fused files", Some(plan.code().1), Unit::Bytes);
-    let checked = plan.binaries.par_iter().try_for_each(|binary| check_binary(binary, view, reporter));
+    let checked = plan.binaries.par_iter().try_for_each(|binary| {
+        check_binary(binary, view, reporter).map_err(|error| match contradiction(&*binary.parts[0].content) {
+            Some(why) if matches!(error, Error::NotFused { .. }) => {
+                Error::Contradiction { key: shown(&binary.path).to_owned(), why }
+            }
+            _ => error,
+        })
+    });
     reporter.end();
     checked
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use elf::Elf;
 use serde::Serialize;
 
-use super::gather::{Code, Part};
+use super::gather::{Code, Part, shown};
 use crate::error::Error;
 use crate::verify::{Difference, host_differences};
 
@@ -57,6 +57,16 @@ impl Binary {
     pub fn code(&self) -> (u64, u64) {
         let entries = || self.bundles.iter().flat_map(|bundle| &bundle.entries);
         (entries().count() as u64, entries().map(|entry| entry.size).sum())
+    }
+
+    /// Why bundles that had code would have none.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = Difference> {
+        let of_bundle = |(number, bundle): (usize, &Bundle)| {
+            let wrapper = self.wrappers.iter().position(|of| *of == number).filter(|_| bundle.entries.is_empty())?;
+            let why = self.parts.iter().find_map(|part| part.missing(wrapper))?;
+            Some(Difference::new(shown(&self.path), why))
+        };
+        self.bundles.iter().enumerate().filter_map(of_bundle)
     }
 }
 

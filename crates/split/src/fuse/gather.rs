@@ -113,7 +113,7 @@ impl Part {
             self.wrappers.push(self.reached.len());
             self.reached.push(reached);
         }
-        self.share()
+        self.share(archives)
     }
 
     fn in_bundle(&self, bundle: usize) -> Reached {
@@ -152,9 +152,10 @@ impl Part {
         Ok(Reached { order: (u64::from(index), marker), marker: Some(marker), codes })
     }
 
-    /// Existing tools number wrappers, not bundles: of several wrappers for one bundle only the first one's index is in
-    /// the archives, and the runtime never asks for the others.
-    fn share(&mut self) -> Result<(), Error> {
+    /// Existing tools number wrappers, not bundles: of several wrappers for one bundle, as relocatable device code has
+    /// them, only index 0 is in the archives, and the runtime never asks for the others. Where there is code of another
+    /// index, a wrapper without code has lost its own.
+    fn share(&mut self, archives: &Archives<'_>) -> Result<(), Error> {
         if self.reached.iter().all(|reached| reached.codes.is_empty()) {
             let searches = self.fat.markers.iter().flat_map(|(marker, _)| &marker.search_paths);
             let searches: Vec<&str> = searches.map(String::as_str).collect();
@@ -169,23 +170,31 @@ impl Part {
             let Some(marker) = self.reached[place].marker.filter(|_| self.reached[place].codes.is_empty()) else {
                 continue;
             };
-            let (path, index) = (shown(&self.path), self.reached[place].order.0);
-            let with_code = |reached: &Reached| reached.marker == Some(marker) && !reached.codes.is_empty();
-            match self.reached.iter().position(with_code) {
-                Some(first) => {
-                    self.notes.push(format!(
-                        "`{path}`: no archive has code of index {index}, so its wrapper shares the code of index {}",
-                        self.reached[first].order.0
-                    ));
-                    self.wrappers.iter_mut().filter(|wrapper| **wrapper == place).for_each(|wrapper| *wrapper = first);
-                }
-                None => self.notes.push(format!(
-                    "`{path}`: no archive has code of index {index} behind `{}`, so there is none for its wrapper",
-                    self.fat.markers[marker].0.search_paths.join("`, `")
-                )),
-            }
+            let found = &self.fat.markers[marker].0;
+            let is_numbered = archives.reachable(&self.path, found).iter().any(|archive| {
+                archive.archive.entries().any(|entry| entry.name == found.kernel_name && entry.index > 0)
+            });
+            let first = |reached: &Reached| reached.marker == Some(marker) && !reached.codes.is_empty();
+            let Some(first) = self.reached.iter().position(first).filter(|_| !is_numbered) else { continue };
+            self.notes.push(format!(
+                "`{}`: no archive has code of index {}, so its wrapper shares the code of index 0",
+                shown(&self.path),
+                self.reached[place].order.0
+            ));
+            self.wrappers.iter_mut().filter(|wrapper| **wrapper == place).for_each(|wrapper| *wrapper = first);
         }
         Ok(())
+    }
+
+    /// Why the code of a wrapper is missing; `None` where it never had any.
+    pub(crate) fn missing(&self, wrapper: usize) -> Option<String> {
+        let reached = &self.reached[self.wrappers[wrapper]];
+        let marker = reached.marker.filter(|_| reached.codes.is_empty())?;
+        let searches = self.fat.markers[marker].0.search_paths.join("`, `");
+        Some(format!(
+            "no archive behind `{searches}` has code of index {}, which wrapper {wrapper} needs",
+            reached.order.0
+        ))
     }
 
     /// The bytes of a code object.
@@ -199,7 +208,7 @@ impl Part {
                     key: shown(&self.path).to_owned(),
                     why: format!("`{}` has no code for {target} any more", archive.path),
                 })?;
-                archive.archive.read(&reader, &located).map_err(failed)
+                archive.archive.read_sound(&reader, &located).map_err(failed)
             }
             Origin::Bundle { bundle, entry } => {
                 let bundle = &self.fat.bundles[*bundle];

@@ -54,6 +54,11 @@ pub struct Plan {
     pub notes: Vec<String>,
     /// What makes the builds builds of different things. Nothing can be fused then.
     pub differences: Vec<Difference>,
+    /// Wrappers for which no archive has code. Nothing is fused then, unless [`Plan::allow_empty`] was asked for.
+    pub missing: Vec<Difference>,
+    /// Archives that hold code which is fused.
+    #[serde(skip)]
+    pub used: BTreeSet<String>,
     /// Which build every path is from.
     #[serde(skip)]
     pub(crate) owners: BTreeMap<String, usize>,
@@ -64,6 +69,11 @@ impl Plan {
     pub fn code(&self) -> (u64, u64) {
         let codes = self.binaries.iter().map(Binary::code);
         codes.fold((0, 0), |sum, code| (sum.0 + code.0, sum.1 + code.1))
+    }
+
+    /// Bundles without any code are what is wanted, where no archive has some; they are notes then.
+    pub fn allow_empty(&mut self) {
+        self.notes.extend(self.missing.drain(..).map(|missing| missing.to_string()));
     }
 }
 
@@ -80,6 +90,8 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
         kept: Vec::new(),
         notes: Vec::new(),
         differences: Vec::new(),
+        missing: Vec::new(),
+        used: BTreeSet::new(),
         owners: BTreeMap::new(),
     };
     for (number, build) in builds.iter().enumerate() {
@@ -88,6 +100,11 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
         }
     }
     let archives: Vec<Archives<'_>> = builds.iter().map(|build| Archives::new(&build.view)).collect();
+    // One that cannot be read is not one that has no code.
+    for (build, archives) in builds.iter().zip(&archives) {
+        let paths: Vec<&str> = build.view.items().map(|(path, _)| path).filter(|path| is_archive(path)).collect();
+        paths.par_iter().try_for_each(|path| archives.get(path).map(drop))?;
+    }
     let paths: Vec<String> = plan.owners.keys().cloned().collect();
     let read = |path: &String| {
         if reporter.interrupted() {
@@ -138,7 +155,9 @@ fn combine_path(builds: &[Build], path: &str, parts: Vec<Option<Part>>, plan: &m
     plan.notes.extend(parts.iter().flat_map(|part| part.notes.clone()));
     let is_whole = parts.len() == 1 && parts[0].fat.wrappers.iter().all(|wrapper| wrapper.magic == Magic::Fat);
     if !is_whole {
-        plan.binaries.extend(combine::combine(parts, &mut plan.differences, &mut plan.notes)?);
+        let binary = combine::combine(parts, &mut plan.differences, &mut plan.notes)?;
+        plan.missing.extend(binary.iter().flat_map(Binary::missing));
+        plan.binaries.extend(binary);
     }
     Ok(())
 }
@@ -157,7 +176,7 @@ fn different(path: &str, one: &Build, other: &Build) -> Result<Option<Difference
     Ok(what.map(|what| Difference::new(path, what)))
 }
 
-/// The archives all of whose code is in the plan. One that holds more stays.
+/// The archives all of whose code is in the plan. One that holds more, or nothing, stays.
 fn used_up(builds: &[Build], archives: &[Archives<'_>], plan: &mut Plan) -> Result<Vec<String>, Error> {
     let mut used: BTreeSet<(usize, &str, &str, u32, &str)> = BTreeSet::new();
     for binary in &plan.binaries {
@@ -175,13 +194,13 @@ fn used_up(builds: &[Build], archives: &[Archives<'_>], plan: &mut Plan) -> Resu
             let unused = |entry: &kpack::archive::Located<'_>| {
                 !used.contains(&(number, path, entry.name, entry.index, entry.target))
             };
-            match archive.archive.entries().find(unused) {
-                None => drop(gone.insert(path.to_owned())),
-                Some(_) => drop(left.insert(path.to_owned())),
-            }
+            let is_needed =
+                archive.archive.entries().len() == 0 || archive.archive.entries().any(|entry| unused(&entry));
+            let _ = if is_needed { left.insert(path.to_owned()) } else { gone.insert(path.to_owned()) };
         }
     }
     let gone = gone.into_iter().filter(|path| !left.contains(path)).collect();
+    plan.used = used.iter().map(|(_, path, ..)| (*path).to_owned()).collect();
     plan.kept = left.into_iter().collect();
     Ok(gone)
 }
@@ -208,8 +227,8 @@ pub struct FusedFile {
 /// Puts the code into the files. Sections wait in unlinked temporary files in `scratch`; nothing else is written.
 ///
 /// # Errors
-/// [`Error::Unequal`] when the plan has differences; code that two builds have differently; files that cannot be read or
-/// edited.
+/// [`Error::Unequal`] when the plan has differences; [`Error::WithoutCode`] when code is missing; code that two builds have
+/// differently, or that does not belong together; files that cannot be read or edited.
 pub fn fuse(
     plan: &Plan,
     builds: &[Build],
@@ -221,6 +240,9 @@ pub fn fuse(
         let (path, why) = (gather::shown(&first.path).to_owned(), first.what.clone());
         let count = plan.differences.len();
         return Err(Error::Unequal { path, why, count });
+    }
+    if let Some(first) = plan.missing.first() {
+        return Err(Error::WithoutCode { path: first.path.clone(), why: first.what.clone() });
     }
     let mut view = View::default();
     for (path, owner) in &plan.owners {

@@ -3,17 +3,19 @@
 //! Bundles are written in parallel, each with one code object in memory at a time.
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use kpack::CodeObject;
 use kpack::bundle::{self, ALIGNMENT, Checksum, Form};
 use positioned_io::ReadAt;
 use report::Reporter;
 
 use super::combine::{Binary, Bundle, Entry};
-use super::gather::{Origin, Part};
+use super::gather::{Origin, Part, shown};
 use crate::code::{self, Piece, Source};
 use crate::error::Error;
 
@@ -143,12 +145,12 @@ fn write_bundle(
     reporter: &dyn Reporter,
 ) -> Result<u64, Error> {
     let spools = Spools::new(binary, planned, scratch)?;
-    let failure = RefCell::new(None);
+    let (failure, kernels) = (RefCell::new(None), SeenKernels::default());
     let load = |entry: &Entry| -> Result<Vec<u8>, Error> {
         if reporter.interrupted() {
             return Err(Error::Interrupted);
         }
-        let bytes = same(binary, entry, &spools)?;
+        let bytes = same(binary, entry, (&spools, &kernels))?;
         reporter.advance(entry.size);
         Ok(bytes)
     };
@@ -166,13 +168,18 @@ fn write_bundle(
 }
 
 /// The bytes that all builds have for an entry.
-fn same(binary: &Binary, entry: &Entry, spools: &Spools) -> Result<Vec<u8>, Error> {
+fn same(binary: &Binary, entry: &Entry, (spools, kernels): (&Spools, &SeenKernels)) -> Result<Vec<u8>, Error> {
     let mut found: Option<(Vec<u8>, usize)> = None;
     for (number, code) in &entry.codes {
         let part = &binary.parts[*number];
         let bytes = match (part.compressed(code), &code.origin) {
             (Some(bundle), Origin::Bundle { entry, .. }) => spools.read(*number, bundle, *entry, code.size)?,
-            _ => part.code(code)?,
+            (_, Origin::Bundle { .. }) => part.code(code)?,
+            (_, Origin::Archive { .. }) => {
+                let bytes = part.code(code)?;
+                kernels.check(binary, *number, (&entry.id, &bytes))?;
+                bytes
+            }
         };
         match &found {
             None => found = Some((bytes, *number)),
@@ -185,6 +192,32 @@ fn same(binary: &Binary, entry: &Entry, spools: &Spools) -> Result<Vec<u8>, Erro
         }
     }
     Ok(found.map(|(bytes, _)| bytes).unwrap_or_default())
+}
+
+/// The kernels that a bundle has in each part, for one target.
+///
+/// A wrapper registers the same kernels for each target. Archives that were numbered wrongly (kpack specification 8, B3)
+/// have code of different translation units under one index.
+#[derive(Default)]
+struct SeenKernels(RefCell<BTreeMap<usize, (String, BTreeSet<String>)>>);
+
+impl SeenKernels {
+    fn check(&self, binary: &Binary, part: usize, (id, code): (&str, &[u8])) -> Result<(), Error> {
+        let Ok(Some(object)) = CodeObject::read(&code) else { return Ok(()) };
+        let names: BTreeSet<String> = object.kernels.into_iter().map(|kernel| kernel.name).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let mut seen = self.0.borrow_mut();
+        let (other, known) = seen.entry(part).or_insert_with(|| (id.to_owned(), names.clone()));
+        if !known.is_disjoint(&names) {
+            return Ok(());
+        }
+        let why = format!(
+            "its archives have code of different translation units under one index: `{other}` and `{id}` have no kernel in common"
+        );
+        Err(Error::Fuse { key: shown(&binary.path).to_owned(), why })
+    }
 }
 
 /// Compressed bundles, decompressed to temporary files.

@@ -268,6 +268,12 @@ pub fn prepare(
     if fs_err::canonicalize(&path).ok() == Some(fs_err::canonicalize(input)?) {
         return Err(wheel::Error::SameFile { path }.into());
     }
+    // What is copied as it is packed gets a new RECORD around it, so nobody after this sees that it was damaged.
+    let members = wheels.host.members().iter().filter(|member| member.kind != Kind::Directory);
+    let copied = members
+        .map(|member| member.name.as_str())
+        .filter(|name| !rewrite.drop.contains(*name) && !rewrite.replace.contains_key(*name));
+    wheels.host.check_members(copied, reporter)?;
     let staging = Staging::new_in(output, ".rocwheel-")?;
     let written = wheel::rewrite(&wheels.host, &rewrite, staging.path(), options, reporter)?;
     let bytes = written.compressed;

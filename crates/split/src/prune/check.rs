@@ -1,6 +1,6 @@
 //! Input: a file before, and after as it is on the disk. Output: what differs that should not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -178,12 +178,19 @@ pub(super) struct WheelBefore<'a> {
 pub(super) fn wheel(keep: &Keep, was: &WheelBefore<'_>, written: &Path, scratch: &Path) -> Result<Found, Error> {
     let WheelBefore { wheel: before, change, originals } = was;
     let after = Arc::new(Wheel::open(written)?);
-    let mut differences: Vec<String> = after
-        .verify()?
-        .into_iter()
-        .filter(|problem| !matches!(problem, Problem::FileName(_)))
-        .map(|problem| problem.to_string())
-        .collect();
+    let mut problems = after.verify()?;
+    if !problems.is_empty() {
+        // What was wrong with the input is no fault of the result.
+        let damaged = |problem: &Problem| match problem {
+            Problem::Unreadable(name) if before.member(name).is_some() => Some(name.clone()),
+            _ => None,
+        };
+        let copies: Vec<String> = problems.iter().filter_map(damaged).collect();
+        before.check_members(copies.iter().map(String::as_str), &report::Silent)?;
+        let known: BTreeSet<Problem> = before.verify()?.into_iter().collect();
+        problems.retain(|problem| !known.contains(problem) && !matches!(problem, Problem::FileName(_)));
+    }
+    let mut differences: Vec<String> = problems.iter().map(Problem::to_string).collect();
     let mut count = 0;
     let record = format!("{}/RECORD", before.info());
     let generated = [record.clone(), format!("{record}.jws"), format!("{record}.p7s")];

@@ -256,11 +256,14 @@ impl Pruner<'_> {
             archive.targets.iter().cloned().partition(|target| self.takes(target));
         verdict.kept.extend(kept.iter().cloned());
         verdict.dropped.extend(dropped.iter().cloned());
-        if dropped.is_empty() {
+        if kept.is_empty() && !dropped.is_empty() {
+            verdict.fate = Fate::Goes;
             return Ok(());
         }
-        if kept.is_empty() {
-            verdict.fate = Fate::Goes;
+        if !self.is_dry() {
+            self.check_archive(key, reader, &archive)?;
+        }
+        if dropped.is_empty() {
             return Ok(());
         }
         if self.is_dry() {
@@ -283,6 +286,18 @@ impl Pruner<'_> {
         writer.finish().map_err(failed)?.flush().map_err(spooled)?;
         let size = file.seek(SeekFrom::End(0)).map_err(spooled)?;
         verdict.fate = Fate::Changes(Arc::new(Spooled { file: Arc::new(file), size }));
+        Ok(())
+    }
+
+    /// Errors when code that stays in an archive is damaged, also where all of it stays.
+    fn check_archive(&self, key: &str, reader: &Reader, archive: &Archive) -> Result<(), Error> {
+        for located in archive.entries().filter(|located| self.takes(located.target)) {
+            if self.reporter.interrupted() {
+                return Err(Error::Interrupted);
+            }
+            let read = archive.read_sound(reader, &located);
+            read.map_err(|source| Error::GpuCode { key: key.to_owned(), source })?;
+        }
         Ok(())
     }
 

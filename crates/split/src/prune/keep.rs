@@ -32,7 +32,7 @@ impl Keep {
             let members = table.members(name);
             let targets = match name.parse::<TargetId>() {
                 _ if !members.is_empty() => members.into_iter().map(TargetId::plain).collect(),
-                Ok(target) if is_usual(&target.processor) => vec![target],
+                Ok(target) if kpack::target::is_processor(&target.processor) => vec![target],
                 Err(error) if name.contains(':') => return Err(Error::Target(error)),
                 _ => table.expand(name)?.into_iter().map(TargetId::plain).collect(),
             };
@@ -99,15 +99,6 @@ fn runs(wanted: &TargetId, code: &TargetId) -> bool {
     same(&wanted.processor, wanted)
         || same(&strict, wanted)
         || wanted.generic().is_some_and(|generic| same(&generic.processor, &generic))
-}
-
-/// Whether a processor has a name of the form `gfx90a`, `gfx1250-strict` or `gfx9-4-generic`.
-fn is_usual(processor: &str) -> bool {
-    let Some(rest) = processor.strip_prefix("gfx") else { return false };
-    let (number, suffix) = rest.split_once('-').unwrap_or((rest, ""));
-    let digits = number.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-    let is_generic = suffix == "generic" || suffix.ends_with("-generic");
-    digits && !number.is_empty() && if is_generic { true } else { number.len() >= 3 && matches!(suffix, "" | "strict") }
 }
 
 #[cfg(test)]

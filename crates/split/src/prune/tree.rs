@@ -18,6 +18,7 @@ use super::place::Place;
 use super::record::{self, Records};
 use super::wheel_file::WheelFile;
 use super::{Action, Error, Pruned, PrunedFile, check};
+use crate::verify::contradiction;
 
 /// A directory with this file is an artifact.
 const ARTIFACT: &str = "artifact_manifest.txt";
@@ -105,7 +106,13 @@ fn write(
         None => (0, check::same(&**content, &written)?),
         Some(()) => check::code(&pruner.options.keep, content, &(Arc::new(written) as Arc<dyn Content>))?,
     };
-    if differences.is_empty() { Ok(verified) } else { Err(Error::NotPruned { path: path.to_owned(), differences }) }
+    if differences.is_empty() {
+        return Ok(verified);
+    }
+    Err(match contradiction(&**content) {
+        Some(why) => Error::Contradiction { key: path.display().to_string(), why },
+        None => Error::NotPruned { path: path.to_owned(), differences },
+    })
 }
 
 fn make_parent(path: &Path) -> Result<(), Error> {

@@ -10,6 +10,7 @@ use wheel::{Content, FileContent, Rewrite};
 use super::code::{Fate, Kind, Pruner, Spooled, looks_like};
 use super::outcome::sorted;
 use super::{Action, Empty, Error, Pruned, PrunedFile, check, extras};
+use crate::verify::contradiction;
 
 /// Members of wheels up to this size are unpacked when they are read, larger ones once.
 const UNPACKED_ONCE: u64 = 64 << 20;
@@ -145,6 +146,8 @@ impl<'a> WheelFile<'a> {
         let wrong = |differences| Err(Error::NotPruned { path: path.to_owned(), differences });
         if change.drop.is_empty() && change.replace.is_empty() && change.metadata.is_none() {
             if !in_place {
+                let members = wheel.members().iter().filter(|member| member.kind != MemberKind::Directory);
+                wheel.check_members(members.map(|member| member.name.as_str()), pruner.reporter)?;
                 fs_err::copy(path, result)?;
                 let differences = check::same(&FileContent::new(path)?, &FileContent::new(result)?)?;
                 if !differences.is_empty() {
@@ -159,7 +162,11 @@ impl<'a> WheelFile<'a> {
         let was = check::WheelBefore { wheel: &wheel, change: &change, originals: &originals };
         let (verified, differences) = check::wheel(&pruner.options.keep, &was, &written.path, pruner.options.scratch)?;
         if !differences.is_empty() {
-            return wrong(differences);
+            let damaged = originals.iter().find_map(|(name, content)| Some((name, contradiction(&**content)?)));
+            return match damaged {
+                Some((name, why)) => Err(Error::Contradiction { key: name.clone(), why }),
+                None => wrong(differences),
+            };
         }
         pruned.verified = verified;
         fs_err::set_permissions(&written.path, fs_err::metadata(path)?.permissions())?;

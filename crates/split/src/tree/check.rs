@@ -92,7 +92,7 @@ pub(crate) fn without_flag(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(manifest.to_json().into_bytes())
 }
 
-/// Everything below a directory: an installed prefix, an unpacked wheel.
+/// Everything below a directory: an installed prefix, an unpacked wheel, an output of ours without its mark.
 ///
 /// # Errors
 /// Directories and files that cannot be read.
@@ -111,13 +111,16 @@ pub fn view_of_directory(root: &Path) -> Result<View, Error> {
             } else if kind.is_symlink() {
                 let target = fs_err::read_link(entry.path())?.to_string_lossy().into_owned();
                 view.insert(path, Item::Link { target });
-            } else if kind.is_file() {
+            } else if kind.is_file() && !(prefix.is_empty() && name.starts_with(MARKERS)) {
                 view.insert(path, file(&entry.path())?);
             }
         }
     }
     Ok(view)
 }
+
+/// How the file begins that tells an output of ours from other directories; it is no part of what was made.
+const MARKERS: &str = ".rocwheel-";
 
 fn file(path: &Path) -> Result<Item, Error> {
     use std::os::unix::fs::PermissionsExt as _;

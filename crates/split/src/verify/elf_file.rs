@@ -26,6 +26,8 @@ const MOVABLE: [&str; 8] =
 /// Tables of symbols, for the loader and for debuggers.
 const SYMBOLS: [u32; 2] = [SYMTAB, DYNSYM];
 const PAGE: u64 = 4096;
+/// Bytes of an entry of the program header table.
+const PROGRAM_HEADER: u64 = 56;
 /// Bytes that are compared at a time.
 const WINDOW: u64 = 1 << 20;
 
@@ -43,11 +45,14 @@ impl<'a> Side<'a> {
         Ok(Self { reader, elf, fat, size: content.size() })
     }
 
-    /// The file offset of the program header table.
-    fn table(&self) -> Option<u64> {
+    /// Where the program header table is in memory; `None` when it is not mapped.
+    fn table(&self) -> Option<Range<u64>> {
         let mut bytes = [0; 8];
         self.reader.read_exact_at(32, &mut bytes).ok()?;
-        Some(u64::from_le_bytes(bytes))
+        let offset = u64::from_le_bytes(bytes);
+        let owner = self.loads().find(|load| offset >= load.offset && offset - load.offset < load.file_size)?;
+        let start = owner.address.checked_add(offset - owner.offset)?;
+        Some(start..start.checked_add(PROGRAM_HEADER * self.elf.segments.len() as u64)?)
     }
 
     fn loads(&self) -> impl Iterator<Item = &Segment> {
@@ -170,6 +175,11 @@ fn sections(before: &Side<'_>, after: &Side<'_>) -> Result<(Moved, Vec<String>),
             None => found.push(format!("its section `{}` is gone", section.name)),
         }
     }
+    // Existing tools give the marker a section.
+    let is_marker = |section: &&Section| {
+        section.name == ".rocm_kpack_ref" && after.fat.markers.iter().any(|(_, offset)| *offset == section.offset)
+    };
+    remaining.retain(|section| !is_marker(section));
     found.extend(remaining.iter().map(|section| format!("it has a section `{}`, which it had not", section.name)));
     for (was, is) in &pairs {
         let is_fat = was.address == before.fat.address && was.size == before.fat.memory_size && was.address != 0;
@@ -344,7 +354,7 @@ fn ignored(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Vec<Range<u64>
     // The ELF header and the program headers were compared by what they say. The table may have grown into bytes that
     // belonged to nobody, or to a section that lies elsewhere now.
     for load in before.loads().filter(|load| load.offset == 0) {
-        let table = |segments: usize| load.address + 64 + 56 * segments as u64;
+        let table = |segments: usize| load.address + 64 + PROGRAM_HEADER * segments as u64;
         let (was, is) = (table(before.elf.segments.len()), table(after.elf.segments.len()));
         let first =
             before.elf.sections.iter().filter(stays).map(|section| section.address).filter(|start| *start >= was);
@@ -353,15 +363,9 @@ fn ignored(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Vec<Range<u64>
     for segment in before.elf.segments.iter().filter(|segment| segment.kind == 6) {
         ignored.push(segment.address..segment.address + segment.memory_size);
     }
-    // A table that another tool has moved has spare room behind it.
-    if let Some(table) = before.table().filter(|table| *table >= PAGE && after.table() == Some(*table)) {
-        let count = before.elf.segments.len().max(after.elf.segments.len()) as u64;
-        let owner = before.loads().find(|load| table >= load.offset && table - load.offset < load.file_size);
-        ignored.extend(owner.map(|load| {
-            let start = load.address + (table - load.offset);
-            start..start + 56 * count
-        }));
-    }
+    // A table that another tool has moved has spare room behind it, and one that had no room to grow lies in bytes
+    // between two sections now.
+    ignored.extend([before, after].into_iter().filter_map(Side::table).filter(|table| !is_taken(table)));
     ignored.retain(|range| !range.is_empty());
     ignored.sort_by_key(|range| range.start);
     ignored

@@ -8,6 +8,7 @@
 //! hold anything that was not there before.
 
 mod code;
+mod contradiction;
 mod elf_file;
 mod lookup;
 mod outcome;
@@ -31,6 +32,7 @@ use crate::group::{Selection, is_archive};
 use crate::plan;
 use code::{Comparison, Registration};
 
+pub(crate) use contradiction::contradiction;
 pub(crate) use lookup::{Archives, OpenArchive, join};
 pub use outcome::{Checked, Difference, Report};
 pub use view::{Item, View};

@@ -39,6 +39,11 @@ impl Programs {
         let fat = survey.binaries.iter().map(|binary| (binary.member.clone(), Arc::clone(&binary.content)));
         Programs { fat: fat.collect(), plain: survey.plain.clone() }
     }
+
+    /// Whether the member was unpacked, and its CRC-32 compared, when programs were looked for.
+    pub(super) fn is_known(&self, member: &str) -> bool {
+        self.fat.contains_key(member) || self.plain.contains(member)
+    }
 }
 
 /// Compares the wheels in `folder`, and the variant in its own, with the input.

@@ -203,8 +203,18 @@ impl Job<'_> {
         WriteOptions { level: self.request.level, epoch: self.request.epoch, ..WriteOptions::default() }
     }
 
+    /// Errors when a member that is copied as it is packed is damaged. Programs were unpacked by the survey.
+    fn check_copies(&self) -> Result<(), Error> {
+        let parts = &self.plan.parts;
+        let is_program = |name: &str| parts.programs.is_known(name);
+        let members = parts.wheel.members().iter().filter(|member| member.kind != wheel::read::Kind::Directory);
+        let copied = members.map(|member| member.name.as_str()).filter(|name| !is_program(name));
+        Ok(parts.wheel.check_members(copied, self.reporter)?)
+    }
+
     fn write(&self) -> Result<(Vec<Staged>, Option<Growth>), Error> {
         let parts = &self.plan.parts;
+        self.check_copies()?;
         let mut done: Vec<Done> = Vec::new();
         for (index, (zone, code)) in parts.zones.iter().zip(&self.plan.code).enumerate() {
             let folder = self.folder(&format!("archives{index}"));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kpack::bundle::{Form, Method};
 use kpack::fatbin::{FatBinary, Magic, NewWrapper, Points, Replacement};
 use kpack::marker::Marker;
+use kpack::{ArchiveWriter, Blob, Scheme};
 use positioned_io::ReadAt as _;
 use report::{Hint as _, Silent};
 use split::Error;
@@ -72,6 +73,16 @@ fn load(bytes: &[u8], name: &str, is_library: bool) -> String {
     fs_err::write(&path, bytes).unwrap();
     fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     fixture::gpu().load(&path, is_library).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// The file after tools that change files in place.
+fn edit(bytes: &[u8], name: &str, tools: &[&[&str]]) -> Vec<u8> {
+    let path = fixture::gpu().path(name);
+    fs_err::write(&path, bytes).unwrap();
+    for tool in tools {
+        fixture::gpu().run(tool[0], &[&tool[1..], &[name]].concat());
+    }
+    fs_err::read(path).unwrap()
 }
 
 const COMPRESSED: [Form; 3] = [
@@ -178,14 +189,6 @@ fn after_other_tools_had_the_host_part() {
     let library = two("fuse-tools.so", &[], &["-shared"]);
     let before = codes(&library);
     let split = split(&[("x.so", library.clone())]);
-    let edit = |bytes: &[u8], name: &str, tools: &[&[&str]]| {
-        let path = fixture::gpu().path(name);
-        fs_err::write(&path, bytes).unwrap();
-        for tool in tools {
-            fixture::gpu().run(tool[0], &[&tool[1..], &[name]].concat());
-        }
-        fs_err::read(path).unwrap()
-    };
     let loads = |bytes: &[u8], name: &str| {
         let path = fixture::gpu().path(name);
         fs_err::write(&path, bytes).unwrap();
@@ -209,6 +212,27 @@ fn after_other_tools_had_the_host_part() {
         }
     }
     assert!(loaded >= 4, "{loaded} of the libraries still loaded");
+}
+
+/// patchelf and auditwheel leave no room behind the program header table, so it goes between two sections.
+#[test]
+fn a_program_header_table_without_room_is_moved() {
+    let units = [unit("first", &["gfx1100"]), unit("second", &["gfx1100", "gfx942"])];
+    let library = fixture::library("fuse-table.so", &units, &["-g0"]);
+    let path = "$ORIGIN/../very/long/path/so/that/it/grows/and/has/to/move:$ORIGIN/b";
+    // One by one: patchelf 0.14 mixes names up when it changes several at once.
+    let tools: [&[&str]; 3] = [
+        &["patchelf", "--add-needed", "libm.so.6"],
+        &["patchelf", "--set-soname", "libx.so.77"],
+        &["patchelf", "--set-rpath", path],
+    ];
+    let edited = edit(&library, "fuse-table-edited.so", &tools);
+    let split = split(&[("lib/x.so", edited.clone())]);
+    assert_eq!(split.differences(), Vec::<String>::new());
+    let (_, files) = fused(&[build("it", split.after)], Form::Plain).unwrap();
+    assert_ne!(files["lib/x.so"][32..40], edited[32..40], "the table lies where it lay");
+    assert_eq!(codes(&files["lib/x.so"]), codes(&edited));
+    assert_eq!(load(&files["lib/x.so"], "fuse-table-fused.so", true), load(&edited, "fuse-table-edited.so", true));
 }
 
 #[test]
@@ -368,6 +392,53 @@ fn damaged_archives_are_not_put_back() {
     assert!(fused(&[build("it", after)], Form::Plain).is_err());
 }
 
+/// The host part as existing tools leave it: one marker, and wrappers that are numbered by their place.
+fn numbered(host: &Vec<u8>, marker: &Marker) -> Vec<u8> {
+    let fat = FatBinary::read(host, host.len() as u64).unwrap().unwrap();
+    let content = marker.encode().unwrap();
+    let wrappers = (0..fat.wrappers.len() as u64).map(|index| NewWrapper { magic: Magic::Kpacked, pointer: 0, index });
+    let with =
+        Replacement { size: content.len() as u64, content: Arc::new(content.clone()), wrappers: wrappers.collect() };
+    let patched = elf::Patched::new(host, fat.replace(host, with).unwrap());
+    let mut bytes = vec![0; patched.size() as usize];
+    patched.read_exact_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+/// A library split with defect B3 of existing tools: code is numbered for each target by itself.
+fn numbered_by_target(library: &Vec<u8>) -> BTreeMap<String, Vec<u8>> {
+    let search_paths = vec![".kpack/x_@GFXARCH@.kpack".to_owned()];
+    let host = numbered(library, &Marker { kernel_name: "x.so".to_owned(), search_paths });
+    let mut files = BTreeMap::from([("x.so".to_owned(), host)]);
+    let mut targets: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
+    for (id, code) in codes(library).into_iter().flatten().filter(|(_, code)| !code.is_empty()) {
+        targets.entry(id.rsplit_once("--").unwrap().1.to_owned()).or_default().push(code);
+    }
+    for (target, codes) in targets {
+        let out = std::io::Cursor::new(Vec::new());
+        let mut writer = ArchiveWriter::new(out, "x", &target, std::slice::from_ref(&target), Scheme::None).unwrap();
+        for (index, code) in codes.iter().enumerate() {
+            writer.add("x.so", index as u32, &target, &Blob::pack(code, Scheme::None, 3).unwrap()).unwrap();
+        }
+        files.insert(format!(".kpack/x_{target}.kpack"), writer.finish().unwrap().into_inner());
+    }
+    files
+}
+
+#[test]
+fn code_that_existing_tools_numbered_wrongly_is_not_put_back() {
+    let units = [unit("first", &["gfx1100"]), unit("second", &["gfx1100", "gfx942"]), unit("third", &["gfx90a"])];
+    let three = numbered_by_target(&fixture::library("fuse-three.so", &units, &[]));
+    let error = fused(&[build("it", three)], Form::Plain).unwrap_err();
+    assert!(matches!(error, Error::WithoutCode { .. }), "{error}");
+    assert!(error.to_string().contains("has code of index 2, which wrapper 2 needs"), "{error}");
+    // No other index than 0, as relocatable device code has it, but of two units.
+    let units = [unit("first", &["gfx1100"]), unit("second", &["gfx942"])];
+    let two = numbered_by_target(&fixture::library("fuse-two.so", &units, &[]));
+    let error = fused(&[build("it", two)], Form::Plain).unwrap_err();
+    assert!(error.to_string().contains("have no kernel in common"), "{error}");
+}
+
 /// Existing tools number wrappers: of two wrappers for one bundle the second asks for an index that no archive has.
 #[test]
 fn wrappers_numbered_by_existing_tools() {
@@ -377,14 +448,7 @@ fn wrappers_numbered_by_existing_tools() {
     let host = after["x.so"].clone();
     let fat = FatBinary::read(&host, host.len() as u64).unwrap().unwrap();
     assert_eq!(fat.wrappers.len(), 2);
-    let content: Vec<u8> = Marker { ..fat.markers[0].0.clone() }.encode().unwrap();
-    let wrapper = |index| NewWrapper { magic: Magic::Kpacked, pointer: 0, index };
-    let wrappers = vec![wrapper(0), wrapper(1)];
-    let with = Replacement { size: content.len() as u64, content: Arc::new(content), wrappers };
-    let patched = elf::Patched::new(&host, fat.replace(&host, with).unwrap());
-    let mut bytes = vec![0; patched.size() as usize];
-    patched.read_exact_at(0, &mut bytes).unwrap();
-    after.insert("x.so".to_owned(), bytes);
+    after.insert("x.so".to_owned(), numbered(&host, &fat.markers[0].0));
     let (plan, files) = fused(&[build("it", after)], Form::Plain).unwrap();
     assert_eq!(plan.notes.len(), 1);
     assert!(plan.notes[0].contains("no archive has code of index 1"), "{:?}", plan.notes);

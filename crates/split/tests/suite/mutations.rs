@@ -292,3 +292,43 @@ fn unreadable_input_is_an_error_and_not_a_difference() {
     let error = split::verify(&before, &before, &checks, &Silent).unwrap_err();
     assert_eq!(error.to_string(), "could not read the GPU code of `x.so`");
 }
+
+/// Gives the file a table of sections with one more, whose bytes begin at `offset`.
+fn with_section(bytes: &mut Vec<u8>, name: &str, offset: u64, size: u64) {
+    let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let short = |bytes: &[u8], at: usize| u16::from_le_bytes(bytes[at..at + 2].try_into().unwrap());
+    let (start, count) = (word(bytes, 40) as usize, usize::from(short(bytes, 60)));
+    let names = start + 64 * usize::from(short(bytes, 62));
+    let (from, length) = (word(bytes, names + 24) as usize, word(bytes, names + 32) as usize);
+    let mut texts = bytes[from..from + length].to_vec();
+    texts.extend(name.bytes().chain([0]));
+    let mut table = bytes[start..start + 64 * count].to_vec();
+    let place = names - start;
+    table[place + 24..place + 32].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+    table[place + 32..place + 40].copy_from_slice(&(texts.len() as u64).to_le_bytes());
+    let mut header = [0; 64];
+    header[..4].copy_from_slice(&(length as u32).to_le_bytes());
+    header[4] = 1;
+    header[24..32].copy_from_slice(&offset.to_le_bytes());
+    header[32..40].copy_from_slice(&size.to_le_bytes());
+    table.extend(header);
+    bytes.extend(texts);
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    let start = bytes.len() as u64;
+    bytes.extend(table);
+    bytes[40..48].copy_from_slice(&start.to_le_bytes());
+    bytes[60..62].copy_from_slice(&(count as u16 + 1).to_le_bytes());
+}
+
+/// Existing tools give the marker a section, which is no difference; any other is.
+#[test]
+fn a_section_of_the_marker() {
+    let mut split = twin(Scheme::ZstdPerKernel);
+    let offset = fat(&split.after[TWIN]).markers[0].1;
+    with_section(split.after.get_mut(TWIN).unwrap(), ".rocm_kpack_ref", offset, 16);
+    assert_eq!(split.differences(), Vec::<String>::new());
+    let said = host(|bytes, _| with_section(bytes, ".rocm_kpack_ref", 64, 16));
+    assert!(said[0].contains("it has a section `.rocm_kpack_ref`, which it had not"), "{said:?}");
+    let said = host(|bytes, found| with_section(bytes, ".other", found.markers[0].1, 16));
+    assert!(said[0].contains("it has a section `.other`, which it had not"), "{said:?}");
+}

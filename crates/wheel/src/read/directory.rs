@@ -9,7 +9,7 @@ use std::path::Path;
 use positioned_io::ReadAt;
 use zip::{CompressionMethod, ZipArchive};
 
-use super::{Kind, Listed};
+use super::{Compared, Kind, Listed};
 use crate::Error;
 use crate::content::Shared;
 use crate::names::check_member_name;
@@ -68,6 +68,7 @@ pub(super) fn read(path: &Path) -> Result<Directory, Error> {
             offset: 0,
             header: entry.header_start(),
             own: [0; OWN],
+            compared: Compared::default(),
             name,
         };
         let header = Local::read(&file, entry.header_start(), entry.name_raw().len()).map_err(fail)?;

@@ -87,8 +87,9 @@ impl Packed<'_> {
         };
         let packed = |state| Sparse { source: source.copy(), form: Form::Packed, state: Mutex::new(state) };
         if listed.method == 0 || listed.size <= CHUNK as u64 {
-            let form = Form::Whole(self.reader(scratch)?);
-            return Ok(Sparse { form, ..packed(State::Stream(Stream::default())) });
+            // Of a stored member the few places are all that is read.
+            let reader = if listed.method == 0 { Box::new(self.window()) } else { self.reader(scratch)? };
+            return Ok(Sparse { form: Form::Whole(reader), ..packed(State::Stream(Stream::default())) });
         }
         // Where a chunk of this stream cannot be read, its bytes are found in another way.
         if let Some(starts) = self.chunks().unwrap_or_default() {

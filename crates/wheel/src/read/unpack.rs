@@ -196,10 +196,12 @@ impl Packed<'_> {
         Ok(())
     }
 
-    /// Random access: a window of the archive, bytes in memory, or a nameless file in `scratch`.
+    /// Random access: a window of the archive, bytes in memory, or a nameless file in `scratch`. The checksum of all of
+    /// them was compared.
     pub(crate) fn reader(&self, scratch: &Path) -> Result<Reader, Error> {
         self.check_form()?;
         if self.listed.method == 0 {
+            self.listed.compared.once(|| self.each(|_| Ok(())))?;
             return Ok(Box::new(self.window()));
         }
         if self.listed.size <= IN_MEMORY {

@@ -82,6 +82,8 @@ pub(super) struct Tally {
     pub(super) kernels: BTreeMap<String, KernelSum>,
     /// Findings that make the exit code 1.
     pub(super) faults: u64,
+    /// Files with code for NVIDIA's GPUs.
+    pub(super) cuda_files: u64,
 }
 
 impl Tally {
@@ -96,11 +98,13 @@ impl Tally {
             files: Vec::new(),
             kernels: BTreeMap::new(),
             faults: 0,
+            cuda_files: 0,
         }
     }
 
     pub(super) fn add(&mut self, mut file: Surveyed) {
         self.all_files += 1;
+        self.cuda_files += u64::from(file.has_cuda);
         if !file.is_of_interest() {
             return;
         }

@@ -1,0 +1,210 @@
+//! Input with bytes that are not what they were: no command makes something of it that looks sound.
+
+#![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
+
+use std::process::Command;
+
+use testing::gpu::{Gpu, Link, Unit};
+use testing::{Ran, TestContext};
+
+const NAME: &str = "demo-1.0-py3-none-linux_x86_64.whl";
+
+/// Writes a wheel of a library, a file of a kernel database and a module.
+const WHEEL: &str = r#"
+import base64, hashlib, sys, zipfile
+info = "demo-1.0.dist-info/"
+members = {
+    "demo/__init__.py": b"import this\n" * 40,
+    "demo/lib/libdemo.so": open(sys.argv[1], "rb").read(),
+    "demo/lib/rocblas/library/K_gfx942.co": b"942" * 40,
+    info + "METADATA": b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n\nText\n",
+    info + "WHEEL": b"Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n",
+}
+record = ""
+for name, data in members.items():
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    record += f"{name},sha256={digest},{len(data)}\n"
+members[info + "RECORD"] = (record + info + "RECORD,,\n").encode()
+with zipfile.ZipFile(sys.argv[2], "w", zipfile.ZIP_DEFLATED) as wheel:
+    for name, data in members.items():
+        wheel.writestr(name, data)
+"#;
+
+/// Changes one byte of the stored member whose name ends so.
+const FLIP: &str = r#"
+import sys, zipfile
+wheel, suffix, place = sys.argv[1:]
+(member,) = [item for item in zipfile.ZipFile(wheel).infolist() if item.filename.endswith(suffix)]
+data = bytearray(open(wheel, "rb").read())
+assert member.compress_type == zipfile.ZIP_STORED
+header = member.header_offset
+start = header + 30 + sum(int.from_bytes(data[header + at : header + at + 2], "little") for at in (26, 28))
+assert int(place) < member.file_size
+data[start + int(place)] ^= 1
+open(wheel, "wb").write(data)
+"#;
+
+/// Gives a member another CRC-32 in both of its headers.
+const CRC: &str = r#"
+import struct, sys, zipfile
+wheel, name = sys.argv[1:]
+member = zipfile.ZipFile(wheel).getinfo(name)
+data = open(wheel, "rb").read()
+was, new = (struct.pack("<I", crc) for crc in (member.CRC, member.CRC ^ 1))
+assert data.count(was) == 2
+open(wheel, "wb").write(data.replace(was, new))
+"#;
+
+fn python(context: &TestContext, script: &str, arguments: &[&str]) {
+    let run = Command::new("python3").arg("-c").arg(script).args(arguments).current_dir(context.directory()).output();
+    let output = run.expect("python3 is needed for this test");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn library(context: &TestContext) {
+    let targets = &["gfx90a", "gfx942"];
+    let units = [Unit { source: "first", targets }, Unit { source: "second", targets }];
+    let gpu = Gpu::new();
+    let built = gpu.build(&Link { name: "libdemo.so", units: &units, compile: &[], link: &["-shared"] });
+    context.write("libdemo.so", fs_err::read(built).unwrap());
+}
+
+/// A wheel, and its parts in `parts`.
+fn split() -> TestContext {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    library(&context);
+    python(&context, WHEEL, &["libdemo.so", NAME]);
+    let ran = context.run(["split", NAME, "-o", "parts"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    context
+}
+
+fn refused(ran: &Ran, words: &[&str]) {
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    for word in words {
+        assert!(ran.stderr.contains(word) || ran.stdout.contains(word), "{word}: {ran:?}");
+    }
+    assert!(!ran.stderr.contains("should not happen"), "{ran:?}");
+}
+
+#[test]
+fn a_stored_member_is_compared_with_its_checksum() {
+    let context = split();
+    let device = "parts/demo_device_gfx90a-1.0-py3-none-linux_x86_64.whl";
+    python(&context, FLIP, &[device, ".kpack", "100"]);
+    let words = ["its CRC-32 is not the one that the archive says", "_gfx90a.kpack`"];
+    let host = format!("parts/{NAME}");
+    refused(&context.run(["fuse", &host, device, "-o", "fat"]), &words);
+    assert!(!context.path("fat").join(NAME).exists());
+    refused(&context.run(["prune", "--keep", "gfx90a", device, "-o", "pruned"]), &words);
+    refused(&context.run(["kernels", device]), &words[..1]);
+    refused(&context.run(["split", "--verify-only", NAME, "parts"]), &[]);
+}
+
+#[test]
+fn a_member_that_is_copied_as_it_is_packed_is_compared_with_its_checksum() {
+    for member in ["demo/__init__.py", "demo/lib/rocblas/library/K_gfx942.co"] {
+        let context = split();
+        let words = ["its CRC-32 is not the one that the archive says", member];
+        let parts = fs_err::read_dir(context.path("parts")).unwrap().map(|entry| entry.unwrap().path());
+        let parts: Vec<String> = parts.map(|path| path.to_str().unwrap().to_owned()).collect();
+        python(&context, CRC, &[NAME, member]);
+        refused(&context.run(["split", NAME, "-o", "again"]), &words);
+        assert!(!context.path("again").join(NAME).exists());
+        refused(&context.run(["prune", "--keep", "gfx942", NAME, "-o", "pruned"]), &words);
+        // Also where all of it stays.
+        refused(&context.run(["prune", "--keep", "gfx942,gfx90a", NAME, "-o", "pruned"]), &words);
+        assert!(!context.path("pruned").join(NAME).exists());
+        let holder = if member.ends_with("py") { NAME } else { "demo_device_gfx942-1.0-py3-none-linux_x86_64.whl" };
+        python(&context, CRC, &[&format!("parts/{holder}"), member]);
+        let arguments = ["fuse", "-o", "fat"].into_iter().chain(parts.iter().map(String::as_str));
+        refused(&context.run(arguments), &words);
+        assert!(!context.path("fat").join(NAME).exists());
+    }
+}
+
+#[test]
+fn a_damaged_archive_is_not_taken_for_a_sound_one() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    library(&context);
+    let ran = context.run(["split", "libdemo.so", "-o", "parts"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let archive = context.path("parts/.kpack/libdemo_gfx90a.kpack");
+    let sound = fs_err::read(&archive).unwrap();
+    for place in [80, sound.len() / 2] {
+        let mut bytes = sound.clone();
+        bytes[place] ^= 1;
+        fs_err::write(&archive, bytes).unwrap();
+        refused(&context.run(["fuse", "parts/libdemo.so", "-o", "fat.so"]), &["libdemo_gfx90a.kpack"]);
+        assert!(!context.path("fat.so").exists());
+        let pruned = context.run(["prune", "--keep", "gfx90a", archive.to_str().unwrap(), "-o", "pruned"]);
+        refused(&pruned, &["libdemo_gfx90a.kpack"]);
+        assert!(!context.path("pruned/libdemo_gfx90a.kpack").exists());
+        refused(&context.run(["kernels", "parts"]), &["could not read `libdemo.so#"]);
+    }
+}
+
+/// Changes the type of a section in a table of section headers.
+const RETYPE: &str = r#"
+import struct, sys
+path, number = sys.argv[1], 0
+data = bytearray(open(path, "rb").read())
+(start,), (count, names) = struct.unpack_from("<Q", data, 40), struct.unpack_from("<HH", data, 60)
+(texts,) = struct.unpack_from("<Q", data, start + 64 * names + 24)
+for header in range(start, start + 64 * count, 64):
+    (name,) = struct.unpack_from("<I", data, header)
+    if data[texts + name :].startswith(b".rela.dyn\0"):
+        data[header + 4] ^= 1
+        number += 1
+assert number == 1
+open(path, "wb").write(data)
+"#;
+
+#[test]
+fn damaged_section_headers_are_a_fault_of_the_input() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    library(&context);
+    assert_eq!(context.run(["split", "libdemo.so", "-o", "parts"]).code, Some(0));
+    python(&context, RETYPE, &["parts/libdemo.so"]);
+    let ran = context.run(["fuse", "parts/libdemo.so", "-o", "fat.so"]);
+    refused(&ran, &["error: `libdemo.so` is damaged: the header of its section `.rela.dyn` (type 5, "]);
+    assert!(!context.path("fat.so").exists());
+}
+
+#[test]
+fn kernels_says_what_it_could_not_look_at() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    library(&context);
+    context.write("two.whl", "PK");
+    context.write("empty.whl", "");
+    context.write("text.kpack", "version https://git-lfs.github.com/spec/v1\n");
+    for (file, words) in
+        [("two.whl", "it is no wheel"), ("empty.whl", "it is empty"), ("text.kpack", "it is no kpack archive")]
+    {
+        let ran = context.run(["kernels", file]);
+        refused(&ran, &[&format!("warning: `{file}`: {words}"), "no GPU code could be read in 1 file"]);
+    }
+    refused(&context.run(["kernels", "missing.so"]), &["error: there is no `missing.so`"]);
+    refused(&context.run(["kernels", "libdemo.so", "missing.so"]), &["`missing.so`: it cannot be read", "gfx942"]);
+    // The loader reads no section headers, so such a library registers its code.
+    let mut objcopy = Command::new("llvm-objcopy-19");
+    objcopy.args(["--strip-sections", "libdemo.so", "bare.so"]).current_dir(context.directory());
+    assert!(objcopy.status().expect("llvm-objcopy-19 is needed for this test").success());
+    refused(&context.run(["kernels", "bare.so"]), &["it registers GPU code, which cannot be found"]);
+    for (arguments, words) in [
+        (["--targets", "gfx90"], "unknown GPU target or family `gfx90`"),
+        (["--plot", "a.png"], "hint: let it end in `.svg`"),
+    ] {
+        let ran = context.run(["kernels", "libdemo.so"].into_iter().chain(arguments));
+        assert!(ran.code == Some(2) && ran.stderr.contains(words), "{ran:?}");
+    }
+    assert!(!context.path("a.png").exists());
+    // CUDA's code is not AMD's, and not nothing.
+    context.write("cuda.c", "__attribute__((section(\".nv_fatbin\"))) const char code[] = \"code\";");
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-shared", "-o", "cuda.so", "cuda.c"]).current_dir(context.directory());
+    assert!(compiler.status().expect("gcc is needed for this test").success());
+    let ran = context.run(["kernels", "cuda.so"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("no code for AMD GPUs in 1 file: 1 file has CUDA code"), "{ran:?}");
+}
