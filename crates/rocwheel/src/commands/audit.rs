@@ -3,11 +3,8 @@
 pub(super) mod text;
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use audit::facts::Facts;
 use audit::finding::{Code, Severity};
 use audit::loader::Root;
@@ -22,6 +19,7 @@ use wheel::WheelName;
 use wheel::manylinux::Release;
 
 use crate::failure::Usage;
+use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
 use crate::{environment, indexes};
 
@@ -74,7 +72,7 @@ pub(crate) struct Arguments {
     depth: Depth,
     /// Write the findings to FILE, `-` for stdout, as a SARIF 2.1.0 log too
     #[arg(long, value_name = "FILE")]
-    sarif: Option<PathBuf>,
+    sarif: Option<OutputOption>,
     /// Directory for what must be unpacked to be read [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
@@ -128,7 +126,7 @@ pub(crate) struct Look {
     options: Options,
     why: Option<String>,
     fail_on: Severity,
-    sarif: Option<PathBuf>,
+    sarif: Option<OutputFile>,
     scratch: PathBuf,
 }
 
@@ -155,6 +153,8 @@ impl TryFrom<Arguments> for Settings {
         ];
         let extras = extras.into_iter().filter(|(wanted, _)| *wanted).map(|(_, extra)| extra).collect();
         let library_path = library_path(&arguments.library_path)?;
+        let sarif =
+            arguments.sarif.map(|file| file.check("--sarif", FileKind::SarifLog, &arguments.wheels)).transpose()?;
         Ok(Self::Look(Box::new(Look {
             wheels: arguments.wheels,
             with: arguments.with,
@@ -166,7 +166,7 @@ impl TryFrom<Arguments> for Settings {
                 FailOn::Error => Severity::Error,
                 FailOn::Warning => Severity::Warning,
             },
-            sarif: arguments.sarif,
+            sarif,
             scratch: arguments.scratch.unwrap_or_else(environment::scratch),
         })))
     }
@@ -230,13 +230,13 @@ fn look(look: &Look, printer: &Printer) -> anyhow::Result<Exit> {
         return why(&site, &facts, library, printer);
     }
     let report = audit::audit(&site, &facts, &look.options, printer.reporter())?;
-    if let Some(path) = &look.sarif {
+    if let Some(file) = &look.sarif {
         let log = serde_json::to_string_pretty(&sarif::log(&report, env!("CARGO_PKG_VERSION")))?;
-        if path.as_os_str() == "-" {
+        if file.is_stdout() {
             printer.line(log)?;
             return Ok(exit(&report, look.fail_on));
         }
-        write(path, &log)?;
+        file.write(&(log + "\n"))?;
     }
     match printer.format() {
         Format::Json => printer.json(&report)?,
@@ -397,17 +397,4 @@ fn why(site: &Site, facts: &Facts, library: &str, printer: &Printer) -> anyhow::
         Format::Text => printer.line(text::why(&why))?,
     }
     Ok(Exit::Done)
-}
-
-/// Writes the log beside its place and moves it there.
-fn write(path: &Path, log: &str) -> anyhow::Result<()> {
-    let failed = || format!("cannot write the SARIF log `{}`", path.display());
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // The umask is subtracted, as from any new file.
-    let mode = std::fs::Permissions::from_mode(0o666);
-    let file = tempfile::Builder::new().prefix(".rocwheel-").permissions(mode).tempfile_in(directory);
-    let mut file = file.with_context(failed)?;
-    file.write_all(log.as_bytes()).and_then(|()| file.write_all(b"\n")).with_context(failed)?;
-    file.persist(path).map_err(|error| error.error).with_context(failed)?;
-    Ok(())
 }
