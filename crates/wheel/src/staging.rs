@@ -182,4 +182,23 @@ mod tests {
         drop(Staging::new_in(parent.path(), ".rocwheel-").unwrap());
         assert!(outside.path().join(MARK).exists());
     }
+
+    #[test]
+    fn folders_without_a_result_go_and_others_stay() {
+        let root = tempfile::tempdir().unwrap();
+        let (above, output) = (root.path().join("above"), root.path().join("above/output"));
+        drop(Staging::for_results(&output, ".x-").unwrap());
+        assert!(!above.exists());
+        let staging = Staging::for_results(&output, ".x-").unwrap();
+        fs_err::write(output.join("result"), "").unwrap();
+        drop(staging);
+        assert_eq!(fs_err::read_dir(&output).unwrap().count(), 1);
+        // What was there before stays, empty or not.
+        fs_err::remove_file(output.join("result")).unwrap();
+        drop(Staging::for_results(&output, ".x-").unwrap());
+        assert!(output.is_dir());
+        // Where the folder cannot be had, nothing is left of the attempt.
+        fs_err::write(root.path().join("file"), "").unwrap();
+        assert!(Staging::for_results(&root.path().join("file/output"), ".x-").is_err());
+    }
 }
