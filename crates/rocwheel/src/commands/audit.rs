@@ -1,5 +1,6 @@
 //! `rocwheel audit`: will these wheels load, wherever their tags say so?
 
+mod remedies;
 pub(super) mod text;
 
 use std::collections::BTreeSet;
@@ -65,6 +66,12 @@ pub(crate) struct Arguments {
     /// Findings that nobody needs to see, separated by commas: codes or names
     #[arg(long, value_name = "CODES", value_delimiter = ',')]
     ignore: Vec<String>,
+    /// Write fixed wheels into the folder that `--output` names, and report what is left; the wheels stay as they are
+    #[arg(long, requires = "output", conflicts_with_all = ["why", "explain"])]
+    fix: bool,
+    /// Folder for the wheels of `--fix`
+    #[arg(short, long, value_name = "DIR", requires = "fix")]
+    output: Option<PathBuf>,
     /// What makes the exit code 1
     #[arg(long, value_enum, default_value = "error", value_name = "SEVERITY")]
     fail_on: FailOn,
@@ -127,6 +134,8 @@ pub(crate) struct Look {
     why: Option<String>,
     fail_on: Severity,
     sarif: Option<OutputFile>,
+    /// The folder for wheels that are fixed, when they are to be.
+    fixed: Option<PathBuf>,
     scratch: PathBuf,
 }
 
@@ -167,6 +176,7 @@ impl TryFrom<Arguments> for Settings {
                 FailOn::Warning => Severity::Warning,
             },
             sarif,
+            fixed: arguments.output,
             scratch: arguments.scratch.unwrap_or_else(environment::scratch),
         })))
     }
@@ -219,17 +229,47 @@ fn explain(codes: &[Code], printer: &Printer) -> anyhow::Result<Exit> {
 }
 
 fn look(look: &Look, printer: &Printer) -> anyhow::Result<Exit> {
+    let Some(output) = &look.fixed else { return report_on(look, &look.wheels, printer) };
     let scratch = environment::scratch_below(&look.scratch)?;
-    let site = open(look, scratch.path(), printer)?;
+    let mut before = examine(look, &look.wheels, scratch.path(), printer)?;
+    let remedies = remedies::find(&mut before, scratch.path(), printer)?;
+    let fixed = remedies::apply(&remedies, output, printer)?;
+    if fixed.is_empty() {
+        printer.note("no wheel can be fixed here");
+    }
+    for (old, new) in &fixed {
+        printer.note(format!("fixed `{}`: `{}`", old.display(), new.display()));
+    }
+    let after =
+        |path: &PathBuf| fixed.iter().find(|(old, _)| old == path).map_or_else(|| path.clone(), |(_, new)| new.clone());
+    report_on(look, &look.wheels.iter().map(after).collect::<Vec<_>>(), printer)
+}
+
+/// What is the matter with the wheels.
+fn examine(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> anyhow::Result<Report> {
+    let (site, facts) = read(look, wheels, scratch, printer)?;
+    Ok(audit::audit(&site, &facts, &look.options, printer.reporter())?)
+}
+
+fn read(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> anyhow::Result<(Site, Facts)> {
+    let site = open(look, wheels, scratch, printer)?;
     let mut facts = Facts::read(&site, printer.reporter())?;
     // The names are in data that would otherwise stay packed.
     if look.options.extras.contains(&Extra::Hashes) {
         facts.find_loads(&site, printer.reporter())?;
     }
+    Ok((site, facts))
+}
+
+/// Audits wheels and prints the report.
+fn report_on(look: &Look, wheels: &[PathBuf], printer: &Printer) -> anyhow::Result<Exit> {
+    let scratch = environment::scratch_below(&look.scratch)?;
     if let Some(library) = &look.why {
+        let (site, facts) = read(look, wheels, scratch.path(), printer)?;
         return why(&site, &facts, library, printer);
     }
-    let report = audit::audit(&site, &facts, &look.options, printer.reporter())?;
+    let mut report = examine(look, wheels, scratch.path(), printer)?;
+    let remedies = remedies::find(&mut report, scratch.path(), printer)?;
     if let Some(file) = &look.sarif {
         let log = serde_json::to_string_pretty(&sarif::log(&report, env!("CARGO_PKG_VERSION")))?;
         if file.is_stdout() {
@@ -240,7 +280,7 @@ fn look(look: &Look, printer: &Printer) -> anyhow::Result<Exit> {
     }
     match printer.format() {
         Format::Json => printer.json(&report)?,
-        Format::Text => text::report(&report, printer)?,
+        Format::Text => text::report(&report, &remedies, printer)?,
     }
     for note in &report.notes {
         printer.note(format!("note: {note}"));
@@ -252,12 +292,12 @@ fn exit(report: &Report, fail_on: Severity) -> Exit {
     if report.has(fail_on) { Exit::Failed } else { Exit::Done }
 }
 
-fn open(look: &Look, scratch: &Path, printer: &Printer) -> anyhow::Result<Site> {
-    let mut wheels: Vec<(PathBuf, Role)> = look.wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
+fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> anyhow::Result<Site> {
+    let mut wheels: Vec<(PathBuf, Role)> = audited.iter().map(|path| (path.clone(), Role::Audited)).collect();
     let mut sources: Vec<String> = Vec::new();
     let mut offline = look.offline;
     let mut folder: Option<PackageFolder> = None;
-    for path in look.wheels.iter().filter(|path| path.is_dir()) {
+    for path in audited.iter().filter(|path| path.is_dir()) {
         let found = PackageFolder::find(path)?.ok_or_else(|| audit::Error::NotPackages { path: path.clone() })?;
         only(&mut folder, found)?;
     }
@@ -285,7 +325,7 @@ fn open(look: &Look, scratch: &Path, printer: &Printer) -> anyhow::Result<Site> 
     let python = python(look, folder.as_ref())?;
     if !sources.is_empty() {
         let installed = folder.as_ref().map(PackageFolder::infos).unwrap_or_default();
-        let files = look.wheels.iter().filter(|path| !path.is_dir()).cloned();
+        let files = audited.iter().filter(|path| !path.is_dir()).cloned();
         let audited: Vec<PathBuf> = installed.into_iter().chain(files).collect();
         let known = Known { python, audited: &audited, offline };
         let gathered = gather(look, &known, &sources, scratch, printer)?;
