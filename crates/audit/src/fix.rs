@@ -166,9 +166,14 @@ fn repaired(distribution: &Distribution, way: Way) -> Option<Fix> {
     Fix::new(distribution, Step::Repair(Repair { way, ..Repair::default() }))
 }
 
-/// Whatever a repair does by itself: libraries of this machine go into the wheel, unless they are of ROCm or PyTorch.
+/// Whatever a repair does by itself.
 pub(crate) fn repair(distribution: &Distribution) -> Option<Fix> {
     repaired(distribution, Way::Usual)
+}
+
+/// Libraries of this machine go into the wheel, unless they are of ROCm or PyTorch: a repair does that by itself.
+pub(crate) fn graft(distribution: &Distribution) -> Option<Fix> {
+    repair(distribution)
 }
 
 /// ROCm and torch stay out, and are found.

@@ -234,7 +234,7 @@ fn in_the_set(context: &Context<'_>, wheel: usize, name: &str) -> Option<Verdict
     let mend = if Owners::embedded().of(name).is_some_and(Owner::is_rocm) {
         fix::rocm(installed)
     } else {
-        fix::repair(installed)
+        fix::graft(installed)
     };
     if owner == wheel {
         // What another package loads before is in the process by its SONAME, and the copy here is not asked for.
@@ -286,7 +286,7 @@ fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Ve
     } else {
         format!(", which is looked for in {} only", listed(outside.iter().copied()))
     };
-    let verdict = |message: String| Verdict::new(code, message).fixed_by(fix::repair(installed));
+    let verdict = |message: String| Verdict::new(code, message).fixed_by(fix::graft(installed));
     if unknown.is_empty() {
         return verdict(message);
     }

@@ -137,3 +137,40 @@ fn newest(tags: &str) -> (u32, u32) {
     };
     tags.split('.').filter_map(of).max().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remedy(options: &[&[&str]], repair: Option<Repair>) -> WheelRemedy {
+        let mut remedy = WheelRemedy { path: "a-1-py3-none-any.whl".into(), options: Vec::new(), record: true, repair };
+        for option in options {
+            remedy.option(&option.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
+        }
+        remedy
+    }
+
+    #[test]
+    fn edits_become_one_command_with_one_tag() {
+        let options: &[&[&str]] = &[
+            &["--platform-tag", "any"],
+            &["--requires", "torch"],
+            &["--platform-tag", "manylinux_2_35_x86_64"],
+            &["--platform-tag", "manylinux_2_17_x86_64.manylinux_2_34_x86_64"],
+            &["--requires", "torch"],
+        ];
+        let expected =
+            "rocwheel edit a-1-py3-none-any.whl --in-place --platform-tag manylinux_2_35_x86_64 --requires torch";
+        assert_eq!(remedy(options, None).commands(), [expected]);
+        assert_eq!(remedy(&[], None).commands(), ["rocwheel edit a-1-py3-none-any.whl --in-place --record"]);
+    }
+
+    #[test]
+    fn a_repair_comes_last_and_sets_tags_and_search_paths() {
+        let options: &[&[&str]] =
+            &[&["--platform-tag", "manylinux_2_35_x86_64"], &["--drop", "tests/**"], &["--drop-absolute-rpath"]];
+        let commands = remedy(options, Some(Repair::default())).commands();
+        let edit = "rocwheel edit a-1-py3-none-any.whl --in-place --drop 'tests/**'";
+        assert_eq!(commands, [edit, "rocwheel repair a-1-py3-none-any.whl"]);
+    }
+}

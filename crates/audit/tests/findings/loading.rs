@@ -28,7 +28,14 @@ fn rw001_a_library_that_nobody_has() {
     // It is there, and nothing leads to it.
     assert_eq!(bench.found(&[lacking.clone().with("demo/other/libx.so.1", &libx)]), ["RW001 warning"]);
     // A requirement that nobody knows could bring it.
-    assert_eq!(bench.found(&[lacking.requiring("something")]), ["RW001 warning"]);
+    let lacking = [lacking.requiring("something")];
+    assert_eq!(bench.found(&lacking), ["RW001 warning"]);
+    // Nothing is to be changed before that is known: the command asks.
+    let report = bench.audit(&lacking, &Options::default());
+    let fix = report.findings[0].fix.as_ref().unwrap();
+    assert!(fix.is_question() && fix.ends_with(".whl --with index"), "{fix:?}");
+    let remedies = audit::Remedies::of(&report.findings);
+    assert_eq!((remedies.fixed, remedies.undecided, remedies.commands().len()), (0, 1, 0));
 }
 
 #[test]

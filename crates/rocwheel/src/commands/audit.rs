@@ -242,7 +242,11 @@ fn look(look: &Look, printer: &Printer) -> anyhow::Result<Exit> {
     }
     let after =
         |path: &PathBuf| fixed.iter().find(|(old, _)| old == path).map_or_else(|| path.clone(), |(_, new)| new.clone());
-    report_on(look, &look.wheels.iter().map(after).collect::<Vec<_>>(), printer)
+    let audited = before.wheels.iter().filter(|wheel| wheel.role == "audited" && wheel.form == "wheel");
+    let audited: Vec<PathBuf> = audited.map(|wheel| PathBuf::from(&wheel.path)).collect();
+    // What is installed is not rewritten, and is one folder.
+    let audited = if audited.is_empty() { look.wheels.clone() } else { audited };
+    report_on(look, &audited.iter().map(after).collect::<Vec<_>>(), printer)
 }
 
 /// What is the matter with the wheels.
