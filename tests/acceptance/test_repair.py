@@ -150,7 +150,7 @@ def test_a_missing_library_is_named_with_its_user(rocwheel: Rocwheel, linked: Pa
     said = rocwheel.run("repair", linked, "-o", tmp_path / "out", expect=1).stderr
     assert "libouter.so.1, needed by demo/_ext.so" in said
     assert "--lib-path" in said and "--exclude libouter.so.1" in said
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
 
 
 def test_libraries_that_cannot_be_taken_are_named(rocwheel: Rocwheel, linked: Path, tmp_path: Path) -> None:
@@ -407,7 +407,7 @@ def test_a_budget_names_what_is_large(rocwheel: Rocwheel, linked: Path, librarie
     lines = said.splitlines()
     inner = next(number for number, line in enumerate(lines) if "demo.libs/libinner-" in line)
     assert "needed by libouter-" in lines[inner + 1] and "needed by _ext.so" in lines[inner + 2]
-    assert list(output.iterdir()) == []
+    assert not output.exists()
     rocwheel.run("repair", linked, "-o", output, "--lib-path", libraries, "--size-budget", "1MB")
 
 
@@ -458,7 +458,7 @@ def test_a_damaged_library_is_named(rocwheel: Rocwheel, libraries: Path, tmp_pat
     output = tmp_path / "out"
     said = rocwheel.run("repair", wheel, "-o", output, "--lib-path", libraries, expect=1).stderr
     assert "could not read or edit `demo/_ext.so`" in said and "hint: " in said
-    assert list(output.iterdir()) == []
+    assert not output.exists()
 
 
 def test_the_output_is_never_the_input(rocwheel: Rocwheel, grafted: Path) -> None:

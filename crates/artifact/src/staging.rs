@@ -166,14 +166,14 @@ fn check_output(output: &Path, maker: Maker) -> Result<(), Error> {
 /// A lock file that disappears with the lock.
 struct Lock {
     path: PathBuf,
-    _file: fs_err::File,
+    _file: lock::Lock,
 }
 
 impl Lock {
     fn take(path: &Path, output: &Path) -> Result<Self, Error> {
         let locked = || Error::Locked { path: output.to_owned() };
         let file = fs_err::OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
-        file.try_lock().map_err(|_| locked())?;
+        let file = lock::Lock::try_exclusive(file)?.ok_or_else(locked)?;
         // The run before may have removed the file between our open and lock.
         let same =
             fs_err::metadata(path).is_ok_and(|there| file.metadata().is_ok_and(|ours| there.ino() == ours.ino()));

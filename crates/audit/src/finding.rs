@@ -6,6 +6,8 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fix::Fix;
+
 const TABLE: &str = include_str!("../../../data/findings.toml");
 
 /// How much a finding weighs.
@@ -229,8 +231,8 @@ pub struct Finding {
     pub subject: String,
     /// One sentence without a full stop, which says what is the matter.
     pub message: String,
-    /// The command that mends it, where one does.
-    pub fix: Option<String>,
+    /// The command that fixes it, where one does.
+    pub fix: Option<Fix>,
     /// More files of the wheel of which the same is true, and what else has to do with it.
     pub related: Vec<String>,
 }
@@ -276,8 +278,8 @@ impl Finding {
 
     /// The same with the command that mends it, where there is one.
     #[must_use]
-    pub fn fixed_by(self, command: impl Into<Option<String>>) -> Finding {
-        Finding { fix: command.into(), ..self }
+    pub fn fixed_by(self, fix: impl Into<Option<Fix>>) -> Finding {
+        Finding { fix: fix.into(), ..self }
     }
 
     /// What findings are sorted by: the heaviest first, then by wheel, code, file and subject.

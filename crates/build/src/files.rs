@@ -1,8 +1,9 @@
 //! Files that several processes and people read and write: replaced as a whole, and locked.
 
-use std::fs::TryLockError;
 use std::io::{Error as IoError, Write as _};
 use std::path::Path;
+
+use lock::Lock;
 
 use crate::error::Error;
 
@@ -44,34 +45,27 @@ pub(crate) fn open_to_others(_: &Path, _: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes a lock, which is held as long as the file is open; `None` when somebody else has it.
+/// Takes a lock, which is held until it is dropped; `None` when somebody else has it.
 ///
 /// # Errors
 /// A file that cannot be made, and a file system that knows no locks.
-pub(crate) fn lock(path: &Path) -> Result<Option<fs_err::File>, Error> {
+pub(crate) fn lock(path: &Path) -> Result<Option<Lock>, Error> {
     let file = fs_err::OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
-    let answer = file.file().try_lock();
-    Ok(taken(path, answer)?.then_some(file))
+    Lock::try_exclusive(file).map_err(|error| no_locks(path, &error))
 }
 
 /// Whether somebody has a lock. To look is not to take: whoever wants it meanwhile tries again.
 pub(crate) fn is_locked(path: &Path) -> Result<bool, Error> {
     match fs_err::File::open(path) {
-        Ok(file) => Ok(!taken(path, file.file().try_lock_shared())?),
+        Ok(file) => Ok(Lock::try_shared(file).map_err(|error| no_locks(path, &error))?.is_none()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
 
-fn taken(path: &Path, answer: Result<(), TryLockError>) -> Result<bool, Error> {
-    match answer {
-        Ok(()) => Ok(true),
-        Err(TryLockError::WouldBlock) => Ok(false),
-        Err(TryLockError::Error(error)) => {
-            let what = "cannot be locked, and nothing may be built without locks: use another file system, or mount this one with them";
-            Err(IoError::new(error.kind(), format!("`{}` {what}: {error}", path.display())).into())
-        }
-    }
+fn no_locks(path: &Path, error: &IoError) -> Error {
+    let what = "cannot be locked, and nothing may be built without locks: use another file system, or mount this one with them";
+    IoError::new(error.kind(), format!("`{}` {what}: {error}", path.display())).into()
 }
 
 #[cfg(test)]

@@ -148,7 +148,7 @@ pub fn submit(
 /// Keeps others from submitting cells of a plan while it lives: who looks at the queue and then submits does that alone.
 #[derive(Debug)]
 pub struct Alone {
-    _lock: fs_err::File,
+    _lock: lock::Lock,
 }
 
 impl Alone {

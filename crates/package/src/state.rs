@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use artifact::Catalog;
 use fs_err as fs;
+use lock::Lock;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -50,7 +51,7 @@ pub struct OutputFolder {
     root: PathBuf,
     file: File,
     created: bool,
-    _lock: fs::File,
+    _lock: Lock,
 }
 
 impl OutputFolder {
@@ -70,10 +71,8 @@ impl OutputFolder {
             fs::create_dir_all(&hidden).map_err(Error::io("create the output folder"))?;
         }
         let lock = fs::File::create(hidden.join("lock")).map_err(Error::io("lock the output folder"))?;
-        lock.file().try_lock().map_err(|error| match error {
-            std::fs::TryLockError::WouldBlock => Error::Locked { path: root.to_owned() },
-            std::fs::TryLockError::Error(error) => Error::io("lock the output folder")(error),
-        })?;
+        let lock = Lock::try_exclusive(lock).map_err(Error::io("lock the output folder"))?;
+        let lock = lock.ok_or_else(|| Error::Locked { path: root.to_owned() })?;
         let file = match fs::read(hidden.join(STATE)) {
             // A state of another program version, or a damaged one, only costs writing everything again.
             Ok(bytes) => {

@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
 use std::ffi::OsStr;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use package::stub::stub;
 
@@ -19,7 +19,7 @@ fn install(path: &Path, target: &str) -> PathBuf {
 fn write_program(path: &Path, bytes: &[u8]) -> PathBuf {
     fs_err::create_dir_all(path.parent().unwrap()).unwrap();
     fs_err::write(path, bytes).unwrap();
-    fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    testing::make_program(path);
     path.to_owned()
 }
 
@@ -28,26 +28,17 @@ fn install_shell(path: &Path) {
     write_program(path, &fs_err::read(fs_err::canonicalize("/bin/sh").unwrap()).unwrap());
 }
 
-/// Linux answers "text file busy" while another test thread's child still holds the file that was just written.
-fn run(command: &mut Command) -> Output {
-    for _ in 0..200 {
-        match command.output() {
-            Err(error) if error.raw_os_error() == Some(26) => std::thread::sleep(std::time::Duration::from_millis(10)),
-            answer => return answer.unwrap(),
-        }
-    }
-    panic!("the program stays busy");
-}
-
 fn say(program: &Path, first: &str) -> String {
-    let output = run(Command::new(program)
+    let output = Command::new(program)
         .arg0(first)
         .args([
             "-c",
             "printf '%s,' \"$0\" \"$@\" \"$COLOUR\"; ps=$(tr '\\0' ',' </proc/$$/cmdline); printf '%s' \"${ps%%,*}\"",
         ])
         .args(["zero", "one two", ""])
-        .env("COLOUR", "green"));
+        .env("COLOUR", "green")
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(output.stderr.is_empty(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -82,7 +73,7 @@ fn links_to_a_stub_work_from_anywhere() {
     assert_eq!(say(&second, "elsewhere"), "zero,one two,,green,elsewhere");
 
     // Found through PATH, the kernel knows the place although the first argument does not tell it.
-    let output = run(Command::new("clang").args(["-c", "echo $0"]).env("PATH", program.parent().unwrap()));
+    let output = Command::new("clang").args(["-c", "echo $0"]).env("PATH", program.parent().unwrap()).output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "clang\n");
 }
 
@@ -91,8 +82,8 @@ fn the_exit_status_and_signals_are_those_of_the_target() {
     let temporary = tempfile::tempdir().unwrap();
     install_shell(&temporary.path().join("shell"));
     let program = install(&temporary.path().join("link"), "shell");
-    assert_eq!(run(Command::new(&program).args(["-c", "exit 7"])).status.code(), Some(7));
-    let killed = run(Command::new(&program).args(["-c", "kill -TERM $$"])).status;
+    assert_eq!(Command::new(&program).args(["-c", "exit 7"]).output().unwrap().status.code(), Some(7));
+    let killed = Command::new(&program).args(["-c", "kill -TERM $$"]).output().unwrap().status;
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&killed), Some(15));
 }
 
@@ -100,7 +91,7 @@ fn the_exit_status_and_signals_are_those_of_the_target() {
 fn a_missing_target_is_named() {
     let temporary = tempfile::tempdir().unwrap();
     let program = install(&temporary.path().join("bin/hipcc"), "../missing/hipcc");
-    let output = run(&mut Command::new(&program));
+    let output = Command::new(&program).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.is_empty());
     let directory = fs_err::canonicalize(temporary.path()).unwrap();
@@ -109,7 +100,7 @@ fn a_missing_target_is_named() {
 
     fs_err::create_dir(temporary.path().join("missing")).unwrap();
     fs_err::write(temporary.path().join("missing/hipcc"), "not executable").unwrap();
-    let output = run(&mut Command::new(&program));
+    let output = Command::new(&program).output().unwrap();
     assert!(String::from_utf8(output.stderr).unwrap().ends_with("/missing/hipcc: errno 13\n"));
 }
 
@@ -121,7 +112,7 @@ fn a_path_that_is_too_long_together_is_an_error_and_not_a_crash() {
         directory.push("d".repeat(200));
     }
     let program = install(&directory.join("program"), &"t/".repeat(247));
-    let output = run(&mut Command::new(&program));
+    let output = Command::new(&program).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(message.starts_with("could not exec /"), "{message}");

@@ -10,6 +10,7 @@ mod github;
 mod indexes;
 mod interrupt;
 mod misplaced;
+mod output_file;
 mod printer;
 mod progress;
 

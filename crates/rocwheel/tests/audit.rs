@@ -61,25 +61,8 @@ fn people_get_a_table_and_findings() {
         assert_snapshot!("why", context.run(["audit", WHEEL, "--why", "libown.so"]).snapshot());
     });
     let ran = context.run(["audit", WHEEL]);
-    let lines = ran.stdout.lines().filter(|line| !line.trim_start().starts_with("fix: "));
+    let lines = ran.stdout.lines().filter(|line| !line.trim_start().starts_with("rocwheel "));
     assert!(lines.clone().all(|line| line.chars().count() <= 80), "{}", ran.stdout);
-}
-
-#[test]
-fn every_command_that_mends_is_understood() {
-    let context = context();
-    let ran = context.run(["audit", WHEEL, "--json"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
-    let fixes: Vec<&str> =
-        report["findings"].as_array().unwrap().iter().filter_map(|finding| finding["fix"].as_str()).collect();
-    assert!(fixes.len() >= 4, "{fixes:?}");
-    for fix in fixes {
-        let program = env!("CARGO_BIN_EXE_rocwheel");
-        let line = format!("{} --dry-run", fix.replacen("rocwheel", &format!("'{program}'"), 1));
-        let output = Command::new("sh").args(["-c", &line]).current_dir(context.directory()).output().unwrap();
-        assert_ne!(output.status.code(), Some(2), "{fix}: {output:?}");
-    }
 }
 
 #[test]

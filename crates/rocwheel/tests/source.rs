@@ -176,7 +176,7 @@ fn a_signal_ends_git_too_and_the_next_run_goes_on() {
         real.trim()
     );
     let slow = context.write("slow/git", script);
-    fs_err::set_permissions(&slow, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    testing::make_program(&slow);
     let path = format!("{}:{}", slow.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let mut command = context.command();
     command.env("PATH", path).args(["source", "checkout", "torchvision", "--origin", "vision", "--root", "trees"]);

@@ -34,7 +34,7 @@ pub(crate) struct Folder {
 
 /// The lock of a folder. It also says which git is at work there, so that the next run can end it should this one be killed.
 #[derive(Debug, Clone)]
-pub(crate) struct Lock(Arc<fs_err::File>);
+pub(crate) struct Lock(Arc<lock::Lock>);
 
 impl Lock {
     /// Says that a git has begun its work, which leads a group of processes.
@@ -126,12 +126,10 @@ impl Folder {
         fs_err::create_dir_all(&own)?;
         let mut options = fs_err::OpenOptions::new();
         // What is in it is somebody else's until the lock is ours.
-        let mut lock = options.read(true).write(true).create(true).truncate(false).open(own.join("lock"))?;
-        match lock.file().try_lock() {
-            Ok(()) => {}
-            Err(std::fs::TryLockError::WouldBlock) => return Err(Error::Locked { path: path.to_owned() }),
-            Err(std::fs::TryLockError::Error(error)) => return Err(error.into()),
-        }
+        let lock = options.read(true).write(true).create(true).truncate(false).open(own.join("lock"))?;
+        let Some(mut lock) = lock::Lock::try_exclusive(lock)? else {
+            return Err(Error::Locked { path: path.to_owned() });
+        };
         let mark = Mark::read(&mut lock)?;
         if let Some(mark) = mark {
             mark.end();

@@ -145,18 +145,16 @@ impl Gpu {
     /// # Errors
     /// What it said when it did not load or gave a wrong result.
     pub fn load(&self, file: &Path, is_library: bool) -> Result<String, String> {
-        let mut command = if is_library { Command::new(self.path("load")) } else { Command::new(file) };
-        if is_library {
+        let mut command = if is_library {
+            let mut command = Command::new(self.path("load"));
             command.arg(file);
-        }
+            command
+        } else {
+            crate::make_program(file);
+            Command::new(file)
+        };
         command.env("LD_LIBRARY_PATH", self.folder.path());
-        let mut output = command.output();
-        // A process that another thread just forked may still hold the file open for writing.
-        while output.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::ExecutableFileBusy) {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-            output = command.output();
-        }
-        let output = output.map_err(|error| format!("{}: {error}", file.display()))?;
+        let output = command.output().map_err(|error| format!("{}: {error}", file.display()))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (said, complained) = (text(&output.stdout), text(&output.stderr));
         if output.status.success() { Ok(said) } else { Err(format!("{}\n{said}{complained}", output.status)) }

@@ -3,6 +3,7 @@
 
 pub mod git_server;
 pub mod gpu;
+mod program;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,8 @@ use std::process::{Command, Output, Stdio};
 
 use regex::Regex;
 use tempfile::TempDir;
+
+pub use self::program::make_program;
 
 /// A temporary directory to run the program in, without anything of the user's environment.
 pub struct TestContext {

@@ -211,7 +211,7 @@ impl Hint for Error {
                 Some(format!("free space on the file system of `{}`, or choose another output folder", path.display()))
             }
             Error::SameFile { .. } => Some("choose another output folder".to_owned()),
-            Error::Exists { .. } => Some("remove it, or choose another output folder".to_owned()),
+            Error::Exists { .. } => Some("replace it with `--force`, or choose another output folder".to_owned()),
             Error::NotAWheel { .. } => Some("give wheels and source distributions to separate commands".to_owned()),
             Error::SizeChanged { .. } => {
                 Some("wait until nothing writes to the input any more, then run the command again".to_owned())

@@ -7,6 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use lock::Lock;
 use tempfile::TempDir;
 
 /// The file that marks such a folder, and is locked while somebody uses it.
@@ -19,7 +20,36 @@ const RANDOM: usize = 6;
 pub struct Staging {
     // Goes before the lock does.
     folder: TempDir,
-    _lock: Option<fs_err::File>,
+    _lock: Option<Lock>,
+    // Go last, being around the folder.
+    _around: MadeFolders,
+}
+
+/// Folders that were made for a result, those above first. Dropping this removes the ones in which nothing is.
+#[derive(Debug, Default)]
+struct MadeFolders(Vec<PathBuf>);
+
+impl MadeFolders {
+    fn make(folder: &Path) -> io::Result<Self> {
+        let missing: Vec<PathBuf> = folder
+            .ancestors()
+            .filter(|path| !path.as_os_str().is_empty())
+            .take_while(|path| !path.exists())
+            .map(Path::to_owned)
+            .collect();
+        let made = Self(missing.into_iter().rev().collect());
+        fs_err::create_dir_all(folder)?;
+        Ok(made)
+    }
+}
+
+impl Drop for MadeFolders {
+    fn drop(&mut self) {
+        for folder in self.0.iter().rev() {
+            // Fails where a result is in it, or anything else.
+            let _ = fs_err::remove_dir(folder);
+        }
+    }
 }
 
 impl Staging {
@@ -35,7 +65,17 @@ impl Staging {
         let lock = mark(folder.path()).ok();
         #[cfg(not(unix))]
         let lock = None;
-        Ok(Staging { folder, _lock: lock })
+        Ok(Staging { folder, _lock: lock, _around: MadeFolders::default() })
+    }
+
+    /// As [`Staging::new_in`], in a folder for results, which is made where there is none. What was made for it goes again with the
+    /// staging folder, unless there is a result in it by then.
+    ///
+    /// # Errors
+    /// When the folders cannot be made.
+    pub fn for_results(output: &Path, prefix: &str) -> io::Result<Staging> {
+        let around = MadeFolders::make(output)?;
+        Ok(Staging { _around: around, ..Staging::new_in(output, prefix)? })
     }
 
     /// Removes what killed processes have left in `parent`, by folders of this prefix. What cannot be removed stays.
@@ -62,21 +102,15 @@ impl Staging {
 
 /// Puts the mark into a folder. It gets its name when it is locked already, so that nobody finds it free.
 #[cfg(unix)]
-fn mark(folder: &Path) -> io::Result<fs_err::File> {
+fn mark(folder: &Path) -> io::Result<Lock> {
     let unlocked = folder.join(".unlocked");
-    let file = fs_err::File::create_new(&unlocked)?;
-    if let Err(error) = lock(&file) {
+    let locked = Lock::try_exclusive(fs_err::File::create_new(&unlocked)?);
+    let Ok(Some(lock)) = locked else {
         fs_err::remove_file(&unlocked)?;
-        return Err(error);
-    }
+        return Err(locked.err().unwrap_or(io::ErrorKind::WouldBlock.into()));
+    };
     fs_err::rename(&unlocked, folder.join(MARK))?;
-    Ok(file)
-}
-
-#[cfg(unix)]
-fn lock(file: &fs_err::File) -> io::Result<()> {
-    use rustix::fs::{FlockOperation, flock};
-    Ok(flock(file, FlockOperation::NonBlockingLockExclusive)?)
+    Ok(lock)
 }
 
 /// Removes what killed processes have left. Whatever cannot be removed stays.
@@ -96,7 +130,7 @@ fn sweep(parent: &Path, prefix: &str) {
         .collect();
     for folder in stale {
         let Ok(file) = fs_err::File::open(folder.join(MARK)) else { continue };
-        if lock(&file).is_ok() {
+        if let Ok(Some(_lock)) = Lock::try_exclusive(file) {
             let _ = fs_err::remove_dir_all(&folder);
         }
     }
@@ -147,5 +181,24 @@ mod tests {
         fs_err::os::unix::fs::symlink(outside.path(), parent.path().join(".rocwheel-linked")).unwrap();
         drop(Staging::new_in(parent.path(), ".rocwheel-").unwrap());
         assert!(outside.path().join(MARK).exists());
+    }
+
+    #[test]
+    fn folders_without_a_result_go_and_others_stay() {
+        let root = tempfile::tempdir().unwrap();
+        let (above, output) = (root.path().join("above"), root.path().join("above/output"));
+        drop(Staging::for_results(&output, ".x-").unwrap());
+        assert!(!above.exists());
+        let staging = Staging::for_results(&output, ".x-").unwrap();
+        fs_err::write(output.join("result"), "").unwrap();
+        drop(staging);
+        assert_eq!(fs_err::read_dir(&output).unwrap().count(), 1);
+        // What was there before stays, empty or not.
+        fs_err::remove_file(output.join("result")).unwrap();
+        drop(Staging::for_results(&output, ".x-").unwrap());
+        assert!(output.is_dir());
+        // Where the folder cannot be had, nothing is left of the attempt.
+        fs_err::write(root.path().join("file"), "").unwrap();
+        assert!(Staging::for_results(&root.path().join("file/output"), ".x-").is_err());
     }
 }

@@ -87,7 +87,7 @@ fn stray(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         let is_code = files.iter().any(|path| [".py", ".so", ".pyi"].iter().any(|suffix| path.ends_with(suffix)));
         let what = if is_code { "importable by everyone" } else { "which is no package" };
         let message = format!("installs `{top}` at the top level, {what}, beside its own package");
-        let pattern = if top.ends_with(".py") { top.to_owned() } else { format!("{top}/*") };
+        let pattern = if top.ends_with(".py") { top.to_owned() } else { format!("{top}/**") };
         let finding = context.finding((Code::StrayPackage, wheel), top, message, files);
         findings.push(finding.fixed_by(fix::drop_files(installed, &pattern)));
     }

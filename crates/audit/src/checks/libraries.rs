@@ -9,7 +9,7 @@ use wheel::manylinux::Policies;
 use super::requirements::Brought;
 use super::{Context, file_name, listed, windows};
 use crate::finding::{Code, Finding, Severity};
-use crate::fix;
+use crate::fix::{self, Fix};
 use crate::loader::{Missing, Where};
 use crate::owners::{Owner, Owners};
 use crate::providers::Providers;
@@ -32,7 +32,7 @@ pub(super) struct Verdict {
     before: String,
     /// What stands behind the names of the libraries.
     behind: String,
-    fix: Option<String>,
+    fix: Option<Fix>,
 }
 
 impl Verdict {
@@ -45,7 +45,7 @@ impl Verdict {
         Verdict { severity, ..self }
     }
 
-    pub(super) fn fixed_by(self, fix: Option<String>) -> Verdict {
+    pub(super) fn fixed_by(self, fix: Option<Fix>) -> Verdict {
         Verdict { fix, ..self }
     }
 }
@@ -112,6 +112,13 @@ pub(super) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Own
     // A search path is of no use on Windows.
     let by_path = owner.is_rocm() && !windows::is_for(installed) && !needs_torch(context, wheel);
     let mend = || if by_path { fix::rocm(installed) } else { require(context, wheel, owner) };
+    let is_packaged = Providers::embedded().of(library).is_some_and(|provider| provider.distribution.is_some());
+    if by_path && !is_packaged {
+        return Verdict::new(
+            Code::MissingRequirement,
+            format!(" of {}, which no distribution is known to bring", owner.name),
+        );
+    }
     match requirements.brings(context, owner) {
         Brought::By(distribution) => {
             let is_there = requirements.named(context, &distribution).is_some();
@@ -178,7 +185,7 @@ fn needs_torch(context: &Context<'_>, wheel: usize) -> bool {
 }
 
 /// The requirement that brings the libraries of an owner.
-fn require(context: &Context<'_>, wheel: usize, owner: &Owner) -> Option<String> {
+fn require(context: &Context<'_>, wheel: usize, owner: &Owner) -> Option<Fix> {
     // PyTorch brings the ROCm or CUDA that it was built with.
     let is_torchs = (owner.is_rocm() || owner.is_cuda()) && needs_torch(context, wheel);
     let requirement = if is_torchs { "torch".to_owned() } else { owner.requirement(cuda(context, wheel)) };
@@ -291,7 +298,8 @@ fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Ve
         return Verdict::new(Code::NotGiven, message);
     }
     message.push_str(&format!("; {list} was not given"));
-    verdict(message).weighing(Severity::Warning)
+    // Whether anything has to change is not known before the requirement was looked at.
+    verdict(message).weighing(Severity::Warning).fixed_by(fix::ask(installed))
 }
 
 /// Whether an entry of a search path names a folder beside the packages of the wheel that is not in the set.

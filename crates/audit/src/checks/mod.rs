@@ -107,6 +107,7 @@ pub fn audit(site: &Site, facts: &Facts, options: &Options, reporter: &dyn Repor
         wanted
     });
     findings.sort_by(|one, other| one.key().cmp(&other.key()));
+    crate::fix::say_versions(&context, &mut findings);
     findings.dedup();
     Ok(Report {
         environment: Environment {

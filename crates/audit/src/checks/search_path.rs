@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Context, listed};
 use crate::finding::{Code, Finding};
-use crate::fix;
+use crate::fix::{self, Fix};
 
 /// What is wrong with an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,9 +59,9 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
 }
 
 /// The command that leaves only good entries in the search paths of some files.
-fn mend(context: &Context<'_>, wheel: usize, paths: &BTreeSet<&str>) -> Option<String> {
+fn mend(context: &Context<'_>, wheel: usize, paths: &BTreeSet<&str>) -> Option<Fix> {
     let mut kept: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
-    let (mut others, mut lacking) = (false, false);
+    let (mut others, mut lacking, mut is_absolute) = (false, false, true);
     for (path, object) in context.native(wheel) {
         let Some(search_path) = object.elf.search_path().filter(|text| !text.is_empty()) else {
             lacking = true;
@@ -71,9 +71,13 @@ fn mend(context: &Context<'_>, wheel: usize, paths: &BTreeSet<&str>) -> Option<S
             others = true;
             continue;
         }
+        is_absolute &= search_path.split(':').all(|entry| fault(entry, path).is_none() || entry.starts_with('/'));
         let good: Vec<&str> = search_path.split(':').filter(|entry| fault(entry, path).is_none()).collect();
         let good = (!good.is_empty()).then(|| good.join(":"));
         kept.entry(good).or_default().push(context.member(path));
+    }
+    if is_absolute {
+        return fix::relative_search_paths(&context.site.distributions[wheel]);
     }
     // Files without a search path shall not get one.
     let is_all = !others && kept.len() == 1 && (!lacking || kept.contains_key(&None));

@@ -79,7 +79,7 @@ impl Content for Edited {
 }
 
 impl Prepared {
-    /// Carries the plan out: the wheel appears in `output`, a folder that exists, when it is complete and not larger than
+    /// Carries the plan out: the wheel appears in `output`, a folder that is made where there is none, when it is complete and not larger than
     /// allowed. The input is not changed.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ impl Prepared {
             return Err(wheel::Error::SameFile { path: target }.into());
         }
         let staging =
-            Staging::new_in(output, ".rocwheel-").map_err(Error::file("make a temporary folder in", output))?;
+            Staging::for_results(output, ".rocwheel-").map_err(Error::file("make a temporary folder in", output))?;
         let staged = staging.path().join(&self.plan.output);
         if self.plan.is_empty() {
             fs_err::copy(&self.plan.input, &staged).map_err(Error::file("write", &staged))?;

@@ -41,6 +41,7 @@ pub use plan::{
     Change, Edit, FileEdit, Graft, KeptOut, Mode, Package, Plan, Reason, Requirement, Tags, Text, Tree, TreeFile,
 };
 pub use planner::plan;
+pub(crate) use requirement::requires_rocm;
 
 /// How files find ROCm's libraries in the wheels beside them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -206,7 +206,7 @@ impl Draft<'_> {
             }
             return Err(Error::RocmVersion { wheel: self.wheel.path().to_owned() });
         };
-        wheel::check_version(version)?;
+        wheel::check_version(version.strip_suffix(".*").unwrap_or(version))?;
         let libraries = left.values().any(|(_, distribution)| *distribution == Some("rocm-sdk-libraries"));
         let requirements = requirement::pin(metadata, &requirement::Rocm { version, libraries });
         let mut texts = Vec::new();

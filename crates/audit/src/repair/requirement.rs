@@ -41,7 +41,7 @@ pub(super) struct Rocm<'a> {
 }
 
 /// Whether METADATA requires ROCm's packages already.
-pub(super) fn requires_rocm(metadata: &Headers) -> bool {
+pub(crate) fn requires_rocm(metadata: &Headers) -> bool {
     metadata.all("Requires-Dist").iter().any(|text| is_rocm(&parse(text).name))
 }
 

@@ -46,7 +46,8 @@ fn rule(code: Code) -> Value {
 fn result(finding: &Finding, report: &Report) -> Value {
     let mut text = format!("{}.", finding.message);
     if let Some(fix) = &finding.fix {
-        text.push_str(&format!(" Mended by `{fix}`."));
+        let what = if fix.is_question() { "Decided" } else { "Fixed" };
+        text.push_str(&format!(" {what} by `{}`.", &**fix));
     }
     let mut result = json!({
         "ruleId": finding.code.text(),
@@ -109,7 +110,7 @@ mod tests {
         let finding = Finding::new(Code::SearchPath, "/opt/rocm/lib", "it leaves the environment")
             .of("a_b-1.0-py3-none-any.whl")
             .in_files(["a/x.so", "a/y.so"])
-            .fixed_by("rocwheel edit a".to_owned());
+            .fixed_by(crate::fix::Fix::of_text("rocwheel edit a"));
         let findings = vec![finding, Finding::new(Code::SharedFile, "p", "two wheels")];
         let report = Report {
             environment: Environment { python: "3.12".to_owned(), glibc: None, library_path: Vec::new() },

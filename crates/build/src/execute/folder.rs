@@ -47,7 +47,7 @@ struct State {
 pub(super) struct Folder {
     path: PathBuf,
     state: State,
-    _lock: fs_err::File,
+    _lock: lock::Lock,
 }
 
 /// Where a stage says what it does.

@@ -32,8 +32,8 @@ fn lock_of(checkout: &Path) -> PathBuf {
     if marker.is_file() { marker } else { marker.join("rocwheel-build.lock") }
 }
 
-/// Takes the checkout that a job builds in, for as long as the file is open: two builds in one tree would make one of both.
-pub(super) fn own_tree(job: &Job) -> Result<Option<fs_err::File>, Error> {
+/// Takes the checkout that a job builds in, until the lock is dropped: two builds in one tree would make one of both.
+pub(super) fn own_tree(job: &Job) -> Result<Option<lock::Lock>, Error> {
     let (Source::Checkout { path, .. }, WorkOn::Checkout) = (&job.source, job.recipe.source.work_on) else {
         return Ok(None);
     };

@@ -63,7 +63,7 @@ pub struct Taken {
     path: PathBuf,
     record: Record,
     began: Instant,
-    _lock: fs_err::File,
+    _lock: lock::Lock,
 }
 
 impl PlanFolder {

@@ -227,13 +227,12 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn paths_are_what_they_are_and_steps_begin_again_once() {
-        use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let odd = folder.path().join("$HOME 50% #1 it's");
         fs_err::create_dir_all(&odd).unwrap();
         let program = odd.join("rocwheel");
         fs_err::write(&program, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").unwrap();
-        fs_err::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        testing::make_program(&program);
         let plan = plan(&[("0.0", &[])]);
         let array = arrays(&plan, &all(&plan), 10).remove(0);
         let launch = Launch {

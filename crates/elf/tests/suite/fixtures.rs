@@ -141,7 +141,10 @@ impl Workshop {
     /// Loads the file in a child process and has it answer. `search` is the LD_LIBRARY_PATH.
     pub(crate) fn answer(&self, file: &Path, how: Try, search: Option<&str>) -> Result<(), String> {
         let mut command = match how {
-            Try::Program => Command::new(file),
+            Try::Program => {
+                testing::make_program(file);
+                Command::new(file)
+            }
             Try::Library => Command::new(self.path("runner")),
         };
         if how == Try::Library {

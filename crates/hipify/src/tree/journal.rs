@@ -9,6 +9,7 @@ use std::io::{self, Read, Write as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use lock::Lock;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +75,7 @@ pub enum Recovered {
 #[derive(Debug)]
 pub(super) struct Journal {
     root: PathBuf,
-    file: fs_err::File,
+    file: Lock,
     begun: Begun,
     staged: Vec<Stamp>,
 }
@@ -110,7 +111,7 @@ enum Missing {
 }
 
 /// The journal of a tree, locked.
-fn locked(root: &Path, missing: &Missing) -> Result<Option<fs_err::File>, Error> {
+fn locked(root: &Path, missing: &Missing) -> Result<Option<Lock>, Error> {
     let path = root.join(FILE);
     loop {
         let mut options = fs_err::OpenOptions::new();
@@ -119,11 +120,9 @@ fn locked(root: &Path, missing: &Missing) -> Result<Option<fs_err::File>, Error>
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
-        match file.file().try_lock() {
-            Ok(()) => {}
-            Err(std::fs::TryLockError::WouldBlock) => return Err(Error::Locked(root.display().to_string())),
-            Err(std::fs::TryLockError::Error(error)) => return Err(error.into()),
-        }
+        let Some(file) = Lock::try_exclusive(file)? else {
+            return Err(Error::Locked(root.display().to_string()));
+        };
         // Whoever had it may have removed it between the two.
         match fs_err::metadata(&path) {
             Ok(there) if there.ino() == file.metadata()?.ino() => return Ok(Some(file)),
@@ -291,7 +290,7 @@ impl Journal {
     }
 
     /// A journal that was left, and whether everything was done.
-    fn read(root: PathBuf, mut file: fs_err::File) -> Result<(Self, bool), Error> {
+    fn read(root: PathBuf, mut file: Lock) -> Result<(Self, bool), Error> {
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
         let shown = root.join(FILE).display().to_string();

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use lock::Lock;
 use rayon::prelude::*;
 use report::{Reporter, Unit};
 use walkdir::WalkDir;
@@ -137,7 +138,7 @@ fn create(path: &Path, bytes: &[u8], replaced: Option<&std::fs::Metadata>) -> Re
 /// The folder in which a copy is made, beside where it goes, with a name that the next run knows again.
 struct Staging {
     path: PathBuf,
-    _lock: fs_err::File,
+    _lock: Lock,
 }
 
 impl Staging {
@@ -151,11 +152,9 @@ impl Staging {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 lock => lock?,
             };
-            match lock.file().try_lock() {
-                Ok(()) => {}
-                Err(std::fs::TryLockError::WouldBlock) => return Err(Error::Locked(folder.display().to_string())),
-                Err(std::fs::TryLockError::Error(error)) => return Err(error.into()),
-            }
+            let Some(lock) = Lock::try_exclusive(lock)? else {
+                return Err(Error::Locked(folder.display().to_string()));
+            };
             // Whoever had it may have removed it between the two.
             let there = fs_err::metadata(path.join("lock")).ok();
             if there.is_some_and(|there| lock.metadata().is_ok_and(|own| own.ino() == there.ino())) {

@@ -1,13 +1,11 @@
 //! `rocwheel audit`: will these wheels load, wherever their tags say so?
 
+mod remedies;
 pub(super) mod text;
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use audit::facts::Facts;
 use audit::finding::{Code, Severity};
 use audit::loader::Root;
@@ -22,6 +20,7 @@ use wheel::WheelName;
 use wheel::manylinux::Release;
 
 use crate::failure::Usage;
+use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
 use crate::{environment, indexes};
 
@@ -67,6 +66,12 @@ pub(crate) struct Arguments {
     /// Findings that nobody needs to see, separated by commas: codes or names
     #[arg(long, value_name = "CODES", value_delimiter = ',')]
     ignore: Vec<String>,
+    /// Write fixed wheels into the folder that `--output` names, and report what is left; the wheels stay as they are
+    #[arg(long, requires = "output", conflicts_with_all = ["why", "explain"])]
+    fix: bool,
+    /// Folder for the wheels of `--fix`
+    #[arg(short, long, value_name = "DIR", requires = "fix")]
+    output: Option<PathBuf>,
     /// What makes the exit code 1
     #[arg(long, value_enum, default_value = "error", value_name = "SEVERITY")]
     fail_on: FailOn,
@@ -74,7 +79,7 @@ pub(crate) struct Arguments {
     depth: Depth,
     /// Write the findings to FILE, `-` for stdout, as a SARIF 2.1.0 log too
     #[arg(long, value_name = "FILE")]
-    sarif: Option<PathBuf>,
+    sarif: Option<OutputOption>,
     /// Directory for what must be unpacked to be read [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
@@ -128,7 +133,9 @@ pub(crate) struct Look {
     options: Options,
     why: Option<String>,
     fail_on: Severity,
-    sarif: Option<PathBuf>,
+    sarif: Option<OutputFile>,
+    /// The folder for wheels that are fixed, when they are to be.
+    fixed: Option<PathBuf>,
     scratch: PathBuf,
 }
 
@@ -155,6 +162,8 @@ impl TryFrom<Arguments> for Settings {
         ];
         let extras = extras.into_iter().filter(|(wanted, _)| *wanted).map(|(_, extra)| extra).collect();
         let library_path = library_path(&arguments.library_path)?;
+        let sarif =
+            arguments.sarif.map(|file| file.check("--sarif", FileKind::SarifLog, &arguments.wheels)).transpose()?;
         Ok(Self::Look(Box::new(Look {
             wheels: arguments.wheels,
             with: arguments.with,
@@ -166,7 +175,8 @@ impl TryFrom<Arguments> for Settings {
                 FailOn::Error => Severity::Error,
                 FailOn::Warning => Severity::Warning,
             },
-            sarif: arguments.sarif,
+            sarif,
+            fixed: arguments.output,
             scratch: arguments.scratch.unwrap_or_else(environment::scratch),
         })))
     }
@@ -219,28 +229,62 @@ fn explain(codes: &[Code], printer: &Printer) -> anyhow::Result<Exit> {
 }
 
 fn look(look: &Look, printer: &Printer) -> anyhow::Result<Exit> {
+    let Some(output) = &look.fixed else { return report_on(look, &look.wheels, printer) };
     let scratch = environment::scratch_below(&look.scratch)?;
-    let site = open(look, scratch.path(), printer)?;
+    let mut before = examine(look, &look.wheels, scratch.path(), printer)?;
+    let remedies = remedies::find(&mut before, scratch.path(), printer)?;
+    let fixed = remedies::apply(&remedies, output, printer)?;
+    if fixed.is_empty() {
+        printer.note("no wheel can be fixed here");
+    }
+    for (old, new) in &fixed {
+        printer.note(format!("fixed `{}`: `{}`", old.display(), new.display()));
+    }
+    let after =
+        |path: &PathBuf| fixed.iter().find(|(old, _)| old == path).map_or_else(|| path.clone(), |(_, new)| new.clone());
+    let audited = before.wheels.iter().filter(|wheel| wheel.role == "audited" && wheel.form == "wheel");
+    let audited: Vec<PathBuf> = audited.map(|wheel| PathBuf::from(&wheel.path)).collect();
+    // What is installed is not rewritten, and is one folder.
+    let audited = if audited.is_empty() { look.wheels.clone() } else { audited };
+    report_on(look, &audited.iter().map(after).collect::<Vec<_>>(), printer)
+}
+
+/// What is the matter with the wheels.
+fn examine(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> anyhow::Result<Report> {
+    let (site, facts) = read(look, wheels, scratch, printer)?;
+    Ok(audit::audit(&site, &facts, &look.options, printer.reporter())?)
+}
+
+fn read(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> anyhow::Result<(Site, Facts)> {
+    let site = open(look, wheels, scratch, printer)?;
     let mut facts = Facts::read(&site, printer.reporter())?;
     // The names are in data that would otherwise stay packed.
     if look.options.extras.contains(&Extra::Hashes) {
         facts.find_loads(&site, printer.reporter())?;
     }
+    Ok((site, facts))
+}
+
+/// Audits wheels and prints the report.
+fn report_on(look: &Look, wheels: &[PathBuf], printer: &Printer) -> anyhow::Result<Exit> {
+    let scratch = environment::scratch_below(&look.scratch)?;
     if let Some(library) = &look.why {
+        let (site, facts) = read(look, wheels, scratch.path(), printer)?;
         return why(&site, &facts, library, printer);
     }
-    let report = audit::audit(&site, &facts, &look.options, printer.reporter())?;
-    if let Some(path) = &look.sarif {
+    let mut report = examine(look, wheels, scratch.path(), printer)?;
+    let remedies = remedies::find(&mut report, scratch.path(), printer)?;
+    if let Some(file) = &look.sarif {
         let log = serde_json::to_string_pretty(&sarif::log(&report, env!("CARGO_PKG_VERSION")))?;
-        if path.as_os_str() == "-" {
+        if file.is_stdout() {
             printer.line(log)?;
             return Ok(exit(&report, look.fail_on));
         }
-        write(path, &log)?;
+        file.write(&(log + "\n"))?;
     }
     match printer.format() {
         Format::Json => printer.json(&report)?,
-        Format::Text => text::report(&report, printer)?,
+        Format::Text => text::report(&report, &remedies, printer)?,
     }
     for note in &report.notes {
         printer.note(format!("note: {note}"));
@@ -252,12 +296,12 @@ fn exit(report: &Report, fail_on: Severity) -> Exit {
     if report.has(fail_on) { Exit::Failed } else { Exit::Done }
 }
 
-fn open(look: &Look, scratch: &Path, printer: &Printer) -> anyhow::Result<Site> {
-    let mut wheels: Vec<(PathBuf, Role)> = look.wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
+fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> anyhow::Result<Site> {
+    let mut wheels: Vec<(PathBuf, Role)> = audited.iter().map(|path| (path.clone(), Role::Audited)).collect();
     let mut sources: Vec<String> = Vec::new();
     let mut offline = look.offline;
     let mut folder: Option<PackageFolder> = None;
-    for path in look.wheels.iter().filter(|path| path.is_dir()) {
+    for path in audited.iter().filter(|path| path.is_dir()) {
         let found = PackageFolder::find(path)?.ok_or_else(|| audit::Error::NotPackages { path: path.clone() })?;
         only(&mut folder, found)?;
     }
@@ -285,7 +329,7 @@ fn open(look: &Look, scratch: &Path, printer: &Printer) -> anyhow::Result<Site> 
     let python = python(look, folder.as_ref())?;
     if !sources.is_empty() {
         let installed = folder.as_ref().map(PackageFolder::infos).unwrap_or_default();
-        let files = look.wheels.iter().filter(|path| !path.is_dir()).cloned();
+        let files = audited.iter().filter(|path| !path.is_dir()).cloned();
         let audited: Vec<PathBuf> = installed.into_iter().chain(files).collect();
         let known = Known { python, audited: &audited, offline };
         let gathered = gather(look, &known, &sources, scratch, printer)?;
@@ -397,17 +441,4 @@ fn why(site: &Site, facts: &Facts, library: &str, printer: &Printer) -> anyhow::
         Format::Text => printer.line(text::why(&why))?,
     }
     Ok(Exit::Done)
-}
-
-/// Writes the log beside its place and moves it there.
-fn write(path: &Path, log: &str) -> anyhow::Result<()> {
-    let failed = || format!("cannot write the SARIF log `{}`", path.display());
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // The umask is subtracted, as from any new file.
-    let mode = std::fs::Permissions::from_mode(0o666);
-    let file = tempfile::Builder::new().prefix(".rocwheel-").permissions(mode).tempfile_in(directory);
-    let mut file = file.with_context(failed)?;
-    file.write_all(log.as_bytes()).and_then(|()| file.write_all(b"\n")).with_context(failed)?;
-    file.persist(path).map_err(|error| error.error).with_context(failed)?;
-    Ok(())
 }

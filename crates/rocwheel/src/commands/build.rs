@@ -31,6 +31,7 @@ use serde::Serialize;
 use crate::commands::Mode;
 use crate::environment;
 use crate::failure::{self, Usage};
+use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
 use after::After;
 use cell::CellArguments;
@@ -75,7 +76,7 @@ pub(crate) struct Arguments {
     work: Option<PathBuf>,
     /// Write the job as TOML, or as JSON to a name that ends so, and build nothing
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
-    write_job: Option<PathBuf>,
+    write_job: Option<OutputOption>,
     /// Print what would be done and build nothing
     #[arg(long)]
     dry_run: bool,
@@ -144,7 +145,7 @@ pub(crate) struct Settings {
     compilers: Option<u16>,
     preflight: bool,
     mode: Mode,
-    write_job: Option<PathBuf>,
+    write_job: Option<OutputFile>,
     executor: Executor,
     choices: Choices,
     /// Options that a task of a cluster gets.
@@ -198,12 +199,14 @@ impl Settings {
 impl TryFrom<Arguments> for Settings {
     type Error = anyhow::Error;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(mut arguments: Arguments) -> anyhow::Result<Self> {
         if arguments.job.is_some() && arguments.containers.executor == Executor::Slurm {
             let usage = Usage::new("`--job` runs one job on this machine, and `--executor slurm` runs plans");
             return Err(usage.hint("name the recipes and the values of their axes, or a plan with `--plan`").into());
         }
         let task_options = arguments.task_options();
+        let write_job = arguments.write_job.take();
+        let write_job = write_job.map(|file| file.check("--write-job", FileKind::Job, &[])).transpose()?;
         let (asked, choices) = arguments.plan.choices()?;
         let output = std::path::absolute(arguments.output)?;
         let work = arguments.work.map(std::path::absolute).transpose()?;
@@ -270,7 +273,7 @@ impl TryFrom<Arguments> for Settings {
             compilers: arguments.compilers.or(environment::max_jobs()?),
             preflight: !arguments.no_preflight,
             mode: Mode::new(arguments.dry_run),
-            write_job: arguments.write_job,
+            write_job,
             executor: arguments.containers.executor,
             choices,
             task_options,
@@ -328,8 +331,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         return text::plan(&recipes.evaluated(&settings.place)?, &checkouts, printer);
     }
     let mut run = Run { settings, deadline, printer, done: Vec::new() };
-    if let Some(path) = &settings.write_job {
-        return write_job(recipes, &settings.place, path, printer);
+    if let Some(file) = &settings.write_job {
+        return write_job(recipes, &settings.place, file.path(), printer);
     }
     run.recipes(recipes)?;
     run.conclude()

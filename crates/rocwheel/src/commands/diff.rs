@@ -1,20 +1,18 @@
 //! `rocwheel diff`: what changed between two wheels, sets or folders, and whether it was expected.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ::diff::{
     Accepted, Change, ChangeKind, Described, Deviations, FailOn, FileReport, Kept, PackageReport, Report, Request,
 };
-use anyhow::Context as _;
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
 use report::Exit;
 use serde::Serialize;
 
 use crate::environment;
-use crate::failure::Usage;
+use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{self, Column, Format, Printer};
 
 const CHANGES: [Column; 3] = [("Change", Left), ("File", Left), ("What", Left)];
@@ -50,7 +48,7 @@ pub(crate) struct Arguments {
     fail_on: Option<String>,
     /// Write a new file of deviations for what is not accepted yet; it can be used when somebody wrote the reasons into it
     #[arg(long, value_name = "FILE")]
-    write_deviations: Option<PathBuf>,
+    write_deviations: Option<OutputOption>,
     /// Show every file that is new, lost or moved, and what means the same
     #[arg(long)]
     all: bool,
@@ -75,7 +73,7 @@ pub(crate) struct Comparison {
     request: Request,
     accept: Option<Deviations>,
     fail_on: FailOn,
-    write_deviations: Option<PathBuf>,
+    write_deviations: Option<OutputFile>,
     detail: Detail,
 }
 
@@ -96,17 +94,17 @@ impl TryFrom<Arguments> for Settings {
             None if arguments.accept.is_some() => FailOn::any(),
             None => FailOn::default(),
         };
-        if let Some(path) = arguments.write_deviations.as_ref().filter(|path| path.exists()) {
-            let usage = Usage::new(format!("`{}` exists, and may hold reasons", path.display()));
-            return Err(usage.hint("name a new file, and move its rows over").into());
-        }
+        let write_deviations = arguments
+            .write_deviations
+            .map(|file| file.check("--write-deviations", FileKind::Deviations, &[old.clone(), new.clone()]))
+            .transpose()?;
         let accept = arguments.accept.map(|path| Deviations::read(&path)).transpose()?;
         let scratch = arguments.scratch.unwrap_or_else(environment::scratch);
         Ok(Self::Compare(Box::new(Comparison {
             request: Request { old, new, scratch },
             accept,
             fail_on,
-            write_deviations: arguments.write_deviations,
+            write_deviations,
             detail: if arguments.all { Detail::All } else { Detail::Grouped },
         })))
     }
@@ -131,9 +129,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     comparison.fail_on.measure(&mut report);
     let deviations = comparison.accept.as_ref().map(|accept| accept.accept(&mut report)).unwrap_or_default();
     let failures = comparison.fail_on.failures(&report);
-    if let Some(path) = &comparison.write_deviations {
-        write_new(path, &report.as_deviations())?;
-        printer.note(format!("`{}` lists what is not accepted yet: write the reasons", path.display()));
+    if let Some(file) = &comparison.write_deviations {
+        file.write(&report.as_deviations())?;
+        printer.note(format!("`{}` lists what is not accepted yet: write the reasons", file.path().display()));
     }
     if printer.format() == Format::Json {
         printer.json(&Document { report: &report, deviations: &deviations, failures })?;
@@ -152,16 +150,6 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         return Ok(Exit::Failed);
     }
     Ok(Exit::Done)
-}
-
-/// Reasons that somebody wrote are never written over.
-fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
-    let failed = || format!("cannot write `{}`", path.display());
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(failed)?;
-    file.write_all(text.as_bytes()).with_context(failed)?;
-    file.persist_noclobber(path).map_err(|error| error.error).with_context(failed)?;
-    Ok(())
 }
 
 fn explain(printer: &Printer) -> anyhow::Result<Exit> {

@@ -9,6 +9,7 @@ use ::wheel::edit::{
     Requirement, RequirementEdit, SearchPathEdit, TagEdit, VersionEdit,
 };
 use ::wheel::{Existing, FileDigest, Staging, WriteOptions};
+use anyhow::Context as _;
 use audit::Scope;
 use audit::written::{Set, Verdict, Written};
 use clap::Args;
@@ -129,6 +130,9 @@ struct MemberArguments {
     /// No search path in these libraries and programs
     #[arg(long, value_name = "GLOB")]
     remove_rpath: Vec<String>,
+    /// No absolute entries in the search paths of libraries and programs; the others stay
+    #[arg(long)]
+    drop_absolute_rpath: bool,
     /// Leave members out
     #[arg(long, value_name = "GLOB")]
     drop: Vec<String>,
@@ -231,7 +235,12 @@ fn read_edit(
     requirements.extend(all(&metadata.requires, |text| parse(text).map(RequirementEdit::Add))?);
     let mut extras = all(&metadata.remove_extra, ExtraEdit::remove)?;
     extras.extend(all(&metadata.add_extra, ExtraEdit::add)?);
-    let mut search_paths = all(&members.remove_rpath, SearchPathEdit::remove)?;
+    // Of several edits of one file the last holds: what names files comes behind what means all.
+    let mut search_paths = Vec::new();
+    if members.drop_absolute_rpath {
+        search_paths.push(SearchPathEdit::drop_absolute().map_err(|error| usage(&error))?);
+    }
+    search_paths.extend(all(&members.remove_rpath, SearchPathEdit::remove)?);
     search_paths.extend(all(&members.rpath, SearchPathEdit::parse)?);
     Ok(Edit {
         name: one(version.rename.as_ref(), name)?,
@@ -269,16 +278,24 @@ struct Row<'a> {
     audit: Option<&'a Verdict>,
 }
 
+/// A file that was written, and what the audit says of it.
+type Done = Option<(Edited, Option<Verdict>)>;
+
+/// Edits one file and says nothing but warnings of the audit. Where the result is.
+pub(super) fn apply(settings: &Settings, printer: &Printer) -> anyhow::Result<PathBuf> {
+    let (_, written) = carry_out(settings, printer)?;
+    written.into_iter().flatten().next().map(|(edited, _)| edited.path).context("an edit writes a file")
+}
+
 /// Plans all files before the first is written, so that what is wrong with the last is known then.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
-    let begin = Instant::now();
+fn carry_out(settings: &Settings, printer: &Printer) -> anyhow::Result<(Vec<Plan>, Vec<Done>)> {
     // Made only where a library is to be unpacked into it.
     let needs_scratch = !settings.edit.search_paths.is_empty();
     let scratch = needs_scratch.then(|| environment::scratch_below(&settings.scratch)).transpose()?;
     let scratch = scratch.as_ref().map_or(settings.scratch.as_path(), Staging::path);
     let plans = edit::plan(&settings.files, &settings.edit, scratch, printer.reporter())?;
     check_names(&plans)?;
-    let mut written: Vec<Option<(Edited, Option<Verdict>)>> = Vec::with_capacity(plans.len());
+    let mut written: Vec<Done> = Vec::with_capacity(plans.len());
     for plan in &plans {
         let place = Place {
             destination: settings.destination.clone(),
@@ -294,6 +311,13 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
             }
         });
     }
+    Ok((plans, written))
+}
+
+/// Edits the files and says what changed.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    let begin = Instant::now();
+    let (plans, written) = carry_out(settings, printer)?;
     if printer.format() == Format::Json {
         let rows = plans.iter().zip(&written).map(|(plan, written)| Row {
             plan,
@@ -363,6 +387,9 @@ fn check_names(plans: &[Plan]) -> Result<(), Usage> {
 fn show(plan: &Plan, written: Option<&Edited>, printer: &Printer) -> anyhow::Result<()> {
     let input = plan.input.display();
     match (plan.changes_anything(), written) {
+        (true, Some(written)) if written.unchanged => {
+            printer.line(format!("{input} -> {}: unchanged, it is there already", written.path.display()))?;
+        }
         (true, Some(written)) => {
             printer.line(format!("{input} -> {}, {}", written.path.display(), printer::bytes(written.size)))?;
         }

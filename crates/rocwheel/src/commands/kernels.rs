@@ -5,11 +5,8 @@ mod tally;
 mod text;
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context;
 use artifact::TargetTable;
 use clap::{Args, ValueEnum};
 use kpack::survey::{self, Kernels, Weight};
@@ -20,6 +17,7 @@ use wheel::FileDigest;
 
 use crate::environment;
 use crate::failure::Usage;
+use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{self, Format, Printer};
 use tally::Tally;
 
@@ -44,7 +42,7 @@ pub(crate) struct Arguments {
     targets: Option<String>,
     /// Draw the sizes by file and target into this SVG file
     #[arg(long, value_name = "FILE")]
-    plot: Option<PathBuf>,
+    plot: Option<OutputOption>,
     /// Directory for what must be unpacked to be read [default: the system's temporary directory]
     #[arg(long, value_name = "DIRECTORY")]
     scratch: Option<PathBuf>,
@@ -67,7 +65,7 @@ pub(crate) struct Settings {
     paths: Vec<PathBuf>,
     by: By,
     targets: Option<BTreeSet<String>>,
-    plot: Option<PathBuf>,
+    plot: Option<OutputFile>,
     scratch: PathBuf,
 }
 
@@ -75,15 +73,16 @@ impl TryFrom<Arguments> for Settings {
     type Error = anyhow::Error;
 
     fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
-        if let Some(plot) = &arguments.plot
-            && plot.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("svg"))
-        {
-            let usage = Usage::new(format!("`{}` is no name for a picture in SVG", plot.display()));
-            return Err(usage.hint("let it end in `.svg`").into());
-        }
         let targets = arguments.targets.as_deref().map(expand).transpose()?;
         let scratch = arguments.scratch.unwrap_or_else(environment::scratch);
-        Ok(Self { paths: arguments.paths, by: arguments.by, targets, plot: arguments.plot, scratch })
+        let plot = arguments.plot.map(|file| file.check("--plot", FileKind::Picture, &arguments.paths)).transpose()?;
+        if let Some(path) = plot.as_ref().map(OutputFile::path).filter(|path| !path.exists())
+            && path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("svg"))
+        {
+            let usage = Usage::new(format!("`{}` is no name for a picture in SVG", path.display()));
+            return Err(usage.hint("let it end in `.svg`").into());
+        }
+        Ok(Self { paths: arguments.paths, by: arguments.by, targets, plot, scratch })
     }
 }
 
@@ -139,8 +138,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         tally.add(file);
         Ok::<(), kpack::Error>(())
     })?;
-    if let Some(path) = &settings.plot {
-        draw(path, settings, &tally)?;
+    if let Some(file) = &settings.plot {
+        draw(file, settings, &tally)?;
     }
     match printer.format() {
         Format::Json => printer.json_stream(&document::Document::new(&tally, is_detailed))?,
@@ -181,8 +180,8 @@ fn summarise(settings: &Settings, tally: &Tally, printer: &Printer) {
     ));
 }
 
-/// Writes the picture. It appears whole or not at all.
-fn draw(path: &Path, settings: &Settings, tally: &Tally) -> anyhow::Result<()> {
+/// Writes the picture.
+fn draw(file: &OutputFile, settings: &Settings, tally: &Tally) -> anyhow::Result<()> {
     let names: Vec<String> = settings
         .paths
         .iter()
@@ -194,14 +193,5 @@ fn draw(path: &Path, settings: &Settings, tally: &Tally) -> anyhow::Result<()> {
             format!("{} and {} more", names.first().map_or("", |name| name.as_str()), names.len().saturating_sub(1))
         }
     };
-    let picture = plot::svg(&title, tally.rows());
-    let failed = || format!("cannot write the picture `{}`", path.display());
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // The umask is subtracted, as from any new file.
-    let mode = std::fs::Permissions::from_mode(0o666);
-    let file = tempfile::Builder::new().prefix(".rocwheel-").permissions(mode).tempfile_in(directory);
-    let mut file = file.with_context(failed)?;
-    file.write_all(picture.as_bytes()).with_context(failed)?;
-    file.persist(path).map_err(|error| error.error).with_context(failed)?;
-    Ok(())
+    file.write(&plot::svg(&title, tally.rows()))
 }

@@ -1,7 +1,7 @@
 //! `rocwheel repair`: wheels that load wherever their tags say.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use audit::repair::{self, Change, Edit, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve, Staged};
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     /// How a wheel finds ROCm in the wheels beside it, for the mode rocm
     #[arg(long, value_name = "HOW", default_value = "rpath")]
     resolve: ResolveArgument,
-    /// The version of ROCm that the wheel was built for: becomes a requirement, or the local version of a fat wheel
+    /// The version of ROCm that the wheel was built for, 7.2.4 or 7.2.*: becomes a requirement, or the local version of a fat wheel
     #[arg(long, value_name = "VERSION")]
     rocm_version: Option<String>,
     /// The ROCm that goes into a fat wheel: an installed prefix, or flattened artifacts
@@ -122,6 +122,14 @@ impl TryFrom<Arguments> for Settings {
         if arguments.resolve != ResolveArgument::Rpath && !matches!(arguments.mode, None | Some(WayArgument::Rocm)) {
             return Err(Usage::new("`--resolve` is for the mode rocm").hint("leave it out").into());
         }
+        let is_range = arguments.rocm_version.as_ref().is_some_and(|version| version.ends_with(".*"));
+        if is_range && (arguments.resolve != ResolveArgument::Rpath || arguments.mode == Some(WayArgument::Fat)) {
+            return Err(Usage::new(
+                "`--rocm-version` has to be one version for a wheel that compares it, or holds that ROCm",
+            )
+            .hint("name it in full, such as 7.2.4")
+            .into());
+        }
         let mode = Mode::new(arguments.dry_run);
         let output = (mode == Mode::Execute).then_some(&*arguments.output);
         let scratch = environment::scratch_near(arguments.scratch.as_deref(), output);
@@ -169,15 +177,29 @@ struct Repaired {
     audit: Option<Verdict>,
 }
 
+impl Settings {
+    /// What would be done to a wheel.
+    pub(super) fn plan(&self, path: &Path, scratch: &Path, printer: &Printer) -> Result<Plan, repair::Error> {
+        let request = Request { scratch: scratch.to_owned(), ..self.request.clone() };
+        Ok(repair::plan(path, &request, printer.reporter())?.plan)
+    }
+}
+
+/// Repairs one wheel and prints nothing. Where the result is.
+pub(super) fn apply(settings: &Settings, printer: &Printer) -> anyhow::Result<PathBuf> {
+    let scratch = environment::scratch_below(&settings.scratch)?;
+    let request = Request { scratch: scratch.path().to_owned(), ..settings.request.clone() };
+    let prepared = repair::plan(&settings.wheels[0], &request, printer.reporter())?;
+    let staged = prepared.write(&settings.output, &request, printer.reporter())?;
+    audit(settings, &prepared.plan, &staged, printer)?;
+    Ok(staged.commit()?.path)
+}
+
 /// Repairs one wheel after the other.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     let begin = Instant::now();
     let scratch = environment::scratch_below(&settings.scratch)?;
     let request = Request { scratch: scratch.path().to_owned(), ..settings.request.clone() };
-    if settings.mode == Mode::Execute {
-        use anyhow::Context as _;
-        fs_err::create_dir_all(&settings.output).context("cannot make the output directory")?;
-    }
     let mut repaired: Vec<Repaired> = Vec::with_capacity(settings.wheels.len());
     for path in &settings.wheels {
         let prepared: Prepared = repair::plan(path, &request, printer.reporter())?;

@@ -262,7 +262,6 @@ pub fn prepare(
             None => rewrite.add.push(Member { name: path.to_owned(), executable: *executable, content }),
         }
     }
-    fs_err::create_dir_all(output)?;
     let input = wheels.host.path();
     let path = output.join(input.file_name().unwrap_or_default());
     if fs_err::canonicalize(&path).ok() == Some(fs_err::canonicalize(input)?) {
@@ -274,7 +273,7 @@ pub fn prepare(
         .map(|member| member.name.as_str())
         .filter(|name| !rewrite.drop.contains(*name) && !rewrite.replace.contains_key(*name));
     wheels.host.check_members(copied, reporter)?;
-    let staging = Staging::new_in(output, ".rocwheel-")?;
+    let staging = Staging::for_results(output, ".rocwheel-")?;
     let written = wheel::rewrite(&wheels.host, &rewrite, staging.path(), options, reporter)?;
     let bytes = written.compressed;
     let sha256 = written.sha256.unwrap_or_default();

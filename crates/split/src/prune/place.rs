@@ -73,10 +73,7 @@ impl Place {
         };
         let staging = match options.run {
             Run::DryRun => None,
-            Run::Execute => {
-                fs_err::create_dir_all(&folder)?;
-                Some(Staging::new_in(&folder, ".rocwheel-prune-")?)
-            }
+            Run::Execute => Some(Staging::for_results(&folder, ".rocwheel-prune-")?),
         };
         Ok(Self { staging, output, in_place })
     }

@@ -98,14 +98,12 @@ pub struct Ready {
 /// As [`execute`].
 pub fn prepare(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Reporter) -> Result<Ready, Error> {
     let failed = |source| Error::Place { attempt: "make the folder", path: output.to_owned(), source };
-    fs_err::create_dir_all(output).map_err(failed)?;
     let input = &plan.input;
-    if fs_err::canonicalize(output).ok()
-        == input.parent().and_then(|folder| fs_err::canonicalize(folder_or_here(folder)).ok())
-    {
+    let folder = input.parent().and_then(|folder| fs_err::canonicalize(folder_or_here(folder)).ok());
+    if folder.is_some() && fs_err::canonicalize(output).ok() == folder {
         return Err(Error::SameFolder { input: input.clone(), output: output.to_owned() });
     }
-    let staging = Staging::new_in(output, ".rocwheel-split-").map_err(failed)?;
+    let staging = Staging::for_results(output, ".rocwheel-split-").map_err(failed)?;
     let job = Job { plan, request, staging: &staging, reporter };
     let (wheels, growth) = job.write()?;
     let verification = match request.verification {

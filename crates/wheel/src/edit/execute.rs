@@ -1,6 +1,7 @@
 //! Input: a [`Plan`] and where its result goes. Output: the file.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use report::{Reporter, Unit};
@@ -13,6 +14,8 @@ use crate::{Content, Error, Existing, Order, PatchedContent, Rewrite, Staging, W
 
 /// Bytes that are copied between two looks at whether the user wants to stop.
 const WINDOW: u64 = 16 << 20;
+/// Bytes of two files that are compared at a time.
+const BUFFER: usize = 1 << 20;
 
 /// Where results go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +46,8 @@ pub struct Edited {
     pub size: u64,
     /// SHA-256 of it, hexadecimal, when [`WriteOptions::digest`] wants it and it was written.
     pub sha256: Option<String>,
+    /// Whether a file with these bytes was in the place before.
+    pub unchanged: bool,
 }
 
 /// Does what a plan says. The result appears under its name when it is complete; on any error or interruption nothing is left
@@ -82,7 +87,7 @@ impl Prepared {
     /// When somebody else changes the folder meanwhile.
     pub fn commit(self) -> Result<Edited, Error> {
         let Prepared { staging, place, mut edited, replaced } = self;
-        if staging.is_some() {
+        if staging.is_some() && !edited.unchanged {
             fs_err::rename(&edited.path, &place).map_err(|source| Error::Persist { path: place.clone(), source })?;
         }
         if let Some(input) = replaced {
@@ -102,10 +107,7 @@ pub fn prepare(plan: &Plan, place: &Place, options: &WriteOptions, reporter: &dy
     // A link to a file stays a link to it.
     let input = fs_err::canonicalize(&plan.input).map_err(open)?;
     let folder = match &place.destination {
-        Destination::Folder(folder) => {
-            fs_err::create_dir_all(folder).map_err(|source| Error::Create { directory: folder.clone(), source })?;
-            folder.clone()
-        }
+        Destination::Folder(folder) => folder.clone(),
         Destination::InPlace => input.parent().unwrap_or(Path::new("/")).to_owned(),
     };
     let path = folder.join(&plan.output);
@@ -114,14 +116,12 @@ pub fn prepare(plan: &Plan, place: &Place, options: &WriteOptions, reporter: &dy
     if is_input && !in_place {
         return Err(Error::SameFile { path });
     }
-    if !is_input && place.existing == Existing::Refuse && fs_err::symlink_metadata(&path).is_ok() {
-        return Err(Error::Exists { path });
-    }
+    let exists = !is_input && place.existing == Existing::Refuse && fs_err::symlink_metadata(&path).is_ok();
     if !plan.changes_anything() && in_place {
-        let edited = Edited { path: plan.input.clone(), size: plan.size, sha256: None };
+        let edited = Edited { path: plan.input.clone(), size: plan.size, sha256: None, unchanged: true };
         return Ok(Prepared { staging: None, place: plan.input.clone(), edited, replaced: None });
     }
-    let staging = Staging::new_in(&folder, ".rocwheel-");
+    let staging = Staging::for_results(&folder, ".rocwheel-");
     let staging = staging.map_err(|source| Error::Create { directory: folder.clone(), source })?;
     let staged = staging.path().join(&plan.output);
     let write = || -> Result<Edited, Error> {
@@ -132,9 +132,17 @@ pub fn prepare(plan: &Plan, place: &Place, options: &WriteOptions, reporter: &dy
             Steps::Wheel(steps) => write_wheel(steps, staging.path(), &place.scratch, options, reporter)?,
             Steps::Sdist(steps) => sdist::write(steps, &staged, options, reporter)?,
         };
-        Ok(Edited { path: written.path, size: written.compressed, sha256: written.sha256 })
+        Ok(Edited { path: written.path, size: written.compressed, sha256: written.sha256, unchanged: false })
     };
-    let edited = write().map_err(|error| called(error, &staged, &path))?;
+    let mut edited = write().map_err(|error| called(error, &staged, &path))?;
+    if exists {
+        let read = |source| Error::Open { path: path.clone(), source };
+        // The same edit was done before: then there is nothing to refuse, and nothing to replace.
+        if !is_equal(&edited.path, &path).map_err(read)? {
+            return Err(Error::Exists { path });
+        }
+        edited.unchanged = true;
+    }
     let replaced = (plan.changes_anything() && in_place && !is_input).then_some(input);
     Ok(Prepared { staging: Some(staging), place: path, edited, replaced })
 }
@@ -213,5 +221,26 @@ fn copy(input: &Path, path: &Path, options: &WriteOptions, reporter: &dyn Report
     reporter.end();
     result?;
     let written = output.finish(0, size)?;
-    Ok(Edited { path: written.path, size, sha256: written.sha256 })
+    Ok(Edited { path: written.path, size, sha256: written.sha256, unchanged: false })
+}
+
+/// Whether two files have the same bytes.
+fn is_equal(one: &Path, other: &Path) -> io::Result<bool> {
+    let (mut one, mut other) = (fs_err::File::open(one)?, fs_err::File::open(other)?);
+    let (size, other_metadata) = (one.metadata()?.len(), other.metadata()?);
+    if !other_metadata.is_file() || size != other_metadata.len() {
+        return Ok(false);
+    }
+    let (mut here, mut there) = (vec![0; BUFFER], vec![0; BUFFER]);
+    let mut rest = size;
+    while rest > 0 {
+        let length = usize::try_from(rest).map_or(BUFFER, |rest| rest.min(BUFFER));
+        one.read_exact(&mut here[..length])?;
+        other.read_exact(&mut there[..length])?;
+        if here[..length] != there[..length] {
+            return Ok(false);
+        }
+        rest -= length as u64;
+    }
+    Ok(true)
 }

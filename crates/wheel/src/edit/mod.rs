@@ -116,8 +116,17 @@ pub enum Pins {
 pub struct SearchPathEdit {
     /// Which.
     pub files: Pattern,
-    /// Its entries, `$ORIGIN/lib`; none removes it.
-    pub entries: Vec<String>,
+    /// What becomes of it.
+    pub entries: Entries,
+}
+
+/// What becomes of the entries of a search path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entries {
+    /// These take their place: `$ORIGIN/lib`; none removes the search path.
+    Set(Vec<String>),
+    /// Those that are absolute go.
+    DropAbsolute,
 }
 
 impl SearchPathEdit {
@@ -130,12 +139,17 @@ impl SearchPathEdit {
         if entries.is_empty() {
             return Err(fail("there is no path behind the `=`"));
         }
-        Ok(SearchPathEdit { files: Pattern::parse(glob)?, entries })
+        Ok(SearchPathEdit { files: Pattern::parse(glob)?, entries: Entries::Set(entries) })
     }
 
     /// No search path in these files.
     pub fn remove(glob: &str) -> Result<SearchPathEdit, Error> {
-        Ok(SearchPathEdit { files: Pattern::parse(glob)?, entries: Vec::new() })
+        Ok(SearchPathEdit { files: Pattern::parse(glob)?, entries: Entries::Set(Vec::new()) })
+    }
+
+    /// No absolute entries in any file.
+    pub fn drop_absolute() -> Result<SearchPathEdit, Error> {
+        Ok(SearchPathEdit { files: Pattern::parse("*")?, entries: Entries::DropAbsolute })
     }
 }
 

@@ -8,7 +8,9 @@ use rayon::prelude::*;
 
 use super::plan::{Change, Form, Leftover, Plan, Steps, WheelSteps};
 use super::version::{is_same, replaced};
-use super::{BuildEdit, Identity, RecordEdit, Request, SearchPathEdit, VersionEdit, metadata, scan, unmatched};
+use super::{
+    BuildEdit, Entries, Identity, RecordEdit, Request, SearchPathEdit, VersionEdit, metadata, scan, unmatched,
+};
 use crate::names::{canonical_name, file_name_part};
 use crate::read::{Kind, Listed, Problem, Wheel};
 use crate::rewrite::{new_info, signatures};
@@ -301,8 +303,8 @@ fn libraries(
         if request.reporter.interrupted() {
             return Err(Error::Interrupted { path: wheel.path().to_owned() });
         }
-        if let Some((patch, before)) = search_path(wheel, member, edit, request, notes)? {
-            let after = edit.entries.join(":");
+        if let Some(found) = search_path(wheel, member, edit, request, notes)? {
+            let SearchPathChange { patch, before, after } = found;
             let after = (!after.is_empty()).then_some(after.as_str());
             changes.push(Change::new(&format!("search path of `{member}`"), before.as_deref(), after));
             libraries.insert(member.to_owned(), patch);
@@ -311,20 +313,38 @@ fn libraries(
     Ok(libraries)
 }
 
-/// The patch of one file and the search path it has; `None` when nothing changes, or it cannot have one.
+/// The patch of one file, and its search path.
+struct SearchPathChange {
+    patch: Patch,
+    before: Option<String>,
+    after: String,
+}
+
+/// What changes in one file; `None` when nothing does, or it cannot have a search path.
 fn search_path(
     wheel: &Wheel,
     member: &str,
     edit: &SearchPathEdit,
     request: &Request<'_>,
     notes: &mut Vec<String>,
-) -> Result<Option<(Patch, Option<String>)>, Error> {
+) -> Result<Option<SearchPathChange>, Error> {
     let fail =
         |source| Error::Elf { path: wheel.path().to_owned(), member: member.to_owned(), source: Box::new(source) };
     let reader = wheel.reader(member, request.scratch)?;
     let Some(elf) = Elf::read(&reader).map_err(fail)? else { return Ok(None) };
+    let entries = match &edit.entries {
+        Entries::Set(entries) => entries.clone(),
+        Entries::DropAbsolute => {
+            let before: Vec<&str> = elf.search_path().unwrap_or_default().split(':').collect();
+            if !before.iter().any(|entry| entry.starts_with('/')) {
+                return Ok(None);
+            }
+            before.into_iter().filter(|entry| !entry.is_empty() && !entry.starts_with('/')).map(str::to_owned).collect()
+        }
+    };
+    let after = entries.join(":");
     let change = elf::Edit {
-        search_path: Some(SearchPath::Set(edit.entries.clone())),
+        search_path: Some(SearchPath::Set(entries)),
         // How the loader reads it, before or after LD_LIBRARY_PATH, is not what this edit is about.
         search_path_tag: if elf.runpath.is_some() { SearchPathTag::Runpath } else { SearchPathTag::Rpath },
         ..elf::Edit::default()
@@ -338,5 +358,6 @@ fn search_path(
         }
         Err(error) => return Err(fail(error)),
     };
-    Ok((patch.outcome == Outcome::Changed).then(|| (patch, elf.runpath.or(elf.rpath))))
+    let is_changed = patch.outcome == Outcome::Changed;
+    Ok(is_changed.then(|| SearchPathChange { patch, before: elf.runpath.or(elf.rpath), after }))
 }

@@ -1,6 +1,7 @@
 //! Input: a report, an explanation or a tree. Output: it as people read it, in lines of at most 80 columns where names
 //! allow it.
 
+use audit::Remedies;
 use audit::finding::{Explanation, Finding, Severity};
 use audit::report::{Report, WheelSummary};
 use audit::why::{Puller, Why};
@@ -19,7 +20,7 @@ const WHEELS: [Column; 6] =
     [("Wheel", Left), ("Size", Right), ("Promises", Left), ("Needs", Left), ("CPU", Left), ("Errors", Right)];
 
 /// Prints wheels, findings and how many there are.
-pub(super) fn report(report: &Report, printer: &Printer) -> anyhow::Result<()> {
+pub(super) fn report(report: &Report, remedies: &Remedies, printer: &Printer) -> anyhow::Result<()> {
     let audited = || report.wheels.iter().filter(|wheel| wheel.role == "audited");
     printer.table(&WHEELS, audited().map(|wheel| row(wheel, report)))?;
     let mut shown: Option<&Option<String>> = None;
@@ -34,6 +35,7 @@ pub(super) fn report(report: &Report, printer: &Printer) -> anyhow::Result<()> {
         }
         print(finding, printer)?;
     }
+    block(report, remedies, printer)?;
     let counts = report.counts;
     let mut parts = vec![
         printer::count(counts.errors, "error", "errors"),
@@ -99,8 +101,20 @@ pub(in crate::commands) fn print(finding: &Finding, printer: &Printer) -> anyhow
     for line in wrapped(&printer::one_line(&finding.message), WIDTH - 2) {
         printer.line(format!("  {line}"))?;
     }
-    if let Some(fix) = &finding.fix {
-        printer.styled(format!("  {FIX}fix:{FIX:#} {}", printer::one_line(fix)))?;
+    Ok(())
+}
+
+/// Prints the commands that fix what was found: typed in this order, they work.
+fn block(report: &Report, remedies: &Remedies, printer: &Printer) -> anyhow::Result<()> {
+    let all = report.findings.len();
+    let commands = remedies.commands();
+    if !commands.is_empty() {
+        printer.styled(format!("\n{FIX}To fix {} of {all}:{FIX:#}", remedies.fixed))?;
+        commands.iter().try_for_each(|command| printer.line(format!("  {}", printer::one_line(command))))?;
+    }
+    if !remedies.questions.is_empty() {
+        printer.styled(format!("\n{FIX}To decide {} of {all}:{FIX:#}", remedies.undecided))?;
+        remedies.questions.iter().try_for_each(|command| printer.line(format!("  {}", printer::one_line(command))))?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use report::Exit;
 
 use crate::environment;
 use crate::failure::Usage;
+use crate::output_file::{FileKind, OutputOption};
 use crate::printer::{self, Printer};
 
 /// The file that makes a directory an artifact.
@@ -90,7 +91,7 @@ pub(super) struct ArchiveArguments {
     artifact: Vec<PathBuf>,
     /// The archive
     #[arg(short = 'o', value_name = "FILE")]
-    output: PathBuf,
+    output: OutputOption,
     /// Format [default: as the archive's name ends]
     #[arg(long, value_name = "FORMAT")]
     compression_type: Option<CompressionType>,
@@ -99,7 +100,7 @@ pub(super) struct ArchiveArguments {
     compression_level: Option<u32>,
     /// File to write the archive's digest to
     #[arg(long, value_name = "FILE")]
-    hash_file: Option<PathBuf>,
+    hash_file: Option<OutputOption>,
     /// Algorithm of the digest: sha256
     #[arg(long, value_name = "NAME", default_value = "sha256")]
     hash_algorithm: String,
@@ -227,14 +228,16 @@ impl ArchiveArguments {
                 .into());
         }
         let artifact = self.artifact.swap_remove(0);
-        let named = Compression::of(&self.output)?;
+        let inputs = std::slice::from_ref(&artifact);
+        let output = self.output.check("-o", FileKind::Archive, inputs)?.path().to_owned();
+        let named = Compression::of(&output)?;
         let wanted = match self.compression_type {
             Some(CompressionType::Zstd) => Compression::Zstd,
             Some(CompressionType::Xz) => Compression::Xz,
             None => named,
         };
         if wanted != named {
-            return Err(Usage::new(format!("`{}` does not end in `{}`", self.output.display(), wanted.suffix()))
+            return Err(Usage::new(format!("`{}` does not end in `{}`", output.display(), wanted.suffix()))
                 .hint("readers know the format by the name: leave `--compression-type` out, or change the name")
                 .into());
         }
@@ -244,8 +247,10 @@ impl ArchiveArguments {
             epoch: environment::epoch()?,
             threads: rayon::current_num_threads(),
         };
-        let hash_file = self.hash_file.filter(|path| !path.as_os_str().is_empty());
-        Ok(Settings::Archive { artifact, output: self.output, options, hash_file })
+        let hash_file = self.hash_file.filter(|file| !file.is_empty());
+        let hash_file = hash_file.map(|file| file.check("--hash-file", FileKind::Digest, inputs)).transpose()?;
+        let hash_file = hash_file.map(|file| file.path().to_owned());
+        Ok(Settings::Archive { artifact, output, options, hash_file })
     }
 }
 

@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::Built;
 use crate::commands::Mode;
 use crate::failure::Usage;
+use crate::output_file::{FileKind, OutputOption};
 use crate::printer::{self, Column, Format, Printer};
 
 const COLUMNS: [Column; 2] = [("File", Left), ("Status", Left)];
@@ -41,10 +42,10 @@ pub(crate) struct Arguments {
     url: Option<String>,
     /// A page of yours that gets the coverage, between the marks `<!-- rocwheel coverage: begin -->` and `… end -->`
     #[arg(long, value_name = "FILE")]
-    readme: Option<PathBuf>,
+    readme: Option<OutputOption>,
     /// A page of yours that gets the notes below `## History`, in place of an older section of the same tag
     #[arg(long, value_name = "FILE")]
-    history: Option<PathBuf>,
+    history: Option<OutputOption>,
     /// Folder with recipes of your own
     #[arg(long, value_name = "DIR")]
     recipes: Option<PathBuf>,
@@ -94,6 +95,9 @@ impl TryFrom<Arguments> for Settings {
             }
             (None, None) => String::new(),
         };
+        let page = |option: &str, file: OutputOption| -> Result<PathBuf, Usage> {
+            Ok(file.check(option, FileKind::Page, &[])?.path().to_owned())
+        };
         let mut book = Book::built_in()?;
         if let Some(folder) = &arguments.recipes {
             book.add_folder(folder)?;
@@ -102,8 +106,8 @@ impl TryFrom<Arguments> for Settings {
             output: arguments.output.unwrap_or_else(|| arguments.built.wheels[0].clone()),
             built: arguments.built,
             release: Release { tag: arguments.tag, base },
-            readme: arguments.readme,
-            history: arguments.history,
+            readme: arguments.readme.map(|file| page("--readme", file)).transpose()?,
+            history: arguments.history.map(|file| page("--history", file)).transpose()?,
             book,
             mode: Mode::new(arguments.dry_run),
         })

@@ -1,6 +1,5 @@
 //! `rocwheel source manifest`: which commits are checked out, in the form that checks them out again.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -13,6 +12,7 @@ use source::manifest::{self, Entry, Manifest, Sources};
 
 use super::projects::{self, ByProject};
 use crate::failure::Usage;
+use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
 
 /// Write down which commits are checked out (schema 1)
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     therock_branch: Option<String>,
     /// File to write [default: stdout]
     #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    output: Option<OutputOption>,
     /// Folder to write to, under the name that TheRock's scripts give: therock-manifest_torch_linux_REF.json
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     manifest_directory: Option<PathBuf>,
@@ -66,7 +66,7 @@ pub(crate) struct Arguments {
 pub(crate) struct Settings {
     sources: Sources,
     table: Table,
-    output: Option<PathBuf>,
+    output: Option<OutputFile>,
     folder: Option<PathBuf>,
 }
 
@@ -109,7 +109,8 @@ impl TryFrom<Arguments> for Settings {
         });
         let suffix = arguments.version_suffix.or(derived).unwrap_or_default();
         let sources = Sources { checkouts, suffix, therock };
-        Ok(Self { sources, table, output: arguments.output, folder: arguments.manifest_directory })
+        let output = arguments.output.map(|file| file.check("--output", FileKind::Manifest, &[])).transpose()?;
+        Ok(Self { sources, table, output, folder: arguments.manifest_directory })
     }
 }
 
@@ -123,19 +124,22 @@ struct Written {
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     let Settings { sources, table, output, folder } = settings;
     let manifest = manifest::describe(sources, table, &projects::git()?, printer.reporter())?;
-    let path = match folder {
-        Some(folder) => Some(folder.join(file_name(&manifest, table)?)),
+    let file = match folder {
+        Some(folder) => {
+            let path = OutputOption::from(folder.join(file_name(&manifest, table)?).into_os_string());
+            Some(path.check("--manifest-directory", FileKind::Manifest, &[])?)
+        }
         None => output.clone(),
     };
     let text = manifest.text();
-    if let Some(path) = &path {
-        write(path, &text)?;
-        printer.note(format!("wrote {}", path.display()));
+    if let Some(file) = &file {
+        file.write(&text)?;
+        printer.note(format!("wrote {}", file.path().display()));
     }
     if printer.format() == Format::Json {
         let manifest = serde_json::from_str(&text).context("cannot write JSON")?;
-        printer.json(&Written { path, manifest })?;
-    } else if path.is_none() {
+        printer.json(&Written { path: file.map(|file| file.path().to_owned()), manifest })?;
+    } else if file.is_none() {
         printer.raw(text.as_bytes())?;
     }
     Ok(Exit::Done)
@@ -150,17 +154,4 @@ fn file_name(manifest: &Manifest, table: &Table) -> anyhow::Result<String> {
     };
     let reference = torch.branch.as_deref().unwrap_or(&torch.commit).replace('/', "-");
     Ok(format!("therock-manifest_torch_linux_{reference}.json"))
-}
-
-/// Writes a file as a whole or not at all.
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs_err::create_dir_all(folder)?;
-    let mut file =
-        tempfile::NamedTempFile::new_in(folder).with_context(|| format!("cannot write `{}`", path.display()))?;
-    file.write_all(text.as_bytes())?;
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    fs_err::set_permissions(file.path(), mode)?;
-    file.persist(path).map_err(|error| error.error).with_context(|| format!("cannot write `{}`", path.display()))?;
-    Ok(())
 }

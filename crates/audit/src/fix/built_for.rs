@@ -1,0 +1,101 @@
+//! Input: a wheel that needs ROCm. Output: the version it was built for, as a value of `--rocm-version`.
+
+use std::collections::BTreeSet;
+
+use crate::checks::Context;
+
+/// The version, as exactly as the wheel says it; `None` where METADATA requires ROCm already or nothing says it.
+///
+/// Looked at are, in this order, the ROCm of the set, the local version (`+rocm7.2.4`), search paths (`/opt/rocm-7.2.4/lib`), the name
+/// (`rocm-5-0`, `rocm60`) and the SONAME of HIP (`libamdhip64.so.7`), which says no more than `7.*`.
+pub(super) fn rocm(context: &Context<'_>, wheel: usize) -> Option<String> {
+    let distribution = &context.site.distributions[wheel];
+    if crate::repair::requires_rocm(&distribution.metadata) {
+        return None;
+    }
+    let is_sdk = |name: &str| ["rocm", "rocm-sdk-core"].contains(&name);
+    let of_set =
+        context.site.distributions.iter().find(|other| is_sdk(&other.name)).map(crate::site::Distribution::version);
+    let local = || {
+        let version = distribution.version();
+        digits_behind(version.split_once('+')?.1, "rocm")
+    };
+    of_set
+        .or_else(local)
+        .or_else(|| of_search_paths(context, wheel))
+        .or_else(|| of_name(&distribution.name))
+        .or_else(|| of_hip(context, wheel))
+}
+
+/// `7.2.4` of `x.rocm7.2.4`, and `7.2.*` of `rocm7.2`: any patch of it will do.
+fn digits_behind(text: &str, word: &str) -> Option<String> {
+    let rest = &text[text.find(word)? + word.len()..];
+    let rest = rest.trim_start_matches('-');
+    let end = rest.find(|next: char| !next.is_ascii_digit() && next != '.').unwrap_or(rest.len());
+    let parts: Vec<&str> = rest[..end].split('.').filter(|part| !part.is_empty()).collect();
+    match parts[..] {
+        [number] if number.len() > 1 => of_figures(number),
+        [major] => Some(format!("{major}.*")),
+        [major, minor] => Some(format!("{major}.{minor}.*")),
+        [major, minor, patch, ..] => Some(format!("{major}.{minor}.{patch}")),
+        [] => None,
+    }
+}
+
+/// `60` is 6.0, `624` is 6.2.4.
+fn of_figures(number: &str) -> Option<String> {
+    let figures: Vec<char> = number.chars().collect();
+    match figures[..] {
+        [major, minor] => Some(format!("{major}.{minor}.*")),
+        [major, minor, patch] => Some(format!("{major}.{minor}.{patch}")),
+        _ => None,
+    }
+}
+
+/// The version of the only `/opt/rocm-VERSION` that search paths name.
+fn of_search_paths(context: &Context<'_>, wheel: usize) -> Option<String> {
+    let paths = context.native(wheel).filter_map(|(_, object)| object.elf.search_path());
+    let entries = paths.flat_map(|path| path.split(':'));
+    let folders = entries.filter_map(|entry| entry.split('/').find(|folder| folder.starts_with("rocm-")));
+    let versions: BTreeSet<String> = folders.filter_map(|folder| digits_behind(folder, "rocm-")).collect();
+    if versions.len() == 1 { versions.into_iter().next() } else { None }
+}
+
+/// `cupy-rocm-5-0`, `jax-rocm60-plugin`.
+fn of_name(name: &str) -> Option<String> {
+    let rest = &name[name.find("rocm")? + "rocm".len()..];
+    let parts: Vec<&str> = rest.trim_start_matches('-').split('-').collect();
+    let is_number = |part: &&&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let numbers: Vec<&str> = parts.iter().take_while(is_number).copied().collect();
+    match numbers[..] {
+        [one] if one.len() > 1 => of_figures(one),
+        [] => None,
+        _ => digits_behind(&format!("rocm{}", numbers.join(".")), "rocm"),
+    }
+}
+
+/// The major version that HIP's SONAME has.
+fn of_hip(context: &Context<'_>, wheel: usize) -> Option<String> {
+    let needed = context.native(wheel).flat_map(|(_, object)| &object.elf.needed);
+    let majors: BTreeSet<&str> = needed.filter_map(|name| name.strip_prefix("libamdhip64.so.")).collect();
+    let [major] = Vec::from_iter(majors)[..] else { return None };
+    major.bytes().all(|byte| byte.is_ascii_digit()).then(|| format!("{major}.*"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_versions_say_it() {
+        assert_eq!(of_name("cupy-rocm-5-0").as_deref(), Some("5.0.*"));
+        assert_eq!(of_name("jax-rocm60-plugin").as_deref(), Some("6.0.*"));
+        assert_eq!(of_name("jax-rocm7-plugin").as_deref(), Some("7.*"));
+        assert_eq!(of_name("gafime-rocm"), None);
+        assert_eq!(digits_behind("rocm7.2.4", "rocm").as_deref(), Some("7.2.4"));
+        assert_eq!(digits_behind("cpu.rocm7.2", "rocm").as_deref(), Some("7.2.*"));
+        assert_eq!(digits_behind("rocm624", "rocm").as_deref(), Some("6.2.4"));
+        assert_eq!(digits_behind("rocm", "rocm"), None);
+        assert_eq!(digits_behind("rocm-6.3", "rocm-").as_deref(), Some("6.3.*"));
+    }
+}

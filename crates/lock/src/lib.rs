@@ -1,0 +1,63 @@
+//! Input: an open file. Output: a lock on it, which other processes and threads respect until it is dropped.
+//!
+//! The kernel attaches such a lock to the open file description (flock(2)). A child process shares the description from its fork until
+//! its exec, so closing the file here does not free the lock while any other thread is just starting a program. Unlocking does: it
+//! frees the lock whoever else has the description. That is why a [`Lock`] unlocks when it is dropped. When a process is killed, the
+//! kernel frees its locks.
+
+use std::fs::TryLockError;
+use std::io;
+use std::ops::{Deref, DerefMut};
+
+/// A locked file. Dropping it frees the lock, then closes the file.
+#[derive(Debug)]
+pub struct Lock(fs_err::File);
+
+impl Lock {
+    /// Locks a file for its holder alone; `None` when another holder has it.
+    ///
+    /// # Errors
+    /// A file system without locks.
+    pub fn try_exclusive(file: fs_err::File) -> io::Result<Option<Self>> {
+        let answer = file.file().try_lock();
+        Self::new(file, answer)
+    }
+
+    /// Locks a file together with other holders who only look; `None` when somebody has it alone.
+    ///
+    /// # Errors
+    /// A file system without locks.
+    pub fn try_shared(file: fs_err::File) -> io::Result<Option<Self>> {
+        let answer = file.file().try_lock_shared();
+        Self::new(file, answer)
+    }
+
+    fn new(file: fs_err::File, answer: Result<(), TryLockError>) -> io::Result<Option<Self>> {
+        match answer {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+impl Deref for Lock {
+    type Target = fs_err::File;
+
+    fn deref(&self) -> &fs_err::File {
+        &self.0
+    }
+}
+
+impl DerefMut for Lock {
+    fn deref_mut(&mut self) -> &mut fs_err::File {
+        &mut self.0
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Where this fails, closing the file frees the lock a little later.
+        let _ = self.0.file().unlock();
+    }
+}

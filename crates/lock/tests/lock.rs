@@ -1,0 +1,32 @@
+//! A lock excludes other holders while it lives and nobody afterwards, whoever else has a copy of its descriptor.
+
+#![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
+
+use lock::Lock;
+
+#[test]
+fn one_holder_at_a_time() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let open = || fs_err::File::open(file.path()).unwrap();
+    let held = Lock::try_exclusive(open()).unwrap();
+    assert!(held.is_some());
+    assert!(Lock::try_exclusive(open()).unwrap().is_none());
+    assert!(Lock::try_shared(open()).unwrap().is_none());
+    drop(held);
+    let first = Lock::try_shared(open()).unwrap();
+    let second = Lock::try_shared(open()).unwrap();
+    assert!(first.is_some() && second.is_some());
+    assert!(Lock::try_exclusive(open()).unwrap().is_none());
+}
+
+/// What a child has between its fork and its exec: a descriptor of the same description.
+#[test]
+fn a_copy_of_the_descriptor_does_not_keep_the_lock() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let open = || fs_err::File::open(file.path()).unwrap();
+    let held = Lock::try_exclusive(open()).unwrap().unwrap();
+    let copy = rustix::io::dup(held.file()).unwrap();
+    drop(held);
+    assert!(Lock::try_exclusive(open()).unwrap().is_some());
+    drop(copy);
+}

@@ -1,0 +1,290 @@
+//! Input: the path that an option names for a file to write. Output: that file, written as a whole, or the refusal to replace something
+//! else. An option without its value takes the next word of the command line, which is often the user's wheel.
+
+use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use crate::failure::Usage;
+
+/// Bytes that are read to recognise a file.
+const HEAD: u64 = 4096;
+
+/// The value of an option that names a file to write. Every such option has this type: only [`OutputOption::check`] yields the path.
+#[derive(Debug, Clone)]
+pub(crate) struct OutputOption(PathBuf);
+
+impl From<OsString> for OutputOption {
+    fn from(path: OsString) -> Self {
+        Self(path.into())
+    }
+}
+
+/// What an option writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    /// `audit --sarif`: JSON.
+    SarifLog,
+    /// `kernels --plot`: SVG.
+    Picture,
+    /// `build --write-job`: TOML or JSON.
+    Job,
+    /// `diff --write-deviations`: never replaced, since people write reasons into it.
+    Deviations,
+    /// `source manifest --output`: JSON.
+    Manifest,
+    /// `release pages --readme` and `--history`: a page of the user's, into which a part is written.
+    Page,
+    /// `compat fileset_tool artifact-archive -o`: `.tar.zst` or `.tar.xz`.
+    Archive,
+    /// `compat fileset_tool artifact-archive --hash-file`: a SHA-256 in hexadecimal.
+    Digest,
+}
+
+impl FileKind {
+    /// The kind as a noun, and a name for such a file.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::SarifLog => ("a SARIF log", "audit.sarif"),
+            Self::Picture => ("an SVG picture", "kernels.svg"),
+            Self::Job => ("a job file", "job.toml"),
+            Self::Deviations => ("a file of deviations", "deviations.toml"),
+            Self::Manifest => ("a manifest", "manifest.json"),
+            Self::Page => ("a page of text", "README.md"),
+            Self::Archive => ("an archive of an artifact", "artifact.tar.zst"),
+            Self::Digest => ("a SHA-256 digest", "artifact.sha256sum"),
+        }
+    }
+
+    /// Whether an existing file that begins with `head` may be replaced.
+    fn matches(self, head: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(head);
+        let text = text.trim_start_matches('\u{feff}').trim_start();
+        match self {
+            _ if text.is_empty() => true,
+            Self::SarifLog | Self::Manifest => text.starts_with('{'),
+            Self::Picture => text.starts_with("<svg") || (text.starts_with("<?xml") && text.contains("<svg")),
+            Self::Job => text.starts_with('{') || text.lines().any(|line| line.starts_with("schema =")),
+            Self::Deviations => false,
+            Self::Page => !head.contains(&0),
+            Self::Archive => head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || head.starts_with(b"\xfd7zXZ\0"),
+            Self::Digest => text.len() >= 64 && text.bytes().take(64).all(|byte| byte.is_ascii_hexdigit()),
+        }
+    }
+}
+
+/// A file that may be written.
+#[derive(Debug, Clone)]
+pub(crate) struct OutputFile {
+    path: PathBuf,
+    kind: FileKind,
+}
+
+impl OutputOption {
+    /// Whether the value is empty: some tools that are run by scripts take that for no value.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.as_os_str().is_empty()
+    }
+
+    /// The file, unless that would replace something of another kind. `inputs` are the other files of the command line: the hint
+    /// shows how they and the file are told apart.
+    pub(crate) fn check(self, option: &str, kind: FileKind, inputs: &[PathBuf]) -> Result<OutputFile, Usage> {
+        let path = self.0;
+        let shown = path.display();
+        let (noun, example) = kind.words();
+        if let Some(found) = precious(&path, kind) {
+            let words = std::iter::once(&path).chain(inputs).map(|path| audit::word(&path.to_string_lossy()));
+            let words: Vec<String> = words.collect();
+            return Err(Usage::new(if path.exists() {
+                format!("`{option}` would overwrite `{shown}`, which is {found}")
+            } else {
+                format!("`{option}` would write {noun} to `{shown}`, which is named like {found}")
+            })
+            .hint(match inputs {
+                [] => format!("name {noun}: `{option} {example}`"),
+                _ => format!("write `{option} {example} {}`", words.join(" ")),
+            }));
+        }
+        match path.metadata() {
+            Ok(there) if there.is_dir() => Err(Usage::new(format!("`{option}` names the folder `{shown}`"))
+                .hint(format!("name a file in it: `{option} {}`", path.join(example).display()))),
+            Ok(there) if there.is_file() && kind == FileKind::Deviations => {
+                Err(Usage::new(format!("`{shown}` exists, and may hold reasons"))
+                    .hint("name a new file, and move its rows over"))
+            }
+            Ok(there) if there.is_file() && !head_of(&path).is_ok_and(|head| kind.matches(&head)) => {
+                Err(Usage::new(format!("`{option}` would overwrite `{shown}`, which is not {noun}"))
+                    .hint(format!("name another file, or remove this one: `{option} {example}`")))
+            }
+            _ => Ok(OutputFile { path, kind }),
+        }
+    }
+}
+
+impl OutputFile {
+    /// Where it is, or will be.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it is `-`, which some options take for stdout.
+    pub(crate) fn is_stdout(&self) -> bool {
+        self.path.as_os_str() == "-"
+    }
+
+    /// Writes it: beside its place first, so that it appears as a whole or not at all. A pipe or a device is written to.
+    pub(crate) fn write(&self, text: &str) -> anyhow::Result<()> {
+        let failed = || format!("cannot write {} to `{}`", self.kind.words().0, self.path.display());
+        if self.path.metadata().is_ok_and(|there| !there.is_file()) {
+            return fs_err::write(&self.path, text).with_context(failed);
+        }
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs_err::create_dir_all(folder).with_context(failed)?;
+        // The umask is subtracted, as from any new file.
+        let mode = std::fs::Permissions::from_mode(0o666);
+        let file = tempfile::Builder::new().prefix(".rocwheel-").permissions(mode).tempfile_in(folder);
+        let mut file = file.with_context(failed)?;
+        file.write_all(text.as_bytes()).with_context(failed)?;
+        match self.kind {
+            FileKind::Deviations => file.persist_noclobber(&self.path),
+            _ => file.persist(&self.path),
+        }
+        .map_err(|error| error.error)
+        .with_context(failed)?;
+        Ok(())
+    }
+}
+
+fn head_of(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    fs_err::File::open(path)?.take(HEAD).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// What a name promises that no output option of a text may replace; `None` for any other name.
+fn precious(path: &Path, kind: FileKind) -> Option<&'static str> {
+    let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
+    let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+    let is_library = ends(&[".so", ".dll", ".pyd", ".a", ".exe"]) || name.contains(".so.");
+    if ends(&[".whl"]) {
+        Some("a wheel")
+    } else if ends(&[".deb", ".rpm"]) {
+        Some("a package of a Linux distribution")
+    } else if kind != FileKind::Archive && ends(&[".tar.xz", ".tar.zst"])
+        || ends(&[".tar", ".tar.gz", ".tgz", ".tar.bz2", ".zip"])
+    {
+        Some("an archive")
+    } else if ends(&[".kpack", ".hsaco", ".co"]) {
+        Some("GPU code")
+    } else if is_library {
+        Some("a library or program")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::any::TypeId;
+
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::arguments::Arguments;
+
+    /// Options that name a file to read.
+    const READ: [&str; 14] = [
+        "--accept",
+        "--config",
+        "--deb",
+        "--descriptor",
+        "--images",
+        "--job",
+        "--manifest",
+        "--notes",
+        "--source",
+        "--source-table",
+        "--table",
+        "--tables",
+        "--tarball",
+        "--version-json",
+    ];
+
+    #[test]
+    fn every_option_that_writes_a_file_is_guarded() {
+        fn walk(command: &clap::Command, guarded: &mut Vec<String>) {
+            for option in command.get_arguments().filter(|argument| !argument.is_positional()) {
+                let name = option.get_long().map_or_else(
+                    || option.get_short().map(|letter| format!("-{letter}")).unwrap_or_default(),
+                    |long| format!("--{long}"),
+                );
+                let is_file = option.get_value_names().is_some_and(|names| names.iter().any(|name| *name == "FILE"));
+                if option.get_value_parser().type_id() == TypeId::of::<OutputOption>() {
+                    guarded.push(format!("{} {name}", command.get_name()));
+                } else if is_file {
+                    let known = READ.contains(&name.as_str());
+                    assert!(known, "`{} {name}` is neither an OutputOption nor listed as read", command.get_name());
+                }
+            }
+            command.get_subcommands().for_each(|inner| walk(inner, guarded));
+        }
+        let mut guarded = Vec::new();
+        walk(&Arguments::command(), &mut guarded);
+        guarded.sort();
+        let expected = [
+            "artifact-archive --hash-file",
+            "artifact-archive -o",
+            "audit --sarif",
+            "build --write-job",
+            "diff --write-deviations",
+            "kernels --plot",
+            "manifest --output",
+            "pages --history",
+            "pages --readme",
+        ];
+        assert_eq!(guarded, expected);
+    }
+
+    #[test]
+    fn only_its_kind_is_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        let digest = "0".repeat(64);
+        let cases: [(FileKind, &[u8], &[u8]); 8] = [
+            (FileKind::SarifLog, b"{\"runs\": []}", b"PK\x03\x04"),
+            (FileKind::Picture, b"<?xml version=\"1.0\"?>\n<svg", b"<html>"),
+            (FileKind::Job, b"# mine\nschema = 1\n", b"[project]\nname = \"a\"\n"),
+            (FileKind::Manifest, b"\n{}", b"[1]"),
+            (FileKind::Page, b"# Page", b"\x7fELF\0"),
+            (FileKind::Archive, b"\x28\xb5\x2f\xfd\0", b"PK\x03\x04"),
+            (FileKind::Digest, digest.as_bytes(), b"not a digest"),
+            (FileKind::Deviations, b"", b"[[deviation]]"),
+        ];
+        let check = |kind| OutputOption(path.clone()).check("--option", kind, &[]);
+        for (kind, own, other) in cases {
+            if kind != FileKind::Deviations {
+                fs_err::write(&path, own).expect("a file");
+                assert!(check(kind).is_ok(), "{kind:?}");
+                fs_err::write(&path, "").expect("a file");
+                assert!(check(kind).is_ok(), "an empty file holds nothing: {kind:?}");
+            }
+            fs_err::write(&path, other).expect("a file");
+            assert!(check(kind).is_err(), "{kind:?}");
+            for name in ["a-1-py3-none-any.whl", "a-1.tar.gz", "a.zip", "liba.so", "liba.so.1", "a.deb", "A.WHL"] {
+                let refused = OutputOption(folder.path().join(name)).check("--option", kind, &[]);
+                assert!(refused.is_err(), "{kind:?} {name}");
+            }
+        }
+        assert!(OutputOption(folder.path().join("new")).check("--option", FileKind::Deviations, &[]).is_ok());
+    }
+
+    #[test]
+    fn a_device_is_written_to_and_not_replaced() {
+        let null = OutputOption("/dev/null".into()).check("--sarif", FileKind::SarifLog, &[]).expect("a device");
+        null.write("{}").expect("everything goes there");
+        assert!(!Path::new("/dev/null").is_file());
+    }
+}
