@@ -19,6 +19,7 @@ mod traces;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 use report::Reporter;
 use serde::Serialize;
@@ -28,6 +29,7 @@ use crate::Error;
 use crate::facts::{Facts, Object, WindowsFile};
 use crate::finding::{Code, Finding};
 use crate::loader::Root;
+use crate::preload::at_import::{self, LoaderFile};
 use crate::preload::{PreloadList, Preloads};
 use crate::report::{Counts, Environment, Report, WheelSummary};
 use crate::requirements::{Declared, Platform, System, Target};
@@ -158,6 +160,8 @@ pub(crate) struct Context<'a> {
     pub(crate) imported: Vec<Imported<'a>>,
     /// Paths of each wheel, sorted.
     paths: Vec<Vec<&'a str>>,
+    /// The Python files of each wheel that load libraries, read when they are first asked for.
+    loader_files: Vec<OnceLock<Vec<LoaderFile>>>,
 }
 
 impl<'a> Context<'a> {
@@ -205,6 +209,7 @@ impl<'a> Context<'a> {
             rooted: Vec::new(),
             imported: Vec::new(),
             paths,
+            loader_files: site.distributions.iter().map(|_| OnceLock::new()).collect(),
         };
         if options.scope == Scope::Files {
             context.rooted = traces::trace(&context)?;
@@ -255,6 +260,12 @@ impl<'a> Context<'a> {
     /// The member that lies at a path.
     pub(crate) fn member(&self, path: &str) -> String {
         self.site.files.get(path).map_or_else(|| path.to_owned(), |placed| placed.member.clone())
+    }
+
+    /// The Python file of a wheel that loads a library of it by its path, as far as can be read.
+    pub(crate) fn loader_file(&self, wheel: usize, library: &str) -> Option<&str> {
+        let files = self.loader_files[wheel].get_or_init(|| at_import::loader_files(self.site, wheel));
+        files.iter().find(|file| file.names(library)).map(|file| file.path.as_str())
     }
 
     /// The preload lists of a wheel.

@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use elf::{Lookup, NameHash};
 use wheel::windows;
 
 use super::{Context, Extra, file_name};
-use crate::facts::WindowsFile;
+use crate::facts::{Object, WindowsFile};
 use crate::finding::{Code, Finding};
 use crate::site::{Distribution, PythonVersion};
 
@@ -144,10 +145,22 @@ fn linked(own: &BTreeSet<String>, file: &WindowsFile) -> Suits {
     python.unwrap_or(Suits::Any)
 }
 
+/// Whether a file has the function that Python calls when it imports a module of this name; `None` where that is not known. A file
+/// without it is a library under a module's name, for `torch.ops.load_library`.
+fn has_function(object: &Object, module: &str) -> Option<bool> {
+    let symbols = object.symbols.as_ref().ok().filter(|_| object.is_native())?;
+    let name = file_name(module);
+    // A package that is one compiled file has the function of the package, and names that are not ASCII are encoded (PEP 489).
+    if name == "__init__" || !name.is_ascii() {
+        return None;
+    }
+    Some(symbols.find(NameHash::of(&format!("PyInit_{name}")), None) != Lookup::Missing)
+}
+
 fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let mut modules: BTreeMap<String, Vec<(&str, Suits)>> = BTreeMap::new();
-    for (path, _) in context.objects(wheel) {
-        if let Some((name, suits)) = module(path) {
+    for (path, object) in context.objects(wheel) {
+        if let Some((name, suits)) = module(path).filter(|(name, _)| has_function(object, name) != Some(false)) {
             modules.entry(name).or_default().push((path, suits));
         }
     }
