@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use elf::Kind;
-use wheel::Tag;
 use wheel::manylinux::{self, FileNeeds, LibraryNeeds, Policies, Release};
+use wheel::{Tag, TagPart, WheelName};
 
 use super::{Context, listed};
 use crate::facts::{Object, PE_ARM64, PE_X86_64, Purpose, WindowsFile};
@@ -309,6 +309,8 @@ fn names(wheel: usize, installed: &Distribution, context: &Context<'_>, findings
         let message = format!("METADATA says the version is `{said}`, the file name says `{}`", name.version);
         findings.push(finding("Version", message));
     }
+    findings.extend(unknown_tags(installed, name));
+    findings.extend(wheel_version(installed));
     let in_wheel = installed.tags_inside();
     let in_name = name.tags();
     if in_wheel != in_name {
@@ -335,6 +337,44 @@ fn names(wheel: usize, installed: &Distribution, context: &Context<'_>, findings
             });
         }
     }
+}
+
+/// A format of wheels that pip refuses (binary distribution format, Installing a wheel).
+fn wheel_version(installed: &Distribution) -> Option<Finding> {
+    let written = installed.wheel_file.get("Wheel-Version");
+    let message = match &written {
+        None => "WHEEL has no `Wheel-Version`, and pip refuses such a wheel".to_owned(),
+        Some(text) => {
+            let major = text.trim().split('.').map(str::parse::<u32>).collect::<Result<Vec<u32>, _>>();
+            match major.ok().and_then(|numbers| numbers.first().copied()) {
+                Some(0 | 1) => return None,
+                Some(_) => format!("WHEEL says `Wheel-Version: {text}`, and pip takes no wheel above version 1"),
+                None => {
+                    format!("WHEEL says `Wheel-Version: {text}`, which is no version, and pip refuses such a wheel")
+                }
+            }
+        }
+    };
+    Some(Finding::new(Code::Tags, "Wheel-Version", message).of(installed.file_name()))
+}
+
+/// Tags with which no installer takes a wheel anywhere.
+fn unknown_tags(installed: &Distribution, name: &WheelName) -> Vec<Finding> {
+    let parts = [(TagPart::Python, &name.pythons), (TagPart::Abi, &name.abis), (TagPart::Platform, &name.platforms)];
+    let mut findings = Vec::new();
+    for (part, tags) in parts {
+        for tag in tags.iter().filter(|tag| !part.is_known(tag)) {
+            let meant = part.nearest(tag);
+            let meaning = meant.as_ref().map(|meant| format!("; `{meant}` was probably meant")).unwrap_or_default();
+            let message = format!("no installer knows the {} `{tag}`{meaning}", part.noun());
+            let finding = Finding::new(Code::Tags, tag.clone(), message).of(installed.file_name());
+            let right: Option<Vec<&str>> =
+                tags.iter().map(|other| if other == tag { meant.as_deref() } else { Some(other.as_str()) }).collect();
+            let right = right.filter(|_| part == TagPart::Platform);
+            findings.push(finding.fixed_by(right.and_then(|tags| fix::platform(installed, &tags.join(".")))));
+        }
+    }
+    findings
 }
 
 /// A wheel for any platform that holds compiled files for one.

@@ -211,3 +211,51 @@ fn rw027_stacks_on_which_code_runs() {
     let module = bench.module("", &["-Wl,-z,noexecstack"]);
     assert_eq!(bench.found(&[demo().with(MODULE, &module)]), NONE);
 }
+
+#[test]
+fn rw009_tags_that_no_installer_knows() {
+    let bench = Bench::new();
+    for (tag, subject, meant) in [
+        ("py3-none-manylinux_2_28", "manylinux_2_28", Some("manylinux_2_28_x86_64")),
+        ("py3-none-linux", "linux", Some("linux_x86_64")),
+        ("py3-none-linux_x86_64.manylinux2014", "manylinux2014", Some("linux_x86_64.manylinux2014_x86_64")),
+        ("cp312-foo-linux_x86_64", "foo", None),
+    ] {
+        let report = bench.audit(&[pack("demo-1.0", tag)], &Options::default());
+        let found = report.findings.iter().find(|finding| finding.subject == subject);
+        let finding = found.unwrap_or_else(|| panic!("{tag}: {:?}", report.findings));
+        assert_eq!((finding.code.text(), finding.severity.name()), ("RW009", "error"));
+        assert!(finding.message.starts_with("no installer knows the "), "{finding:?}");
+        let fix = meant.map(|meant| format!("--platform-tag {meant}"));
+        assert_eq!(finding.fix.as_ref().map(|fix| fix[fix.find("--platform-tag").unwrap()..].to_owned()), fix);
+    }
+    assert_eq!(bench.found(&[pack("demo-1.0", "12.3-abi3-any")]), ["RW009 error", "RW009 error"]);
+}
+
+#[test]
+fn rw009_a_version_of_the_format_that_pip_refuses() {
+    let bench = Bench::new();
+    for (line, refused) in [
+        ("Wheel-Version: 1.0\n", false),
+        ("Wheel-Version: 1.9\n", false),
+        ("Wheel-Version: 2.0\n", true),
+        ("Wheel-Version: one\n", true),
+        ("", true),
+    ] {
+        let wheel = Pack { wheel_version: line, ..pack("demo-1.0", "py3-none-any") };
+        let expected: &[&str] = if refused { &["RW009 error"] } else { &[] };
+        assert_eq!(bench.found(&[wheel]), expected, "{line}");
+    }
+}
+
+#[test]
+fn rw012_a_requirement_that_no_installer_can_read() {
+    let bench = Bench::new();
+    let wheel = |requirement: &str| pack("demo-1.0", "py3-none-any").requiring(requirement);
+    assert_eq!(bench.found(&[wheel("foo (>1 <")]), ["RW012 error"]);
+    // The parser would need more stack than there is.
+    let nested = format!("a; {}python_version>\"3\"{}", "(".repeat(50_000), ")".repeat(50_000));
+    let report = bench.audit(&[wheel(&nested)], &Options::default());
+    let [finding] = &report.findings[..] else { panic!("{} findings", report.findings.len()) };
+    assert!(finding.message.contains("parentheses are open at once") && finding.message.len() < 400, "{finding:?}");
+}
