@@ -77,7 +77,8 @@ pub(super) fn say(context: &Context<'_>, groups: Groups<'_>, findings: &mut Vec<
         let subject = names.into_iter().collect::<Vec<_>>().join(", ");
         let mut finding = context.finding((verdict.code, wheel), subject, message, files);
         finding.severity = verdict.severity;
-        finding.fix = verdict.fix;
+        // A repair takes libraries of this machine, which has glibc.
+        finding.fix = verdict.fix.filter(|fix| !fix.starts_with("rocwheel repair") || !context.is_for_musl(wheel));
         findings.push(finding);
     }
 }
@@ -299,7 +300,8 @@ fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Ve
         missing.searched.iter().map(String::as_str).filter(|entry| entry.starts_with('/')).collect();
     let code = if outside.is_empty() { Code::LibraryNotFound } else { Code::LibraryOutside };
     let mut message = if outside.is_empty() {
-        ", which no wheel of the set brings and no system promises".to_owned()
+        let system = if context.is_for_musl(wheel) { "no system of musllinux" } else { "no system" };
+        format!(", which no wheel of the set brings and {system} promises")
     } else {
         format!(", which is looked for in {} only", listed(outside.iter().copied()))
     };

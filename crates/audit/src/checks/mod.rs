@@ -252,6 +252,17 @@ impl<'a> Context<'a> {
         files.filter(|(_, file)| file.is_native())
     }
 
+    /// Whether a wheel is for systems with musl: by its tags, or, where those say no more than Linux, by what its files need.
+    pub(crate) fn is_for_musl(&self, wheel: usize) -> bool {
+        let platforms = self.site.distributions[wheel].platforms();
+        if platforms.iter().any(|tag| tag.starts_with("manylinux")) {
+            return false;
+        }
+        let is_musls =
+            |(_, object): (&str, &Object)| object.elf.needed.iter().any(|library| library.starts_with("libc.musl-"));
+        platforms.iter().any(|tag| tag.starts_with("musllinux")) || self.native(wheel).any(is_musls)
+    }
+
     /// The number of the wheel that a path comes from.
     pub(crate) fn owner(&self, path: &str) -> Option<usize> {
         self.site.files.get(path).map(|placed| placed.wheel)

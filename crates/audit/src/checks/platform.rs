@@ -132,14 +132,10 @@ fn needs(context: &Context<'_>, wheel: usize) -> Vec<FileNeeds> {
     context.native(wheel).map(of).collect()
 }
 
-fn is_musl(needs: &[FileNeeds]) -> bool {
-    needs.iter().flat_map(|file| &file.libraries).any(|library| library.library.starts_with("libc.musl-"))
-}
-
 /// What a wheel needs of the system.
 pub(crate) fn floor(context: &Context<'_>, wheel: usize) -> Option<report::Floor> {
     let needs = needs(context, wheel);
-    if needs.is_empty() || is_musl(&needs) {
+    if needs.is_empty() || context.is_for_musl(wheel) {
         return None;
     }
     let floor = manylinux::floor(&needs);
@@ -192,7 +188,7 @@ fn oldest() -> &'static Release {
 fn too_new(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let installed = &context.site.distributions[wheel];
     let needs = needs(context, wheel);
-    if is_musl(&needs) {
+    if context.is_for_musl(wheel) {
         return;
     }
     let tags = platforms(installed).filter_map(|(tag, platform)| match platform {
@@ -487,7 +483,8 @@ fn stacks(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let asks =
         |(_, object): &(&str, &Object)| object.elf.kind == Kind::SharedLibrary && object.elf.wants_executable_stack();
     let paths: Vec<&str> = context.native(wheel).filter(asks).map(|(path, _)| path).collect();
-    if !paths.is_empty() {
+    // musl's loader takes no notice of the flag.
+    if !paths.is_empty() && !context.is_for_musl(wheel) {
         let message = "asks for an executable stack, with which glibc 2.41 and newer refuses to load it";
         let finding = context.finding((Code::ExecutableStack, wheel), "PT_GNU_STACK", message, paths);
         findings.push(finding.fixed_by(fix::repair(&context.site.distributions[wheel])));

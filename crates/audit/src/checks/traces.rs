@@ -82,10 +82,11 @@ fn roots<'a>(context: &Context<'a>, wheel: usize, needed: &BTreeSet<&str>) -> Ve
 }
 
 /// A machine that has what its policy promises, and a process with nothing loaded but what comes before.
-pub(crate) fn scenario(context: &Context<'_>, preloaded: Vec<String>) -> Scenario {
+pub(crate) fn scenario(context: &Context<'_>, wheel: usize, preloaded: Vec<String>) -> Scenario {
+    let glibc = context.options.glibc.clone();
     Scenario {
         name: if preloaded.is_empty() { "alone" } else { "after what it requires" }.to_owned(),
-        system: System::Policy { glibc: context.options.glibc.clone() },
+        system: if context.is_for_musl(wheel) { System::Musl } else { System::Policy { glibc } },
         library_path: Vec::new(),
         preloaded,
         process: Vec::new(),
@@ -117,7 +118,7 @@ pub(crate) fn trace(context: &Context<'_>) -> Result<Vec<Rooted>, Error> {
                 preloaded.extend(loads.iter().filter(brings).map(|(path, _)| path.clone()));
             }
             if preloaded.len() > count {
-                traced = run(context, &roots, &preloaded);
+                traced = run(context, wheel, &roots, &preloaded);
             }
         }
         let named = roots.into_iter().zip(traced);
@@ -178,7 +179,7 @@ fn missing(traces: &[Trace]) -> BTreeSet<String> {
 /// libraries that its Python files load when they are imported. These files come first.
 fn after_import(context: &Context<'_>, wheel: usize, roots: &[(&str, RootKind)]) -> (Vec<String>, Vec<Trace>) {
     let mut preloaded: Vec<String> = context.lists(wheel).flat_map(PreloadList::files).collect();
-    let traces = run(context, roots, &preloaded);
+    let traces = run(context, wheel, roots, &preloaded);
     let missing = missing(&traces);
     if missing.is_empty() {
         return (preloaded, traces);
@@ -189,12 +190,12 @@ fn after_import(context: &Context<'_>, wheel: usize, roots: &[(&str, RootKind)])
         return (preloaded, traces);
     }
     preloaded.extend(loaded);
-    let traces = run(context, roots, &preloaded);
+    let traces = run(context, wheel, roots, &preloaded);
     (preloaded, traces)
 }
 
-fn run(context: &Context<'_>, roots: &[(&str, RootKind)], preloaded: &[String]) -> Vec<Trace> {
-    let scenario = scenario(context, preloaded.to_vec());
+fn run(context: &Context<'_>, wheel: usize, roots: &[(&str, RootKind)], preloaded: &[String]) -> Vec<Trace> {
+    let scenario = scenario(context, wheel, preloaded.to_vec());
     let loader = Loader::new(context.site, context.facts, &scenario);
     roots.par_iter().map(|(path, _)| loader.load_by_name(&[*path])).collect()
 }
