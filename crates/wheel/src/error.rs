@@ -227,6 +227,9 @@ impl Hint for Error {
             Error::SizeChanged { .. } => {
                 Some("wait until nothing writes to the input any more, then run the command again".to_owned())
             }
+            Error::Malformed { reason, .. } if reason.starts_with("it is cut off") || reason.ends_with("is empty") => {
+                Some("download or build it again".to_owned())
+            }
             Error::UnknownTag { meant: Some(meant), .. } => Some(format!("did you mean `{meant}`?")),
             Error::UnknownTag { part, .. } => Some(format!("write it like `{}`", part.example())),
             Error::Name { what: "version", value, .. } => value
