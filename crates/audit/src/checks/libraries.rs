@@ -141,7 +141,8 @@ pub(super) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Own
                 Verdict::new(Code::MissingRequirement, message).fixed_by(mend())
             } else {
                 let unless = listed(unknown.iter().map(String::as_str));
-                let message = format!("{message}, unless {unless} does, which was not given");
+                let were = if unknown.len() == 1 { "was" } else { "were" };
+                let message = format!("{message}; {unless} {were} not given and may");
                 Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning).fixed_by(mend())
             }
         }
@@ -312,7 +313,8 @@ fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Ve
     // A search path that leads into the folder of a package that is not there.
     let neighbour = missing.searched.iter().any(|entry| leads_to_a_neighbour(context, wheel, entry));
     if neighbour {
-        let message = format!(", which the search path expects in a package of {list}; it was not given");
+        let them = if unknown.len() == 1 { "it was" } else { "they were" };
+        let message = format!(", which the search path expects in a package of {list}; {them} not given");
         return Verdict::new(Code::NotGiven, message);
     }
     message.push_str(&format!("; {list} {} not given", if unknown.len() == 1 { "was" } else { "were" }));

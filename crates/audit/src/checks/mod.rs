@@ -23,6 +23,7 @@ use std::sync::OnceLock;
 
 use report::Reporter;
 use serde::Serialize;
+use wheel::edit::Pattern;
 use wheel::manylinux::Release;
 
 use crate::Error;
@@ -47,6 +48,8 @@ pub struct Options {
     pub extras: BTreeSet<Extra>,
     /// Findings that nobody wants to see.
     pub ignore: BTreeSet<Code>,
+    /// Findings that nobody wants to see where all files they are about match: of a pattern without a slash the file name does.
+    pub ignore_in: Vec<(Code, Pattern)>,
     /// How much is looked at.
     pub scope: Scope,
     /// A machine on which `LD_LIBRARY_PATH` is set; what would be different there is looked at too.
@@ -102,7 +105,7 @@ pub fn audit(site: &Site, facts: &Facts, options: &Options, reporter: &dyn Repor
     record::check(&context, &mut findings)?;
     let mut ignored: BTreeMap<String, u64> = BTreeMap::new();
     findings.retain(|finding| {
-        let wanted = !options.ignore.contains(&finding.code);
+        let wanted = !options.ignore.contains(&finding.code) && !is_ignored(finding, &options.ignore_in);
         if !wanted {
             *ignored.entry(finding.code.text().to_owned()).or_default() += 1;
         }
@@ -124,6 +127,16 @@ pub fn audit(site: &Site, facts: &Facts, options: &Options, reporter: &dyn Repor
         loads: traces::loads(&context),
         notes: platform::limits(&context),
     })
+}
+
+/// Whether all files of a finding are ones in which it is not to be seen.
+fn is_ignored(finding: &Finding, ignored: &[(Code, Pattern)]) -> bool {
+    let matches = |file: &String| {
+        ignored.iter().filter(|(code, _)| *code == finding.code).any(|(_, pattern)| {
+            pattern.matches(file) || !pattern.text().contains('/') && pattern.matches(file_name(file))
+        })
+    };
+    finding.file.is_some() && finding.file.iter().chain(&finding.related).all(matches)
 }
 
 /// What is asked of the files.

@@ -494,11 +494,6 @@ fn stacks(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
 /// What was not looked at, and why.
 pub(crate) fn limits(context: &Context<'_>) -> Vec<String> {
     let mut notes = context.site.notes.clone();
-    if context.audited().any(|(_, distribution)| distribution.installed().is_some()) {
-        notes.push(
-            "of what is installed nobody can say whether its wheels had true names and how large they were".to_owned(),
-        );
-    }
     for (wheel, installed) in context.audited() {
         if let Some(source) = installed.installed().and_then(Installed::editable) {
             notes.push(format!(
@@ -516,7 +511,11 @@ pub(crate) fn limits(context: &Context<'_>) -> Vec<String> {
             .filter(|(_, object)| object.purpose == Purpose::OtherMachine)
             .map(|(_, object)| machine_of(object))
             .collect();
-        let windows = context.paths(wheel).iter().any(|path| context.facts.windows.contains_key(*path))
+        // Pip and setuptools have launchers, programs that they copy when they install something on Windows.
+        let is_library =
+            |path: &&&str| !path.ends_with(".exe") || !installed.platforms().iter().all(|tag| tag == "any");
+        let of_windows = |path: &&&str| context.facts.windows.contains_key(**path);
+        let windows = context.paths(wheel).iter().filter(of_windows).any(|path| is_library(&path))
             && context.windows_files(wheel).next().is_none();
         let what = if windows { Some("Windows") } else { others.first().copied() };
         if let Some(what) = what.filter(|_| context.native(wheel).next().is_none()) {

@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use elf::{Lookup, NameHash};
 use wheel::windows;
 
+use super::traces::has_module_tag;
 use super::{Context, Extra, file_name};
 use crate::facts::{Object, WindowsFile};
 use crate::finding::{Code, Finding};
+use crate::preload::at_import;
 use crate::site::{Distribution, PythonVersion};
 
 /// For which Python a module is by its name (PEP 3149).
@@ -122,6 +124,7 @@ fn promise(installed: &Distribution) -> Promise {
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     for (wheel, installed) in context.audited() {
         modules(context, wheel, findings);
+        without_function(context, wheel, findings);
         if context.options.extras.contains(&Extra::Python) {
             named(context, installed, findings);
         }
@@ -194,6 +197,22 @@ fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         let tag = tags.first().map(|tag| format!("{}-{}", tag.python, tag.abi)).unwrap_or_default();
         let message = format!("is for {python} only, and the tag of the wheel is `{tag}`");
         findings.push(context.finding((Code::Python, wheel), python, message, paths));
+    }
+}
+
+/// Files that Python code imports as modules and that are none.
+fn without_function(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
+    for (path, object) in context.native(wheel).filter(|(path, _)| has_module_tag(file_name(path))) {
+        let Some((name, _)) = module(path).filter(|(name, _)| has_function(object, name) == Some(false)) else {
+            continue;
+        };
+        let Some(importer) = at_import::importer_of(context.site, wheel, &name) else { continue };
+        let function = format!("PyInit_{}", file_name(&name));
+        let message = format!(
+            "has no function `{function}`, and `{}` imports it as a module: Python refuses it",
+            context.site.shown(&importer)
+        );
+        findings.push(context.finding((Code::Python, wheel), function, message, [path]));
     }
 }
 

@@ -54,6 +54,18 @@ pub(crate) fn loader_files(site: &Site, wheel: usize) -> Vec<LoaderFile> {
     read.filter(|(_, module)| module.loads_by_path).map(|(path, module)| LoaderFile::new(path, module)).collect()
 }
 
+/// The Python file of a wheel that imports a compiled module, which `module` is the path of without what stands behind its name.
+pub(crate) fn importer_of(site: &Site, wheel: usize, module: &str) -> Option<String> {
+    let walk = Walk::new(site, BTreeSet::new());
+    let wanted = module.strip_prefix(&walk.packages)?;
+    let files = site.files.iter().filter(|(path, placed)| placed.wheel == wheel && path.ends_with(".py")).take(MOST);
+    let mut read = files.filter_map(|(path, _)| Some((path, read(site, path)?)));
+    let imports = |path: &str, found: &Module| {
+        found.imports.iter().any(|import| walk.modules(path, import).iter().any(|parts| parts == wanted))
+    };
+    read.find(|(path, found)| imports(path, found)).map(|(path, _)| path.clone())
+}
+
 /// The libraries that importing the packages of a wheel loads by their paths, in that order. `required` are the wheels it requires;
 /// only their files and its own are followed, and only where they have a library of a name in `wanted`, or one that such a library
 /// needs.
@@ -69,8 +81,7 @@ pub(crate) fn loaded_at_import(
     }
     let mut followed: BTreeSet<usize> = libraries.iter().map(|path| site.files[*path].wheel).collect();
     followed.insert(wheel);
-    let mut walk =
-        Walk { site, packages: format!("{}/", site.packages()), followed, seen: BTreeSet::new(), loaders: Vec::new() };
+    let mut walk = Walk::new(site, followed);
     let is_start = |path: &str| {
         let inside = path.strip_prefix(&walk.packages).and_then(|inside| inside.strip_suffix("/__init__.py"));
         inside.is_some_and(|folder| !folder.contains('/'))
@@ -132,7 +143,11 @@ struct Walk<'a> {
     loaders: Vec<LoaderFile>,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(site: &'a Site, followed: BTreeSet<usize>) -> Walk<'a> {
+        Walk { site, packages: format!("{}/", site.packages()), followed, seen: BTreeSet::new(), loaders: Vec::new() }
+    }
+
     /// Reads a module and those that it imports. A stack of our own: modules may import each other in a long row.
     fn import(&mut self, start: &str) {
         let mut open = vec![Step::Read(start.to_owned())];
@@ -159,30 +174,32 @@ impl Walk<'_> {
 
     /// The files that an import statement of a file runs.
     fn files(&self, path: &str, import: &Import) -> Vec<String> {
+        let file = |module: String| {
+            let base = format!("{}{module}", self.packages);
+            let candidates = [format!("{base}/__init__.py"), format!("{base}.py")];
+            candidates.into_iter().find(|file| self.site.files.contains_key(file))
+        };
+        self.modules(path, import).into_iter().filter_map(file).collect()
+    }
+
+    /// What an import statement of a file may mean, as paths below the folder of the packages: each package on the way, the module,
+    /// and the names taken from it, which may be modules.
+    fn modules(&self, path: &str, import: &Import) -> Vec<String> {
         let inside = path.strip_prefix(&self.packages).unwrap_or(path);
         let mut parts: Vec<&str> = inside.split('/').collect();
-        if import.level == 0 {
-            parts.clear();
-        } else {
-            // One dot is the package of the file, which of an `__init__.py` is its folder.
-            parts.truncate(parts.len().saturating_sub(import.level));
-        }
-        let mut files = Vec::new();
-        let mut visit = |parts: &[&str]| {
-            let base = format!("{}{}", self.packages, parts.join("/"));
-            let candidates = [format!("{base}/__init__.py"), format!("{base}.py")];
-            files.extend(candidates.into_iter().find(|file| self.site.files.contains_key(file)));
-        };
+        // One dot is the package of the file, which of an `__init__.py` is its folder.
+        let kept = if import.level == 0 { 0 } else { parts.len().saturating_sub(import.level) };
+        parts.truncate(kept);
+        let mut modules = Vec::new();
         for part in import.module.split('.').filter(|part| !part.is_empty()) {
             parts.push(part);
-            visit(&parts);
+            modules.push(parts.join("/"));
         }
-        for name in &import.names {
-            parts.push(name);
-            visit(&parts);
-            parts.pop();
-        }
-        files
+        let parts = &parts;
+        modules.extend(
+            import.names.iter().map(|name| parts.iter().copied().chain([name.as_str()]).collect::<Vec<_>>().join("/")),
+        );
+        modules
     }
 }
 

@@ -88,4 +88,12 @@ fn rw010_is_for_what_python_imports() {
     assert_eq!(bench.found(&[with(&bench.module("", &[]))]), ["RW010 error"]);
     let library = bench.library("_m.so", "int registers_itself(void) { return 1; }", &[]);
     assert_eq!(bench.found(&[with(&library)]), NONE, "no PyInit__m: torch.ops.load_library takes it");
+    // Python imports it, and it is no module.
+    let right = demo().with(MODULE, &library);
+    assert_eq!(bench.found(&[right.clone().with("demo/__init__.py", "import torch")]), NONE);
+    for import in ["from . import _m", "from ._m import f", "import demo._m", "from demo import a, _m"] {
+        assert_eq!(bench.found(&[right.clone().with("demo/__init__.py", import)]), ["RW010 error"], "{import}");
+    }
+    let good = demo().with(MODULE, bench.module("", &[])).with("demo/__init__.py", "from . import _m");
+    assert_eq!(bench.found(&[good]), NONE);
 }
