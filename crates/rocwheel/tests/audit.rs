@@ -181,6 +181,10 @@ fn a_folder_of_wheels_is_taken_and_its_source_distributions_are_not() {
     assert_eq!(ran.code, Some(2), "{ran:?}");
     let ran = context.run(["audit", WHEEL, "--why", "libown"]);
     assert!(ran.code == Some(0) && ran.stdout.contains("libown.so.1"), "{ran:?}");
+    let ran = context.run(["audit", WHEEL, "--why", "libgo"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("did you mean `libgone.so.1`?"), "{ran:?}");
+    let ran = context.run(["audit", WHEEL, "--jobs", "abc"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("a number of threads from 1 to 1024 is expected"), "{ran:?}");
     let ran = context.run(["audit", WHEEL, "--why", "libgonne.so.1"]);
     assert!(ran.code == Some(2) && ran.stderr.contains("did you mean `libgone.so.1`?"), "{ran:?}");
 }

@@ -441,7 +441,8 @@ fn why(site: &Site, facts: &Facts, library: &str, printer: &Printer) -> anyhow::
     let Some(why) = audit::why::why(site, facts, library) else {
         let names = audit::why::names(facts);
         let usage = Usage::new(format!("no file of the wheels is `{library}` or needs it"));
-        return Err(match report::nearest(library, names.iter().copied()) {
+        let begins = names.iter().copied().find(|name| name.starts_with(library));
+        return Err(match begins.or_else(|| report::nearest(library, names.iter().copied())) {
             Some(name) => usage.hint(format!("did you mean `{name}`?")).into(),
             None if names.is_empty() => usage.into(),
             None => {
