@@ -307,6 +307,16 @@ fn what_has_no_change_is_copied_with_its_signature() {
     assert!(fs_err::read(&edited.path).expect("read") == fs_err::read(&input).expect("read"));
 }
 
+#[test]
+fn the_comment_of_the_archive_stays() {
+    let (folder, output) = (folder(), tempfile::tempdir().expect("folder"));
+    let input = forge(folder.path(), &format!("{}\nwheel.comment = b'made by hand'\n", script()));
+    let (plan, edited) = edited(&input, &set("2.0"), output.path()).expect("edit");
+    assert!(plan.changes_anything());
+    let read = "import sys, zipfile\nprint(zipfile.ZipFile(sys.argv[1]).comment.decode())";
+    assert_eq!(forge::python(read, &[&edited.path]), "made by hand\n");
+}
+
 fn chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);

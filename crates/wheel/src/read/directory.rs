@@ -33,6 +33,8 @@ pub(super) struct Directory {
     pub(super) members: Vec<Listed>,
     /// Where the directory begins in the file.
     pub(super) start: u64,
+    /// The comment of the archive.
+    pub(super) comment: Vec<u8>,
 }
 
 /// Reads the directory of the ZIP file at `path`.
@@ -45,6 +47,7 @@ pub(super) fn read(path: &Path) -> Result<Directory, Error> {
         None => fail(error.into()),
     })?;
     let (end, metadata) = (archive.central_directory_start(), archive.metadata());
+    let comment = archive.comment().to_owned();
     let file = Shared::new(archive.into_inner().into_inner());
     if metadata.has_duplicate_names() {
         let name = repeated_name(&file, end).map_err(fail)?;
@@ -93,7 +96,7 @@ pub(super) fn read(path: &Path) -> Result<Directory, Error> {
         Some((_, last, index)) if *last > end => {
             Err(malformed(format!("member `{}` reaches into the directory of the archive", listed[*index].name)))
         }
-        _ => Ok(Directory { file, members: listed, start: end }),
+        _ => Ok(Directory { file, members: listed, start: end, comment }),
     }
 }
 
