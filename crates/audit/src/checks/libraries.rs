@@ -142,7 +142,7 @@ pub(super) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Own
             } else {
                 let unless = listed(unknown.iter().map(String::as_str));
                 let were = if unknown.len() == 1 { "was" } else { "were" };
-                let message = format!("{message}; {unless} {were} not given and may");
+                let message = format!("{message}; {unless} {were} not given and may bring it");
                 Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning).fixed_by(mend())
             }
         }
