@@ -19,7 +19,7 @@ pub enum Error {
     #[error("there is no wheel to look at")]
     NoWheels,
     /// A folder that holds no installed packages.
-    #[error("`{}` is no folder of installed packages: it has no `.dist-info` folders", path.display())]
+    #[error("`{}` has neither wheels nor installed packages, which would have `.dist-info` folders", path.display())]
     NotPackages {
         /// The folder.
         path: PathBuf,
@@ -136,6 +136,14 @@ pub enum Error {
         /// The status of HTTP.
         status: u16,
     },
+    /// An index that has none of the projects.
+    #[error("none of {asked} requirements is at `{address}`")]
+    NothingThere {
+        /// The address of the first index, without password.
+        address: String,
+        /// How many projects were asked for.
+        asked: usize,
+    },
     /// A page that is not of a package index.
     #[error("the page `{address}` is not of a package index: {reason}")]
     Page {
@@ -194,6 +202,12 @@ impl Hint for Error {
             }
             Self::Offline { .. } => Some("download the wheels first, and name their folder with `--with`".to_owned()),
             Self::Fetch { .. } => Some("check the address and the network, and try again".to_owned()),
+            Self::NothingThere { address, .. } if !address.ends_with("/simple/") => {
+                Some(format!("did you mean `{address}simple/`?"))
+            }
+            Self::NothingThere { .. } => {
+                Some("check the address; `--with index` asks those that pip and uv use".to_owned())
+            }
             Self::Status { status: 401, .. } => {
                 Some("put the name and password into the address: `https://name:password@host/simple/`".to_owned())
             }
@@ -204,10 +218,9 @@ impl Hint for Error {
             Self::NoWheels => {
                 Some("name at least one `.whl` file, or a folder of installed packages that has some".to_owned())
             }
-            Self::NotPackages { path } => Some(format!(
-                "name the `site-packages` folder of an environment, or the wheels themselves: `{}/*.whl`",
-                path.display()
-            )),
+            Self::NotPackages { .. } => {
+                Some("name an environment, its `site-packages` folder, or a folder that has wheels".to_owned())
+            }
             Self::SeveralFolders { .. } => Some("name the folder that is meant".to_owned()),
             _ => None,
         }

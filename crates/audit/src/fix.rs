@@ -33,7 +33,7 @@ enum Step {
     Record,
     /// `rocwheel repair`.
     Repair(Repair),
-    /// `pip install` into the environment.
+    /// `pip install` into the environment, or what else changes installed files.
     Install,
     /// `rocwheel audit --with index`: it fixes nothing, and decides what is not decided.
     Ask,
@@ -233,9 +233,10 @@ pub(crate) fn record(distribution: &Distribution) -> Option<Fix> {
 }
 
 /// A devel tree is made whole by the program that expanded it.
-pub(crate) fn devel_tree(distribution: &Distribution) -> Option<String> {
+pub(crate) fn devel_tree(distribution: &Distribution) -> Option<Fix> {
     let program = distribution.installed()?.environment()?.join("bin/rocm-sdk");
-    program.is_file().then(|| format!("{} init --repair", word(&program.to_string_lossy())))
+    let command = format!("{} init --repair", word(&program.to_string_lossy()));
+    program.is_file().then(|| Fix { path: distribution.path.clone(), step: Step::Install, command })
 }
 
 /// Members go.

@@ -32,6 +32,9 @@ pub enum System {
         /// The version of glibc, which says the policy; `None` for the newest.
         glibc: Option<Release>,
     },
+    /// Any machine of a musllinux policy, with the rules of musl's loader: it has the libraries that the policy promises and nothing
+    /// else, search paths of both kinds are inherited, and what is loaded is known by the name it was found by, not by its SONAME.
+    Musl,
     /// A machine whose files can be read.
     Root(Root),
 }

@@ -2,6 +2,7 @@
 //! `rocm_sdk.initialize_process` is called with, and what they mean by ROCm's table of libraries. The files are read, never run;
 //! what only running would tell is said to be unclear.
 
+pub(crate) mod at_import;
 mod python;
 
 use std::collections::BTreeMap;

@@ -141,7 +141,7 @@ pub struct Requirement {
 impl Requirement {
     /// Reads one. The error says why it is none.
     pub fn parse(text: &str) -> Result<Requirement, String> {
-        wheel::check_required_names(text).map_err(|error| error.to_string())?;
+        wheel::check_requirement(text).map_err(|error| error.to_string())?;
         let parsed = pep508_rs::Requirement::<Url>::from_str(text).map_err(|error| {
             // Behind the first line is a drawing of where the error is.
             error.to_string().lines().next().unwrap_or_default().to_owned()

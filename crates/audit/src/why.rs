@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::facts::Facts;
+use crate::loader::{Loader, Scenario, is_of_system};
 use crate::site::Site;
 
 /// Who pulls a library in.
@@ -49,14 +50,25 @@ fn key(facts: &Facts, user: &str, name: &str) -> String {
     if facts.windows.contains_key(user) { name.to_ascii_lowercase() } else { file_name(name).to_owned() }
 }
 
-/// Whether a name is the one that was asked for: itself, or with the version behind it that was left out; a DLL in any case.
+/// Whether a name is the one that was asked for: itself, or with what was left out behind it, `.so` or the version; a DLL in any case.
 fn is_asked(name: &str, asked: &str) -> bool {
     let is_dll = asked.len() >= 4
         && asked.is_char_boundary(asked.len() - 4)
         && asked[asked.len() - 4..].eq_ignore_ascii_case(".dll");
     name == asked
         || is_dll && name.eq_ignore_ascii_case(asked)
-        || name.strip_prefix(asked).is_some_and(|rest| asked.ends_with(".so") && rest.starts_with('.'))
+        || name.strip_prefix(asked).is_some_and(|rest| {
+            asked.ends_with(".so") && rest.starts_with('.') || !asked.contains(".so") && rest.starts_with(".so")
+        })
+}
+
+/// All names that [`why`] knows: of files, and of libraries that files need.
+pub fn names(facts: &Facts) -> BTreeSet<&str> {
+    let of_files = facts.native().map(|(path, _)| name(facts, path));
+    let needed = facts.native().flat_map(|(_, object)| &object.elf.needed).map(|needed| file_name(needed));
+    let on_windows = facts.native_of_windows().map(|(path, _)| file_name(path));
+    let needed_there = facts.native_of_windows().flat_map(|(_, file)| file.needed()).map(String::as_str);
+    of_files.chain(needed).chain(on_windows).chain(needed_there).collect()
 }
 
 /// Who pulls `library` in. `None` when nobody in the set has it or needs it.
@@ -70,7 +82,9 @@ pub fn why(site: &Site, facts: &Facts, library: &str) -> Option<Why> {
             known.1.insert(path);
         }
     }
-    let mut tree = Tree { site, facts, users: &users, shown: BTreeSet::new() };
+    let scenario = Scenario::python(None);
+    let loader = Loader::new(site, facts, &scenario);
+    let mut tree = Tree { site, facts, loader, users: &users, shown: BTreeSet::new(), of_system: BTreeMap::new() };
     let all = facts.native().map(|(path, _)| path).chain(facts.native_of_windows().map(|(path, _)| path));
     let is_file = |path: &&String| is_asked(name(facts, path), library) || is_asked(file_name(path), library);
     let files: BTreeSet<&str> = all.filter(is_file).map(String::as_str).collect();
@@ -78,6 +92,9 @@ pub fn why(site: &Site, facts: &Facts, library: &str) -> Option<Why> {
     if trees.is_empty() {
         let names: Vec<&str> = users.keys().map(String::as_str).filter(|name| is_asked(name, library)).collect();
         trees = names.into_iter().map(|name| tree.missing(name)).collect();
+    }
+    for (name, users) in std::mem::take(&mut tree.of_system).into_iter().filter(|(name, _)| is_asked(name, library)) {
+        trees.push(tree.of_users(name, users));
     }
     (!trees.is_empty()).then(|| Why { library: library.to_owned(), trees })
 }
@@ -88,8 +105,11 @@ type Users<'a> = BTreeMap<String, (&'a str, BTreeSet<&'a str>)>;
 struct Tree<'a> {
     site: &'a Site,
     facts: &'a Facts,
+    loader: Loader<'a>,
     users: &'a Users<'a>,
     shown: BTreeSet<&'a str>,
+    /// Names of libraries of the system that are in the set too, and the files that get the system's.
+    of_system: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
 impl<'a> Tree<'a> {
@@ -106,6 +126,11 @@ impl<'a> Tree<'a> {
             .copied()
             .filter(|user| *user != path && self.facts.windows.contains_key(*user) == is_windows)
             .collect();
+        let (systems, users): (BTreeSet<&str>, BTreeSet<&str>) =
+            users.into_iter().partition(|user| self.gets_the_systems(user, path, name));
+        if !systems.is_empty() {
+            self.of_system.entry(name).or_default().extend(systems);
+        }
         let of_windows = || self.facts.windows.get(path)?.as_ref().map(|file| file.size);
         let size = self.facts.objects.get(path).map(|object| object.size).or_else(of_windows);
         Puller {
@@ -118,13 +143,24 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn missing(&mut self, name: &str) -> Puller {
-        let (written, users) = self
-            .users
-            .get(name)
-            .map_or((name, Vec::new()), |(written, users)| (*written, users.iter().copied().collect()));
+    /// Whether a file that needs a library of this name gets the system's, though another distribution has one at `path`: it would
+    /// get that one only in a process that loaded it before.
+    fn gets_the_systems(&self, user: &str, path: &str, name: &str) -> bool {
+        let owner = |path: &str| self.site.files.get(path).map(|placed| placed.wheel);
+        owner(user) != owner(path)
+            && is_of_system(name)
+            && self.loader.lead(user).iter().any(|led| led.path == user && led.name == name && led.to.is_none())
+    }
+
+    fn missing(&mut self, name: &'a str) -> Puller {
+        let (written, users) = self.users.get(name).cloned().unwrap_or((name, BTreeSet::new()));
+        self.of_users(written, users)
+    }
+
+    /// A library that the set does not have, or not for these files.
+    fn of_users(&mut self, name: &str, users: BTreeSet<&'a str>) -> Puller {
         Puller {
-            name: written.to_owned(),
+            name: name.to_owned(),
             path: None,
             distribution: None,
             size: 0,
@@ -145,7 +181,8 @@ mod tests {
         assert!(
             !is_asked("libx.so.12", "libx.so.1")
                 && !is_asked("libxy.so.1", "libx.so")
-                && !is_asked("libx.so.1", "libx")
+                && !is_asked("libxy.so.1", "libx")
+                && is_asked("libx.so.1", "libx")
         );
     }
 }

@@ -118,8 +118,7 @@ fn requirements(old: &[String], new: &[String]) -> Vec<Change> {
 fn by_subject(requirements: &[String]) -> BTreeMap<String, BTreeSet<String>> {
     let mut map: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for text in requirements {
-        let parsed =
-            wheel::check_required_names(text).ok().and_then(|()| Requirement::<VerbatimUrl>::from_str(text).ok());
+        let parsed = wheel::check_requirement(text).ok().and_then(|()| Requirement::<VerbatimUrl>::from_str(text).ok());
         let (subject, whole) = match parsed {
             // What nobody understands is compared as it is.
             None => (text.clone(), text.clone()),

@@ -95,7 +95,11 @@ pub fn suggestion<'a>(typed: &str, known: impl IntoIterator<Item = &'a str> + Cl
         return format!("did you mean `{name}`?");
     }
     let names: Vec<String> = known.into_iter().map(|name| format!("`{name}`")).collect();
-    if names.is_empty() { "there are none".to_owned() } else { format!("there are {}", names.join(", ")) }
+    match names.len() {
+        0 => "there are none".to_owned(),
+        1 => format!("there is only {}", names[0]),
+        _ => format!("there are {}", names.join(", ")),
+    }
 }
 
 /// What the user can do about an error. The binary prints it as `hint: …` below the error and its causes.

@@ -66,8 +66,7 @@ pub(crate) struct GlobalArguments {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
     /// Threads to work with, and compilers that `build` runs at once [default: the cores this process may use]
-    // More threads than any machine has cores would only keep it busy starting them.
-    #[arg(short, long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(short, long, global = true, value_name = "N", value_parser = threads)]
     pub(crate) jobs: Option<u16>,
     /// No progress bars and lines
     #[arg(long, global = true)]
@@ -186,6 +185,12 @@ pub(crate) fn color_of(arguments: impl Iterator<Item = OsString>) -> Color {
         }
     }
     Color::Auto
+}
+
+/// More threads than any machine has cores would only keep it busy starting them.
+fn threads(text: &str) -> Result<u16, String> {
+    let number = text.parse().ok().filter(|number| (1..=1024).contains(number));
+    number.ok_or_else(|| "a number of threads from 1 to 1024 is expected".to_owned())
 }
 
 #[cfg(test)]

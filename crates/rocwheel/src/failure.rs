@@ -29,6 +29,11 @@ impl Usage {
         Self { message: message.into(), hint: None }
     }
 
+    /// An error in the value of an option.
+    pub(crate) fn of(error: &impl Hint) -> Self {
+        Self { message: error.to_string().into(), hint: error.hint().map(Cow::Owned) }
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.hint = Some(hint.into());
         self

@@ -16,7 +16,7 @@ const WHEEL: &str = "demo-1.0-cp312-cp312-manylinux_2_34_x86_64.whl";
 fn context() -> TestContext {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     let compile = |name: &str, arguments: &[&str]| {
-        let source = context.write("made/source.c", "int f(void) { return 1; }");
+        let source = context.write("made/source.c", "int f(void) { return 1; }\nvoid *PyInit__m(void) { return 0; }");
         let output = Command::new("gcc")
             .args(["-shared", "-fPIC", "-w", "-o", name])
             .arg(source)
@@ -93,7 +93,15 @@ fn exit_codes_follow_what_is_found() {
     assert_eq!(code(&["--ignore", "RW002,RW012"]), Some(0));
     assert_eq!(code(&["--ignore", "RW002,RW012", "--fail-on", "warning"]), Some(1));
     assert_eq!(code(&["--ignore", "RW002,RW012,RW003,RW014", "--fail-on", "warning"]), Some(0));
+    assert_eq!(code(&["--ignore", "RW002:_m.*.so,RW012:demo/*.so"]), Some(0));
+    assert_eq!(code(&["--ignore", "RW002:lib*.so,RW012"]), Some(1));
     assert_eq!(code(&["--ignore", "RW999"]), Some(2));
+    for python in ["3.12", "312", "cp312"] {
+        assert_eq!(code(&["--ignore", "RW002,RW012", "--python", python]), Some(0), "{python}");
+    }
+    for glibc in ["2.34", "manylinux_2_34", "manylinux_2_34_x86_64", "manylinux2014"] {
+        assert_eq!(code(&["--ignore", "RW002,RW012,RW007", "--glibc", glibc]), Some(0), "{glibc}");
+    }
     assert_eq!(code(&["--python", "3"]), Some(2));
     assert_eq!(code(&["--glibc", "new"]), Some(2));
     assert_eq!(code(&["--why", "libnothing.so"]), Some(2));
@@ -112,7 +120,7 @@ fn folders_are_no_wheels_and_no_library_path_is_made_up() {
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(
         ran.stderr.contains(
-            "error: `dist` is no folder of installed packages: it has no `.dist-info` folders\nhint: name the"
+            "error: `dist` has neither wheels nor installed packages, which would have `.dist-info` folders\nhint: name an environment"
         ),
         "{ran:?}"
     );
@@ -137,4 +145,43 @@ fn codes_are_explained() {
     let ran = context.run(["audit", "--explain", "RW999"]);
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("hint: the codes are RW001 to RW029"), "{ran:?}");
+}
+
+#[test]
+fn a_folder_of_wheels_is_taken_and_its_source_distributions_are_not() {
+    let context = context();
+    context.write("dist/demo-1.0.tar.gz", "x");
+    fs_err::copy(context.path(WHEEL), context.path("dist").join(WHEEL)).unwrap();
+    for words in [&["dist"][..], &["dist/demo-1.0.tar.gz", &format!("dist/{WHEEL}")]] {
+        let ran = context.run(["audit"].iter().chain(words));
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(
+            ran.stdout.contains("RW012") && ran.stderr.contains("`demo-1.0.tar.gz` is a source distribution"),
+            "{ran:?}"
+        );
+    }
+    let ran = context.run(["audit", "dist/demo-1.0.tar.gz"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let ran = context.run(["audit", WHEEL, "--why", "libown"]);
+    assert!(ran.code == Some(0) && ran.stdout.contains("libown.so.1"), "{ran:?}");
+    let ran = context.run(["audit", WHEEL, "--why", "libgo"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("did you mean `libgone.so.1`?"), "{ran:?}");
+    let ran = context.run(["audit", WHEEL, "--jobs", "abc"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("a number of threads from 1 to 1024 is expected"), "{ran:?}");
+    let ran = context.run(["audit", WHEEL, "--why", "libgonne.so.1"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("did you mean `libgone.so.1`?"), "{ran:?}");
+}
+
+#[test]
+fn damaged_files_are_told_from_others() {
+    let context = context();
+    let whole = fs_err::read(context.path(WHEEL)).unwrap();
+    let name = "cut-1.0-py3-none-any.whl";
+    for (bytes, says) in
+        [(&[][..], "the file is empty"), (&whole[..whole.len() / 2], "it is cut off"), (b"text", "is not a ZIP")]
+    {
+        fs_err::write(context.path(name), bytes).unwrap();
+        let ran = context.run(["audit", name]);
+        assert!(ran.code == Some(1) && ran.stderr.contains(says), "{ran:?}");
+    }
 }

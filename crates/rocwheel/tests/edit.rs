@@ -114,7 +114,7 @@ fn an_edit_that_breaks_a_wheel_is_refused() {
     assert_eq!(document["files"][0]["audit"]["old_errors"][0]["code"], "RW009", "{ran:?}");
     let ran = context.run(["edit", wrong, "--requires", "numpy", "--in-place"]);
     assert!(ran.stderr.contains("warning: audited: 1 error that was there before (RW009)"), "{ran:?}");
-    assert!(ran.stderr.contains("/out/pkg-1.0-py3-none-any.whl` shows them"), "{ran:?}");
+    assert!(ran.stderr.contains("/out/pkg-1.0-py3-none-any.whl` shows it"), "{ran:?}");
 }
 
 #[test]
@@ -153,6 +153,10 @@ fn wrong_usage_is_named() {
         (&[NAME, "-o", "o", "--metadata", "Version=2"], 2, "`--version` changes the version"),
         (&[NAME, "-o", "o", "--python-tag", "a-b"], 2, "is not a valid set of tags"),
         (&[NAME, "-o", "o", "--python-tag", "-py3"], 1, "no tag would be left"),
+        (&[NAME, "-o", "o", "--platform-tag", "manylinux_2_28"], 2, "did you mean `manylinux_2_28_x86_64`?"),
+        (&[NAME, "-o", "o", "--platform-tag", "+linux"], 2, "no installer knows the platform `linux`"),
+        (&[NAME, "-o", "o", "--python-tag", "3.12"], 2, "did you mean `cp312`?"),
+        (&[NAME, "-o", "o", "--abi-tag", "foo", "--dry-run"], 2, "no installer knows the ABI `foo`"),
         (&[NAME, "-o", "o", "--rpath", "*.so"], 2, "GLOB=PATHS is expected"),
         (&[NAME, "-o", "o", "--drop", "a["], 2, "is not a valid pattern"),
         (&[NAME, "-o", "o", "--also-in", "*.py"], 2, "does nothing without another version"),

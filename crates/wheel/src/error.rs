@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use report::{Exit, Hint};
 
+use crate::TagPart;
 use crate::read::Fault;
 
 /// What went wrong; the message says what was attempted, the source says why it failed.
@@ -81,6 +82,16 @@ pub enum Error {
         value: String,
         /// What is wrong with it.
         reason: String,
+    },
+    /// A part of a tag that no installer knows.
+    #[error("no installer knows the {} `{text}`", part.noun())]
+    UnknownTag {
+        /// Which part.
+        part: TagPart,
+        /// As it was written.
+        text: String,
+        /// What was probably meant.
+        meant: Option<String>,
     },
     /// A metadata field whose value would break the file.
     #[error("metadata field {field} cannot hold `{value}`: {reason}")]
@@ -216,6 +227,11 @@ impl Hint for Error {
             Error::SizeChanged { .. } => {
                 Some("wait until nothing writes to the input any more, then run the command again".to_owned())
             }
+            Error::Malformed { reason, .. } if reason.starts_with("it is cut off") || reason.ends_with("is empty") => {
+                Some("download or build it again".to_owned())
+            }
+            Error::UnknownTag { meant: Some(meant), .. } => Some(format!("did you mean `{meant}`?")),
+            Error::UnknownTag { part, .. } => Some(format!("write it like `{}`", part.example())),
             Error::Name { what: "version", value, .. } => value
                 .parse::<pep440_rs::Version>()
                 .ok()

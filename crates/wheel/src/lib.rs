@@ -13,6 +13,7 @@ mod distribution;
 pub mod edit;
 mod error;
 mod headers;
+mod known_tags;
 pub mod manylinux;
 mod metadata;
 mod names;
@@ -31,10 +32,11 @@ pub use distribution::{
 };
 pub use error::Error;
 pub use headers::Headers;
+pub use known_tags::TagPart;
 pub use metadata::{Description, Metadata};
 pub use names::{
-    Tag, WheelName, canonical_name, case_collisions, check_member_name, check_name, check_required_names,
-    check_version, file_name_part,
+    Tag, WheelName, canonical_name, case_collisions, check_member_name, check_name, check_requirement, check_version,
+    file_name_part,
 };
 pub use read::same_version;
 pub use record::{Digest, Row, RowEdit, digest, edit_rows, hash_column, parse_rows};

@@ -44,9 +44,10 @@ pub fn check_name(name: &str) -> Result<(), Error> {
     })
 }
 
-/// Checks the name and the extras that a requirement begins with (PEP 508). The parser of requirements panics at names that end
-/// in a separator, so this goes before it.
-pub fn check_required_names(requirement: &str) -> Result<(), Error> {
+/// Checks what the parser of requirements (PEP 508) cannot bear, so this goes before it: it panics at names and extras that end in
+/// a separator, and recurses into parentheses until the stack ends.
+pub fn check_requirement(requirement: &str) -> Result<(), Error> {
+    check_nesting(requirement)?;
     let of_name = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
     let text = requirement.trim_start();
     let rest = text.trim_start_matches(of_name);
@@ -54,6 +55,27 @@ pub fn check_required_names(requirement: &str) -> Result<(), Error> {
     let extras = rest.trim_start().strip_prefix('[').map(|rest| rest.split(']').next().unwrap_or_default());
     let mut extras = extras.into_iter().flat_map(|extras| extras.split(',')).map(str::trim);
     extras.try_for_each(|extra| if extra.is_empty() { Ok(()) } else { check_name(extra) })
+}
+
+/// Checks that no more parentheses are open at once than anybody writes, outside of strings.
+fn check_nesting(requirement: &str) -> Result<(), Error> {
+    const DEEPEST: usize = 64;
+    let (mut depth, mut quote) = (0_usize, None);
+    for character in requirement.chars() {
+        match (quote, character) {
+            (None, '"' | '\'') => quote = Some(character),
+            (Some(open), _) if open == character => quote = None,
+            (None, '(') => depth += 1,
+            (None, ')') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEEPEST {
+            let value = requirement.chars().take(DEEPEST).chain(['…']).collect();
+            let reason = format!("more than {DEEPEST} parentheses are open at once");
+            return Err(Error::Name { what: "requirement", value, reason });
+        }
+    }
+    Ok(())
 }
 
 /// Checks that a version is written in the canonical form of PEP 440, as file names and pins need it.
@@ -303,11 +325,19 @@ mod tests {
     #[test]
     fn names_of_requirements_are_checked() {
         for good in ["a", " a.b >=1", "a[b, c-d]; extra == 'x.'", "a[]", "a (==1)", "a @ file:///x.", "a[ "] {
-            assert!(check_required_names(good).is_ok(), "{good}");
+            assert!(check_requirement(good).is_ok(), "{good}");
         }
         for bad in ["", "a.", "a- >=1", ".a", "a[b.]", "a[c,b_]>=1", "[a]", "ä"] {
-            assert!(check_required_names(bad).is_err(), "{bad}");
+            assert!(check_requirement(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn nesting_of_requirements_is_bounded() {
+        let nested = |depth: usize| format!("a; {}python_version>'3'{}", "(".repeat(depth), ")".repeat(depth));
+        assert!(check_requirement(&nested(64)).is_ok());
+        assert!(check_requirement(&nested(65)).unwrap_err().to_string().contains("parentheses are open at once"));
+        assert!(check_requirement(&format!("a; platform_version == '{}'", "(".repeat(100))).is_ok());
     }
 
     #[test]

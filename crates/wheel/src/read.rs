@@ -44,6 +44,8 @@ pub struct Wheel {
     index: BTreeMap<String, usize>,
     /// Where the directory begins in the file.
     directory: u64,
+    /// The comment of the archive.
+    pub(crate) comment: Vec<u8>,
     /// The `.dist-info` folder, without a slash.
     info: String,
     /// The rows of RECORD, once somebody has asked for them.
@@ -145,7 +147,7 @@ impl Wheel {
             return Err(open(io::ErrorKind::IsADirectory.into()));
         }
         let name: WheelName = path.file_name().unwrap_or_default().to_string_lossy().parse()?;
-        let directory::Directory { file, members, start } = directory::read(path)?;
+        let directory::Directory { file, members, start, comment } = directory::read(path)?;
         let malformed = |reason| Error::Malformed { path: path.to_owned(), reason };
         let infos: BTreeSet<&str> = members
             .iter()
@@ -162,7 +164,7 @@ impl Wheel {
         };
         let index = members.iter().enumerate().map(|(index, member)| (member.name.clone(), index)).collect();
         let rows = OnceLock::new();
-        let wheel = Wheel { name, path: path.to_owned(), file, members, index, directory: start, info, rows };
+        let wheel = Wheel { name, path: path.to_owned(), file, members, index, directory: start, comment, info, rows };
         for needed in ["METADATA", "WHEEL"] {
             wheel.check_has(needed)?;
         }

@@ -53,7 +53,7 @@ pub enum Order {
     /// By their names, `.dist-info` behind the others, whatever the order was, and with headers of one form.
     #[default]
     Sorted,
-    /// As it was, new ones at the end. What is not touched keeps its headers, with date and mode.
+    /// As it was, new ones at the end. What is not touched keeps its headers, with date and mode, and the archive its comment.
     Kept,
 }
 
@@ -410,6 +410,9 @@ impl Job<'_> {
         record_name: &str,
     ) -> Result<Written, Error> {
         let mut archive = Archive::create(path, *self.options)?;
+        if self.order == Order::Kept {
+            archive.set_comment(&self.wheel.comment);
+        }
         let mut record = Record::default();
         for run in items.chunk_by(Item::goes_with) {
             if run[0].copied().is_some() {

@@ -7,6 +7,7 @@ use artifact::dlopen::{DlopenTable, Load};
 use wheel::manylinux::Policies;
 
 use super::requirements::Brought;
+use super::traces::RootKind;
 use super::{Context, file_name, listed, windows};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix::{self, Fix};
@@ -57,7 +58,7 @@ fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
             let Where::Site(needed_by) = &rooted.trace.loaded[missing.needed_by].place else { continue };
             let owner = context.owner(needed_by).filter(|owner| context.is_audited(*owner));
             let (wheel, file) = owner.map_or((rooted.wheel, rooted.path.as_str()), |owner| (owner, needed_by.as_str()));
-            let mut verdict = judge(context, wheel, missing);
+            let mut verdict = judge(context, wheel, (missing, rooted.kind == RootKind::Plugin));
             if owner.is_none() {
                 verdict.before = format!("`{}`, which it loads, ", file_name(needed_by));
             }
@@ -76,13 +77,14 @@ pub(super) fn say(context: &Context<'_>, groups: Groups<'_>, findings: &mut Vec<
         let subject = names.into_iter().collect::<Vec<_>>().join(", ");
         let mut finding = context.finding((verdict.code, wheel), subject, message, files);
         finding.severity = verdict.severity;
-        finding.fix = verdict.fix;
+        // A repair takes libraries of this machine, which has glibc.
+        finding.fix = verdict.fix.filter(|fix| !fix.starts_with("rocwheel repair") || !context.is_for_musl(wheel));
         findings.push(finding);
     }
 }
 
 /// Why a library is missing.
-fn judge(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
+fn judge(context: &Context<'_>, wheel: usize, (missing, is_plugin): (&Missing, bool)) -> Verdict {
     let name = missing.name.as_str();
     if let Some((file, why)) = &missing.refused {
         let message = format!(", and the loader gives up on `{}`: {why}", context.site.shown(file));
@@ -92,7 +94,7 @@ fn judge(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
         let files = listed(missing.skipped.iter().map(|path| context.site.shown(path)));
         return Verdict::new(Code::Machine, format!(", and {files} is for another machine"));
     }
-    if let Some(verdict) = in_the_set(context, wheel, name) {
+    if let Some(verdict) = in_the_set(context, wheel, (name, is_plugin)) {
         return verdict;
     }
     if let Some(owner) = Owners::embedded().of(name) {
@@ -146,7 +148,8 @@ pub(super) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Own
                 Verdict::new(Code::MissingRequirement, message).fixed_by(mend())
             } else {
                 let unless = listed(unknown.iter().map(String::as_str));
-                let message = format!("{message}, unless {unless} does, which was not given");
+                let were = if unknown.len() == 1 { "was" } else { "were" };
+                let message = format!("{message}; {unless} {were} not given and may bring it");
                 Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning).fixed_by(mend())
             }
         }
@@ -216,7 +219,7 @@ fn cuda(context: &Context<'_>, wheel: usize) -> u32 {
 }
 
 /// A file of the set has the name, and the loader does not find it.
-fn in_the_set(context: &Context<'_>, wheel: usize, name: &str) -> Option<Verdict> {
+fn in_the_set(context: &Context<'_>, wheel: usize, (name, is_plugin): (&str, bool)) -> Option<Verdict> {
     let installed = &context.site.distributions[wheel];
     let is_named = |path: &str, object: &crate::facts::Object| {
         object.elf.soname.as_deref().map_or(file_name(path) == name, |soname| soname == name || file_name(path) == name)
@@ -231,11 +234,6 @@ fn in_the_set(context: &Context<'_>, wheel: usize, name: &str) -> Option<Verdict
     let path = own.or(paths.first())?;
     let owner = context.owner(path)?;
     let shown = context.site.shown(path);
-    let mend = if Owners::embedded().of(name).is_some_and(Owner::is_rocm) {
-        fix::rocm(installed)
-    } else {
-        fix::graft(installed)
-    };
     if owner == wheel {
         // What another package loads before is in the process by its SONAME, and the copy here is not asked for.
         if let Some(library) = Owners::embedded().of(name)
@@ -245,7 +243,17 @@ fn in_the_set(context: &Context<'_>, wheel: usize, name: &str) -> Option<Verdict
             return Some(Verdict::new(Code::NotGiven, message));
         }
         let message = format!(", which is there as `{shown}`, where no search path leads");
-        // Something else may load it first, with ctypes for example.
+        if let Some(file) = context.loader_file(wheel, path) {
+            let message =
+                format!("{message}; `{}` loads it by its path, as far as can be read", context.site.shown(file));
+            return Some(Verdict::new(Code::LibraryNotFound, message).weighing(Severity::Note));
+        }
+        if is_plugin && is_loaded_elsewhere(context, wheel, path) {
+            let message =
+                format!("{message}; whoever loads this plug-in may have it loaded, as other files of the wheel do");
+            return Some(Verdict::new(Code::LibraryNotFound, message).weighing(Severity::Note));
+        }
+        // Something else may load it first, in a way that only running it would tell.
         return Some(Verdict::new(Code::LibraryNotFound, message).weighing(Severity::Warning));
     }
     let distribution = &context.site.distributions[owner].name;
@@ -263,7 +271,19 @@ fn in_the_set(context: &Context<'_>, wheel: usize, name: &str) -> Option<Verdict
     let message = format!(
         ", which `{distribution}` has as `{shown}`, but no search path leads there and nothing is known to load it before"
     );
-    let verdict = Verdict::new(Code::LibraryNotFound, message).fixed_by(mend);
+    // A second copy in this wheel would stand beside the one of the requirement in one process: no graft.
+    let is_rocm = Owners::embedded().of(name).is_some_and(Owner::is_rocm);
+    let verdict = |message| {
+        Verdict::new(Code::LibraryNotFound, message).fixed_by(is_rocm.then(|| fix::rocm(installed)).flatten())
+    };
+    if let Some(file) = context.loader_file(owner, path) {
+        let message = format!(
+            ", which `{distribution}` has as `{shown}`; `{}` loads it by its path, as far as can be read, and no `__init__.py` is seen to import that",
+            context.site.shown(file)
+        );
+        return Some(verdict(message).weighing(Severity::Warning));
+    }
+    let verdict = verdict(message);
     // A package may load it with ctypes, in a way that only running it would tell.
     let closure = context.requirements[wheel].closure(context, wheel);
     let is_loaded = context.preloads.ctypes.iter().any(|load| {
@@ -274,6 +294,12 @@ fn in_the_set(context: &Context<'_>, wheel: usize, name: &str) -> Option<Verdict
     Some(if is_loaded { verdict.weighing(Severity::Warning) } else { verdict })
 }
 
+/// Whether an extension module or a program of a wheel loads a file of it.
+fn is_loaded_elsewhere(context: &Context<'_>, wheel: usize, path: &str) -> bool {
+    let rooted = context.rooted.iter().filter(|rooted| rooted.wheel == wheel && rooted.kind != RootKind::Plugin);
+    rooted.into_iter().any(|rooted| rooted.trace.position(path).is_some())
+}
+
 /// A library that nobody is known to bring.
 fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
     let installed = &context.site.distributions[wheel];
@@ -282,24 +308,25 @@ fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Ve
         missing.searched.iter().map(String::as_str).filter(|entry| entry.starts_with('/')).collect();
     let code = if outside.is_empty() { Code::LibraryNotFound } else { Code::LibraryOutside };
     let mut message = if outside.is_empty() {
-        ", which no wheel of the set brings and no system promises".to_owned()
+        let system = if context.is_for_musl(wheel) { "no system of musllinux" } else { "no system" };
+        format!(", which no wheel of the set brings and {system} promises")
     } else {
         format!(", which is looked for in {} only", listed(outside.iter().copied()))
     };
-    let verdict = |message: String| Verdict::new(code, message).fixed_by(fix::graft(installed));
     if unknown.is_empty() {
-        return verdict(message);
+        return Verdict::new(code, message).fixed_by(fix::graft(installed));
     }
     let list = listed(unknown.iter().map(String::as_str));
     // A search path that leads into the folder of a package that is not there.
     let neighbour = missing.searched.iter().any(|entry| leads_to_a_neighbour(context, wheel, entry));
     if neighbour {
-        let message = format!(", which the search path expects in a package of {list}; it was not given");
+        let them = if unknown.len() == 1 { "it was" } else { "they were" };
+        let message = format!(", which the search path expects in a package of {list}; {them} not given");
         return Verdict::new(Code::NotGiven, message);
     }
-    message.push_str(&format!("; {list} was not given"));
-    // Whether anything has to change is not known before the requirement was looked at.
-    verdict(message).weighing(Severity::Warning).fixed_by(fix::ask(installed))
+    message.push_str(&format!("; {list} {} not given", if unknown.len() == 1 { "was" } else { "were" }));
+    // A requirement may have it: a copy of it in this wheel would be a second one in the process.
+    Verdict::new(code, message).weighing(Severity::Warning).fixed_by(fix::ask(installed))
 }
 
 /// Whether an entry of a search path names a folder beside the packages of the wheel that is not in the set.

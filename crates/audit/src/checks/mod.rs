@@ -19,15 +19,18 @@ mod traces;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 use report::Reporter;
 use serde::Serialize;
+use wheel::edit::Pattern;
 use wheel::manylinux::Release;
 
 use crate::Error;
 use crate::facts::{Facts, Object, WindowsFile};
 use crate::finding::{Code, Finding};
 use crate::loader::Root;
+use crate::preload::at_import::{self, LoaderFile};
 use crate::preload::{PreloadList, Preloads};
 use crate::report::{Counts, Environment, Report, WheelSummary};
 use crate::requirements::{Declared, Platform, System, Target};
@@ -45,6 +48,8 @@ pub struct Options {
     pub extras: BTreeSet<Extra>,
     /// Findings that nobody wants to see.
     pub ignore: BTreeSet<Code>,
+    /// Findings that nobody wants to see where all files they are about match: of a pattern without a slash the file name does.
+    pub ignore_in: Vec<(Code, Pattern)>,
     /// How much is looked at.
     pub scope: Scope,
     /// A machine on which `LD_LIBRARY_PATH` is set; what would be different there is looked at too.
@@ -100,7 +105,7 @@ pub fn audit(site: &Site, facts: &Facts, options: &Options, reporter: &dyn Repor
     record::check(&context, &mut findings)?;
     let mut ignored: BTreeMap<String, u64> = BTreeMap::new();
     findings.retain(|finding| {
-        let wanted = !options.ignore.contains(&finding.code);
+        let wanted = !options.ignore.contains(&finding.code) && !is_ignored(finding, &options.ignore_in);
         if !wanted {
             *ignored.entry(finding.code.text().to_owned()).or_default() += 1;
         }
@@ -123,6 +128,16 @@ pub fn audit(site: &Site, facts: &Facts, options: &Options, reporter: &dyn Repor
         loads: traces::loads(&context),
         notes: platform::limits(&context),
     })
+}
+
+/// Whether all files of a finding are ones in which it is not to be seen.
+fn is_ignored(finding: &Finding, ignored: &[(Code, Pattern)]) -> bool {
+    let matches = |file: &String| {
+        ignored.iter().filter(|(code, _)| *code == finding.code).any(|(_, pattern)| {
+            pattern.matches(file) || !pattern.text().contains('/') && pattern.matches(file_name(file))
+        })
+    };
+    finding.file.is_some() && finding.file.iter().chain(&finding.related).all(matches)
 }
 
 /// What is asked of the files.
@@ -159,6 +174,8 @@ pub(crate) struct Context<'a> {
     pub(crate) imported: Vec<Imported<'a>>,
     /// Paths of each wheel, sorted.
     paths: Vec<Vec<&'a str>>,
+    /// The Python files of each wheel that load libraries, read when they are first asked for.
+    loader_files: Vec<OnceLock<Vec<LoaderFile>>>,
 }
 
 impl<'a> Context<'a> {
@@ -206,6 +223,7 @@ impl<'a> Context<'a> {
             rooted: Vec::new(),
             imported: Vec::new(),
             paths,
+            loader_files: site.distributions.iter().map(|_| OnceLock::new()).collect(),
         };
         if options.scope == Scope::Files {
             context.rooted = traces::trace(&context)?;
@@ -248,6 +266,17 @@ impl<'a> Context<'a> {
         files.filter(|(_, file)| file.is_native())
     }
 
+    /// Whether a wheel is for systems with musl: by its tags, or, where those say no more than Linux, by what its files need.
+    pub(crate) fn is_for_musl(&self, wheel: usize) -> bool {
+        let platforms = self.site.distributions[wheel].platforms();
+        if platforms.iter().any(|tag| tag.starts_with("manylinux")) {
+            return false;
+        }
+        let is_musls =
+            |(_, object): (&str, &Object)| object.elf.needed.iter().any(|library| library.starts_with("libc.musl-"));
+        platforms.iter().any(|tag| tag.starts_with("musllinux")) || self.native(wheel).any(is_musls)
+    }
+
     /// The number of the wheel that a path comes from.
     pub(crate) fn owner(&self, path: &str) -> Option<usize> {
         self.site.files.get(path).map(|placed| placed.wheel)
@@ -256,6 +285,12 @@ impl<'a> Context<'a> {
     /// The member that lies at a path.
     pub(crate) fn member(&self, path: &str) -> String {
         self.site.files.get(path).map_or_else(|| path.to_owned(), |placed| placed.member.clone())
+    }
+
+    /// The Python file of a wheel that loads a library of it by its path, as far as can be read.
+    pub(crate) fn loader_file(&self, wheel: usize, library: &str) -> Option<&str> {
+        let files = self.loader_files[wheel].get_or_init(|| at_import::loader_files(self.site, wheel));
+        files.iter().find(|file| file.names(library)).map(|file| file.path.as_str())
     }
 
     /// The preload lists of a wheel.

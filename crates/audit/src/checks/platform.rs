@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use elf::Kind;
-use wheel::Tag;
 use wheel::manylinux::{self, FileNeeds, LibraryNeeds, Policies, Release};
+use wheel::{Tag, TagPart, WheelName};
 
 use super::{Context, listed};
 use crate::facts::{Object, PE_ARM64, PE_X86_64, Purpose, WindowsFile};
@@ -132,14 +132,10 @@ fn needs(context: &Context<'_>, wheel: usize) -> Vec<FileNeeds> {
     context.native(wheel).map(of).collect()
 }
 
-fn is_musl(needs: &[FileNeeds]) -> bool {
-    needs.iter().flat_map(|file| &file.libraries).any(|library| library.library.starts_with("libc.musl-"))
-}
-
 /// What a wheel needs of the system.
 pub(crate) fn floor(context: &Context<'_>, wheel: usize) -> Option<report::Floor> {
     let needs = needs(context, wheel);
-    if needs.is_empty() || is_musl(&needs) {
+    if needs.is_empty() || context.is_for_musl(wheel) {
         return None;
     }
     let floor = manylinux::floor(&needs);
@@ -192,7 +188,7 @@ fn oldest() -> &'static Release {
 fn too_new(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let installed = &context.site.distributions[wheel];
     let needs = needs(context, wheel);
-    if is_musl(&needs) {
+    if context.is_for_musl(wheel) {
         return;
     }
     let tags = platforms(installed).filter_map(|(tag, platform)| match platform {
@@ -309,6 +305,8 @@ fn names(wheel: usize, installed: &Distribution, context: &Context<'_>, findings
         let message = format!("METADATA says the version is `{said}`, the file name says `{}`", name.version);
         findings.push(finding("Version", message));
     }
+    findings.extend(unknown_tags(installed, name));
+    findings.extend(wheel_version(installed));
     let in_wheel = installed.tags_inside();
     let in_name = name.tags();
     if in_wheel != in_name {
@@ -335,6 +333,44 @@ fn names(wheel: usize, installed: &Distribution, context: &Context<'_>, findings
             });
         }
     }
+}
+
+/// A format of wheels that pip refuses (binary distribution format, Installing a wheel).
+fn wheel_version(installed: &Distribution) -> Option<Finding> {
+    let written = installed.wheel_file.get("Wheel-Version");
+    let message = match &written {
+        None => "WHEEL has no `Wheel-Version`, and pip refuses such a wheel".to_owned(),
+        Some(text) => {
+            let major = text.trim().split('.').map(str::parse::<u32>).collect::<Result<Vec<u32>, _>>();
+            match major.ok().and_then(|numbers| numbers.first().copied()) {
+                Some(0 | 1) => return None,
+                Some(_) => format!("WHEEL says `Wheel-Version: {text}`, and pip takes no wheel above version 1"),
+                None => {
+                    format!("WHEEL says `Wheel-Version: {text}`, which is no version, and pip refuses such a wheel")
+                }
+            }
+        }
+    };
+    Some(Finding::new(Code::Tags, "Wheel-Version", message).of(installed.file_name()))
+}
+
+/// Tags with which no installer takes a wheel anywhere.
+fn unknown_tags(installed: &Distribution, name: &WheelName) -> Vec<Finding> {
+    let parts = [(TagPart::Python, &name.pythons), (TagPart::Abi, &name.abis), (TagPart::Platform, &name.platforms)];
+    let mut findings = Vec::new();
+    for (part, tags) in parts {
+        for tag in tags.iter().filter(|tag| !part.is_known(tag)) {
+            let meant = part.nearest(tag);
+            let meaning = meant.as_ref().map(|meant| format!("; `{meant}` was probably meant")).unwrap_or_default();
+            let message = format!("no installer knows the {} `{tag}`{meaning}", part.noun());
+            let finding = Finding::new(Code::Tags, tag.clone(), message).of(installed.file_name());
+            let right: Option<Vec<&str>> =
+                tags.iter().map(|other| if other == tag { meant.as_deref() } else { Some(other.as_str()) }).collect();
+            let right = right.filter(|_| part == TagPart::Platform);
+            findings.push(finding.fixed_by(right.and_then(|tags| fix::platform(installed, &tags.join(".")))));
+        }
+    }
+    findings
 }
 
 /// A wheel for any platform that holds compiled files for one.
@@ -447,7 +483,8 @@ fn stacks(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let asks =
         |(_, object): &(&str, &Object)| object.elf.kind == Kind::SharedLibrary && object.elf.wants_executable_stack();
     let paths: Vec<&str> = context.native(wheel).filter(asks).map(|(path, _)| path).collect();
-    if !paths.is_empty() {
+    // musl's loader takes no notice of the flag.
+    if !paths.is_empty() && !context.is_for_musl(wheel) {
         let message = "asks for an executable stack, with which glibc 2.41 and newer refuses to load it";
         let finding = context.finding((Code::ExecutableStack, wheel), "PT_GNU_STACK", message, paths);
         findings.push(finding.fixed_by(fix::repair(&context.site.distributions[wheel])));
@@ -457,11 +494,6 @@ fn stacks(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
 /// What was not looked at, and why.
 pub(crate) fn limits(context: &Context<'_>) -> Vec<String> {
     let mut notes = context.site.notes.clone();
-    if context.audited().any(|(_, distribution)| distribution.installed().is_some()) {
-        notes.push(
-            "of what is installed nobody can say whether its wheels had true names and how large they were".to_owned(),
-        );
-    }
     for (wheel, installed) in context.audited() {
         if let Some(source) = installed.installed().and_then(Installed::editable) {
             notes.push(format!(
@@ -479,7 +511,11 @@ pub(crate) fn limits(context: &Context<'_>) -> Vec<String> {
             .filter(|(_, object)| object.purpose == Purpose::OtherMachine)
             .map(|(_, object)| machine_of(object))
             .collect();
-        let windows = context.paths(wheel).iter().any(|path| context.facts.windows.contains_key(*path))
+        // Pip and setuptools have launchers, programs that they copy when they install something on Windows.
+        let is_library =
+            |path: &&&str| !path.ends_with(".exe") || !installed.platforms().iter().all(|tag| tag == "any");
+        let of_windows = |path: &&&str| context.facts.windows.contains_key(**path);
+        let windows = context.paths(wheel).iter().filter(of_windows).any(|path| is_library(&path))
             && context.windows_files(wheel).next().is_none();
         let what = if windows { Some("Windows") } else { others.first().copied() };
         if let Some(what) = what.filter(|_| context.native(wheel).next().is_none()) {

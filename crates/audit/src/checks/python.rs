@@ -3,11 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use elf::{Lookup, NameHash};
 use wheel::windows;
 
+use super::traces::has_module_tag;
 use super::{Context, Extra, file_name};
-use crate::facts::WindowsFile;
+use crate::facts::{Object, WindowsFile};
 use crate::finding::{Code, Finding};
+use crate::preload::at_import;
 use crate::site::{Distribution, PythonVersion};
 
 /// For which Python a module is by its name (PEP 3149).
@@ -121,6 +124,7 @@ fn promise(installed: &Distribution) -> Promise {
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     for (wheel, installed) in context.audited() {
         modules(context, wheel, findings);
+        without_function(context, wheel, findings);
         if context.options.extras.contains(&Extra::Python) {
             named(context, installed, findings);
         }
@@ -144,10 +148,22 @@ fn linked(own: &BTreeSet<String>, file: &WindowsFile) -> Suits {
     python.unwrap_or(Suits::Any)
 }
 
+/// Whether a file has the function that Python calls when it imports a module of this name; `None` where that is not known. A file
+/// without it is a library under a module's name, for `torch.ops.load_library`.
+fn has_function(object: &Object, module: &str) -> Option<bool> {
+    let symbols = object.symbols.as_ref().ok().filter(|_| object.is_native())?;
+    let name = file_name(module);
+    // A package that is one compiled file has the function of the package, and names that are not ASCII are encoded (PEP 489).
+    if name == "__init__" || !name.is_ascii() {
+        return None;
+    }
+    Some(symbols.find(NameHash::of(&format!("PyInit_{name}")), None) != Lookup::Missing)
+}
+
 fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let mut modules: BTreeMap<String, Vec<(&str, Suits)>> = BTreeMap::new();
-    for (path, _) in context.objects(wheel) {
-        if let Some((name, suits)) = module(path) {
+    for (path, object) in context.objects(wheel) {
+        if let Some((name, suits)) = module(path).filter(|(name, _)| has_function(object, name) != Some(false)) {
             modules.entry(name).or_default().push((path, suits));
         }
     }
@@ -181,6 +197,22 @@ fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         let tag = tags.first().map(|tag| format!("{}-{}", tag.python, tag.abi)).unwrap_or_default();
         let message = format!("is for {python} only, and the tag of the wheel is `{tag}`");
         findings.push(context.finding((Code::Python, wheel), python, message, paths));
+    }
+}
+
+/// Files that Python code imports as modules and that are none.
+fn without_function(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
+    for (path, object) in context.native(wheel).filter(|(path, _)| has_module_tag(file_name(path))) {
+        let Some((name, _)) = module(path).filter(|(name, _)| has_function(object, name) == Some(false)) else {
+            continue;
+        };
+        let Some(importer) = at_import::importer_of(context.site, wheel, &name) else { continue };
+        let function = format!("PyInit_{}", file_name(&name));
+        let message = format!(
+            "has no function `{function}`, and `{}` imports it as a module: Python refuses it",
+            context.site.shown(&importer)
+        );
+        findings.push(context.finding((Code::Python, wheel), function, message, [path]));
     }
 }
 

@@ -119,8 +119,15 @@ impl Requirements {
     }
 }
 
-/// Requirements that the set does not meet (RW012).
+/// Requirements that the set does not meet, and those that no installer can read (RW012).
 pub(super) fn unmet(context: &Context<'_>, findings: &mut Vec<Finding>) {
+    for (wheel, installed) in context.audited() {
+        for invalid in &context.declared.wheels[wheel].invalid {
+            let text = shortened(&invalid.text);
+            let message = format!("requires `{text}`, which pip and uv cannot read: {}", invalid.reason);
+            findings.push(Finding::new(Code::MissingRequirement, text, message).of(installed.file_name()));
+        }
+    }
     for unmet in context.declared.unmet() {
         // What was not given at all is said where a file needs it.
         let (true, Some(other)) = (context.is_audited(unmet.wheel), unmet.other) else { continue };
@@ -129,6 +136,16 @@ pub(super) fn unmet(context: &Context<'_>, findings: &mut Vec<Finding>) {
         let wheel = context.site.distributions[unmet.wheel].file_name();
         findings.push(Finding::new(Code::MissingRequirement, unmet.requirement.name.clone(), message).of(wheel));
     }
+}
+
+/// A requirement as a message has it: one that cannot be read may have any length.
+fn shortened(text: &str) -> String {
+    const LONGEST: usize = 120;
+    let mut shortened: String = text.chars().take(LONGEST).collect();
+    if shortened.len() < text.len() {
+        shortened.push('…');
+    }
+    shortened
 }
 
 /// Requirements that nothing needs (RW013).

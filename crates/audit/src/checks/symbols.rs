@@ -102,7 +102,8 @@ fn undefined(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), E
         let unknown = context.requirements[wheel].unknown(context);
         let mut message = format!("{what} {list}, which nothing that it loads defines");
         if !unknown.is_empty() {
-            message.push_str(&format!("; {} was not given", listed(unknown.iter().map(String::as_str))));
+            let were = if unknown.len() == 1 { "was" } else { "were" };
+            message.push_str(&format!("; {} {were} not given", listed(unknown.iter().map(String::as_str))));
         }
         let subject = names.first().cloned().unwrap_or_default();
         let mut finding = context.finding((Code::UndefinedSymbol, wheel), subject, message, [file]);

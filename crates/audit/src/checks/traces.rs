@@ -3,7 +3,8 @@
 //!
 //! A library that others load is not asked about alone: the search path of those who load it is its own (`DT_RPATH`), and
 //! what they loaded before is there already. Packages are imported before those that require them, so that what their
-//! extension modules load is there as well: that is how extensions of torch find `libtorch.so`.
+//! extension modules load is there as well: that is how extensions of torch find `libtorch.so`. So is what their Python files
+//! load by its path when they are imported: that is how `rmm` finds the library of `librmm`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +16,7 @@ use crate::Error;
 use crate::facts::Object;
 use crate::loader::{Loader, Scenario, System, Trace, Where, is_of_system};
 use crate::preload::PreloadList;
+use crate::preload::at_import::loaded_at_import;
 use crate::report::{LoadedByName, ScenarioSummary};
 
 /// A file that a process could start from, and what the loader answers.
@@ -80,10 +82,11 @@ fn roots<'a>(context: &Context<'a>, wheel: usize, needed: &BTreeSet<&str>) -> Ve
 }
 
 /// A machine that has what its policy promises, and a process with nothing loaded but what comes before.
-pub(crate) fn scenario(context: &Context<'_>, preloaded: Vec<String>) -> Scenario {
+pub(crate) fn scenario(context: &Context<'_>, wheel: usize, preloaded: Vec<String>) -> Scenario {
+    let glibc = context.options.glibc.clone();
     Scenario {
         name: if preloaded.is_empty() { "alone" } else { "after what it requires" }.to_owned(),
-        system: System::Policy { glibc: context.options.glibc.clone() },
+        system: if context.is_for_musl(wheel) { System::Musl } else { System::Policy { glibc } },
         library_path: Vec::new(),
         preloaded,
         process: Vec::new(),
@@ -103,12 +106,10 @@ pub(crate) fn trace(context: &Context<'_>) -> Result<Vec<Rooted>, Error> {
             return Err(Error::Interrupted);
         }
         let roots = roots(context, wheel, &needed);
-        let lists = before(context, wheel);
-        let mut traced = run(context, &roots, &lists);
-        let missing: BTreeSet<String> =
-            traced.iter().flat_map(|trace| trace.missing.iter().map(|missing| missing.name.clone())).collect();
-        let mut preloaded = lists;
+        let (mut preloaded, mut traced) = after_import(context, wheel, &roots);
+        let missing = missing(&traced);
         if !missing.is_empty() {
+            let count = preloaded.len();
             let required = context.requirements[wheel].closure(context, wheel);
             for other in required {
                 let loads = imports.entry(other).or_insert_with(|| import(context, other, &needed));
@@ -116,8 +117,8 @@ pub(crate) fn trace(context: &Context<'_>) -> Result<Vec<Rooted>, Error> {
                     |(_, trace): &&(String, Trace)| trace.missing.is_empty() && provides(context, trace, &missing);
                 preloaded.extend(loads.iter().filter(brings).map(|(path, _)| path.clone()));
             }
-            if !preloaded.is_empty() {
-                traced = run(context, &roots, &preloaded);
+            if preloaded.len() > count {
+                traced = run(context, wheel, &roots, &preloaded);
             }
         }
         let named = roots.into_iter().zip(traced);
@@ -170,23 +171,40 @@ pub(crate) fn loads(context: &Context<'_>) -> Vec<LoadedByName> {
     loads
 }
 
-/// Files that a wheel has loaded before its own: its preload list.
-fn before(context: &Context<'_>, wheel: usize) -> Vec<String> {
-    context.lists(wheel).flat_map(PreloadList::files).collect()
+fn missing(traces: &[Trace]) -> BTreeSet<String> {
+    traces.iter().flat_map(|trace| trace.missing.iter().map(|missing| missing.name.clone())).collect()
 }
 
-fn run(context: &Context<'_>, roots: &[(&str, RootKind)], preloaded: &[String]) -> Vec<Trace> {
-    let scenario = scenario(context, preloaded.to_vec());
+/// What is loaded for the roots of a wheel, after the files of its preload list and, where those do not suffice, after the
+/// libraries that its Python files load when they are imported. These files come first.
+fn after_import(context: &Context<'_>, wheel: usize, roots: &[(&str, RootKind)]) -> (Vec<String>, Vec<Trace>) {
+    let mut preloaded: Vec<String> = context.lists(wheel).flat_map(PreloadList::files).collect();
+    let traces = run(context, wheel, roots, &preloaded);
+    let missing = missing(&traces);
+    if missing.is_empty() {
+        return (preloaded, traces);
+    }
+    let required = context.requirements[wheel].closure(context, wheel);
+    let loaded = loaded_at_import((context.site, context.facts), wheel, &required, &missing);
+    if loaded.is_empty() {
+        return (preloaded, traces);
+    }
+    preloaded.extend(loaded);
+    let traces = run(context, wheel, roots, &preloaded);
+    (preloaded, traces)
+}
+
+fn run(context: &Context<'_>, wheel: usize, roots: &[(&str, RootKind)], preloaded: &[String]) -> Vec<Trace> {
+    let scenario = scenario(context, wheel, preloaded.to_vec());
     let loader = Loader::new(context.site, context.facts, &scenario);
     roots.par_iter().map(|(path, _)| loader.load_by_name(&[*path])).collect()
 }
 
 /// What the extension modules of a wheel load when they are imported.
 fn import(context: &Context<'_>, wheel: usize, needed: &BTreeSet<&str>) -> Vec<(String, Trace)> {
-    let lists = before(context, wheel);
     let roots: Vec<(&str, RootKind)> =
         roots(context, wheel, needed).into_iter().filter(|(_, kind)| *kind == RootKind::Extension).collect();
-    let traces = run(context, &roots, &lists);
+    let (_, traces) = after_import(context, wheel, &roots);
     roots.into_iter().map(|(path, _)| path.to_owned()).zip(traces).collect()
 }
 

@@ -91,6 +91,9 @@ pub(super) enum Machine<'a> {
         glibc: Option<&'a Release>,
         host: BTreeSet<String>,
     },
+    Musl {
+        libraries: BTreeSet<String>,
+    },
     Root {
         root: &'a Root,
         processor: u8,
@@ -112,6 +115,11 @@ struct SystemLibraries {
     host: BTreeSet<String>,
 }
 
+#[derive(Deserialize)]
+struct MuslLibraries {
+    libraries: BTreeSet<String>,
+}
+
 impl<'a> Machine<'a> {
     pub(super) fn new(system: &'a System, processor: u8) -> Machine<'a> {
         match system {
@@ -120,6 +128,11 @@ impl<'a> Machine<'a> {
                     .expect("a test parses the embedded table");
                 Machine::Policy { glibc: glibc.as_ref(), host: table.host }
             }
+            System::Musl => {
+                let table: MuslLibraries = toml::from_str(include_str!("../../../../data/musllinux.toml"))
+                    .expect("a test parses the embedded table");
+                Machine::Musl { libraries: table.libraries }
+            }
             System::Root(root) => Machine::Root { root, processor, known: Mutex::default() },
         }
     }
@@ -127,17 +140,27 @@ impl<'a> Machine<'a> {
     /// What `$LIB` stands for. Systems differ; most of those that manylinux stands for have `lib64`.
     pub(super) fn library_folder(&self) -> &str {
         match self {
-            Machine::Policy { .. } => "lib64",
+            Machine::Policy { .. } | Machine::Musl { .. } => "lib64",
             Machine::Root { root, .. } => &root.library_folder,
         }
     }
 
     /// Whether a policy or a driver promises the library.
     pub(super) fn promises(&self, name: &str) -> bool {
-        let Machine::Policy { glibc, host } = self else { return false };
         let policies = Policies::built_in();
-        host.contains(name)
-            || glibc.map_or_else(|| policies.provides(name), |glibc| policies.provides_with(name, glibc))
+        match self {
+            Machine::Policy { glibc, host } => {
+                host.contains(name)
+                    || glibc.map_or_else(|| policies.provides(name), |glibc| policies.provides_with(name, glibc))
+            }
+            Machine::Musl { libraries } => libraries.contains(name),
+            Machine::Root { .. } => false,
+        }
+    }
+
+    /// Whether its loader is musl's.
+    pub(super) fn is_musl(&self) -> bool {
+        matches!(self, Machine::Musl { .. })
     }
 
     /// Whether files outside of the environment can be looked at.
@@ -148,7 +171,7 @@ impl<'a> Machine<'a> {
     /// The directories that are searched at last.
     pub(super) fn directories(&self) -> &[String] {
         match self {
-            Machine::Policy { .. } => &[],
+            Machine::Policy { .. } | Machine::Musl { .. } => &[],
             Machine::Root { root, .. } => &root.directories,
         }
     }
@@ -210,6 +233,16 @@ mod tests {
         let machine = Machine::new(&system, 1);
         assert!(machine.promises("libexpat.so.1") && !machine.promises("libmvec.so.1"));
         assert!(matches!(machine.find_in("/lib", "libc.so.6"), Err(NotTaken::Absent)));
+    }
+
+    #[test]
+    fn musl_promises_its_c_library_and_zlib() {
+        let machine = Machine::new(&System::Musl, 1);
+        for (name, has) in
+            [("libc.musl-x86_64.so.1", true), ("libz.so.1", true), ("libc.so.6", false), ("libGL.so.1", false)]
+        {
+            assert_eq!(machine.promises(name), has, "{name}");
+        }
     }
 
     #[test]

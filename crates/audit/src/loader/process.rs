@@ -59,7 +59,8 @@ enum Searched<'a> {
 
 impl<'l, 'a> Process<'l, 'a> {
     pub(super) fn new(loader: &'l Loader<'a>) -> Process<'l, 'a> {
-        let before = loader.scenario.process.iter().map(String::as_str).chain([DYNAMIC_LOADER]).collect();
+        let own = (!loader.machine.is_musl()).then_some(DYNAMIC_LOADER);
+        let before = loader.scenario.process.iter().map(String::as_str).chain(own).collect();
         Process {
             loader,
             trace: Trace::default(),
@@ -175,7 +176,7 @@ impl<'l, 'a> Process<'l, 'a> {
             File::Real(real) => (Where::System(real.path.clone()), real.path.clone()),
         };
         // Those that were loaded earlier are asked first, so they keep a name.
-        let soname = file.object().elf.soname.clone();
+        let soname = file.object().elf.soname.clone().filter(|_| !self.loader.machine.is_musl());
         for known in [Some(name.to_owned()), Some(path), soname].into_iter().flatten() {
             self.names.entry(known).or_insert(index);
         }
@@ -290,6 +291,9 @@ impl<'a> Search<'_, '_, 'a> {
     /// All places in the loader's order.
     fn everywhere(&mut self, by: usize) -> Option<Searched<'a>> {
         let process = self.process;
+        if process.loader.machine.is_musl() {
+            return self.everywhere_of_musl(by);
+        }
         let known = process.loader.is_named(self.name);
         let elf = process.files[by].as_ref().map(|file| &file.object().elf);
         // An object with DT_RUNPATH looks at nobody's DT_RPATH, not even at those of the ones that brought it in.
@@ -319,6 +323,29 @@ impl<'a> Search<'_, '_, 'a> {
         }
         let opened = process.real_system(self.name)?;
         Some(found(Hit { opened, entry: String::new() }, |_| Rule::System))
+    }
+
+    /// All places in the order of musl's loader (`ldso/dynlink.c`): the one search path of a file, whichever kind it is, also counts
+    /// for what that brings in.
+    fn everywhere_of_musl(&mut self, by: usize) -> Option<Searched<'a>> {
+        let process = self.process;
+        if process.loader.machine.promises(self.name) {
+            return Some(Searched::System(Rule::System));
+        }
+        if let Some(hit) = self.in_path(Some(&process.loader.library_path)) {
+            return Some(found(hit, |entry| Rule::LibraryPath { entry }));
+        }
+        let mut owner = Some(by);
+        while let Some(index) = owner {
+            let hit = process
+                .with_paths(index, |paths| self.in_path(paths.runpath.as_ref().or(paths.rpath.as_ref())))
+                .flatten();
+            if let Some(hit) = hit {
+                return Some(found(hit, |entry| Rule::Rpath { owner: index, entry }));
+            }
+            owner = process.trace.loaded[index].needed_by;
+        }
+        None
     }
 
     fn in_path(&mut self, path: Option<&SearchPath>) -> Option<Hit<'a>> {

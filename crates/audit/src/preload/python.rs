@@ -10,8 +10,11 @@ const DEEPEST: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Token {
     Name(String),
-    /// A string without its quotes; `None` for one that is put together when it runs, and for bytes.
-    Text(Option<String>),
+    /// A string without its quotes. Only running tells what one that is not literal is, as with `f"lib{x}.so"`.
+    Text {
+        text: String,
+        is_literal: bool,
+    },
     Number,
     Sign(char),
     /// The end of a line that is not inside brackets.
@@ -55,18 +58,137 @@ impl Call {
 
 /// The calls of functions of these names, in the order of the file.
 pub(super) fn calls(text: &str, names: &[&str]) -> Vec<Call> {
-    let tokens = tokens(text);
-    let constants = constants(&tokens);
+    find_calls(&tokens(text), names)
+}
+
+/// An import statement, wherever in a file it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Import {
+    /// The number of dots: 0 for `import a.b`, 1 for `from .a import b`.
+    pub(super) level: usize,
+    /// `a.b`; empty for `from . import b`.
+    pub(super) module: String,
+    /// What is taken from the module, which may be modules themselves; empty for `import a.b`.
+    pub(super) names: Vec<String>,
+}
+
+/// What a file says of other modules and of libraries. Which of its functions are called is not known.
+#[derive(Debug, Default)]
+pub(super) struct Module {
+    /// In the order of the file.
+    pub(super) imports: Vec<Import>,
+    /// Literal strings, in the order of the file.
+    pub(super) texts: Vec<String>,
+    /// How the strings begin that only running completes: `lib` of `f"lib{x}.so"`.
+    pub(super) starts: Vec<String>,
+    /// Whether it loads a library by its path, as far as can be read: with ctypes or with `torch.ops.load_library`.
+    pub(super) loads_by_path: bool,
+}
+
+impl Module {
+    pub(super) fn read(text: &str) -> Module {
+        let tokens = tokens(text);
+        let mut module = Module::default();
+        for (index, placed) in tokens.iter().enumerate() {
+            match &placed.token {
+                Token::Text { text, is_literal: true } => module.texts.push(text.clone()),
+                Token::Text { text, .. } => {
+                    module.starts.push(text.split('{').next().unwrap_or_default().to_owned());
+                }
+                Token::Name(name) if starts_statement(&tokens, index) => match name.as_str() {
+                    "import" => module.imports.extend(plain_imports(&tokens[index + 1..])),
+                    "from" => module.imports.extend(import_from(&tokens[index + 1..])),
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+        // The loader looks for a name without a folder where the system has libraries.
+        let is_path = |value: Option<&Value>| match value {
+            Some(Value::Text(text)) => text.contains('/'),
+            Some(_) => true,
+            None => false,
+        };
+        let calls = find_calls(&tokens, &["CDLL", "PyDLL", "LoadLibrary", "load_library"]);
+        module.loads_by_path = calls.iter().any(|call| is_path(call.argument(0, "name")));
+        module
+    }
+}
+
+fn starts_statement(tokens: &[Placed], index: usize) -> bool {
+    let before = index.checked_sub(1).map(|before| &tokens[before].token);
+    matches!(before, None | Some(Token::Line | Token::Sign(':' | ';')))
+}
+
+/// `a.b` at the beginning of tokens, and how many these are.
+fn dotted(tokens: &[Placed]) -> (String, usize) {
+    let mut name = String::new();
+    for (index, placed) in tokens.iter().enumerate() {
+        match &placed.token {
+            Token::Name(part) if name.is_empty() || name.ends_with('.') => name.push_str(part),
+            Token::Sign('.') if !name.is_empty() => name.push('.'),
+            _ => return (name, index),
+        }
+    }
+    (name, tokens.len())
+}
+
+/// What stands behind `import`: `a.b as x, c`.
+fn plain_imports(tokens: &[Placed]) -> Vec<Import> {
+    let mut imports = Vec::new();
+    let mut rest = tokens;
+    loop {
+        let (module, length) = dotted(rest);
+        if module.is_empty() {
+            return imports;
+        }
+        imports.push(Import { level: 0, module, names: Vec::new() });
+        let is_end = |placed: &Placed| matches!(placed.token, Token::Line | Token::Sign(',' | ';'));
+        let Some(end) = rest[length..].iter().position(is_end).map(|end| length + end) else { return imports };
+        if rest[end].token != Token::Sign(',') {
+            return imports;
+        }
+        rest = &rest[end + 1..];
+    }
+}
+
+/// What stands behind `from`: `.a import (b as x, c)`.
+fn import_from(tokens: &[Placed]) -> Option<Import> {
+    let level = tokens.iter().take_while(|placed| placed.token == Token::Sign('.')).count();
+    let (mut module, mut end) = (String::new(), level);
+    if tokens.get(level)?.token != Token::Name("import".to_owned()) {
+        let (name, length) = dotted(&tokens[level..]);
+        (module, end) = (name, level + length);
+    }
+    if tokens.get(end)?.token != Token::Name("import".to_owned()) {
+        return None;
+    }
+    let rest = tokens[end + 1..].iter().take_while(|placed| !matches!(placed.token, Token::Line | Token::Sign(';')));
+    let mut names: Vec<String> = Vec::new();
+    let mut is_alias = false;
+    for placed in rest {
+        match &placed.token {
+            Token::Name(name) if name == "as" => is_alias = true,
+            Token::Name(_) if is_alias => is_alias = false,
+            Token::Name(name) => names.push(name.clone()),
+            _ => {}
+        }
+    }
+    Some(Import { level, module, names })
+}
+
+fn find_calls(tokens: &[Placed], names: &[&str]) -> Vec<Call> {
+    let constants = constants(tokens);
     let mut found = Vec::new();
     for (index, placed) in tokens.iter().enumerate() {
         let Token::Name(name) = &placed.token else { continue };
-        let is_call = names.contains(&name.as_str()) && sign(&tokens, index + 1) == Some('(');
+        let is_call = names.contains(&name.as_str()) && sign(tokens, index + 1) == Some('(');
         let is_definition = index.checked_sub(1).is_some_and(
             |before| matches!(&tokens[before].token, Token::Name(word) if word == "def" || word == "class"),
         );
         if is_call && !is_definition {
             let mut call = Call { line: placed.line, positional: Vec::new(), named: BTreeMap::new() };
-            Reader { tokens: &tokens, position: index + 2, constants: &constants }.arguments(&mut call);
+            Reader { tokens, position: index + 2, constants: &constants }.arguments(&mut call);
             found.push(call);
         }
     }
@@ -168,14 +290,17 @@ impl Reader<'_> {
         let Some(placed) = self.tokens.get(self.position).filter(|_| depth < DEEPEST) else { return Value::Unclear };
         self.position += 1;
         match &placed.token {
-            Token::Text(text) => {
-                let mut all = text.clone();
+            Token::Text { text, is_literal } => {
+                let (mut all, mut is_clear) = (text.clone(), *is_literal);
                 // Strings behind each other are one.
-                while let Some(Token::Text(more)) = self.tokens.get(self.position).map(|placed| &placed.token) {
-                    all = all.zip(more.as_ref()).map(|(all, more)| all + more);
+                while let Some(Token::Text { text, is_literal }) =
+                    self.tokens.get(self.position).map(|placed| &placed.token)
+                {
+                    all.push_str(text);
+                    is_clear &= *is_literal;
                     self.position += 1;
                 }
-                all.map_or(Value::Unclear, Value::Text)
+                if is_clear { Value::Text(all) } else { Value::Unclear }
             }
             Token::Name(name) => match name.as_str() {
                 "True" => Value::Bool(true),
@@ -327,7 +452,7 @@ impl Scanner<'_> {
                 text.push(next);
             }
         }
-        Token::Text(is_clear.then_some(text))
+        Token::Text { text, is_literal: is_clear }
     }
 }
 
@@ -383,6 +508,46 @@ initialize('\'it\\', 'a\nb')
     }
 
     #[test]
+    fn imports_and_loads_are_read() {
+        let source = r#"
+import a, b.c as d; import e
+try: import f
+except ImportError: pass
+def load():
+    from . import g as h, i
+    from ..j.k import (
+        l,  # a comment )
+        m as n,
+    )
+    name = "libx.so"
+    return ctypes.CDLL(os.path.join(folder, f"liby{x}.so", name))
+"from q import r"
+"#;
+        let module = Module::read(source);
+        let import = |level, module: &str, names: &[&str]| {
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            Import { level, module: module.to_owned(), names }
+        };
+        let expected = ["a", "b.c", "e", "f"].map(|name| import(0, name, &[]));
+        assert_eq!(module.imports[..4], expected);
+        assert_eq!(module.imports[4..], [import(1, "", &["g", "i"]), import(2, "j.k", &["l", "m"])]);
+        assert_eq!((&module.texts[0], &module.starts[0]), (&"libx.so".to_owned(), &"liby".to_owned()));
+        for (source, loads) in [
+            ("ctypes.CDLL('libx.so')", false),
+            ("ctypes.CDLL('/x/libx.so')", true),
+            ("ctypes.CDLL(path)", true),
+            ("libx.load_library()", false),
+            ("def load_library(name): pass", false),
+            ("torch.ops.load_library(str(file))", true),
+        ] {
+            assert_eq!(Module::read(source).loads_by_path, loads, "{source}");
+        }
+        for source in ["import", "from", "from .", "from . import", "import a.", "from a import (", "import a,"] {
+            let _ = Module::read(source);
+        }
+    }
+
+    #[test]
     fn depth_and_ends_are_survived() {
         for source in ["f(", "f([", "f('", "f(\"\"\"", "f(a=", "f(((", "f)", "f([1,", "f('a' \\", "\\"] {
             let _ = calls(source, &["f"]);
@@ -394,7 +559,7 @@ initialize('\'it\\', 'a\nb')
     proptest! {
         #[test]
         fn any_text_is_read(source in "[f(\\[\\])'\",=a\\\\\n#b{}é ]{0,60}") {
-            let _ = calls(&source, &["f"]);
+            let _ = (calls(&source, &["f"]), Module::read(&source));
         }
     }
 }

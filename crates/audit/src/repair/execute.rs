@@ -24,6 +24,8 @@ pub struct Outcome {
     pub size: u64,
     /// Whether it is a copy of the input, as there was nothing to repair.
     pub unchanged: bool,
+    /// Members that keep their symbols, because `strip` would break them.
+    pub unstripped: Vec<String>,
 }
 
 /// A repaired wheel that is complete and not yet in its place. It goes when this goes.
@@ -55,8 +57,13 @@ impl Staged {
     }
 }
 
-/// A member and its new bytes.
-type Replaced = (String, Box<dyn Content>);
+/// A member with its new bytes.
+struct Replaced {
+    member: String,
+    content: Box<dyn Content>,
+    /// Whether `strip` would have broken it.
+    is_unstripped: bool,
+}
 
 /// A binary with a patch laid over it.
 struct Edited {
@@ -100,10 +107,12 @@ impl Prepared {
         let staging =
             Staging::for_results(output, ".rocwheel-").map_err(Error::file("make a temporary folder in", output))?;
         let staged = staging.path().join(&self.plan.output);
+        let mut unstripped = Vec::new();
         if self.plan.is_empty() {
             fs_err::copy(&self.plan.input, &staged).map_err(Error::file("write", &staged))?;
         } else {
-            let rewrite = self.rewrite(request)?;
+            let rewrite;
+            (rewrite, unstripped) = self.rewrite(request)?;
             wheel::rewrite(&self.wheel, &rewrite, staging.path(), &request.write, reporter)?;
         }
         let size = fs_err::metadata(&staged).map_err(Error::file("read", &staged))?.len();
@@ -111,11 +120,12 @@ impl Prepared {
             let largest = budget::largest(&Wheel::open(&staged)?, &self.plan);
             return Err(Error::Budget { name: self.plan.output.clone(), size, budget, largest });
         }
-        let outcome = Outcome { path: target, size, unchanged: self.plan.is_empty() };
+        let outcome = Outcome { path: target, size, unchanged: self.plan.is_empty(), unstripped };
         Ok(Staged { _staging: staging, path: staged, outcome })
     }
 
-    fn rewrite(&self, request: &Request) -> Result<Rewrite, Error> {
+    /// What is written, and the members that keep their symbols though they were to be stripped.
+    fn rewrite(&self, request: &Request) -> Result<(Rewrite, Vec<String>), Error> {
         let plan = &self.plan;
         let name: WheelName = plan.output.parse()?;
         let mut rewrite = Rewrite {
@@ -141,7 +151,11 @@ impl Prepared {
         }
         let grafts: BTreeMap<&str, bool> =
             plan.grafted.iter().map(|graft| (graft.member.as_str(), graft.executable)).collect();
-        for (member, content) in edited {
+        let mut unstripped = Vec::new();
+        for Replaced { member, content, is_unstripped } in edited {
+            if is_unstripped {
+                unstripped.push(member.clone());
+            }
             if let Some(executable) = tree.remove(member.as_str()).or_else(|| grafts.get(member.as_str()).copied()) {
                 rewrite.add.push(Member { name: member, executable, content });
             } else if let Some(place) = moved.get(member.as_str()) {
@@ -160,7 +174,7 @@ impl Prepared {
                 content: Box::new(content),
             });
         }
-        Ok(rewrite)
+        Ok((rewrite, unstripped))
     }
 
     /// Every binary that changes, by its member.
@@ -176,21 +190,18 @@ impl Prepared {
             let content = FileContent { path: graft.source.clone(), size: graft.size };
             jobs.push((&graft.member, Arc::new(content), &graft.edit));
         }
-        jobs.into_par_iter()
-            .map(|(member, content, edit)| Ok((member.clone(), self.edit(member, content, edit, request)?)))
-            .collect()
+        jobs.into_par_iter().map(|(member, content, edit)| self.edit(member, content, edit, request)).collect()
     }
 
-    fn edit(
-        &self,
-        member: &str,
-        content: Arc<dyn Content>,
-        edit: &Edit,
-        request: &Request,
-    ) -> Result<Box<dyn Content>, Error> {
-        let original: Arc<dyn Content> = match (&request.strip, edit.strip) {
-            (Some(program), true) => Arc::new(strip::strip(&*content, member, program, &request.scratch)?),
-            _ => content,
+    fn edit(&self, member: &str, content: Arc<dyn Content>, edit: &Edit, request: &Request) -> Result<Replaced, Error> {
+        let stripped = match (&request.strip, edit.strip) {
+            (Some(program), true) => Some(strip::strip(&*content, member, program, &request.scratch)?),
+            _ => None,
+        };
+        let is_unstripped = matches!(stripped, Some(None));
+        let original: Arc<dyn Content> = match stripped.flatten() {
+            Some(stripped) => Arc::new(stripped),
+            None => content,
         };
         let reader = original.open().map_err(Error::file("read", self.wheel.path()))?;
         let patch = in_elf_terms(edit).plan(&reader).map_err(|source| Error::Binary {
@@ -198,7 +209,7 @@ impl Prepared {
             file: member.to_owned(),
             source,
         })?;
-        Ok(Box::new(Edited { original, patch }))
+        Ok(Replaced { member: member.to_owned(), content: Box::new(Edited { original, patch }), is_unstripped })
     }
 }
 

@@ -1,10 +1,12 @@
 //! Input: a binary. Output: the same without symbol table and debug sections, made by `strip` of binutils on a temporary
-//! copy: the symbols that the loader needs stay.
+//! copy: the symbols that the loader needs stay. Binutils moves the segments of some binaries, such as those that BOLT rewrote, which
+//! then crash, and ends without an error: such a result is thrown away.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use elf::Elf;
 use tempfile::{NamedTempFile, TempPath};
 use wheel::{Content, Reader};
 
@@ -29,8 +31,14 @@ impl Content for Stripped {
     }
 }
 
-/// Strips `content`, which `name` is the name of in messages, with the program `strip`.
-pub(super) fn strip(content: &dyn Content, name: &str, program: &Path, scratch: &Path) -> Result<Stripped, Error> {
+/// Strips `content`, which `name` is the name of in messages, with the program `strip`; `None` when the result would not be loaded as
+/// the original is.
+pub(super) fn strip(
+    content: &dyn Content,
+    name: &str,
+    program: &Path,
+    scratch: &Path,
+) -> Result<Option<Stripped>, Error> {
     let failed = |path: &Path| {
         let path = PathBuf::from(path);
         move |source| Error::File { action: "write", path, source }
@@ -62,5 +70,57 @@ pub(super) fn strip(content: &dyn Content, name: &str, program: &Path, scratch: 
     }
     let path = copy.into_temp_path();
     let size = fs_err::metadata(&path).map_err(failed(&path))?.len();
-    Ok(Stripped { path, size })
+    let stripped = Stripped { path, size };
+    let before = loaded(content).map_err(failed(scratch))?;
+    let is_same = before.is_some() && before == loaded(&stripped).map_err(failed(&stripped.path))?;
+    Ok(is_same.then_some(stripped))
+}
+
+/// What the kernel and the loader make of a binary; `None` for one that cannot be read. Where its parts lie in the file may differ.
+fn loaded(content: &dyn Content) -> io::Result<Option<Loaded>> {
+    let Ok(Some(elf)) = Elf::read(&content.open()?) else { return Ok(None) };
+    let segments = elf.segments.iter();
+    let segments = segments.map(|part| (part.kind, part.flags, part.address, part.file_size, part.memory_size));
+    Ok(Some(Loaded { segments: segments.collect(), needed: elf.needed, soname: elf.soname }))
+}
+
+#[derive(PartialEq, Eq)]
+struct Loaded {
+    /// Kind, flags, address, bytes in the file and in memory.
+    segments: Vec<(u32, u32, u64, u64, u64)>,
+    needed: Vec<String>,
+    soname: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn library(folder: &Path, name: &str, source: &str) -> Vec<u8> {
+        let (code, path) = (folder.join("source.c"), folder.join(name));
+        fs_err::write(&code, source).unwrap();
+        let gcc = Command::new("gcc").args(["-shared", "-fPIC", "-g", "-o"]).arg(&path).arg(&code).status();
+        assert!(gcc.expect("gcc is installed by `make setup`").success());
+        fs_err::read(path).unwrap()
+    }
+
+    #[test]
+    fn a_result_whose_segments_moved_is_thrown_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = library(folder.path(), "libx.so", "int x(void) { return 1; }");
+        let stripped = strip(&bytes, "libx.so", Path::new("strip"), folder.path()).unwrap().unwrap();
+        assert!(stripped.size() < bytes.len() as u64);
+        // A `strip` that makes another binary of it, and ends without an error.
+        library(folder.path(), "other.so", "char more[100000] = {1}; int x(void) { return 1; }");
+        let program = folder.path().join("strip");
+        let script = format!(
+            "#!/bin/sh\nfor last; do :; done\nexec cp '{}' \"$last\"\n",
+            folder.path().join("other.so").display()
+        );
+        fs_err::write(&program, script).unwrap();
+        fs_err::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(strip(&bytes, "libx.so", &program, folder.path()).unwrap().is_none());
+    }
 }

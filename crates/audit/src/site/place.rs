@@ -75,9 +75,13 @@ impl FromStr for PythonVersion {
     fn from_str(text: &str) -> Result<PythonVersion, Error> {
         let number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?;
         let plain = text.strip_suffix('t');
-        plain
-            .unwrap_or(text)
+        let version = plain.unwrap_or(text);
+        // `cp312` and `312` are how tags have it.
+        let version = version.strip_prefix("cp").or_else(|| version.strip_prefix("py")).unwrap_or(version);
+        let split = || version.is_char_boundary(1).then(|| version.split_at(1)).filter(|(major, _)| *major == "3");
+        version
             .split_once('.')
+            .or_else(split)
             .and_then(|(major, minor)| Some((number(major)?, number(minor)?)))
             .map(|(major, minor)| PythonVersion { major, minor, free_threaded: plain.is_some() })
             .ok_or_else(|| Error::PythonVersion { text: text.to_owned() })
@@ -182,7 +186,10 @@ mod tests {
         for text in ["3.12", "3.13t", "3.9"] {
             assert_eq!(text.parse::<PythonVersion>().unwrap().to_string(), text);
         }
-        for text in ["3", "3.12.1", "cp312", "3.x", "", "3.", "t", "-3.1", "3.+1"] {
+        for (text, version) in [("312", "3.12"), ("cp313t", "3.13t"), ("py39", "3.9")] {
+            assert_eq!(text.parse::<PythonVersion>().unwrap().to_string(), version);
+        }
+        for text in ["3", "3.12.1", "cp", "cp3", "abi3", "27", "3.x", "", "3.", "t", "-3.1", "3.+1"] {
             let error = text.parse::<PythonVersion>().unwrap_err();
             assert_eq!(error.to_string(), format!("`{text}` is not a version of Python"));
         }

@@ -80,6 +80,10 @@ pub(super) struct Chooser<'a> {
     /// By file name.
     known: BTreeMap<String, Known>,
     reporter: &'a dyn Reporter,
+    /// How many projects indexes had.
+    answered: usize,
+    /// How many they did not have.
+    refused: usize,
 }
 
 impl<'a> Chooser<'a> {
@@ -94,7 +98,17 @@ impl<'a> Chooser<'a> {
         });
         let folders = folders.collect::<Result<_, _>>()?;
         let store = request.fetch.map(|fetch| Store { fetch, cache: request.cache, reporter });
-        Ok(Self { request, audited, store, folders, projects: BTreeMap::new(), known: BTreeMap::new(), reporter })
+        Ok(Self {
+            request,
+            audited,
+            store,
+            folders,
+            projects: BTreeMap::new(),
+            known: BTreeMap::new(),
+            reporter,
+            answered: 0,
+            refused: 0,
+        })
     }
 
     pub(super) fn run(mut self) -> Result<Gathered, Error> {
@@ -102,6 +116,7 @@ impl<'a> Chooser<'a> {
         for _ in 0..ROUNDS {
             let round = self.round(&learned)?;
             if round.unsettled().is_none() {
+                self.check_indexes()?;
                 return self.fetch(round);
             }
             learned = round.demands;
@@ -239,15 +254,30 @@ impl<'a> Chooser<'a> {
         Ok(&self.projects[name])
     }
 
-    fn ask(&self, project: &mut Project, source: usize, address: &url::Url, name: &str) -> Result<(), Error> {
+    /// An address that has nothing of all that was asked for is hardly that of an index.
+    fn check_indexes(&self) -> Result<(), Error> {
+        let index = self.request.sources.iter().find_map(|source| match source {
+            Source::Index(address) => Some(address),
+            Source::Folder(_) => None,
+        });
+        match index {
+            Some(address) if self.answered == 0 && self.refused > 0 => {
+                Err(Error::NothingThere { address: shown(address), asked: self.refused })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn ask(&mut self, project: &mut Project, source: usize, address: &url::Url, name: &str) -> Result<(), Error> {
         let Some(store) = &self.store else { return Ok(()) };
         let mut page = address.clone();
         page.set_path(&format!("{}{name}/", address.path()));
         let (answer, body) = store.text(&page, index::ACCEPT)?;
         match answer.status {
-            200 => {}
+            200 => self.answered += 1,
             // Stores without a right to list answer 403 for what is not there.
             403 | 404 | 410 => {
+                self.refused += 1;
                 project.answers.insert(format!("`{}` answered {}", shown(&page), answer.status));
                 return Ok(());
             }

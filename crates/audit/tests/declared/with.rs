@@ -188,6 +188,18 @@ fn what_an_index_does_wrong_is_an_error_and_leaves_nothing() {
     assert!(matches!(Source::parse("https://[x"), Err(audit::Error::Address { .. })));
 }
 
+#[test]
+fn an_address_that_has_nothing_is_an_error() {
+    let folder = TempDir::new().unwrap();
+    let at = folder.path();
+    let audited = [pure(at, "top-1.0", &["json", "html"], &[])];
+    let server = Server::start(BTreeMap::new());
+    let root = server.address.trim_end_matches("simple/").to_owned();
+    let error = from(&audited, &[Source::parse(&root).unwrap()], at).unwrap_err();
+    assert_eq!(error.to_string(), format!("none of 2 requirements is at `{root}`"));
+    assert_eq!(error.hint(), Some(format!("did you mean `{root}simple/`?")));
+}
+
 fn walk(folder: &Path) -> Vec<String> {
     let Ok(entries) = fs_err::read_dir(folder) else { return Vec::new() };
     let mut files = Vec::new();

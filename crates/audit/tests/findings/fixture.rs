@@ -34,6 +34,8 @@ pub struct Pack {
     pub said: Option<(String, String)>,
     /// Members besides the .dist-info folder.
     pub files: Vec<(String, Vec<u8>)>,
+    /// The line of WHEEL that says the version of the format.
+    pub wheel_version: &'static str,
     /// What is done to the text of RECORD.
     pub record: fn(String) -> String,
     /// Whether it stands beside.
@@ -54,6 +56,7 @@ pub fn pack(stem: &str, tag: &str) -> Pack {
         metadata: Vec::new(),
         said: None,
         files: Vec::new(),
+        wheel_version: "Wheel-Version: 1.0\n",
         record: |text| text,
         role: Role::Audited,
     }
@@ -94,7 +97,7 @@ impl Pack {
         }
         let tags = if self.wheel_tags.is_empty() { vec![self.tag.clone()] } else { self.wheel_tags.clone() };
         let tags: String = tags.iter().map(|tag| format!("Tag: {tag}\n")).collect();
-        let wheel = format!("Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\n{tags}");
+        let wheel = format!("{}Generator: test\nRoot-Is-Purelib: false\n{tags}", self.wheel_version);
         let info = format!("{}.dist-info", self.stem);
         let mut members = self.files.clone();
         members.push((format!("{info}/METADATA"), metadata.into_bytes()));

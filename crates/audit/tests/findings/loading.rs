@@ -306,3 +306,21 @@ fn rw028_a_library_of_the_library_path_comes_before_runpath() {
     fs_err::remove_file(&from).unwrap();
     assert_eq!(bench.audit(&[wheel("-Wl,--enable-new-dtags")], &options).findings, []);
 }
+
+#[test]
+fn why_keeps_processes_apart() {
+    let bench = Bench::new();
+    let zlib = bench.library("libz.so.1", "int x(void) { return 1; }", &["-Wl,-soname,libz.so.1"]);
+    let module = |path: &[&str]| bench.module("", &[&["-l:libz.so.1"], path].concat());
+    let tag = "cp312-cp312-manylinux_2_34_x86_64";
+    let own = pack("own-1", tag).with("own/_m.so", module(&["-Wl,-rpath,$ORIGIN"])).with("own/libz.so.1", &zlib);
+    let other = pack("other-1", tag).with("other/_m.so", module(&[]));
+    let why = bench.why(&[own, other], "libz").unwrap();
+    let trees: Vec<(Option<&str>, Vec<Option<&str>>)> = why
+        .trees
+        .iter()
+        .map(|tree| (tree.path.as_deref(), tree.needed_by.iter().map(|user| user.path.as_deref()).collect()))
+        .collect();
+    // The other one has the system's, unless own was imported first.
+    assert_eq!(trees, [(Some("own/libz.so.1"), vec![Some("own/_m.so")]), (None, vec![Some("other/_m.so")])]);
+}

@@ -211,3 +211,114 @@ fn rw027_stacks_on_which_code_runs() {
     let module = bench.module("", &["-Wl,-z,noexecstack"]);
     assert_eq!(bench.found(&[demo().with(MODULE, &module)]), NONE);
 }
+
+#[test]
+fn rw009_tags_that_no_installer_knows() {
+    let bench = Bench::new();
+    for (tag, subject, meant) in [
+        ("py3-none-manylinux_2_28", "manylinux_2_28", Some("manylinux_2_28_x86_64")),
+        ("py3-none-linux", "linux", Some("linux_x86_64")),
+        ("py3-none-linux_x86_64.manylinux2014", "manylinux2014", Some("linux_x86_64.manylinux2014_x86_64")),
+        ("cp312-foo-linux_x86_64", "foo", None),
+    ] {
+        let report = bench.audit(&[pack("demo-1.0", tag)], &Options::default());
+        let found = report.findings.iter().find(|finding| finding.subject == subject);
+        let finding = found.unwrap_or_else(|| panic!("{tag}: {:?}", report.findings));
+        assert_eq!((finding.code.text(), finding.severity.name()), ("RW009", "error"));
+        assert!(finding.message.starts_with("no installer knows the "), "{finding:?}");
+        let fix = meant.map(|meant| format!("--platform-tag {meant}"));
+        assert_eq!(finding.fix.as_ref().map(|fix| fix[fix.find("--platform-tag").unwrap()..].to_owned()), fix);
+    }
+    assert_eq!(bench.found(&[pack("demo-1.0", "12.3-abi3-any")]), ["RW009 error", "RW009 error"]);
+}
+
+#[test]
+fn rw009_a_version_of_the_format_that_pip_refuses() {
+    let bench = Bench::new();
+    for (line, refused) in [
+        ("Wheel-Version: 1.0\n", false),
+        ("Wheel-Version: 1.9\n", false),
+        ("Wheel-Version: 2.0\n", true),
+        ("Wheel-Version: one\n", true),
+        ("", true),
+    ] {
+        let wheel = Pack { wheel_version: line, ..pack("demo-1.0", "py3-none-any") };
+        let expected: &[&str] = if refused { &["RW009 error"] } else { &[] };
+        assert_eq!(bench.found(&[wheel]), expected, "{line}");
+    }
+}
+
+#[test]
+fn rw012_a_requirement_that_no_installer_can_read() {
+    let bench = Bench::new();
+    let wheel = |requirement: &str| pack("demo-1.0", "py3-none-any").requiring(requirement);
+    assert_eq!(bench.found(&[wheel("foo (>1 <")]), ["RW012 error"]);
+    // The parser would need more stack than there is.
+    let nested = format!("a; {}python_version>\"3\"{}", "(".repeat(50_000), ")".repeat(50_000));
+    let report = bench.audit(&[wheel(&nested)], &Options::default());
+    let [finding] = &report.findings[..] else { panic!("{} findings", report.findings.len()) };
+    assert!(finding.message.contains("parentheses are open at once") && finding.message.len() < 400, "{finding:?}");
+}
+
+#[test]
+fn musllinux_is_judged_by_its_own_policy() {
+    let bench = Bench::new();
+    for name in ["libc.musl-x86_64.so.1", "libz.so.1", "libx.so.1"] {
+        bench.library(name, "int x(void) { return 1; }", &["-nostdlib", &format!("-Wl,-soname,{name}")]);
+    }
+    let module = |needs: &[&str]| {
+        let needs: Vec<String> = needs.iter().map(|name| format!("-l:{name}")).collect();
+        let arguments: Vec<&str> = ["-nostdlib"].into_iter().chain(needs.iter().map(String::as_str)).collect();
+        bench.module("", &arguments)
+    };
+    let tag = "cp312-cp312-musllinux_1_2_x86_64";
+    let good = module(&["libc.musl-x86_64.so.1", "libz.so.1"]);
+    assert_eq!(bench.found(&[pack("demo-1.0", tag).with(MODULE, &good)]), NONE);
+    // The same on a system with glibc: nothing there has musl's library.
+    assert_eq!(bench.found(&[demo().with(MODULE, &good)]), ["RW001 error"]);
+    let lacking = module(&["libc.musl-x86_64.so.1", "libx.so.1"]);
+    let report = bench.audit(&[pack("demo-1.0", tag).with(MODULE, &lacking)], &Options::default());
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!((finding.code.text(), finding.subject.as_str(), finding.fix.as_deref()), ("RW001", "libx.so.1", None));
+    assert!(finding.message.ends_with("no system of musllinux promises"), "{finding:?}");
+    // glibc's library is nothing that musllinux promises.
+    let glibc = pack("demo-1.0", tag)
+        .with(MODULE, bench.module("#include <math.h>\ndouble f(double x) { return sin(x); }", &["-lm"]));
+    assert!(bench.found(&[glibc]).contains(&"RW001 error".to_owned()));
+}
+
+#[test]
+fn musl_inherits_search_paths_of_both_kinds_and_knows_no_sonames() {
+    let bench = Bench::new();
+    bench.library(
+        "libc.musl-x86_64.so.1",
+        "int c(void) { return 1; }",
+        &["-nostdlib", "-Wl,-soname,libc.musl-x86_64.so.1"],
+    );
+    let deep = bench.library("libdeep.so", "int deep(void) { return 1; }", &["-nostdlib", "-Wl,-soname,libdeep.so"]);
+    let near = bench.library(
+        "libnear.so",
+        "int deep(void); int near(void) { return deep(); }",
+        &["-nostdlib", "-Wl,-soname,libnear.so", "-l:libdeep.so"],
+    );
+    let arguments = [
+        "-nostdlib",
+        "-l:libnear.so",
+        "-l:libc.musl-x86_64.so.1",
+        "-Wl,-rpath,$ORIGIN/lib",
+        "-Wl,--enable-new-dtags",
+        "-Wl,-rpath-link,.",
+    ];
+    let module = bench.module("int near(void); int f(void) { return near(); }", &arguments);
+    let wheel = |tag: &str| {
+        pack("demo-1.0", tag)
+            .with(MODULE, &module)
+            .with("demo/lib/libnear.so", &near)
+            .with("demo/lib/libdeep.so", &deep)
+    };
+    assert_eq!(bench.found(&[wheel("cp312-cp312-musllinux_1_2_x86_64")]), NONE);
+    assert!(
+        !bench.found(&[wheel("cp312-cp312-manylinux_2_34_x86_64")]).is_empty(),
+        "glibc does not inherit DT_RUNPATH"
+    );
+}

@@ -17,7 +17,8 @@ use audit::{Extra, Options, SetLibraryPath};
 use clap::{Args, ValueEnum};
 use report::Exit;
 use wheel::WheelName;
-use wheel::manylinux::Release;
+use wheel::edit::Pattern;
+use wheel::manylinux::{Policies, Release};
 
 use crate::failure::Usage;
 use crate::output_file::{FileKind, OutputFile, OutputOption};
@@ -38,7 +39,7 @@ const INDEX: &str = "index";
 /// The exit code is 1 when there is an error.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Wheels that are installed together, or a folder of installed packages
+    /// Wheels that are installed together, a folder of them, or one of installed packages; source distributions are skipped
     #[arg(required_unless_present = "explain", value_name = "WHEEL|DIR")]
     wheels: Vec<PathBuf>,
     /// Where the wheels are that the others require: wheels, folders of wheels or of installed packages, or addresses of
@@ -48,13 +49,13 @@ pub(crate) struct Arguments {
     /// Refuse to ask an index
     #[arg(long)]
     offline: bool,
-    /// Python of the environment, for example 3.12 or 3.13t [default: the newest that the tags of all wheels allow]
+    /// Python of the environment, for example 3.12, 3.13t or cp312 [default: the newest that the tags of all wheels allow]
     #[arg(long, value_name = "VERSION")]
     python: Option<PythonVersion>,
     /// Say what changes where LD_LIBRARY_PATH holds this, such as the libraries of an installed ROCm; may be repeated
     #[arg(long, value_name = "DIR")]
     library_path: Vec<PathBuf>,
-    /// The oldest glibc that the wheels have to work with, for example 2.28 [default: what their tags promise]
+    /// The oldest glibc that the wheels have to work with, for example 2.28 or manylinux_2_28 [default: what their tags promise]
     #[arg(long, value_name = "VERSION", value_parser = release)]
     glibc: Option<Release>,
     /// Show who needs a library, as a tree, in place of findings
@@ -63,7 +64,7 @@ pub(crate) struct Arguments {
     /// Print what a code means and what to do about it: RW012, its name, or `all`
     #[arg(long, value_name = "CODE", conflicts_with_all = ["wheels", "sarif"])]
     explain: Option<String>,
-    /// Findings that nobody needs to see, separated by commas: codes or names
+    /// Findings to ignore, separated by commas: codes or names; with a pattern of files only in those: RW003:lib*.so
     #[arg(long, value_name = "CODES", value_delimiter = ',')]
     ignore: Vec<String>,
     /// Write fixed wheels into the folder that `--output` names, and report what is left; the wheels stay as they are
@@ -100,8 +101,20 @@ struct Depth {
     windows_paths: bool,
 }
 
+/// A version of glibc, which may be written as in a tag: `2.28`, `manylinux_2_28`, `manylinux2014_x86_64`.
 fn release(text: &str) -> Result<Release, String> {
-    Release::try_from(text.to_owned())
+    let policies = Policies::built_in();
+    let alias = policies.policies().iter().find(|policy| {
+        let alias = policy.alias.as_deref();
+        alias.is_some_and(|alias| text == alias || text.strip_prefix(alias).is_some_and(|rest| rest.starts_with('_')))
+    });
+    if let Some(policy) = alias {
+        return Ok(policy.glibc.clone());
+    }
+    let numbers = text.strip_prefix("manylinux_").map(|rest| rest.splitn(3, '_').take(2).collect::<Vec<_>>().join("."));
+    let version = numbers.unwrap_or_else(|| text.strip_prefix("glibc").unwrap_or(text).to_owned());
+    Release::try_from(version)
+        .map_err(|_| format!("`{text}` is no version of glibc; write it as 2.28 or manylinux_2_28"))
 }
 
 /// What makes the exit code 1.
@@ -147,13 +160,15 @@ impl TryFrom<Arguments> for Settings {
             let codes = if text.eq_ignore_ascii_case("all") { Code::ALL.to_vec() } else { vec![code(&text)?] };
             return Ok(Self::Explain(codes));
         }
-        let ignore: BTreeSet<Code> = arguments
-            .ignore
-            .iter()
-            .map(|text| text.trim())
-            .filter(|text| !text.is_empty())
-            .map(code)
-            .collect::<Result<_, _>>()?;
+        let (mut ignore, mut ignore_in) = (BTreeSet::new(), Vec::new());
+        for text in arguments.ignore.iter().map(|text| text.trim()).filter(|text| !text.is_empty()) {
+            if let Some((name, pattern)) = text.split_once(':') {
+                let pattern = Pattern::parse(pattern).map_err(|error| Usage::of(&error))?;
+                ignore_in.push((code(name)?, pattern));
+            } else {
+                ignore.insert(code(text)?);
+            }
+        }
         let extras = [
             (!arguments.depth.no_hashes, Extra::Hashes),
             (arguments.depth.gpu_code, Extra::GpuCode),
@@ -169,7 +184,7 @@ impl TryFrom<Arguments> for Settings {
             with: arguments.with,
             offline: arguments.offline,
             python: arguments.python,
-            options: Options { glibc: arguments.glibc, extras, ignore, library_path, ..Options::default() },
+            options: Options { glibc: arguments.glibc, extras, ignore, ignore_in, library_path, ..Options::default() },
             why: arguments.why,
             fail_on: match arguments.fail_on {
                 FailOn::Error => Severity::Error,
@@ -262,6 +277,9 @@ fn read(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> a
     if look.options.extras.contains(&Extra::Hashes) {
         facts.find_loads(&site, printer.reporter())?;
     }
+    if site.distributions.iter().any(|distribution| distribution.installed().is_some()) {
+        printer.detail("of what is installed, neither the names of wheels nor their sizes are known");
+    }
     Ok((site, facts))
 }
 
@@ -297,11 +315,12 @@ fn exit(report: &Report, fail_on: Severity) -> Exit {
 }
 
 fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> anyhow::Result<Site> {
-    let mut wheels: Vec<(PathBuf, Role)> = audited.iter().map(|path| (path.clone(), Role::Audited)).collect();
+    let given = given(audited, printer)?;
+    let mut wheels: Vec<(PathBuf, Role)> = given.iter().map(|path| (path.clone(), Role::Audited)).collect();
     let mut sources: Vec<String> = Vec::new();
     let mut offline = look.offline;
     let mut folder: Option<PackageFolder> = None;
-    for path in audited.iter().filter(|path| path.is_dir()) {
+    for path in given.iter().filter(|path| path.is_dir()) {
         let found = PackageFolder::find(path)?.ok_or_else(|| audit::Error::NotPackages { path: path.clone() })?;
         only(&mut folder, found)?;
     }
@@ -326,10 +345,10 @@ fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> 
         }
         wheels.push((path, Role::Beside));
     }
-    let python = python(look, folder.as_ref())?;
+    let python = python(look.python, &given, folder.as_ref())?;
     if !sources.is_empty() {
         let installed = folder.as_ref().map(PackageFolder::infos).unwrap_or_default();
-        let files = audited.iter().filter(|path| !path.is_dir()).cloned();
+        let files = given.iter().filter(|path| !path.is_dir()).cloned();
         let audited: Vec<PathBuf> = installed.into_iter().chain(files).collect();
         let known = Known { python, audited: &audited, offline };
         let gathered = gather(look, &known, &sources, scratch, printer)?;
@@ -339,6 +358,39 @@ fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> 
     }
     let place = folder.map_or_else(|| Place::new(python, "/environment"), |folder| folder.place(python));
     Ok(Site::open(&wheels, &place, scratch, printer.reporter())?)
+}
+
+/// What is looked at of what was named: the wheels of a folder that has no installed packages, and no source distributions, which
+/// have nothing that is loaded.
+fn given(paths: &[PathBuf], printer: &Printer) -> anyhow::Result<Vec<PathBuf>> {
+    let mut given = Vec::new();
+    for path in paths {
+        if path.is_dir() && PackageFolder::find(path)?.is_none() {
+            let mut files: Vec<PathBuf> =
+                fs_err::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+            files.sort();
+            files.retain(|file| is_wheel(&file.to_string_lossy()) || is_sdist(file));
+            if files.is_empty() {
+                return Err(audit::Error::NotPackages { path: path.clone() }.into());
+            }
+            given.extend(files);
+        } else {
+            given.push(path.clone());
+        }
+    }
+    given.retain(|path| {
+        let is_sdist = is_sdist(path);
+        if is_sdist {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            printer.note(format!("note: `{name}` is a source distribution and was skipped"));
+        }
+        !is_sdist
+    });
+    Ok(given)
+}
+
+fn is_sdist(path: &Path) -> bool {
+    path.to_string_lossy().ends_with(".tar.gz") && path.is_file()
 }
 
 /// An environment has one folder of packages.
@@ -355,16 +407,20 @@ fn only(folder: &mut Option<PackageFolder>, found: PackageFolder) -> Result<(), 
 }
 
 /// The Python that is asked for, that packages are installed for, or the newest that all tags allow.
-fn python(look: &Look, folder: Option<&PackageFolder>) -> Result<PythonVersion, Usage> {
+fn python(
+    asked: Option<PythonVersion>,
+    wheels: &[PathBuf],
+    folder: Option<&PackageFolder>,
+) -> Result<PythonVersion, Usage> {
     let found = folder.and_then(PackageFolder::python);
-    match (look.python, found) {
+    match (asked, found) {
         (Some(python), Some(found)) if python != found && folder.is_some_and(PackageFolder::is_of_environment) => {
             let folder = folder.map(|folder| folder.path().display().to_string()).unwrap_or_default();
             Err(Usage::new(format!("`{folder}` is of Python {found}, and `--python` says {python}"))
                 .hint("leave `--python` out"))
         }
         (Some(python), _) | (None, Some(python)) => Ok(python),
-        (None, None) => Ok(PythonVersion::newest_of(&look.wheels)),
+        (None, None) => Ok(PythonVersion::newest_of(wheels)),
     }
 }
 
@@ -422,18 +478,23 @@ fn gather(
     Ok(gathered.wheels)
 }
 
+/// Libraries that a hint names.
+const SHOWN: usize = 8;
+
 fn why(site: &Site, facts: &Facts, library: &str, printer: &Printer) -> anyhow::Result<Exit> {
     let Some(why) = audit::why::why(site, facts, library) else {
-        let on_linux = facts.native().filter_map(|(_, object)| object.elf.soname.as_deref());
-        let names = facts.native_of_windows().map(|(path, _)| path.rsplit('/').next().unwrap_or(path));
-        let on_windows = names.filter(|name| name.to_ascii_lowercase().ends_with(".dll"));
-        let known = on_linux.chain(on_windows).take(3);
-        let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
+        let names = audit::why::names(facts);
         let usage = Usage::new(format!("no file of the wheels is `{library}` or needs it"));
-        return Err(if known.is_empty() {
-            usage.into()
-        } else {
-            usage.hint(format!("libraries there are {}", known.join(", "))).into()
+        let begins = names.iter().copied().find(|name| name.starts_with(library));
+        return Err(match begins.or_else(|| report::nearest(library, names.iter().copied())) {
+            Some(name) => usage.hint(format!("did you mean `{name}`?")).into(),
+            None if names.is_empty() => usage.into(),
+            None => {
+                let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+                let more = names.len().saturating_sub(SHOWN);
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                usage.hint(format!("files of the wheels are or need {}{more}", shown.join(", "))).into()
+            }
         });
     };
     match printer.format() {

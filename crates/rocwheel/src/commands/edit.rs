@@ -8,7 +8,7 @@ use ::wheel::edit::{
     self, BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, Prepared, RecordEdit,
     Requirement, RequirementEdit, SearchPathEdit, TagEdit, VersionEdit,
 };
-use ::wheel::{Existing, FileDigest, Staging, WriteOptions};
+use ::wheel::{Existing, FileDigest, Staging, TagPart, WriteOptions};
 use anyhow::Context as _;
 use audit::Scope;
 use audit::written::{Set, Verdict, Written};
@@ -193,16 +193,6 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// An error in the value of an option is wrong usage.
-fn usage(error: &::wheel::Error) -> Usage {
-    let hint = report::Hint::hint(error);
-    let usage = Usage::new(error.to_string());
-    match hint {
-        Some(hint) => usage.hint(hint),
-        None => usage,
-    }
-}
-
 fn read_edit(
     version: &VersionArguments,
     tags: &TagArguments,
@@ -210,15 +200,15 @@ fn read_edit(
     members: &MemberArguments,
 ) -> Result<Edit, Usage> {
     fn all<T>(texts: &[String], read: impl Fn(&str) -> Result<T, ::wheel::Error>) -> Result<Vec<T>, Usage> {
-        texts.iter().map(|text| read(text).map_err(|error| usage(&error))).collect()
+        texts.iter().map(|text| read(text).map_err(|error| Usage::of(&error))).collect()
     }
     fn one<T>(text: Option<&String>, read: impl Fn(&str) -> Result<T, ::wheel::Error>) -> Result<Option<T>, Usage> {
-        text.map(|text| read(text).map_err(|error| usage(&error))).transpose()
+        text.map(|text| read(text).map_err(|error| Usage::of(&error))).transpose()
     }
     let name = |name: &str| ::wheel::check_name(name).map(|()| name.to_owned());
     let new_version = match (&version.version, &version.local_version, version.no_local) {
-        (Some(version), _, _) => Some(VersionEdit::set(version).map_err(|error| usage(&error))?),
-        (None, Some(local), _) => Some(VersionEdit::local(local).map_err(|error| usage(&error))?),
+        (Some(version), _, _) => Some(VersionEdit::set(version).map_err(|error| Usage::of(&error))?),
+        (None, Some(local), _) => Some(VersionEdit::local(local).map_err(|error| Usage::of(&error))?),
         (None, None, true) => Some(VersionEdit::NoLocal),
         (None, None, false) => None,
     };
@@ -238,16 +228,16 @@ fn read_edit(
     // Of several edits of one file the last holds: what names files comes behind what means all.
     let mut search_paths = Vec::new();
     if members.drop_absolute_rpath {
-        search_paths.push(SearchPathEdit::drop_absolute().map_err(|error| usage(&error))?);
+        search_paths.push(SearchPathEdit::drop_absolute().map_err(|error| Usage::of(&error))?);
     }
     search_paths.extend(all(&members.remove_rpath, SearchPathEdit::remove)?);
     search_paths.extend(all(&members.rpath, SearchPathEdit::parse)?);
     Ok(Edit {
         name: one(version.rename.as_ref(), name)?,
         version: new_version,
-        python_tags: one(tags.python_tag.as_ref(), TagEdit::parse)?,
-        abi_tags: one(tags.abi_tag.as_ref(), TagEdit::parse)?,
-        platform_tags: one(tags.platform_tag.as_ref(), TagEdit::parse)?,
+        python_tags: one(tags.python_tag.as_ref(), |text| TagEdit::parse(TagPart::Python, text))?,
+        abi_tags: one(tags.abi_tag.as_ref(), |text| TagEdit::parse(TagPart::Abi, text))?,
+        platform_tags: one(tags.platform_tag.as_ref(), |text| TagEdit::parse(TagPart::Platform, text))?,
         build: one(tags.build.as_ref(), BuildEdit::parse)?,
         requirements,
         extras,

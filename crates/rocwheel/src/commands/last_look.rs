@@ -111,7 +111,8 @@ pub(crate) fn show<P: AsRef<Path>>(verdict: &Verdict, wheels: &[P], printer: &Pr
         .map(|(amount, one, many)| printer::count(amount, one, many))
         .collect();
     let rest = if parts.is_empty() { String::new() } else { format!(", {}", parts.join(", ")) };
-    let see = format!("`rocwheel audit {}` shows them", words(wheels));
+    let shown = counts.warnings + counts.notes + (verdict.old_errors.len() + verdict.wanted_errors.len()) as u64;
+    let see = format!("`rocwheel audit {}` shows {}", words(wheels), if shown == 1 { "it" } else { "them" });
     let errors: Vec<String> = [(&verdict.old_errors, "there before"), (&verdict.wanted_errors, "asked for")]
         .into_iter()
         .filter(|(findings, _)| !findings.is_empty())
@@ -126,9 +127,17 @@ pub(crate) fn show<P: AsRef<Path>>(verdict: &Verdict, wheels: &[P], printer: &Pr
     if !errors.is_empty() {
         printer.warn(format!("{what}: {}{rest}; {see}", errors.join(", ")));
     } else if rest.is_empty() {
-        printer.note(format!("{what}: no errors"));
+        printer.note(format!("{what}: no errors in {}", written(wheels)));
     } else {
-        printer.note(format!("{what}: no errors{rest}; {see}"));
+        printer.note(format!("{what}: no errors in {}{rest}; {see}", written(wheels)));
+    }
+}
+
+/// What was audited, in words.
+fn written<P: AsRef<Path>>(wheels: &[P]) -> String {
+    match wheels {
+        [wheel] => format!("`{}`", wheel.as_ref().file_name().unwrap_or_default().to_string_lossy()),
+        _ => printer::count(wheels.len() as u64, "wheel", "wheels"),
     }
 }
 

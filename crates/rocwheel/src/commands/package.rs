@@ -198,7 +198,7 @@ impl TryFrom<Arguments> for Settings {
             linux_targets: arguments.linux_amdgpu_families.into_iter().collect(),
             windows_targets: arguments.windows_amdgpu_families.into_iter().collect(),
             only,
-            platform_tag: arguments.platform_tag,
+            platform_tag: arguments.platform_tag.map(known_platform).transpose()?,
             level,
             epoch: environment::epoch()?,
             unclaimed: if arguments.strict { Unclaimed::Refuse } else { Unclaimed::Report },
@@ -209,6 +209,11 @@ impl TryFrom<Arguments> for Settings {
         let earlier = if arguments.replace { Earlier::Replace } else { Earlier::Keep };
         Ok(Self { request, mode: Mode::new(arguments.dry_run), last_look, earlier, scratch })
     }
+}
+
+fn known_platform(tag: String) -> Result<String, Usage> {
+    wheel::TagPart::Platform.check(&tag).map_err(|error| Usage::of(&error))?;
+    Ok(tag)
 }
 
 fn distribution(name: &str) -> Result<Logical, Usage> {

@@ -319,6 +319,9 @@ fn show(repaired: &Repaired, printer: &Printer) -> anyhow::Result<()> {
     for note in &plan.notes {
         printer.warn(note);
     }
+    for member in outcome.iter().flat_map(|outcome| &outcome.unstripped) {
+        printer.warn(format!("`{member}` keeps its symbols: `strip` would move its segments, and it would not load"));
+    }
     match outcome {
         Some(outcome) if outcome.unchanged => printer.line(format!("{}: nothing to repair", outcome.path.display())),
         Some(outcome) => printer.line(format!("{}: {}", outcome.path.display(), printer::bytes(outcome.size))),

@@ -169,8 +169,9 @@ impl Header<'_> {
     }
 }
 
-/// What ends the file after a central directory of `size` bytes that begins at `offset` and has `entries` entries.
-pub(crate) fn end(entries: u64, offset: u64, size: u64) -> Vec<u8> {
+/// What ends the file after a central directory of `size` bytes that begins at `offset` and has `entries` entries; the
+/// archive's comment is the last of it.
+pub(crate) fn end(entries: u64, offset: u64, size: u64, comment: &[u8]) -> Vec<u8> {
     let mut bytes = Bytes(Vec::new());
     let limit = u64::from(u32::MAX);
     if entries >= u64::from(u16::MAX) || offset >= limit || size >= limit {
@@ -180,7 +181,8 @@ pub(crate) fn end(entries: u64, offset: u64, size: u64) -> Vec<u8> {
     }
     let count = u16::try_from(entries).unwrap_or(u16::MAX);
     bytes.u32(0x0605_4b50).u16(0).u16(0).u16(count).u16(count);
-    bytes.u32(narrow(size)).u32(narrow(offset)).u16(0);
+    let comment = &comment[..comment.len().min(usize::from(u16::MAX))];
+    bytes.u32(narrow(size)).u32(narrow(offset)).u16(comment.len() as u16).slice(comment);
     bytes.0
 }
 
@@ -227,7 +229,7 @@ mod tests {
         file.write_all(&local).unwrap();
         file.write_all(data).unwrap();
         file.write_all(&central).unwrap();
-        file.write_all(&end(1, hole + local.len() as u64 + 5, central.len() as u64)).unwrap();
+        file.write_all(&end(1, hole + local.len() as u64 + 5, central.len() as u64, b"")).unwrap();
     }
 
     #[test]

@@ -78,6 +78,7 @@ pub(crate) struct Archive {
     entries: u64,
     raw: u64,
     large: Growing,
+    comment: Vec<u8>,
 }
 
 /// The large member that is being written.
@@ -92,7 +93,20 @@ struct Growing {
 impl Archive {
     pub(crate) fn create(path: &Path, options: WriteOptions) -> Result<Archive, Error> {
         let output = Output::create(path, options.digest)?;
-        Ok(Archive { output, options, central: Vec::new(), entries: 0, raw: 0, large: Growing::default() })
+        Ok(Archive {
+            output,
+            options,
+            central: Vec::new(),
+            entries: 0,
+            raw: 0,
+            large: Growing::default(),
+            comment: Vec::new(),
+        })
+    }
+
+    /// The comment of the archive, which installers take no notice of.
+    pub(crate) fn set_comment(&mut self, comment: &[u8]) {
+        comment.clone_into(&mut self.comment);
     }
 
     /// How hard what follows is packed.
@@ -299,7 +313,7 @@ impl Archive {
     /// Writes the central directory and moves the file to its name.
     pub(crate) fn finish(mut self) -> Result<Written, Error> {
         let offset = self.output.position();
-        let end = format::end(self.entries, offset, self.central.len() as u64);
+        let end = format::end(self.entries, offset, self.central.len() as u64, &self.comment);
         let path = self.output.path().to_owned();
         self.output
             .write_all(&self.central)

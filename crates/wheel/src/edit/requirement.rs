@@ -6,7 +6,7 @@ use url::Url;
 
 use super::version::{canonical_extra, is_same};
 use crate::Error;
-use crate::names::{canonical_name, check_required_names};
+use crate::names::{canonical_name, check_requirement};
 
 /// A requirement that is to be written (dependency specifiers, PEP 508).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl Requirement {
         if text.chars().any(char::is_control) {
             return Err(fail("it contains a line break or another control character".to_owned()));
         }
-        check_required_names(text).map_err(|error| fail(error.to_string()))?;
+        check_requirement(text).map_err(|error| fail(error.to_string()))?;
         parsed(text).map_err(|error| fail(error.message.to_string()))?;
         Ok(Requirement { text: text.to_owned() })
     }
@@ -58,7 +58,7 @@ impl Requirement {
     /// Whether a text says the same, however it is spelled.
     pub(super) fn is(&self, text: &str) -> bool {
         self.text == text
-            || check_required_names(text).is_ok()
+            || check_requirement(text).is_ok()
                 && parsed(text).is_ok_and(|other| parsed(&self.text).is_ok_and(|own| own == other))
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::Error;
+use crate::{Error, TagPart};
 
 /// Another set of interpreters, ABIs or platforms.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,8 +17,9 @@ pub enum TagEdit {
 }
 
 impl TagEdit {
-    /// Reads `cp312.cp313`, `+cp313` or `-cp312`. Errors when a part is no tag.
-    pub fn parse(text: &str) -> Result<TagEdit, Error> {
+    /// Reads `cp312.cp313`, `+cp313` or `-cp312`. Errors when a part is no tag, or one to be set or added that no installer knows: it
+    /// may be removed.
+    pub fn parse(part: TagPart, text: &str) -> Result<TagEdit, Error> {
         let (make, rest): (fn(Vec<String>) -> TagEdit, &str) = match text.as_bytes().first() {
             Some(b'+') => (TagEdit::Add, &text[1..]),
             Some(b'-') => (TagEdit::Remove, &text[1..]),
@@ -30,6 +31,9 @@ impl TagEdit {
         if let Some(part) = rest.split('.').find(|part| !good(part)) {
             let reason = format!("`{part}` should be letters, digits and `_`");
             return Err(Error::Name { what: "set of tags", value: text.to_owned(), reason });
+        }
+        if !text.starts_with('-') {
+            part.check(rest)?;
         }
         Ok(make(rest.split('.').map(str::to_owned).collect()))
     }
@@ -59,17 +63,20 @@ mod tests {
     fn tags_are_sets() {
         let apply = |edit: &str, old: &[&str]| {
             let old: Vec<String> = old.iter().map(|tag| (*tag).to_owned()).collect();
-            TagEdit::parse(edit).and_then(|edit| edit.apply(&old)).map(|tags| tags.map(|tags| tags.join(".")))
+            TagEdit::parse(TagPart::Python, edit)
+                .and_then(|edit| edit.apply(&old))
+                .map(|tags| tags.map(|tags| tags.join(".")))
         };
         assert_eq!(apply("py3", &["py2"]).unwrap().as_deref(), Some("py3"));
-        assert_eq!(apply("+cp9", &["py2"]).unwrap().as_deref(), Some("cp9.py2"));
+        assert_eq!(apply("+cp39", &["py2"]).unwrap().as_deref(), Some("cp39.py2"));
         assert_eq!(apply("-py2", &["py3", "py2"]).unwrap().as_deref(), Some("py3"));
         assert_eq!(apply("py2.py3", &["py3", "py2"]).unwrap(), None);
         assert_eq!(apply("+py2", &["py2"]).unwrap(), None);
         assert_eq!(apply("-py4", &["py2"]).unwrap(), None);
         assert!(apply("-py2", &["py2"]).unwrap_err().to_string().contains("no tag would be left"));
         for wrong in ["", "+", "a-b", "a..b", "a b"] {
-            assert!(TagEdit::parse(wrong).is_err(), "{wrong}");
+            assert!(TagEdit::parse(TagPart::Python, wrong).is_err(), "{wrong}");
         }
+        assert!(TagEdit::parse(TagPart::Python, "-12").is_ok(), "a wrong tag can be removed");
     }
 }

@@ -33,6 +33,8 @@ pub(super) struct Directory {
     pub(super) members: Vec<Listed>,
     /// Where the directory begins in the file.
     pub(super) start: u64,
+    /// The comment of the archive.
+    pub(super) comment: Vec<u8>,
 }
 
 /// Reads the directory of the ZIP file at `path`.
@@ -40,8 +42,12 @@ pub(super) fn read(path: &Path) -> Result<Directory, Error> {
     let fail = |source| Error::Open { path: path.to_owned(), source };
     let malformed = |reason| Error::Malformed { path: path.to_owned(), reason };
     let file = fs_err::File::open(path).map_err(fail)?;
-    let archive = ZipArchive::new(BufReader::new(file)).map_err(|error| fail(error.into()))?;
+    let archive = ZipArchive::new(BufReader::new(file)).map_err(|error| match damage(path) {
+        Some(reason) => malformed(reason.to_owned()),
+        None => fail(error.into()),
+    })?;
     let (end, metadata) = (archive.central_directory_start(), archive.metadata());
+    let comment = archive.comment().to_owned();
     let file = Shared::new(archive.into_inner().into_inner());
     if metadata.has_duplicate_names() {
         let name = repeated_name(&file, end).map_err(fail)?;
@@ -91,8 +97,33 @@ pub(super) fn read(path: &Path) -> Result<Directory, Error> {
         Some((_, last, index)) if *last > end => {
             Err(malformed(format!("member `{}` reaches into the directory of the archive", listed[*index].name)))
         }
-        _ => Ok(Directory { file, members: listed, start: end }),
+        _ => Ok(Directory { file, members: listed, start: end, comment }),
     }
+}
+
+/// Why a file that cannot be opened as a ZIP file is none, where the file itself tells.
+fn damage(path: &Path) -> Option<&'static str> {
+    let file = fs_err::File::open(path).ok()?;
+    let size = file.metadata().ok()?.len();
+    if size == 0 {
+        return Some("the file is empty");
+    }
+    let mut start = [0; 4];
+    let is_zip = ReadAt::read_exact_at(file.file(), 0, &mut start).is_ok() && start == *b"PK\x03\x04";
+    let has_end = ends_as_archive(file.file(), size).unwrap_or(true);
+    match (is_zip, has_end) {
+        (true, false) => Some("it is cut off: the end of the archive, with its list of members, is missing"),
+        (false, false) => Some("it is not a ZIP archive"),
+        _ => None,
+    }
+}
+
+/// Whether the end record of a ZIP file is in its last bytes: 22 bytes and a comment of at most 65535.
+fn ends_as_archive(file: &impl ReadAt, size: u64) -> io::Result<bool> {
+    const END: u64 = 22 + u16::MAX as u64;
+    let mut last = vec![0; size.min(END) as usize];
+    file.read_exact_at(size - last.len() as u64, &mut last)?;
+    Ok(last.windows(4).any(|bytes| bytes == b"PK\x05\x06"))
 }
 
 /// The entries of a directory as they are in the file.
