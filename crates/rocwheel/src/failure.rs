@@ -142,7 +142,7 @@ fn text(error: &anyhow::Error, exit: Exit) -> String {
         let (style, label) = if depth == 0 { (ERROR, "error") } else { (CAUSE, "  cause") };
         let cause = cause.to_string();
         // A path that is too long for the system is too long for people.
-        let cause = if cause.contains('\n') { printer::harmless(&cause) } else { printer::one_line(&cause) };
+        let cause = if cause.contains('\n') { printer::harmless_names(&cause) } else { printer::one_line(&cause) };
         text.push_str(&format!("{style}{label}:{style:#} {cause}\n"));
     }
     if let Some(hint) = error.chain().filter_map(as_hint).find_map(Hint::hint) {

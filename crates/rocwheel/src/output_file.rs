@@ -142,7 +142,10 @@ impl OutputFile {
             return fs_err::write(&self.path, text).with_context(failed);
         }
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        fs_err::create_dir_all(folder).with_context(failed)?;
+        // Manifests lie in folders of their own; a folder that is not there is a slip in any other name.
+        if self.kind == FileKind::Manifest {
+            fs_err::create_dir_all(folder).with_context(failed)?;
+        }
         // The umask is subtracted, as from any new file.
         let mode = std::fs::Permissions::from_mode(0o666);
         let file = tempfile::Builder::new().prefix(".rocwheel-").permissions(mode).tempfile_in(folder);

@@ -355,8 +355,13 @@ fn in_words(exit: Exit) -> &'static str {
 }
 
 /// A text that does nothing to a terminal but be read: names come from archives, and a name can hold anything.
-/// Line breaks stay, but for those in a name between backticks.
+/// Line breaks stay.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    escaped(text, |character| character != '\n')
+}
+
+/// The same for messages, in which what stands between backticks is a name: its line breaks are escaped.
+pub(crate) fn harmless_names(text: &str) -> Cow<'_, str> {
     let mut parts = text.split('`').collect::<Vec<_>>();
     // With an odd number of backticks it is not known what is a name.
     if parts.len() % 2 == 1 && parts.iter().skip(1).step_by(2).any(|name| name.contains('\n')) {
@@ -367,9 +372,9 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
             .enumerate()
             .map(|(at, (text, name))| if at % 2 == 1 { name } else { *text })
             .collect();
-        return escaped(&parts.join("`"), |character| character != '\n').into_owned().into();
+        return harmless(&parts.join("`")).into_owned().into();
     }
-    escaped(text, |character| character != '\n')
+    harmless(text)
 }
 
 /// The same, with line breaks escaped too, and without the middle of what no one reads to the end.
@@ -444,6 +449,7 @@ mod tests {
     #[test]
     fn names_do_nothing_to_the_terminal() {
         assert_eq!(harmless("a\x1b[31mb\nc\td\u{9b}"), "a\\u{1b}[31mb\nc\\td\\u{9b}");
+        assert_eq!(harmless_names("no `a\nb`:\n  c"), "no `a\\nb`:\n  c");
         assert_eq!(one_line("a\nb ü"), "a\\nb ü");
         let long = one_line(&"ü".repeat(5000)).into_owned();
         assert_eq!((long.chars().count(), long.contains("ü[…]ü")), (LONGEST_LINE + 3, true));

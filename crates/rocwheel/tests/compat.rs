@@ -110,7 +110,10 @@ mod versions {
         assert_eq!(fs_err::read_to_string(&outputs).unwrap(), format!("device_extras={extras}\n"));
         let unknown = expand("gfx90X-dcgpu", &[]);
         assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(2), ""));
-        assert!(unknown.stderr.contains("`gfx90X-dcgpu`") && unknown.stderr.contains("gfx94X-dcgpu"), "{unknown:?}");
+        assert!(
+            unknown.stderr.contains("`gfx90X-dcgpu`") && unknown.stderr.contains("did you mean `gfx908-dcgpu`?"),
+            "{unknown:?}"
+        );
     }
 }
 

@@ -204,7 +204,7 @@ fn a_bundle_without_any_wanted_code_is_refused_unless_allowed() {
     assert!(text.ends_with(words), "{text}");
     let text = Call::keep("gfx906").run(&file, &output).expect_err("nothing is left").to_string();
     assert!(text.contains("no GPU code left: it has code for gfx90a:xnack+, gfx90a:xnack-, gfx942"), "{text}");
-    assert_eq!(fs_err::read_dir(&output).expect("list").count(), 0, "nothing is left behind");
+    assert!(!output.exists(), "nothing is left behind");
     let outcome = Call { empty: Empty::Allow, ..Call::keep("gfx1100") }.run(&file, &output).expect("allowed");
     assert!(code(&output.join("libfat.so")) == expected(&file, &["gfx1100"]));
     assert!(outcome.missing.is_empty());
@@ -311,7 +311,7 @@ fn what_cannot_be_pruned_is_named() {
     fails("empty", &output, "/empty` has no GPU code");
     fails("cut.co", &output, "/cut.co`: malformed offload bundle");
     fails("x.kpack", &output, "/x.kpack`: not a kpack archive");
-    fails("bad-1.0-py3-none-any.whl", &output, "cannot read wheel");
+    fails("bad-1.0-py3-none-any.whl", &output, "it is not a ZIP archive");
     fails("none", &output, "/none`");
     fails("folder", &path("folder/out"), "lies in the input");
     assert_eq!(fs_err::read_dir(&output).map_or(0, Iterator::count), 0);
