@@ -123,7 +123,7 @@ def test_the_picture_is_an_image_with_text(rocwheel: Rocwheel, small_wheel: Path
     assert small_wheel.name in texts and "3.21 MB of GPU code in 1 file for 13 targets" in texts
     assert {"gfx90a", "gfx950", "gfx1201"} <= set(texts)
     missing = rocwheel.run("kernels", small_wheel, "--plot", tmp_path / "no/such/folder.svg", expect=1)
-    assert "cannot write the picture" in missing.stderr
+    assert f"there is no folder `{tmp_path}/no/such`" in missing.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["sizes.svg"]
 
 

@@ -146,6 +146,7 @@ impl OutputFile {
         if self.kind == FileKind::Manifest {
             fs_err::create_dir_all(folder).with_context(failed)?;
         }
+        anyhow::ensure!(folder.is_dir(), "{}: there is no folder `{}`", failed(), folder.display());
         // The umask is subtracted, as from any new file.
         let mode = std::fs::Permissions::from_mode(0o666);
         let file = tempfile::Builder::new().prefix(".rocwheel-").permissions(mode).tempfile_in(folder);
