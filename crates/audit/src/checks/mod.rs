@@ -13,6 +13,7 @@ mod record;
 mod requirements;
 mod rocm;
 mod search_path;
+mod stable_abi;
 mod symbols;
 mod system_symbols;
 mod traces;
@@ -149,6 +150,7 @@ fn files(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error
     symbols::check(context, findings)?;
     platform::check(context, findings);
     python::check(context, findings);
+    stable_abi::check(context, findings);
     rocm::check(context, findings)?;
     preloads::check(context, findings);
     requirements::unneeded(context, findings)

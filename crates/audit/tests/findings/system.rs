@@ -114,6 +114,33 @@ fn rw010_modules_for_another_python() {
 }
 
 #[test]
+fn rw010_symbols_outside_of_the_stable_abi() {
+    let bench = Bench::new();
+    let needs =
+        |function: &str| bench.module(&format!("int {function}(void); int f(void) {{ return {function}(); }}"), &[]);
+    let stable = |module: &[u8]| pack("demo-1.0", "cp39-abi3-manylinux_2_34_x86_64").with("demo/_m.abi3.so", module);
+    assert_eq!(bench.found(&[stable(&needs("PyList_New"))]), NONE);
+    for (function, words) in [
+        ("_PyGen_Send", "needs `_PyGen_Send`, which is outside of the stable ABI"),
+        ("PyModule_Add", "which is in the stable ABI since Python 3.13; the tag promises 3.9"),
+    ] {
+        let report = bench.audit(&[stable(&needs(function))], &Options::default());
+        let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+        assert_eq!((finding.code.text(), finding.severity.name()), ("RW010", "warning"));
+        assert!(finding.message.contains(words), "{finding:?}");
+    }
+    // A library of the wheel may define it.
+    let own = bench.library("libown7.so", "int _PyGen_Send(void) { return 1; }", &["-Wl,-soname,libown7.so"]);
+    let module = bench.module(
+        "int _PyGen_Send(void); int f(void) { return _PyGen_Send(); }",
+        &["-l:libown7.so", "-Wl,-rpath,$ORIGIN"],
+    );
+    assert_eq!(bench.found(&[stable(&module).with("demo/libown7.so", &own)]), NONE);
+    // A module for one Python may use what that has.
+    assert_eq!(bench.found(&[demo().with(MODULE, needs("_PyGen_Send"))]), NONE);
+}
+
+#[test]
 fn rw011_builds_that_are_not_for_rocm() {
     let bench = Bench::new();
     bench.library("libcudart.so.12", "", &["-Wl,-soname,libcudart.so.12"]);
