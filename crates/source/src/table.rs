@@ -196,12 +196,16 @@ impl Table {
         })
     }
 
-    /// A version line by its name or by torch's branch.
+    /// A version line by its name or by torch's branch; `stable` is the newest release.
     ///
     /// # Errors
     /// When there is none.
     pub fn line(&self, name: &str) -> Result<&Line, Error> {
-        self.lines.iter().find(|line| line.name == name || line.torch_ref == name).ok_or_else(|| Error::UnknownLine {
+        let is_it = |line: &&Line| line.name == name || line.torch_ref == name;
+        let version = |line: &&Line| line.name.parse::<pep440_rs::Version>().ok();
+        let newest = || self.lines.iter().filter(|line| version(line).is_some()).max_by_key(version);
+        let found = self.lines.iter().find(is_it).or_else(|| newest().filter(|_| name == "stable"));
+        found.ok_or_else(|| Error::UnknownLine {
             name: name.to_owned(),
             known: self.lines.iter().map(|line| line.name.clone()).collect(),
         })

@@ -123,6 +123,14 @@ fn audio_and_vision_take_nightlies_where_torch_says_nothing() {
 }
 
 #[test]
+fn the_stable_line_is_the_newest_release() {
+    let table = World::new().table;
+    assert_eq!(table.line("stable").unwrap().name, "2.14");
+    assert_eq!(table.line("nightly").unwrap().name, "nightly");
+    assert!(table.line("stabel").is_err());
+}
+
+#[test]
 fn every_line_names_triton_alike() {
     let world = World::new();
     for line in &world.table.lines {
