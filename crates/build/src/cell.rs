@@ -126,9 +126,9 @@ named! {
     }
 }
 
-impl SdkKind {
-    /// Python packages: what job files of versions that knew nothing else were made for.
-    fn packages() -> SdkKind {
+#[allow(clippy::derivable_impls, reason = "the macro that writes the enum takes no attributes of variants")]
+impl Default for SdkKind {
+    fn default() -> SdkKind {
         SdkKind::Packages
     }
 }
@@ -143,9 +143,9 @@ named! {
     }
 }
 
-impl VersionLock {
-    /// The one it was built against, as job files mean that say nothing.
-    fn exact() -> VersionLock {
+#[allow(clippy::derivable_impls, reason = "the macro that writes the enum takes no attributes of variants")]
+impl Default for VersionLock {
+    fn default() -> VersionLock {
         VersionLock::Exact
     }
 }
@@ -209,10 +209,10 @@ pub struct Cell {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llvm: Option<u32>,
     /// How that ROCm comes to the build.
-    #[serde(default = "SdkKind::packages")]
+    #[serde(default)]
     pub sdk: SdkKind,
     /// Which versions of its packages the result takes.
-    #[serde(default = "VersionLock::exact")]
+    #[serde(default)]
     pub rocm_lock: VersionLock,
     /// torch that is built against (`2.9`, `2.9.1`).
     #[serde(default)]
@@ -262,8 +262,8 @@ impl Cell {
             python: None,
             rocm: None,
             llvm: None,
-            sdk: SdkKind::Packages,
-            rocm_lock: VersionLock::Exact,
+            sdk: SdkKind::default(),
+            rocm_lock: VersionLock::default(),
             torch: None,
             version: None,
             backend: None,

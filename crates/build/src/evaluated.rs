@@ -256,8 +256,8 @@ impl Evaluated {
         let cell = &self.cell;
         let mut parts = vec![self.recipe.clone()];
         // Of a commit, the digits that people know it by.
-        let is_commit = |text: &str| text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        parts.extend(cell.version.as_deref().map(|text| if is_commit(text) { &text[..8] } else { text }.to_owned()));
+        let short = |text: &str| if source::is_commit(text) { text[..8].to_owned() } else { text.to_owned() };
+        parts.extend(cell.version.as_deref().map(short));
         parts.extend(cell.backend.clone().filter(|backend| backend != "rocm"));
         parts.extend(cell.rocm.as_ref().map(|rocm| format!("rocm{rocm}")));
         parts.extend(cell.torch.as_ref().map(|torch| format!("torch{torch}")));

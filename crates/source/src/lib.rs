@@ -24,6 +24,7 @@ pub use checkout::{Convert, Outcome, Status};
 pub use error::Error;
 pub use git::{Failure, Git, without_secret};
 pub use hipified::Hipify;
+pub use pins::is_commit;
 pub use plan::{Checkout, Plan, Reference, Step};
 pub use repository::{HIPIFY, UPSTREAM};
 pub use request::{Archive, Conversion, Movement, Related, Request, Submodules, TritonPin, Wanted};

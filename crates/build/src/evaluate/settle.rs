@@ -54,14 +54,18 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
         }
     }
     if cell.targets.is_empty() || cell.chosen_by == ChosenBy::Image {
-        let mut default = rule.map(|rule| rule.default.clone()).unwrap_or_default();
-        if let Some(llvm) = cell.llvm {
-            let table = TargetTable::embedded();
-            let since = |target: &String| table.get(target).and_then(|target| target.llvm).unwrap_or(0);
-            default.retain(|target| since(target) <= llvm);
+        let default = rule.map(|rule| rule.default.clone()).unwrap_or_default();
+        if default.is_empty() {
+            return Ok(Targets { names: default, chosen_by: ChosenBy::Rocm });
         }
-        let chosen_by = if default.is_empty() { ChosenBy::Rocm } else { ChosenBy::Recipe };
-        return Ok(Targets { names: default, chosen_by });
+        let names = compiled(&default, cell.llvm);
+        if names.is_empty() {
+            let rocm = cell.rocm.as_deref().unwrap_or("that is there");
+            let reason =
+                format!("the compiler of ROCm {rocm} knows no GPU target of {}: {}", recipe.name, default.join(", "));
+            return Err(Error::request_with(reason, "name others with `--gpu-targets`"));
+        }
+        return Ok(Targets { names, chosen_by: ChosenBy::Recipe });
     }
     let wrong: Vec<String> = cell.targets.iter().filter(|target| !is_known(target)).cloned().collect();
     if wrong.is_empty() {
@@ -71,6 +75,14 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
     let machine = if cell.chosen_by == ChosenBy::Machine { ", which this machine has" } else { "" };
     let targets = wrong.into_iter().map(|target| format!("{target}{machine}")).collect();
     Err(Error::Targets { recipe: format!("{}{version}", recipe.name), targets, known })
+}
+
+/// The targets that the clang of a release of LLVM compiles for; all of them where the release is not
+/// known.
+fn compiled(targets: &[String], llvm: Option<u32>) -> Vec<String> {
+    let table = TargetTable::embedded();
+    let since = |target: &str| table.get(target).and_then(|target| target.llvm).unwrap_or(0);
+    targets.iter().filter(|target| llvm.is_none_or(|llvm| since(target) <= llvm)).cloned().collect()
 }
 
 /// Targets that every rule of a recipe takes.

@@ -6,9 +6,6 @@ use super::Point;
 use crate::book::Book;
 use crate::cell::minor;
 
-/// Digits of a commit that is written out.
-const COMMIT: usize = 40;
-
 /// Which sources a cell is made of, as options of `rocwheel build` say it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
@@ -25,7 +22,7 @@ impl Origin {
     pub fn of(point: &Point, book: &Book, table: &Table) -> Option<Origin> {
         let (version, name) = (&point.version, &book.get(&point.recipe).ok()?.recipe.source);
         let project: Option<&Project> = table.project(name).ok();
-        if version.len() == COMMIT && version.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        if source::is_commit(version) {
             return Some(Origin::Commit(version.clone()));
         }
         if table.archive(name, version).is_some() || project?.release_tag(version).is_some() {

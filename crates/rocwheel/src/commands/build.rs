@@ -296,6 +296,7 @@ struct Ran {
 
 /// Builds, or says what would be built.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+    into::check(settings, printer)?;
     let deadline = settings.time_limit.map(|limit| Instant::now() + limit);
     let recipes = match &settings.what {
         What::File(job) if settings.mode == Mode::DryRun => {
@@ -310,7 +311,6 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         What::InstallRocm(sdk) => return into::install_rocm(sdk, settings, printer),
         What::Recipes(recipes) => recipes,
     };
-    into::check(recipes, settings, printer)?;
     if settings.write_job.is_none() && (settings.is_for_slurm() || recipes.are_many(&settings.choices)?) {
         let (planned, jobs) = plan::make(recipes, settings, printer)?;
         if settings.mode == Mode::DryRun {
@@ -429,7 +429,6 @@ impl Run<'_> {
         let job = &*settled;
         let listener = text::Talk { printer: self.printer };
         let outcome = self.execute(job, &self.settings.place, &listener)?;
-        into::install(job, &outcome, &self.settings.place, self.printer)?;
         let (exit, made) = match &outcome {
             Outcome::Built { outputs, .. } | Outcome::Unchanged { outputs } => {
                 let inputs = outputs
@@ -439,7 +438,9 @@ impl Run<'_> {
                         path: self.settings.place.output.join(&made.path),
                         sha256: made.sha256.clone(),
                     });
-                (Exit::Done, Some(inputs.collect()))
+                let inputs: Vec<Input> = inputs.collect();
+                into::install(job, &inputs, &self.settings.place, self.printer)?;
+                (Exit::Done, Some(inputs))
             }
             Outcome::Ready { .. } => (Exit::Done, Some(Vec::new())),
             Outcome::Partly { .. } => (Exit::Done, None),

@@ -53,13 +53,19 @@ pub(crate) struct ShowArguments {
     framework_version: Option<String>,
     /// How ROCm comes to the build: packages (Python packages of an index or a folder) or prefix (an
     /// installed one)
-    #[arg(long, value_name = "KIND", default_value = "packages")]
+    #[arg(long, value_name = "KIND", default_value = "packages", value_parser = sdk_kind)]
     rocm_sdk: SdkKind,
     /// Print the recipe as it is written
     #[arg(long)]
     source: bool,
     #[command(flatten)]
     cell: CellArguments,
+}
+
+/// A backend without ROCm says so itself.
+fn sdk_kind(text: &str) -> Result<SdkKind, String> {
+    let kind = text.parse().ok().filter(|kind| *kind != SdkKind::None);
+    kind.ok_or_else(|| "it is `packages` or `prefix`".to_owned())
 }
 
 /// Check recipes: names, conditions and every combination they can be built in

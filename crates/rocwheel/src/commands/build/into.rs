@@ -1,20 +1,28 @@
 //! What a build leaves in the user's own Python environment (`--into`).
 
-use build::execute::{Outcome, Place, UserEnvironment};
+use build::execute::{Place, UserEnvironment};
 use build::executor::Executor;
-use build::{Job, SdkKind};
+use build::{Input, Job, SdkKind};
 use report::Exit;
 
-use super::Settings;
 use super::inputs::Sdk;
 use super::recipes::Recipes;
+use super::{Settings, What};
 use crate::commands::Mode;
 use crate::failure::Usage;
 use crate::printer::Printer;
 
 /// Refuses, before anything is built, an environment that nothing can be installed into.
-pub(super) fn check(recipes: &Recipes, settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
+pub(super) fn check(settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
     let Some(into) = &settings.place.into else { return Ok(()) };
+    if let What::Recipes(recipes) = &settings.what {
+        check_recipes(recipes, settings)?;
+    }
+    UserEnvironment::open(into, &settings.place, printer.reporter())?;
+    Ok(())
+}
+
+fn check_recipes(recipes: &Recipes, settings: &Settings) -> anyhow::Result<()> {
     if settings.executor == Executor::Slurm || recipes.are_many(&settings.choices)? {
         let usage = Usage::new("`--into` installs what one combination makes, and several are asked for");
         return Err(usage.hint("name one ROCm, torch, Python and set of GPU targets").into());
@@ -23,18 +31,13 @@ pub(super) fn check(recipes: &Recipes, settings: &Settings, printer: &Printer) -
         let usage = Usage::new("`--develop` in a container leaves nothing that works outside of it");
         return Err(usage.hint("leave out `--executor`, or `--develop`").into());
     }
-    UserEnvironment::open(into, &settings.place, printer.reporter())?;
     Ok(())
 }
 
-/// Installs what a job made, and the wheels that it was built with.
-pub(super) fn install(job: &Job, outcome: &Outcome, place: &Place, printer: &Printer) -> anyhow::Result<()> {
-    let (Some(into), Outcome::Built { outputs, .. } | Outcome::Unchanged { outputs }) = (&place.into, outcome) else {
-        return Ok(());
-    };
-    let is_wheel = |path: &std::path::PathBuf| path.extension().is_some_and(|extension| extension == "whl");
-    let made = outputs.iter().map(|made| place.output.join(&made.path)).filter(is_wheel);
-    let wheels: Vec<_> = job.with.iter().map(|input| input.path.clone()).chain(made).collect();
+/// Installs the wheels that a job made, and those that it was built with.
+pub(super) fn install(job: &Job, made: &[Input], place: &Place, printer: &Printer) -> anyhow::Result<()> {
+    let Some(into) = place.into.as_ref().filter(|_| !made.is_empty()) else { return Ok(()) };
+    let wheels: Vec<_> = job.with.iter().chain(made).map(|input| input.path.clone()).collect();
     UserEnvironment::open(into, place, printer.reporter())?.install(&wheels, &job.rocm)?;
     printer.note(format!("installed {} into `{}`", job.title(), into.display()));
     Ok(())
@@ -51,12 +54,11 @@ pub(super) fn install_rocm(sdk: &Sdk, settings: &Settings, printer: &Printer) ->
         return Err(usage.hint("name them: `--rocm-sdk index=URL`, `find-links=PLACE` or `directory=DIR`").into());
     }
     let rocm = sdk.rocm(None, &settings.place.surroundings)?;
-    let environment = UserEnvironment::open(into, &settings.place, printer.reporter())?;
     if settings.mode == Mode::DryRun {
-        printer.note(format!("would install {rocm:?} into `{}`", into.display()));
+        printer.note(format!("would install the packages of ROCm into `{}`", into.display()));
         return Ok(Exit::Done);
     }
-    environment.install_rocm(&rocm)?;
+    UserEnvironment::open(into, &settings.place, printer.reporter())?.install_rocm(&rocm)?;
     printer.note(format!("installed ROCm into `{}`", into.display()));
     Ok(Exit::Done)
 }

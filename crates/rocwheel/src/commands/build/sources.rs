@@ -281,7 +281,7 @@ impl Sources {
     /// The commit that a result without another version is named after: that of the checkout, else the one
     /// that the table pins; `None` where another is asked for, or only git could tell.
     fn revision(&self, recipe: &Recipe, folder: &Path) -> Option<String> {
-        let is_commit = |text: &String| text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_commit = |text: &String| source::is_commit(text);
         if !self.reference.is_empty() {
             return None;
         }
