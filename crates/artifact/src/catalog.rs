@@ -90,7 +90,7 @@ pub struct Ignored {
     pub path: PathBuf,
     /// Why it is not read.
     pub reason: String,
-    /// Its name is that of an artifact, and nothing else stands in for it: commands warn of it.
+    /// `true` if it is named like an artifact and is not read as one; commands warn about it.
     #[serde(skip)]
     pub looks_like_artifact: bool,
 }

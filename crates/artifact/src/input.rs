@@ -9,8 +9,8 @@ use crate::error::Error;
 /// No manifest or sidecar comes near this many bytes.
 const LIMIT: u64 = 16 << 20;
 
-/// Reads a small file that must be a regular one: a link inside of an artifact may lead to somebody else's file, a named pipe
-/// never ends.
+/// Reads a small file, which must be a regular file: a link in an artifact may lead out of it, and reading
+/// a named pipe never ends.
 pub(crate) fn read_small(path: &Path) -> io::Result<Vec<u8>> {
     if fs_err::symlink_metadata(path)?.file_type().is_symlink() {
         return Err(refused(path, "a symbolic link, not a file"));

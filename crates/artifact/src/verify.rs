@@ -241,7 +241,7 @@ fn check_component(artifact: &Artifact, component: Component, findings: &mut Fin
     }
 }
 
-/// Whether a file is what a build, or an import, says of itself: no pattern names it.
+/// `true` for the notes that a build or an import writes about itself; no pattern matches them.
 fn is_of_the_build(artifact: &Artifact, path: &str) -> bool {
     artifact.name.to_string() == crate::manifest::BASE_ARTIFACT && path.starts_with("share/therock/")
 }

@@ -1,5 +1,6 @@
-//! Input: a distribution and what is the matter with it. Output: the command that fixes it, as one would type it, and the commands that
-//! fix everything that was found. What is installed is fixed by installing something else, where that is known.
+//! Input: a distribution and a finding about it. Output: the command that fixes it, as a user types it, and the
+//! commands that fix all findings together. An installed distribution is fixed by installing another one,
+//! where that is known.
 
 mod block;
 mod built_for;
@@ -24,7 +25,7 @@ pub struct Fix {
     command: String,
 }
 
-/// What a fix does.
+/// The command of a fix.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     /// `rocwheel edit`, with options, each with its value where it has one.
@@ -33,7 +34,7 @@ enum Step {
     Record,
     /// `rocwheel repair`.
     Repair(Repair),
-    /// `pip install` into the environment, or what else changes installed files.
+    /// `pip install`, or another program that changes installed files.
     Install,
     /// `rocwheel audit --with index`: it fixes nothing, and decides what is not decided.
     Ask,
@@ -45,7 +46,7 @@ struct Repair {
     way: Way,
     /// The value of `--rocm-version`.
     rocm: Option<String>,
-    /// Libraries that stay out, because they are not to be had.
+    /// Libraries to exclude, because they are not on this machine.
     excluded: Vec<String>,
 }
 
@@ -254,7 +255,7 @@ pub(crate) fn say_versions(context: &Context<'_>, findings: &mut [Finding]) {
         }
         let Some(wheel) = context.site.distributions.iter().position(|wheel| wheel.path == fix.path) else { continue };
         let version = versions.entry(fix.path.clone()).or_insert_with(|| built_for::rocm(context, wheel)).clone();
-        // What a generated module compares with the version of ROCm is no range.
+        // A preload list compares one version, not a range.
         let version = version.filter(|version| way == Way::Rocm || !version.ends_with(".*"));
         if let Some(new) = Fix::new(
             &context.site.distributions[wheel],

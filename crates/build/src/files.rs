@@ -45,10 +45,10 @@ pub(crate) fn open_to_others(_: &Path, _: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes a lock, which is held until it is dropped; `None` when somebody else has it.
+/// Takes a lock and holds it until it is dropped; `None` if another holder has it.
 ///
 /// # Errors
-/// A file that cannot be made, and a file system that knows no locks.
+/// A file that cannot be created, or a file system without locks.
 pub(crate) fn lock(path: &Path) -> Result<Option<Lock>, Error> {
     let file = fs_err::OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
     Lock::try_exclusive(file).map_err(|error| no_locks(path, &error))

@@ -14,9 +14,8 @@ pub(crate) struct PackagePair {
     pub(crate) new: Option<Package>,
 }
 
-/// Packages with the same name belong together; where a side has several of one name, those for the same Python and system, and of
-/// several of these, as a set for several GPU families has them, those in the same folder. Two that stand alone belong together
-/// whatever their names.
+/// Pairs packages by name. Several of one name are paired by Python and system, then by folder, as a set for
+/// several GPU families has them. A single package on each side is a pair under any name.
 pub(crate) fn packages(mut old: Side, mut new: Side) -> Result<Vec<PackagePair>, Error> {
     let is_one_each = old.packages.len() == 1 && new.packages.len() == 1;
     if is_one_each

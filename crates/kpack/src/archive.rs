@@ -185,8 +185,8 @@ impl Archive {
         }
     }
 
-    /// As [`Archive::read`], for code that goes to a place where nobody can see any more that it was damaged: where no
-    /// checksum vouches for it, what it says of itself must fit the target that it is stored under.
+    /// Like [`Archive::read`], for code that is copied to another file, where damage can no longer be
+    /// detected: code without a checksum must have the header and metadata of the target it is stored under.
     pub fn read_sound(&self, reader: &dyn ReadAt, located: &Located<'_>) -> Result<Vec<u8>, Error> {
         let stored = stored(reader, located)?;
         let (code, is_vouched) = match self.scheme {
@@ -199,7 +199,7 @@ impl Archive {
         }
     }
 
-    /// One code object as it is stored, to be put into another archive of the same scheme. Nothing about it is checked.
+    /// One code object in its stored form, for an archive of the same scheme. It is not checked.
     pub fn blob(&self, reader: &dyn ReadAt, located: &Located<'_>) -> Result<Blob, Error> {
         Ok(Blob { original_size: located.original_size, bytes: stored(reader, located)? })
     }

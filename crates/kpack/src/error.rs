@@ -18,7 +18,7 @@ pub enum Error {
     Malformed {
         /// Where the bundle starts.
         offset: u64,
-        /// What is wrong with it.
+        /// How it differs.
         reason: String,
     },
     /// A compressed bundle of a version or method that is not known.
@@ -164,7 +164,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// Code of an archive that no checksum vouches for, and that is not what it is stored as.
+    /// Code without a checksum that does not fit the target it is stored under.
     #[error("{what} is damaged: {reason}")]
     Damaged {
         /// Its name, index and target.

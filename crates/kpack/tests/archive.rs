@@ -178,7 +178,7 @@ fn code_without_a_checksum_has_to_fit_its_target() {
         let error = read(&broken, scheme).unwrap_err();
         assert!(error.ends_with("its program header table leaves the file"), "{error}");
     }
-    // The checksum of a frame of ours vouches for whatever was there when it was packed.
+    // The checksum covers the bytes that were packed, sound or not.
     let bytes = example(Scheme::ZstdPerKernel);
     let archive = open(&bytes).unwrap();
     let located = archive.find("lib/librocblas.so.4", 1, "gfx90a:xnack-").unwrap();

@@ -1,9 +1,9 @@
 //! Input: an open file. Output: a lock on it, which other processes and threads respect until it is dropped.
 //!
-//! The kernel attaches such a lock to the open file description (flock(2)). A child process shares the description from its fork until
-//! its exec, so closing the file here does not free the lock while any other thread is just starting a program. Unlocking does: it
-//! frees the lock whoever else has the description. That is why a [`Lock`] unlocks when it is dropped. When a process is killed, the
-//! kernel frees its locks.
+//! The kernel attaches such a lock to the open file description (flock(2)). A child process shares the
+//! description between its fork and its exec, so closing the file does not free the lock while another
+//! thread is starting a program. Unlocking frees it for every copy of the descriptor, so a [`Lock`] unlocks
+//! when it is dropped. When a process is killed, the kernel frees its locks.
 
 use std::fs::TryLockError;
 use std::io;
@@ -23,7 +23,7 @@ impl Lock {
         Self::new(file, answer)
     }
 
-    /// Locks a file together with other holders who only look; `None` when somebody has it alone.
+    /// Takes a shared lock; `None` if another holder has an exclusive one.
     ///
     /// # Errors
     /// A file system without locks.

@@ -1,4 +1,4 @@
-//! A lock excludes other holders while it lives and nobody afterwards, whoever else has a copy of its descriptor.
+//! A lock excludes other holders until it is dropped, and no longer, whatever copies of its descriptor exist.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -19,7 +19,7 @@ fn one_holder_at_a_time() {
     assert!(Lock::try_exclusive(open()).unwrap().is_none());
 }
 
-/// What a child has between its fork and its exec: a descriptor of the same description.
+/// A child has such a copy between its fork and its exec.
 #[test]
 fn a_copy_of_the_descriptor_does_not_keep_the_lock() {
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -157,7 +157,7 @@ pub enum Error {
     Incomplete {
         /// One line for each library that is missing, with who needs it.
         problems: Vec<String>,
-        /// What helps besides adding them.
+        /// Other ways out, for the hint.
         ways: Ways,
     },
     /// Artifacts for a target hold nothing for its device package.
@@ -237,7 +237,7 @@ pub enum Error {
     Interrupted,
 }
 
-/// What helps where a library is missing, besides adding what holds it.
+/// Ways out of a missing library, besides adding the artifact that holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ways {
     /// The artifacts were imported: an import can allow it.

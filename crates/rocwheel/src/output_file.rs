@@ -23,7 +23,7 @@ impl From<OsString> for OutputOption {
     }
 }
 
-/// What an option writes.
+/// The kind of file that an option writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
     /// `audit --sarif`: JSON.
@@ -168,7 +168,7 @@ fn head_of(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// What a name promises that no output option of a text may replace; `None` for any other name.
+/// The kind of file that a name promises and that must never be replaced; `None` for other names.
 fn precious(path: &Path, kind: FileKind) -> Option<&'static str> {
     let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
     let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));

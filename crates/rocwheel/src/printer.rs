@@ -360,7 +360,7 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     escaped(text, |character| character != '\n')
 }
 
-/// The same for messages, in which what stands between backticks is a name: its line breaks are escaped.
+/// The same for messages: text between backticks is a name, so its line breaks are escaped.
 pub(crate) fn harmless_names(text: &str) -> Cow<'_, str> {
     let mut parts = text.split('`').collect::<Vec<_>>();
     // With an odd number of backticks it is not known what is a name.

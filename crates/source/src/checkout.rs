@@ -423,7 +423,7 @@ impl Run<'_> {
             // Nothing arrived: what this run made is taken away with the folder.
             _ if self.folder.is_new && !self.has_moved => self.folder.remove_if_new().map_err(Into::into),
             _ if self.has_moved => {
-                // What cannot be looked at stays marked as half of something, and is kept by the next run.
+                // If the tree cannot be read, it stays marked as incomplete, and the next run keeps its files.
                 let _ = self.stopped();
                 Ok(())
             }

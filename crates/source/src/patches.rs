@@ -382,7 +382,7 @@ impl PatchSet {
     }
 }
 
-/// What a patch changes, without what depends on where and how it was written: the message, hashes and numbers of lines.
+/// The changed lines of a patch, without message, hashes and line numbers, which depend on where it was made.
 fn change(patch: &[u8]) -> Option<Vec<u8>> {
     let lines: Vec<&[u8]> = patch.split(|byte| *byte == b'\n').collect();
     let first = lines.iter().position(|line| line.starts_with(b"diff --git "))?;
@@ -393,7 +393,7 @@ fn change(patch: &[u8]) -> Option<Vec<u8>> {
     Some(kept.join(&b'\n').trim_ascii_end().to_vec())
 }
 
-/// What the commits of one's own change in a repository.
+/// The changes of the user's commits in a repository.
 fn changes_there(repository: &Repository<'_>, stage: Stage, scratch: &Path) -> Result<BTreeSet<Vec<u8>>, Error> {
     let mut found = BTreeSet::new();
     if !repository.path.join(".git").exists() || repository.commit(&format!("refs/tags/{UPSTREAM}"))?.is_none() {

@@ -41,7 +41,7 @@ pub struct Checkout {
     pub movement: Movement,
     /// What is done, in order.
     pub steps: Vec<Step>,
-    /// What the user should know: patches of the project are there, and none of them is meant.
+    /// A warning: the project has patch sets, and none of them is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 }
@@ -126,7 +126,7 @@ pub enum Step {
     Commit,
 }
 
-/// What `build_env.json` says where a file pins a commit.
+/// The values of `build_env.json` for a commit that a file pins.
 #[derive(Debug, Clone, Serialize)]
 pub struct IfPinned {
     /// The pin file of torch's tree.

@@ -222,8 +222,8 @@ impl<'a> Repository<'a> {
         Ok(tree)
     }
 
-    /// Keeps the working files as they are under a name of their own, for whoever may miss them. `known` is the commit that the last run
-    /// has left; others that no branch or tag leads to may be the user's.
+    /// Keeps the working files under a ref, so that the user can get them back. `known` is the commit that the
+    /// last run left; other commits without a branch or tag may be the user's.
     pub(crate) fn keep(&self, scratch: &Path, known: &str) -> Result<Kept, Error> {
         let commits = self.nameless(&[known])?;
         let tree = self.working_tree(scratch)?;

@@ -76,7 +76,7 @@ pub struct Wanted {
     pub archive: Option<Archive>,
     /// Whether its submodules are checked out; `None`: as the request has it.
     pub submodules: Option<Submodules>,
-    /// What a manifest says of it, in place of an origin and a reference.
+    /// Its entry in a manifest, which replaces origin and reference.
     pub manifest: Option<Entry>,
 }
 

@@ -84,7 +84,7 @@ pub(crate) enum Phase {
     /// It ended well, or changed nothing.
     #[default]
     Done,
-    /// It was changing the tree and did not say what became of it, since it was killed: what is there may be half of something.
+    /// It was killed while it changed the tree, which may be incomplete.
     Moving,
     /// It failed or was interrupted before it was complete, and wrote down what it left.
     Stopped,

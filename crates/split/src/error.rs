@@ -171,7 +171,7 @@ pub enum Error {
     WithoutCode {
         /// The file.
         path: String,
-        /// What is missing.
+        /// The missing part.
         why: String,
     },
     /// An archive that was named has no code for what is fused.
@@ -193,7 +193,7 @@ pub enum Error {
     Contradiction {
         /// The file.
         key: String,
-        /// What does not agree.
+        /// The contradiction.
         why: String,
     },
     /// Bytes could not be kept in a temporary file.

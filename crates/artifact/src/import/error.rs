@@ -96,7 +96,7 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
-    /// A directory that is no ROCm.
+    /// A directory without anything that every ROCm has.
     #[error("`{}` does not look like a ROCm: it has neither a HIP runtime (`libamdhip64.so`) nor `.info/version`", prefix.display())]
     NoRocm {
         /// The directory.

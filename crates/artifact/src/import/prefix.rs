@@ -89,8 +89,8 @@ pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan,
     })
 }
 
-/// Whether a private prefix has something at its top that every ROCm has. It is walked as a whole: a wrong one, such as `/`, would
-/// take minutes, and has folders that are no files of a disk.
+/// `true` if a prefix has something that every ROCm has. The whole prefix is walked afterwards: a wrong one, such
+/// as `/`, would take minutes and has folders like `/proc`.
 fn looks_like_rocm(prefix: &Path) -> bool {
     const MARKS: [&str; 6] =
         [".info/version", "share/therock", "bin/hipcc", "bin/hipconfig", "bin/amdclang", "lib/llvm/bin/clang"];

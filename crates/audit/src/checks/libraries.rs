@@ -249,8 +249,9 @@ fn in_the_set(context: &Context<'_>, wheel: usize, (name, is_plugin): (&str, boo
             return Some(Verdict::new(Code::LibraryNotFound, message).weighing(Severity::Note));
         }
         if is_plugin && is_loaded_elsewhere(context, wheel, path) {
-            let message =
-                format!("{message}; whoever loads this plug-in may have it loaded, as other files of the wheel do");
+            let message = format!(
+                "{message}; the program that loads this plug-in may have loaded it before, as other files of the wheel do"
+            );
             return Some(Verdict::new(Code::LibraryNotFound, message).weighing(Severity::Note));
         }
         // Something else may load it first, in a way that only running it would tell.
@@ -294,7 +295,7 @@ fn in_the_set(context: &Context<'_>, wheel: usize, (name, is_plugin): (&str, boo
     Some(if is_loaded { verdict.weighing(Severity::Warning) } else { verdict })
 }
 
-/// Whether an extension module or a program of a wheel loads a file of it.
+/// `true` if an extension module or a program of the wheel loads this file of it.
 fn is_loaded_elsewhere(context: &Context<'_>, wheel: usize, path: &str) -> bool {
     let rooted = context.rooted.iter().filter(|rooted| rooted.wheel == wheel && rooted.kind != RootKind::Plugin);
     rooted.into_iter().any(|rooted| rooted.trace.position(path).is_some())

@@ -49,7 +49,8 @@ pub struct Options {
     pub extras: BTreeSet<Extra>,
     /// Findings that nobody wants to see.
     pub ignore: BTreeSet<Code>,
-    /// Findings that nobody wants to see where all files they are about match: of a pattern without a slash the file name does.
+    /// Findings to ignore when every file they name matches the pattern. A pattern without a slash is
+    /// compared with the file name only.
     pub ignore_in: Vec<(Code, Pattern)>,
     /// How much is looked at.
     pub scope: Scope,
@@ -131,7 +132,7 @@ pub fn audit(site: &Site, facts: &Facts, options: &Options, reporter: &dyn Repor
     })
 }
 
-/// Whether all files of a finding are ones in which it is not to be seen.
+/// `true` if every file of a finding matches a pattern that ignores its code.
 fn is_ignored(finding: &Finding, ignored: &[(Code, Pattern)]) -> bool {
     let matches = |file: &String| {
         ignored.iter().filter(|(code, _)| *code == finding.code).any(|(_, pattern)| {
@@ -268,7 +269,8 @@ impl<'a> Context<'a> {
         files.filter(|(_, file)| file.is_native())
     }
 
-    /// Whether a wheel is for systems with musl: by its tags, or, where those say no more than Linux, by what its files need.
+    /// `true` for a wheel for musl: by its tags or, if they only say Linux, by the libraries that its files
+    /// need.
     pub(crate) fn is_for_musl(&self, wheel: usize) -> bool {
         let platforms = self.site.distributions[wheel].platforms();
         if platforms.iter().any(|tag| tag.starts_with("manylinux")) {

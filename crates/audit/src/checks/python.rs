@@ -148,7 +148,7 @@ fn linked(own: &BTreeSet<String>, file: &WindowsFile) -> Suits {
     python.unwrap_or(Suits::Any)
 }
 
-/// Whether a file has the function that Python calls when it imports a module of this name; `None` where that is not known. A file
+/// `true` if a file has `PyInit_NAME`, which Python calls to import it; `None` if that cannot be told. A file
 /// without it is a library under a module's name, for `torch.ops.load_library`.
 fn has_function(object: &Object, module: &str) -> Option<bool> {
     let symbols = object.symbols.as_ref().ok().filter(|_| object.is_native())?;

@@ -24,7 +24,7 @@ static ADDED: LazyLock<BTreeMap<&str, u16>> = LazyLock::new(|| {
     .collect()
 });
 
-/// What is wrong with a symbol.
+/// Why a symbol breaks the promise of the stable ABI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Breach {
     /// It is in no version of the stable ABI.

@@ -1,7 +1,7 @@
 //! Input: the fixes of all findings. Output: the fewest commands that do the same, in an order in which they can be typed.
 //!
-//! All edits of a wheel are options of one command, because an edit may rename the file. A repair writes another file, and sets tags,
-//! search paths and RECORD itself: what else there is to do to the wheel comes before it.
+//! All edits of a wheel are options of one command, because an edit may rename the file. A repair writes another
+//! file and sets tags, search paths and RECORD itself, so the edits come before it.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub struct Remedies {
     pub undecided: usize,
 }
 
-/// What is to be done to a wheel.
+/// The edits and the repair of one wheel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WheelRemedy {
     /// Where it is.

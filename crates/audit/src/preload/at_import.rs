@@ -54,7 +54,7 @@ pub(crate) fn loader_files(site: &Site, wheel: usize) -> Vec<LoaderFile> {
     read.filter(|(_, module)| module.loads_by_path).map(|(path, module)| LoaderFile::new(path, module)).collect()
 }
 
-/// The Python file of a wheel that imports a compiled module, which `module` is the path of without what stands behind its name.
+/// The Python file of a wheel that imports a compiled module; `module` is the module's path without its suffix.
 pub(crate) fn importer_of(site: &Site, wheel: usize, module: &str) -> Option<String> {
     let walk = Walk::new(site, BTreeSet::new());
     let wanted = module.strip_prefix(&walk.packages)?;
@@ -182,8 +182,8 @@ impl<'a> Walk<'a> {
         self.modules(path, import).into_iter().filter_map(file).collect()
     }
 
-    /// What an import statement of a file may mean, as paths below the folder of the packages: each package on the way, the module,
-    /// and the names taken from it, which may be modules.
+    /// The modules that an import statement may load, as paths below site-packages: each package on the way, the
+    /// module, and the imported names, since they may be modules.
     fn modules(&self, path: &str, import: &Import) -> Vec<String> {
         let inside = path.strip_prefix(&self.packages).unwrap_or(path);
         let mut parts: Vec<&str> = inside.split('/').collect();

@@ -68,11 +68,11 @@ pub(super) struct Import {
     pub(super) level: usize,
     /// `a.b`; empty for `from . import b`.
     pub(super) module: String,
-    /// What is taken from the module, which may be modules themselves; empty for `import a.b`.
+    /// The imported names, which may be modules; empty for `import a.b`.
     pub(super) names: Vec<String>,
 }
 
-/// What a file says of other modules and of libraries. Which of its functions are called is not known.
+/// The imports and the library names in a file. It is not known which of its functions are called.
 #[derive(Debug, Default)]
 pub(super) struct Module {
     /// In the order of the file.
@@ -133,7 +133,7 @@ fn dotted(tokens: &[Placed]) -> (String, usize) {
     (name, tokens.len())
 }
 
-/// What stands behind `import`: `a.b as x, c`.
+/// Reads the rest of `import`: `a.b as x, c`.
 fn plain_imports(tokens: &[Placed]) -> Vec<Import> {
     let mut imports = Vec::new();
     let mut rest = tokens;
@@ -152,7 +152,7 @@ fn plain_imports(tokens: &[Placed]) -> Vec<Import> {
     }
 }
 
-/// What stands behind `from`: `.a import (b as x, c)`.
+/// Reads the rest of `from`: `.a import (b as x, c)`.
 fn import_from(tokens: &[Placed]) -> Option<Import> {
     let level = tokens.iter().take_while(|placed| placed.token == Token::Sign('.')).count();
     let (mut module, mut end) = (String::new(), level);

@@ -124,7 +124,7 @@ impl Prepared {
         Ok(Staged { _staging: staging, path: staged, outcome })
     }
 
-    /// What is written, and the members that keep their symbols though they were to be stripped.
+    /// The changes to the wheel, and the members that keep their symbols because `strip` would break them.
     fn rewrite(&self, request: &Request) -> Result<(Rewrite, Vec<String>), Error> {
         let plan = &self.plan;
         let name: WheelName = plan.output.parse()?;

@@ -76,7 +76,8 @@ pub(super) fn strip(
     Ok(is_same.then_some(stripped))
 }
 
-/// What the kernel and the loader make of a binary; `None` for one that cannot be read. Where its parts lie in the file may differ.
+/// The program headers, SONAME and NEEDED of a binary, without file offsets: what the kernel and the loader
+/// read. `None` if it cannot be parsed.
 fn loaded(content: &dyn Content) -> io::Result<Option<Loaded>> {
     let Ok(Some(elf)) = Elf::read(&content.open()?) else { return Ok(None) };
     let segments = elf.segments.iter();

@@ -148,7 +148,7 @@ impl<'a> Names<'a> {
         let recipe = &self.entry.recipe.name;
         let needed = || {
             let reason = format!("{recipe} needs to know which torch it is for");
-            // What would be asked for next.
+            // ROCm would be asked for next: ask for both at once.
             let is_next = self.cell.rocm.is_none() && (self.cell.torch_index.is_none() || !self.sdk);
             let hint = if is_next {
                 "say it with `--torch`, and for which ROCm with `--rocm`, for example `--torch 2.9 --rocm 6.4`"

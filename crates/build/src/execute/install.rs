@@ -72,7 +72,7 @@ impl Context<'_> {
         Ok(None)
     }
 
-    /// A fresh Python environment, or the user's as it is.
+    /// Makes a fresh Python environment; the user's own (`--into`) is only checked.
     pub(super) fn make_environment(&self, log: &mut Log) -> Result<Option<Ended>, Error> {
         if let Some(path) = self.of_user() {
             let environment = UserEnvironment::open(path, self.place, self.reporter)?;

@@ -55,10 +55,10 @@ impl<'a> UserEnvironment<'a> {
         interpreter_of(&self.path)
     }
 
-    /// Installs the packages of a ROCm, newest first, as `rocm[libraries,devel]`.
+    /// Installs or upgrades ROCm's packages (`rocm[libraries,devel]`).
     ///
     /// # Errors
-    /// A ROCm that is no packages; an installer that fails, with the last it said.
+    /// An installed ROCm, which has no packages; an installer that fails, with its last lines.
     pub fn install_rocm(&self, rocm: &Rocm) -> Result<(), Error> {
         let (Rocm::Index { packages, .. } | Rocm::FindLinks { packages, .. }) = rocm else {
             return Err(Error::request_with(

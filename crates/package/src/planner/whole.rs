@@ -119,7 +119,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// What helps when a library is missing.
+    /// The ways out of a missing library that this run has.
     fn ways(&self) -> Ways {
         Ways { import: self.is_imported, drop: true }
     }

@@ -259,12 +259,12 @@ fn look(look: &Look, printer: &Printer) -> anyhow::Result<Exit> {
         |path: &PathBuf| fixed.iter().find(|(old, _)| old == path).map_or_else(|| path.clone(), |(_, new)| new.clone());
     let audited = before.wheels.iter().filter(|wheel| wheel.role == "audited" && wheel.form == "wheel");
     let audited: Vec<PathBuf> = audited.map(|wheel| PathBuf::from(&wheel.path)).collect();
-    // What is installed is not rewritten, and is one folder.
+    // An environment is one folder and is never rewritten.
     let audited = if audited.is_empty() { look.wheels.clone() } else { audited };
     report_on(look, &audited.iter().map(after).collect::<Vec<_>>(), printer)
 }
 
-/// What is the matter with the wheels.
+/// Audits wheels without printing.
 fn examine(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> anyhow::Result<Report> {
     let (site, facts) = read(look, wheels, scratch, printer)?;
     Ok(audit::audit(&site, &facts, &look.options, printer.reporter())?)
@@ -360,8 +360,8 @@ fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> 
     Ok(Site::open(&wheels, &place, scratch, printer.reporter())?)
 }
 
-/// What is looked at of what was named: the wheels of a folder that has no installed packages, and no source distributions, which
-/// have nothing that is loaded.
+/// The paths to audit: a folder without installed packages stands for its wheels, and source distributions
+/// are skipped, since they have nothing that is loaded.
 fn given(paths: &[PathBuf], printer: &Printer) -> anyhow::Result<Vec<PathBuf>> {
     let mut given = Vec::new();
     for path in paths {

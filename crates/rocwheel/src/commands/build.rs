@@ -215,7 +215,7 @@ impl TryFrom<Arguments> for Settings {
             .collect();
         let containers = arguments.containers.of_jobs()?.containers(&surroundings)?.map(Rc::new);
         let into = arguments.into.map(std::path::absolute).transpose()?;
-        // What is installed there has to be for its Python.
+        // A wheel for that environment is built with its Python.
         let of_user = into.as_ref().filter(|_| containers.is_none()).map(|path| UserEnvironment::interpreter_of(path));
         let place = Place {
             work: work.unwrap_or_else(|| output.join(".rocwheel").join("jobs")),

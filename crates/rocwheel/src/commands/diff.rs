@@ -254,7 +254,7 @@ fn rows(package: &PackageReport, detail: Detail) -> Vec<Vec<String>> {
         None => in_short(change, detail),
     };
     let whole = package.changes.iter().filter(is_shown);
-    // What is the same change in several files is one row.
+    // The same change in several files is one row.
     let mut alike: BTreeMap<(ChangeKind, String), Vec<String>> = BTreeMap::new();
     let mut rows: Vec<Vec<String>> =
         whole.map(|change| vec![change.kind.name().to_owned(), "-".to_owned(), what(change)]).collect();
@@ -303,7 +303,7 @@ fn rows(package: &PackageReport, detail: Detail) -> Vec<Vec<String>> {
     rows
 }
 
-/// What differs; of many symbols the number and the first.
+/// The change in words; a long list of symbols is shortened to its count and first names.
 fn in_short(change: &Change, detail: Detail) -> String {
     let Some(count) = change.count.filter(|count| *count > 1 && detail == Detail::Grouped) else {
         return change.to_string();

@@ -133,7 +133,7 @@ pub(crate) fn show<P: AsRef<Path>>(verdict: &Verdict, wheels: &[P], printer: &Pr
     }
 }
 
-/// What was audited, in words.
+/// The audited wheels, for a message.
 fn written<P: AsRef<Path>>(wheels: &[P]) -> String {
     match wheels {
         [wheel] => format!("`{}`", wheel.as_ref().file_name().unwrap_or_default().to_string_lossy()),

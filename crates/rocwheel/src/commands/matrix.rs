@@ -215,11 +215,11 @@ fn json(matrix: &Matrix, rows: Vec<&Row>, printer: &Printer) -> anyhow::Result<(
     printer.json(&Document { exists, missing, excluded, coverage, rows, unclear: &matrix.unclear })
 }
 
-/// What a cell of a grid says.
+/// The sign in a cell of the grid.
 fn sign(status: Option<Status>, settings: &Settings) -> &'static str {
     match status {
         Some(Status::Exists) => "✓",
-        // Nobody said where wheels are, so nobody knows what is missing.
+        // Without `--wheels` it is not known which are missing.
         Some(Status::Missing) if settings.wheels.is_empty() => "•",
         Some(Status::Missing) => "✗",
         Some(Status::Excluded) | None => "–",

@@ -145,10 +145,10 @@ pub(crate) struct Settings {
     pub(super) scratch: PathBuf,
 }
 
-/// What becomes of packages of another version in the output folder.
+/// How packages of another version in the output folder are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Earlier {
-    /// They may be somebody's release: the run is refused.
+    /// The run is refused, since they may be a release.
     Keep,
     /// They are removed.
     Replace,

@@ -62,7 +62,7 @@ pub(crate) struct ShowArguments {
     cell: CellArguments,
 }
 
-/// A backend without ROCm says so itself.
+/// `none` is no choice: the recipe knows which of its backends need no ROCm.
 fn sdk_kind(text: &str) -> Result<SdkKind, String> {
     let kind = text.parse().ok().filter(|kind| *kind != SdkKind::None);
     kind.ok_or_else(|| "it is `packages` or `prefix`".to_owned())

@@ -178,7 +178,7 @@ struct Repaired {
 }
 
 impl Settings {
-    /// What would be done to a wheel.
+    /// The plan for one wheel.
     pub(super) fn plan(&self, path: &Path, scratch: &Path, printer: &Printer) -> Result<Plan, repair::Error> {
         let request = Request { scratch: scratch.to_owned(), ..self.request.clone() };
         Ok(repair::plan(path, &request, printer.reporter())?.plan)

@@ -141,7 +141,7 @@ impl Run<'_> {
     }
 }
 
-/// The numbers of a name that ends in a version, and what stands before them: `v2.8.3` is `v` and 2, 8, 3.
+/// Splits a name that ends in a version: `v2.8.3` is `v` and 2, 8, 3.
 fn numbers(name: &str) -> Option<(&str, Vec<u64>)> {
     let at = name.find(|letter: char| letter.is_ascii_digit())?;
     let numbers = name[at..].split('.').map(|part| part.parse().ok()).collect::<Option<Vec<u64>>>()?;

@@ -267,7 +267,7 @@ pub fn prepare(
     if fs_err::canonicalize(&path).ok() == Some(fs_err::canonicalize(input)?) {
         return Err(wheel::Error::SameFile { path }.into());
     }
-    // What is copied as it is packed gets a new RECORD around it, so nobody after this sees that it was damaged.
+    // A damaged member that is copied packed would be hidden by the new RECORD.
     let members = wheels.host.members().iter().filter(|member| member.kind != Kind::Directory);
     let copied = members
         .map(|member| member.name.as_str())

@@ -180,7 +180,7 @@ pub(super) fn wheel(keep: &Keep, was: &WheelBefore<'_>, written: &Path, scratch:
     let after = Arc::new(Wheel::open(written)?);
     let mut problems = after.verify()?;
     if !problems.is_empty() {
-        // What was wrong with the input is no fault of the result.
+        // Damage that the input had is not a defect of the result.
         let damaged = |problem: &Problem| match problem {
             Problem::Unreadable(name) if before.member(name).is_some() => Some(name.clone()),
             _ => None,

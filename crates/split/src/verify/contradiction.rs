@@ -1,5 +1,5 @@
-//! Input: a host ELF file whose edit did not become what it should. Output: why that is no wonder: its section headers say
-//! other things than its segments and its dynamic section.
+//! Input: a host ELF file whose edit failed a check. Output: how its section headers contradict its segments and its
+//! dynamic section, if they do: then the input is damaged.
 //!
 //! The dynamic loader reads no section headers, so such a file may work. It is asked only where an edit failed.
 
@@ -20,7 +20,7 @@ const DT_RELASZ: u64 = 8;
 /// Entries of a dynamic section that are read; real ones have a few dozen.
 const MOST_ENTRIES: u64 = 4096;
 
-/// What contradicts what; `None` where nothing does, and for files that are not ELF.
+/// The contradiction in words; `None` if there is none, or the file is not ELF.
 pub(crate) fn contradiction(content: &dyn Content) -> Option<String> {
     let reader = content.open().ok()?;
     let elf = match Elf::read(&reader) {

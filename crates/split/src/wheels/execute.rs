@@ -201,7 +201,7 @@ impl Job<'_> {
         WriteOptions { level: self.request.level, epoch: self.request.epoch, ..WriteOptions::default() }
     }
 
-    /// Errors when a member that is copied as it is packed is damaged. Programs were unpacked by the survey.
+    /// Checks the CRC-32 of members that are copied packed. The survey has unpacked programs already.
     fn check_copies(&self) -> Result<(), Error> {
         let parts = &self.plan.parts;
         let is_program = |name: &str| parts.programs.is_known(name);

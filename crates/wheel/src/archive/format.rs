@@ -169,7 +169,7 @@ impl Header<'_> {
     }
 }
 
-/// What ends the file after a central directory of `size` bytes that begins at `offset` and has `entries` entries; the
+/// The end records of a ZIP file after a central directory of `size` bytes that begins at `offset` and has `entries` entries; the
 /// archive's comment is the last of it.
 pub(crate) fn end(entries: u64, offset: u64, size: u64, comment: &[u8]) -> Vec<u8> {
     let mut bytes = Bytes(Vec::new());

@@ -93,7 +93,7 @@ pub(crate) struct Wishes {
     /// What varies; the cell has the first value of each.
     pub(crate) axes: Axes,
     torch_index: Option<String>,
-    /// What `--rocm` says.
+    /// Versions named with `--rocm`.
     rocm: Vec<String>,
     /// `BUILD_TRITON_BACKEND`: the Triton backend too, where there is one.
     triton_too: bool,

@@ -89,7 +89,7 @@ fn parts(text: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// What stands before `=`, when it can be a name: an address has other signs.
+/// The text before `=` if it can be a name; an address has other characters.
 fn recipe_name(text: &str) -> Option<&str> {
     let is_plain = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     recipe_of(text).filter(|name| !name.is_empty()).filter(is_plain)

@@ -224,7 +224,7 @@ pub(super) fn logs(folder: &PlanFolder, named: &[String], printer: &Printer) -> 
     Ok(Exit::Done)
 }
 
-/// What is planned: what is built first, then what is there already; `with_excluded`: then also what the table excludes.
+/// Prints a plan: cells to build, then existing ones, then (`with_excluded`) those that the table excludes.
 pub(super) fn planned(
     plan: &Plan,
     checkouts: &[ToCheckOut],

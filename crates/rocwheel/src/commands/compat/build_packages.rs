@@ -91,7 +91,7 @@ impl TryFrom<Arguments> for Settings {
             request,
             mode,
             last_look,
-            // Nobody asks today's script either.
+            // Today's script replaces them without asking, too.
             earlier: packages::Earlier::Replace,
             scratch: environment::scratch(),
         };

@@ -372,8 +372,8 @@ fn merge(inputs: &[PathBuf], output: &Path, printer: &Printer) -> anyhow::Result
     Ok(())
 }
 
-/// The artifact directories whose names are a prefix, `_` and a target. What else has such a name is reported: today's script
-/// passes over it without a word.
+/// The artifact directories named PREFIX_TARGET. Other entries with such a name are reported; today's script
+/// ignores them silently.
 fn beginning_with(prefixes: &[String], parent: &Path, printer: &Printer) -> anyhow::Result<Vec<PathBuf>> {
     let mut paths: Vec<PathBuf> =
         fs_err::read_dir(parent)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;

@@ -15,9 +15,9 @@ use crate::printer::{self, Format, Printer};
 
 /// Give a release on GitHub the files that were built, with their provenance and checksums
 ///
-/// GitHub's own program `gh` does it, with its login. Without `--upload` it is only asked what is there, and what would be done is printed;
-/// where nobody has logged in, as for a release that is not there. A
-/// release that is not there is made; files that are there stay as they are, and one of the same name with another content is an error.
+/// GitHub's own program `gh` does it, with its login. Without `--upload` the plan is printed, compared with the
+/// existing release if `gh` is logged in. A missing release is created; existing files stay, and a file of the
+/// same name with other content is an error.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
