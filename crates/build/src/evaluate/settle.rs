@@ -74,7 +74,8 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
     let version = cell.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
     let machine = if cell.chosen_by == ChosenBy::Machine { ", which this machine has" } else { "" };
     let targets = wrong.into_iter().map(|target| format!("{target}{machine}")).collect();
-    Err(Error::Targets { recipe: format!("{}{version}", recipe.name), targets, known })
+    let more = rule.and_then(|rule| rule.hint.clone());
+    Err(Error::Targets { recipe: format!("{}{version}", recipe.name), targets, known, more })
 }
 
 /// The targets that the clang of a release of LLVM compiles for; all of them where the release is not

@@ -485,7 +485,12 @@ impl Run<'_> {
         printer.detail(format!("{}: {} at a time ({})", job.title(), jobs.count, jobs.reason));
         let machine = settings.preflight.then_some(machine);
         let place = Place { jobs: jobs.count, deadline: self.deadline, machine, ..place.clone() };
-        Ok(execute::run(job, &place, &settings.selection, listener, printer.reporter())?)
+        let outcome = execute::run(job, &place, &settings.selection, listener, printer.reporter())?;
+        if let (Outcome::Built { .. } | Outcome::Unchanged { .. }, Some(note)) = (&outcome, job.recipe.run_time_note())
+        {
+            printer.note(format!("{} {note}", job.title()));
+        }
+        Ok(outcome)
     }
 
     /// Prints what was done; the exit code is that of the worst.
