@@ -113,7 +113,13 @@ fn version(recipe: &Recipe, facts: &Facts<'_>, names: &Names<'_>) -> Result<Opti
     let mut chosen = None;
     for rule in &recipe.versions {
         if facts.hold(&rule.when)? && chosen.is_none() {
-            chosen = Some(names.text(&rule.text)?);
+            // What the user names is the whole local part, also where the recipe makes one.
+            let own = facts.cell.label.as_ref().filter(|_| !rule.text.contains("${label}"));
+            let text = match (own, rule.text.split_once('+')) {
+                (Some(label), Some((public, _))) => format!("{public}+{label}"),
+                _ => rule.text.clone(),
+            };
+            chosen = Some(names.text(&text)?);
         }
     }
     if chosen.is_none() && !recipe.version_from_wheel {

@@ -3,8 +3,9 @@
 use serde::Deserialize;
 
 use super::{Point, fits};
-use crate::cell::{Cell, ChosenBy, PythonVersion, minor};
+use crate::cell::{ChosenBy, PythonVersion, minor};
 use crate::error::Error;
+use crate::evaluated::{Action, Evaluated, Step};
 use crate::recipe::from_toml;
 use report::suggestion;
 
@@ -103,6 +104,24 @@ struct Exclusion {
     #[serde(default)]
     python: Option<String>,
     reason: String,
+}
+
+/// Why a cell is not built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WhyNot {
+    /// The table says that it cannot be.
+    Excluded(String),
+    /// PyTorch has no wheels of its torch for its ROCm and Python.
+    NoTorch(String),
+}
+
+impl WhyNot {
+    /// The reason, as the table has it.
+    pub fn reason(&self) -> &str {
+        match self {
+            WhyNot::Excluded(reason) | WhyNot::NoTorch(reason) => reason,
+        }
+    }
 }
 
 impl Framework {
@@ -219,7 +238,8 @@ impl Table {
             return Some(format!("torch {torch} is not in the table"));
         };
         if !known.rocm.contains(&point.rocm) {
-            return Some(format!("torch {torch} is not for ROCm {}", point.rocm));
+            let others = known.rocm.join(" and ");
+            return Some(format!("torch {torch} is not for ROCm {}, but for {others}", point.rocm));
         }
         let python = point.python?;
         if python.free_threaded {
@@ -234,30 +254,45 @@ impl Table {
     }
 
     /// Why a cell is not one to build; `None`: it is, or the table knows nothing of its recipe. Which versions of ROCm, torch and Python
-    /// belong together counts only where the table chose some of them: who names all of them knows.
+    /// belong together counts where the table chose some of them, and where the build installs torch from
+    /// PyTorch's index: who names all of them and has torch from elsewhere knows.
     ///
     /// # Errors
     /// A specifier in the table that is none.
-    pub fn why_not(&self, recipe: &str, cell: &Cell, chosen_by: ChosenBy) -> Result<Option<String>, Error> {
+    pub fn why_not(&self, recipe: &Evaluated, chosen_by: ChosenBy) -> Result<Option<WhyNot>, Error> {
+        let (recipe, cell, installs_torch) = (&recipe.recipe, &recipe.cell, self.installs_torch(recipe));
         let Some(rocm) = &cell.rocm else { return Ok(None) };
         let point = Point {
-            recipe: recipe.to_owned(),
+            recipe: recipe.clone(),
             version: cell.version.clone().unwrap_or_default(),
             backend: cell.backend.clone().unwrap_or_default(),
             rocm: minor(rocm),
             torch: cell.torch.as_deref().map(minor),
             python: cell.python,
         };
-        let framework = self.frameworks.iter().find(|framework| framework.recipe == recipe);
+        let framework = self.frameworks.iter().find(|framework| framework.recipe == *recipe);
         if let Some(framework) = framework.filter(|_| chosen_by != ChosenBy::User) {
-            return self.excluded(framework, &point);
+            return Ok(self.excluded(framework, &point)?.map(WhyNot::Excluded));
         }
         for exclusion in &self.exclude {
             if self.applies(exclusion, &point)? {
-                return Ok(Some(exclusion.reason.clone()));
+                return Ok(Some(WhyNot::Excluded(exclusion.reason.clone())));
             }
         }
-        Ok(None)
+        // The table may be older than torch or ROCm.
+        let is_known = |torch: &&String| {
+            self.torch.iter().any(|known| known.version == **torch) && self.rocm_versions().contains(&point.rocm)
+        };
+        let torch = point.torch.as_ref().filter(|_| installs_torch).filter(is_known);
+        Ok(torch.and_then(|torch| self.unsupported(torch, &point)).map(WhyNot::NoTorch))
+    }
+
+    /// Whether a build installs torch from PyTorch's own index.
+    fn installs_torch(&self, recipe: &Evaluated) -> bool {
+        let (torch, rocm) = (recipe.cell.torch.as_deref(), recipe.cell.rocm.as_deref());
+        let Some(own) = rocm.map(|rocm| self.torch_index(torch, rocm)) else { return false };
+        let is_it = |step: &Step| matches!(&step.action, Action::Install { index: Some(index), .. } if *index == own);
+        recipe.steps.iter().any(is_it)
     }
 
     fn applies(&self, exclusion: &Exclusion, point: &Point) -> Result<bool, Error> {

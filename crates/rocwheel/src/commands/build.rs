@@ -248,6 +248,7 @@ impl TryFrom<Arguments> for Settings {
             }
             let sources = arguments.sources.with_names(&wishes.book)?;
             sources.check(&names)?;
+            let sources = sources.with_versions(&wishes.book, &names)?;
             What::Recipes(Box::new(Recipes {
                 wishes: Rc::new(wishes),
                 names,
@@ -309,7 +310,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         }
         What::Plan(asked) => return slurm::asked(asked, settings, printer),
         What::InstallRocm(sdk) => return into::install_rocm(sdk, settings, printer),
-        What::Recipes(recipes) => recipes,
+        What::Recipes(recipes) if settings.choices.matrix => &recipes.of_the_table()?,
+        What::Recipes(recipes) => &**recipes,
     };
     if settings.write_job.is_none() && (settings.is_for_slurm() || recipes.are_many(&settings.choices)?) {
         let (planned, jobs) = plan::make(recipes, settings, printer)?;
