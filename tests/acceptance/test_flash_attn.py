@@ -109,9 +109,7 @@ def log(output: Path, stage: str) -> str:
     return path.read_text()
 
 
-def test_a_compiled_wheel_is_imported_beside_torch(
-    rocwheel: Rocwheel, prefix: Path, index: str, tmp_path: Path
-) -> None:
+def test_a_compiled_wheel_is_imported_beside_torch(rocwheel: Rocwheel, index: str, tmp_path: Path) -> None:
     """It is repaired: its tag says what its symbols allow, and ROCm comes with torch, not as a requirement."""
     sources(tmp_path / "source")
     build_ck(rocwheel, tmp_path, index)
@@ -138,7 +136,7 @@ def test_a_compiled_wheel_is_imported_beside_torch(
     ],
 )
 def test_a_compiled_wheel_that_does_not_load_stays_here(
-    rocwheel: Rocwheel, prefix: Path, index: str, tmp_path: Path, module: str, needed: str, reason: str
+    rocwheel: Rocwheel, index: str, tmp_path: Path, module: str, needed: str, reason: str
 ) -> None:
     sources(tmp_path / "source", module, needed)
     said = build_ck(rocwheel, tmp_path, index, expect=1).stderr

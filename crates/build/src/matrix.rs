@@ -295,10 +295,8 @@ fn points_of(name: &WheelName, framework: &Framework, recipe: &Recipe, rocm: &[S
         None => framework.backends.first().cloned().unwrap_or_default(),
     };
     // What is for every Python has often been given the tag of the one that built it.
-    let pythons = match recipe.any_python.contains(&backend) {
-        true => vec![None],
-        false => framework_pythons(name, framework),
-    };
+    let is_for_any = recipe.any_python.contains(&backend);
+    let pythons = if is_for_any { vec![None] } else { framework_pythons(name, framework) };
     let torch = framework.against_torch.then(|| label.torch.as_deref().map(minor)).flatten();
     let point = |python| Point {
         recipe: framework.recipe.clone(),

@@ -180,12 +180,13 @@ impl Sources {
     /// With the versions of `--framework-version` as what they are: releases of the recipe, or a line of torch.
     pub(crate) fn with_versions(self, book: &Book, names: &[Named]) -> anyhow::Result<Sources> {
         let [named] = names else {
-            return match self.versions.is_empty() {
-                true => Ok(self),
-                false => Err(Usage::new("`--framework-version` is for one recipe, and several are named")
-                    .hint("name releases with `--source RECIPE=VERSION`, and torch's line with `--line`")
-                    .into()),
-            };
+            if self.versions.is_empty() {
+                return Ok(self);
+            }
+            let usage = Usage::new("`--framework-version` is for one recipe, and several are named");
+            return Err(usage
+                .hint("name releases with `--source RECIPE=VERSION`, and torch's line with `--line`")
+                .into());
         };
         let recipe = &book.get(&named.recipe)?.recipe;
         if recipe.source != "torch" || self.versions.is_empty() {
