@@ -40,6 +40,8 @@ pub struct Wanted {
     pub torch: Vec<String>,
     /// Pythons.
     pub python: Vec<PythonVersion>,
+    /// Systems that it is built for; empty: Linux.
+    pub platforms: Vec<Platform>,
 }
 
 impl Wanted {
@@ -53,6 +55,8 @@ impl Wanted {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Point {
+    /// The system that it is built for.
+    pub platform: Platform,
     /// The recipe.
     pub recipe: String,
     /// Version of the framework.
@@ -166,18 +170,18 @@ fn check_wanted(table: &Table, frameworks: &[&Framework], wanted: &Wanted) -> Re
 /// The cells of a framework.
 fn points(table: &Table, framework: &Framework, wanted: &Wanted, is_for_any: impl Fn(&str) -> bool) -> Vec<Point> {
     let fits = |wanted: &[String], value: &str| wanted.is_empty() || wanted.iter().any(|one| one == value);
-    let torches: Vec<Option<String>> = if framework.against_torch {
-        table
-            .torch
-            .iter()
-            .filter(|torch| wanted.torch.is_empty() || wanted.torch_as_asked(&torch.version).is_some())
-            .map(|torch| Some(torch.version.clone()))
-            .collect()
-    } else {
-        vec![None]
-    };
+    let all: Vec<String> = table.torch.iter().map(|torch| torch.version.clone()).collect();
+    let platforms = if wanted.platforms.is_empty() { &[Platform::Linux][..] } else { &wanted.platforms };
+    let mut places = Vec::new();
+    for platform in framework.platforms.iter().filter(|platform| platforms.contains(platform)) {
+        places.extend(framework.versions.iter().map(|version| (*platform, version)));
+    }
     let mut points = Vec::new();
-    for version in framework.versions.iter().filter(|version| fits(&wanted.versions, version)) {
+    for (platform, version) in places.into_iter().filter(|(_, version)| fits(&wanted.versions, version)) {
+        let torches = if framework.against_torch { &all[..] } else { framework.torch_of(version) };
+        let of_torch = torches.iter().filter(|torch| wanted.torch.is_empty() || wanted.torch_as_asked(torch).is_some());
+        let of_torch = of_torch.cloned().map(Some);
+        let torches: Vec<_> = if torches.is_empty() { vec![None] } else { of_torch.collect() };
         for backend in framework.backends.iter().filter(|backend| fits(&wanted.backends, backend)) {
             let pythons: Vec<Option<PythonVersion>> = if is_for_any(backend) || framework.python.is_empty() {
                 vec![None]
@@ -190,6 +194,7 @@ fn points(table: &Table, framework: &Framework, wanted: &Wanted, is_for_any: imp
                 for torch in &torches {
                     for &python in &pythons {
                         points.push(Point {
+                            platform,
                             recipe: framework.recipe.clone(),
                             version: version.clone(),
                             backend: backend.clone(),
@@ -270,7 +275,7 @@ fn tarball(book: &Book, point: &Point) -> Result<Option<String>, Error> {
         version: Some(point.version.clone()),
         backend: Some(point.backend.clone()),
         python: point.python,
-        ..Cell::new(Platform::Linux)
+        ..Cell::new(point.platform)
     };
     let path = evaluate(entry, book, &cell)?.output.tarball.map(|tarball| tarball.path).unwrap_or_default();
     let path = path.replace("${source.revision}", &point.version);
@@ -289,7 +294,7 @@ fn points_of(name: &WheelName, framework: &Framework, recipe: &Recipe, rocm: &[S
             _ => format!("`{local}` can mean ROCm {}", candidates.join(" or ")),
         });
     };
-    let version = if framework.is_torch { minor(public) } else { public.to_owned() };
+    let version = framework.version_of(public);
     let backend = match &label.backend {
         Some(backend) => backend.clone(),
         None => framework.backends.first().cloned().unwrap_or_default(),
@@ -297,16 +302,26 @@ fn points_of(name: &WheelName, framework: &Framework, recipe: &Recipe, rocm: &[S
     // What is for every Python has often been given the tag of the one that built it.
     let is_for_any = recipe.any_python.contains(&backend);
     let pythons = if is_for_any { vec![None] } else { framework_pythons(name, framework) };
-    let torch = framework.against_torch.then(|| label.torch.as_deref().map(minor)).flatten();
-    let point = |python| Point {
-        recipe: framework.recipe.clone(),
-        version: version.clone(),
-        backend: backend.clone(),
-        rocm: rocm.clone(),
-        torch: torch.clone(),
-        python,
+    let of_label = framework.against_torch.then(|| label.torch.as_deref().map(minor)).flatten();
+    let torches: Vec<_> = match framework.torch_of(&version) {
+        [] => vec![of_label],
+        of_version => of_version.iter().cloned().map(Some).collect(),
     };
-    Ok(pythons.into_iter().map(point).collect())
+    let mut points = Vec::new();
+    for &platform in framework.platforms.iter().filter(|platform| existing::is_on(name, **platform)) {
+        for torch in &torches {
+            points.extend(pythons.iter().map(|&python| Point {
+                platform,
+                recipe: framework.recipe.clone(),
+                version: version.clone(),
+                backend: backend.clone(),
+                rocm: rocm.clone(),
+                torch: torch.clone(),
+                python,
+            }));
+        }
+    }
+    Ok(points)
 }
 
 /// The Pythons that a wheel is for: none for all, several for the stable ABI.

@@ -111,6 +111,7 @@ fn header(recipe: &Evaluated) -> Vec<String> {
         crate::cell::ChosenBy::Rocm => "those that ROCm says".to_owned(),
         crate::cell::ChosenBy::User => format!("{} (as asked for)", recipe.targets.names.join(", ")),
         crate::cell::ChosenBy::Machine => format!("{} (of this machine)", recipe.targets.names.join(", ")),
+        crate::cell::ChosenBy::Sdk => format!("{} (of the ROCm)", recipe.targets.names.join(", ")),
         crate::cell::ChosenBy::Image => format!("{} (of the image)", recipe.targets.names.join(", ")),
         crate::cell::ChosenBy::Recipe => format!("{} (the recipe's)", recipe.targets.names.join(", ")),
     };

@@ -422,7 +422,7 @@ fn wrong_usage_is_told_with_what_helps() {
         ),
         (
             &["build", "flash-attn", "--torch", "2.5.1", "--rocm", "7.2", "--dry-run"],
-            "cannot be built: torch 2.5 is not for ROCm 7.2, but for 6.1 and 6.2",
+            "cannot be built: torch 2.5 is not for ROCm 7.2, but for 6.1, 6.2",
         ),
         (
             &["build", "flash-attn", "--torch", "2.14", "--rocm", "7.14", "--label-style", "compact"],

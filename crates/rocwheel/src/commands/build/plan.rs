@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use build::matrix::Existing;
+use build::matrix::{Existing, Framework};
 use build::plan::{self, Combination, LeftOut, Plan, PlanFolder, Planner, Wanted};
 use build::{Cell, ChosenBy, Evaluated, Input, Job, Pythons, Rocm};
 use clap::{Args, Command};
@@ -167,7 +167,9 @@ impl Recipes {
         let mut wishes = self.wishes.as_ref().clone();
         wishes.fill_axes(&names)?;
         let mut sources = self.sources.clone();
-        for framework in wishes.table.frameworks.iter().filter(|framework| names.contains(&framework.recipe)) {
+        // Where a torch decides the version, its line does.
+        let is_free = |framework: &&Framework| framework.against_torch && names.contains(&framework.recipe);
+        for framework in wishes.table.frameworks.iter().filter(is_free) {
             sources = sources.with_table(&wishes.book.get(&framework.recipe)?.recipe, &framework.versions)?;
         }
         Ok(Recipes { wishes: Rc::new(wishes), sources, ..self.clone() })
