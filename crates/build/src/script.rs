@@ -119,6 +119,13 @@ fn header(recipe: &Evaluated) -> Vec<String> {
     for (name, switch) in &recipe.features {
         lines.push(format!("{name}: {switch}"));
     }
+    for requirement in &recipe.requirements {
+        let what = match (&requirement.program, &requirement.version) {
+            (Some(program), Some(version)) => format!("{program} {version}"),
+            _ => "a Python without spaces in its path".to_owned(),
+        };
+        lines.push(format!("needs {what}: {}", requirement.says));
+    }
     lines.push(format!("version: {}", recipe.version.as_deref().unwrap_or("as the wheel says")));
     lines
 }
