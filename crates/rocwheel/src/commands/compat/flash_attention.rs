@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::translation::Translation;
-use crate::environment;
 use crate::failure::Usage;
 
 /// build_rocm.sh of flash-attention-prebuild-wheels: a wheel of flash-attn for one torch and ROCm
@@ -21,6 +20,9 @@ pub(super) struct Arguments {
     /// Print what would be done and build nothing
     #[arg(long)]
     dry_run: bool,
+    /// More options, of `rocwheel build`
+    #[arg(last = true, value_name = "OPTION")]
+    more: Vec<String>,
 }
 
 /// Where the script leaves its wheels.
@@ -45,11 +47,7 @@ impl Arguments {
         line.option("--rocm", Some(rocm));
         line.option("--output", Some(PathBuf::from(OUTPUT)));
         line.flag("--dry-run", self.dry_run);
-        for name in ["BUILD_TRITON_BACKEND", "PYTORCH_ROCM_ARCH", "MAX_JOBS"] {
-            if let Some(value) = environment::first_of(&[name]) {
-                line.note(format!("{name} is `{value}`"));
-            }
-        }
+        line.more(self.more);
         Ok(line)
     }
 }

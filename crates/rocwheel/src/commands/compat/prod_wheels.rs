@@ -144,6 +144,9 @@ struct BuildArguments {
     clean: bool,
     #[arg(long, hide = true)]
     no_clean: bool,
+    /// More options, of `rocwheel build`
+    #[arg(last = true, value_name = "OPTION")]
+    more: Vec<String>,
 }
 
 impl Arguments {
@@ -259,6 +262,7 @@ impl BuildArguments {
         line.option("--version-suffix", given(self.version_suffix));
         line.option("--release-type", given(self.release_type));
         line.flag("--clean", self.clean);
+        line.more(self.more);
         if active.is_none() {
             line.note("no Python environment is active (VIRTUAL_ENV): the wheels are not installed into one");
         }

@@ -54,6 +54,11 @@ impl Translation {
         }
     }
 
+    /// Adds options of ours that were typed behind `--`.
+    pub(super) fn more(&mut self, options: Vec<String>) {
+        self.words.extend(options.into_iter().map(OsString::from));
+    }
+
     /// Adds a sentence for the user.
     pub(super) fn note(&mut self, text: impl Into<String>) {
         self.notes.push(text.into());
