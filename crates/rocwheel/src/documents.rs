@@ -1,6 +1,11 @@
 //! `data/documents.toml`: what other documents and tools call the things that rocwheel does, and the page that
 //! is made of it (docs/coming-from.md).
 
+#[cfg(test)]
+mod page;
+#[cfg(test)]
+mod support;
+
 use serde::Deserialize;
 
 /// The part of the table that the program needs: command lines of documents are for the page and the tests.

@@ -106,32 +106,38 @@ struct BuildArguments {
     /// Build triton [default: where its tree is there; the same for the others]
     #[arg(long, overrides_with = "no_build_triton")]
     build_triton: bool,
-    #[arg(long, hide = true)]
+    /// Do not build triton
+    #[arg(long)]
     no_build_triton: bool,
     /// Build torchaudio
     #[arg(long, overrides_with = "no_build_pytorch_audio")]
     build_pytorch_audio: bool,
-    #[arg(long, hide = true)]
+    /// Do not build torchaudio
+    #[arg(long)]
     no_build_pytorch_audio: bool,
     /// Build torchvision
     #[arg(long, overrides_with = "no_build_pytorch_vision")]
     build_pytorch_vision: bool,
-    #[arg(long, hide = true)]
+    /// Do not build torchvision
+    #[arg(long)]
     no_build_pytorch_vision: bool,
     /// Build apex
     #[arg(long, overrides_with = "no_build_apex")]
     build_apex: bool,
-    #[arg(long, hide = true)]
+    /// Do not build apex
+    #[arg(long)]
     no_build_apex: bool,
     /// Build torch's flash attention [default: where the GPU targets have it]
     #[arg(long, alias = "enable-pytorch-flash-attention-linux", overrides_with = "no_enable_pytorch_flash_attention")]
     enable_pytorch_flash_attention: bool,
-    #[arg(long, alias = "no-enable-pytorch-flash-attention-linux", hide = true)]
+    /// Leave it out
+    #[arg(long, alias = "no-enable-pytorch-flash-attention-linux")]
     no_enable_pytorch_flash_attention: bool,
     /// Without effect: this is not Windows
     #[arg(long)]
     enable_pytorch_flash_attention_windows: bool,
-    #[arg(long, hide = true)]
+    /// Without effect: this is not Windows
+    #[arg(long)]
     no_enable_pytorch_flash_attention_windows: bool,
     /// Local part of the version
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
@@ -142,7 +148,8 @@ struct BuildArguments {
     /// Remove what earlier builds left first
     #[arg(long, overrides_with = "no_clean")]
     clean: bool,
-    #[arg(long, hide = true)]
+    /// Keep what earlier builds left, as is the default
+    #[arg(long)]
     no_clean: bool,
     /// More options, of `rocwheel build`
     #[arg(last = true, value_name = "OPTION")]
