@@ -22,6 +22,9 @@ pub(super) struct Arguments {
     /// Say what would be done, and write nothing
     #[arg(long)]
     dry_run: bool,
+    /// More options, of `rocwheel repair`
+    #[arg(last = true, value_name = "OPTION")]
+    more: Vec<String>,
 }
 
 impl Arguments {
@@ -29,8 +32,8 @@ impl Arguments {
     pub(super) fn translated(self) -> anyhow::Result<Translation> {
         if self.output_path.as_ref().is_some_and(|path| path.extension().is_some_and(|last| last == "whl")) {
             let usage = Usage::new("`--output-path` names a file, and the name of a wheel follows from its version");
-            let hint = "name a folder: the version gets `+rocm` and that of the ROCm, in the metadata too, without \
-                        which pip does not install the file";
+            let hint = "name a folder: the version gets `+rocm` and that of the ROCm, in the name and in the \
+                        metadata; a requirement finds no wheel in which the two differ";
             return Err(usage.hint(hint).into());
         }
         let beside = self.wheel_path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -39,6 +42,7 @@ impl Arguments {
         line.option("--rocm", Some(self.rocm_path));
         line.option("--output", Some(output));
         line.flag("--dry-run", self.dry_run);
+        line.more(self.more);
         line.word(self.wheel_path);
         Ok(line)
     }
