@@ -125,7 +125,7 @@ def with_uv() -> dict[str, str]:
 
 
 def test_one_command_from_git_to_smoke_tests(rocwheel: Rocwheel, world: Path, tmp_path: Path) -> None:
-    command = ["build", "all", "--torch", "2.9.1", *options(world, tmp_path / "out")]
+    command = ["build", "all", "apex", "--torch", "2.9.1", *options(world, tmp_path / "out")]
     planned = rocwheel.run(*command, "--dry-run").stderr
     assert "would check out torch: release/2.9 of" in planned and "would check out triton: the pin in" in planned, (
         planned
@@ -161,6 +161,25 @@ def test_one_command_from_git_to_smoke_tests(rocwheel: Rocwheel, world: Path, tm
     # Nothing is built or checked out again, although the builds have left files in the trees.
     again = rocwheel.run(*command, environment=with_uv())
     assert again.stdout.count("unchanged") == 5 and "checked out" not in again.stderr, again
+
+
+def test_what_torch_pins_is_built_without_torch(rocwheel: Rocwheel, world: Path, tmp_path: Path) -> None:
+    """For the commit of triton it is enough to have torch's own files: no history, no submodules, no conversion."""
+    command = ["build", "triton", "--line", "2.9", *options(world, tmp_path / "out")]
+    planned = rocwheel.run(*command, "--dry-run").stderr
+    assert "would check out torch: release/2.9 of" in planned and "pytorch-pins" in planned, planned
+    rocwheel.run(*command, environment=with_uv())
+    assert [path.name.split("-")[0] for path in (tmp_path / "out").glob("*.whl")] == ["triton"]
+    pins = json.loads((world / "pins.json").read_text())
+    trees = tmp_path / "out/.rocwheel/jobs/sources/2.9"
+    assert git(trees / "triton", "rev-parse", "THEROCK_UPSTREAM_DIFFBASE^{commit}") == pins["triton"]
+    assert not (trees / "pytorch").exists()
+    assert (trees / "pytorch-pins/torch/csrc/a.h").read_text() == " cudaMalloc(1);\n"
+    assert git(trees / "pytorch-pins", "rev-list", "--count", "HEAD") == "1"
+    # A commit that is named needs no torch.
+    named = ["--ref", f"triton={pins['triton']}", "--source-root", tmp_path / "trees"]
+    rocwheel.run(*command[:2], *command[4:], *named, "--only", "sources", environment=with_uv())
+    assert sorted(path.name for path in (tmp_path / "trees").iterdir()) == ["triton"]
 
 
 def test_sources_that_cannot_be_had_are_said_before_anything_is_built(

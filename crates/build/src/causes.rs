@@ -190,6 +190,7 @@ mod tests {
             ("ERROR: No matching distribution found for torch==99", "no-such-package", "`torch==99`"),
             ("cc1plus: out of memory allocating 65536 bytes", "out-of-memory", "--jobs"),
             ("tar: write error: No space left on device", "disk-full", "free some space"),
+            ("ccache: error: execve of clang-cl failed: Invalid argument", "ccache-aotriton", "--compiler-cache"),
             ("sh: 1: hipcc: not found", "missing-program", "`hipcc`"),
             ("FileNotFoundError: [Errno 2] No such file or directory: 'hipcc'", "missing-program", "`hipcc`"),
             ("fatal: Could not resolve host: github.com", "network", "run it again"),

@@ -185,6 +185,8 @@ pub enum ChosenBy {
     Machine,
     /// The image that the job runs in, by its `PYTORCH_ROCM_ARCH`.
     Image,
+    /// The ROCm that is built against, by its place: an index of one family, packages, an installed one.
+    Sdk,
     /// The recipe.
     Recipe,
     /// The ROCm that is built against, when the job runs.

@@ -55,12 +55,12 @@ pub enum Error {
         hint: Option<String>,
     },
     /// GPU targets that a recipe cannot build.
-    #[error("{recipe} cannot be built for {}", targets.join(", "))]
+    #[error("{recipe} cannot be built for {targets}")]
     Targets {
         /// Name and version of the recipe.
         recipe: String,
-        /// Those that cannot be.
-        targets: Vec<String>,
+        /// Those that cannot be, and whose they are.
+        targets: String,
         /// Those that can.
         known: Vec<String>,
     },

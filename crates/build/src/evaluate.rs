@@ -10,7 +10,9 @@ use crate::cell::{Cell, Mode, Release, SdkKind, Switch};
 use crate::condition::Facts;
 use crate::error::Error;
 use crate::evaluated::{Action, Check, Estimate, Evaluated, More, Provided, Pythons, Sources, Step, Variables};
-use crate::recipe::{self, Contains, Copy, Cost, Environment, OneOrMany, Recipe, Replace, Tarball, Text, When};
+use crate::recipe::{
+    self, Contains, Copy, Cost, Environment, OneOrMany, Recipe, Replace, Requirement, Tarball, Text, When,
+};
 use names::Names;
 pub(crate) use names::join_targets;
 
@@ -43,6 +45,7 @@ pub fn evaluate(entry: &Entry, book: &Book, cell: &Cell) -> Result<Evaluated, Er
     let checks = evaluator.checks(recipe)?;
     let output = evaluator.output(recipe)?;
     let estimate = evaluator.estimate(recipe)?;
+    let requirements = requirements(recipe, &evaluator.facts)?;
     let cost = cost(recipe, &evaluator.facts)?;
     let python = if recipe.any_python.contains(&backend) { Pythons::Any } else { Pythons::Each };
     Ok(Evaluated {
@@ -64,10 +67,21 @@ pub fn evaluate(entry: &Entry, book: &Book, cell: &Cell) -> Result<Evaluated, Er
         finish,
         output,
         checks,
+        requirements,
         cost,
         estimate,
         cell,
     })
+}
+
+fn requirements(recipe: &Recipe, facts: &Facts<'_>) -> Result<Vec<Requirement>, Error> {
+    let mut all = Vec::new();
+    for requirement in &recipe.requirements {
+        if facts.hold(&requirement.when)? {
+            all.push(Requirement { when: When::default(), ..requirement.clone() });
+        }
+    }
+    Ok(all)
 }
 
 fn cost(recipe: &Recipe, facts: &Facts<'_>) -> Result<Cost, Error> {

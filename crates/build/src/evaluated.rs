@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{Cell, ChosenBy, Switch};
-use crate::recipe::{Contains, Copy, Cost, Output, Replace, Text, VersionFile, WorkOn};
+use crate::recipe::{Contains, Copy, Cost, Output, Replace, Requirement, Text, VersionFile, WorkOn};
 use crate::substitute::literal;
 
 /// What is built, in one cell.
@@ -43,6 +43,9 @@ pub struct Evaluated {
     pub output: Output,
     /// What has to work afterwards.
     pub checks: Vec<Check>,
+    /// What has to be so on the machine, looked at before the first stage.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requirements: Vec<Requirement>,
     /// What it takes.
     pub cost: Cost,
     /// How many files will be compiled.

@@ -15,6 +15,7 @@ mod folder;
 mod install;
 mod installed;
 mod provenance;
+mod requirements;
 mod tarball;
 mod user_environment;
 
@@ -284,6 +285,9 @@ pub fn run(
     }
     folder.forget(stages[first_again..].iter().map(|stage| stage.name()))?;
     let context = Context::new(job, place, folder.path().to_owned(), reporter);
+    if place.machine.is_some() {
+        context.check_requirements()?;
+    }
     let title = job.title();
     reporter.begin(&format!("Building {title}"), None, Unit::Items);
     let ended = walk(&stages[..=last], &mut folder, &context, listener);

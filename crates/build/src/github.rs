@@ -126,6 +126,7 @@ mod tests {
 
     fn row(number: usize) -> Row {
         let point = Point {
+            platform: crate::Platform::Linux,
             recipe: "flash-attn".into(),
             version: format!("2.8.{number}"),
             backend: "ck".into(),

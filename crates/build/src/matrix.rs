@@ -39,12 +39,16 @@ pub struct Wanted {
     pub torch: Vec<String>,
     /// Pythons.
     pub python: Vec<PythonVersion>,
+    /// Systems that it is built for; empty: Linux.
+    pub platforms: Vec<Platform>,
 }
 
 /// One thing that could be built.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Point {
+    /// The system that it is built for.
+    pub platform: Platform,
     /// The recipe.
     pub recipe: String,
     /// Version of the framework.
@@ -152,18 +156,17 @@ fn check_wanted(table: &Table, frameworks: &[&Framework], wanted: &Wanted) -> Re
 /// The cells of a framework.
 fn points(table: &Table, framework: &Framework, wanted: &Wanted, is_for_any: impl Fn(&str) -> bool) -> Vec<Point> {
     let fits = |wanted: &[String], value: &str| wanted.is_empty() || wanted.iter().any(|one| one == value);
-    let torches: Vec<Option<String>> = if framework.against_torch {
-        table
-            .torch
-            .iter()
-            .filter(|torch| fits(&wanted.torch, &torch.version))
-            .map(|torch| Some(torch.version.clone()))
-            .collect()
-    } else {
-        vec![None]
-    };
+    let all: Vec<String> = table.torch.iter().map(|torch| torch.version.clone()).collect();
+    let platforms = if wanted.platforms.is_empty() { &[Platform::Linux][..] } else { &wanted.platforms };
+    let mut places = Vec::new();
+    for platform in framework.platforms.iter().filter(|platform| platforms.contains(platform)) {
+        places.extend(framework.versions.iter().map(|version| (*platform, version)));
+    }
     let mut points = Vec::new();
-    for version in framework.versions.iter().filter(|version| fits(&wanted.versions, version)) {
+    for (platform, version) in places.into_iter().filter(|(_, version)| fits(&wanted.versions, version)) {
+        let torches = if framework.against_torch { &all[..] } else { framework.torch_of(version) };
+        let of_torch = torches.iter().filter(|torch| fits(&wanted.torch, torch)).cloned().map(Some);
+        let torches: Vec<_> = if torches.is_empty() { vec![None] } else { of_torch.collect() };
         for backend in framework.backends.iter().filter(|backend| fits(&wanted.backends, backend)) {
             let pythons: Vec<Option<PythonVersion>> = if is_for_any(backend) || framework.python.is_empty() {
                 vec![None]
@@ -176,6 +179,7 @@ fn points(table: &Table, framework: &Framework, wanted: &Wanted, is_for_any: imp
                 for torch in &torches {
                     for &python in &pythons {
                         points.push(Point {
+                            platform,
                             recipe: framework.recipe.clone(),
                             version: version.clone(),
                             backend: backend.clone(),
@@ -256,7 +260,7 @@ fn tarball(book: &Book, point: &Point) -> Result<Option<String>, Error> {
         version: Some(point.version.clone()),
         backend: Some(point.backend.clone()),
         python: point.python,
-        ..Cell::new(Platform::Linux)
+        ..Cell::new(point.platform)
     };
     let path = evaluate(entry, book, &cell)?.output.tarball.map(|tarball| tarball.path).unwrap_or_default();
     let path = path.replace("${source.revision}", &point.version);
@@ -276,21 +280,31 @@ fn points_of(name: &WheelName, framework: &Framework, rocm: &[String]) -> Result
         });
     };
     let pythons = framework_pythons(name, framework);
-    let version = if framework.is_torch { minor(public) } else { public.to_owned() };
+    let version = framework.version_of(public);
     let backend = match &label.backend {
         Some(backend) => backend.clone(),
         None => framework.backends.first().cloned().unwrap_or_default(),
     };
-    let torch = framework.against_torch.then(|| label.torch.as_deref().map(minor)).flatten();
-    let point = |python| Point {
-        recipe: framework.recipe.clone(),
-        version: version.clone(),
-        backend: backend.clone(),
-        rocm: rocm.clone(),
-        torch: torch.clone(),
-        python,
+    let of_label = framework.against_torch.then(|| label.torch.as_deref().map(minor)).flatten();
+    let torches: Vec<_> = match framework.torch_of(&version) {
+        [] => vec![of_label],
+        of_version => of_version.iter().cloned().map(Some).collect(),
     };
-    Ok(pythons.into_iter().map(point).collect())
+    let mut points = Vec::new();
+    for &platform in framework.platforms.iter().filter(|platform| existing::is_on(name, **platform)) {
+        for torch in &torches {
+            points.extend(pythons.iter().map(|&python| Point {
+                platform,
+                recipe: framework.recipe.clone(),
+                version: version.clone(),
+                backend: backend.clone(),
+                rocm: rocm.clone(),
+                torch: torch.clone(),
+                python,
+            }));
+        }
+    }
+    Ok(points)
 }
 
 /// The Pythons that a wheel is for: none for all, several for the stable ABI.

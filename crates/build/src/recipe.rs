@@ -79,6 +79,9 @@ pub struct Recipe {
     /// What is done at the end, also after a failure.
     #[serde(default, rename = "finish")]
     pub finish: Vec<Step>,
+    /// What has to be so on the machine.
+    #[serde(default, rename = "require")]
+    pub requirements: Vec<Requirement>,
     /// What comes out.
     pub output: Output,
     /// What has to work afterwards.
@@ -127,7 +130,7 @@ pub enum WorkOn {
 pub type When = BTreeMap<String, OneOrMany>;
 
 /// A text, or a list of them of which one has to fit.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(untagged)]
 pub enum OneOrMany {
     /// One.
@@ -452,6 +455,29 @@ pub struct Check {
     /// Regular expression that what it says has to hold.
     #[serde(default)]
     pub expect: Option<String>,
+}
+
+/// What has to be so on the machine, which is looked at before anything is installed: the version of a
+/// program, or that the path of the interpreter has no space.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Requirement {
+    /// When.
+    #[serde(default, skip_serializing_if = "When::is_empty")]
+    pub when: When,
+    /// A program on the search path, which says its version with `--version`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// The versions that will do, as in requirements: `>=1.13.1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Whether the path of the interpreter must not have spaces.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub python_without_spaces: bool,
+    /// What would fail otherwise.
+    pub says: String,
+    /// What helps.
+    pub fix: String,
 }
 
 /// What a build takes.

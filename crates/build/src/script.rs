@@ -110,12 +110,20 @@ fn header(recipe: &Evaluated) -> Vec<String> {
         crate::cell::ChosenBy::Rocm => "those that ROCm says".to_owned(),
         crate::cell::ChosenBy::User => format!("{} (as asked for)", recipe.targets.names.join(", ")),
         crate::cell::ChosenBy::Machine => format!("{} (of this machine)", recipe.targets.names.join(", ")),
+        crate::cell::ChosenBy::Sdk => format!("{} (of the ROCm)", recipe.targets.names.join(", ")),
         crate::cell::ChosenBy::Image => format!("{} (of the image)", recipe.targets.names.join(", ")),
         crate::cell::ChosenBy::Recipe => format!("{} (the recipe's)", recipe.targets.names.join(", ")),
     };
     lines.push(format!("GPU targets: {targets}"));
     for (name, switch) in &recipe.features {
         lines.push(format!("{name}: {switch}"));
+    }
+    for requirement in &recipe.requirements {
+        let what = match (&requirement.program, &requirement.version) {
+            (Some(program), Some(version)) => format!("{program} {version}"),
+            _ => "a Python without spaces in its path".to_owned(),
+        };
+        lines.push(format!("needs {what}: {}", requirement.says));
     }
     lines.push(format!("version: {}", recipe.version.as_deref().unwrap_or("as the wheel says")));
     lines

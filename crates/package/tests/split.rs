@@ -327,7 +327,11 @@ fn the_profilers_have_their_own_wheel_with_the_names_they_ask_for() {
     build.program("rocprofiler-systems_run_generic", "bin/rocprof-sys-run", "return 0;", &[]);
     build.file("rocprofiler-systems_run_generic", "bin/something-else", "not the profiler's");
     build.script("rocprofiler-compute_run_generic", "libexec/rocprofiler-compute/rocprof-compute", "#!/bin/sh\n");
+    build.program("rocprofiler-sdk_run_generic", "bin/rocprof-attach", "return 0;", &[]);
     let (plan, _) = build.package(&build.request()).unwrap();
+    let core = wheel(&build, "rocm_sdk_core");
+    assert!(members(&core).contains_key("_rocm_sdk_core/bin/rocprof-attach"));
+    assert!(text(&core, "entry_points.txt").contains("rocprof-attach = rocm_sdk_core._cli:rocprof_attach\n"));
     let path = wheel(&build, "rocm_profiler");
     let members = members(&path);
     for name in [

@@ -233,10 +233,12 @@ impl Planner<'_> {
             return Err(Error::MayMove { project: project.name.clone(), reference: name.clone() });
         }
         let jobs = request.jobs.or(project.jobs);
-        let changes = if request.conversion == Conversion::Skip { LocalChange::None } else { project.local_change };
+        let is_converted = request.conversion != Conversion::Skip && !wanted.only_pins;
+        let changes = if is_converted { project.local_change } else { LocalChange::None };
         let Patches { base, hipified, warning } = self.patches(project, &reference)?;
-        let mut steps = vec![Step::Protect, Step::Obtain { depth: request.depth, jobs }, Step::Checkout];
-        if wanted.submodules.unwrap_or(request.submodules) == Submodules::Take {
+        let depth = if wanted.only_pins { Some(1) } else { request.depth };
+        let mut steps = vec![Step::Protect, Step::Obtain { depth, jobs }, Step::Checkout];
+        if !wanted.only_pins && wanted.submodules.unwrap_or(request.submodules) == Submodules::Take {
             steps.push(Step::Submodules { depth: request.depth, jobs });
         }
         steps.extend(base.into_iter().map(Step::Patch));
@@ -259,7 +261,7 @@ impl Planner<'_> {
                 hint: Some("patches apply to commits only: leave `--no-commit-hipify` out".into()),
             });
         }
-        if request.conversion != Conversion::Skip {
+        if is_converted {
             steps.extend(hipified.into_iter().map(Step::Patch));
         }
         Ok(Checkout { project: project.name.clone(), directory, reference, movement: request.movement, steps, warning })

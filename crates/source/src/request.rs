@@ -78,6 +78,9 @@ pub struct Wanted {
     pub submodules: Option<Submodules>,
     /// Its entry in a manifest, which replaces origin and reference.
     pub manifest: Option<Entry>,
+    /// Whether only its own files at this commit matter: no submodules, no conversion, no history.
+    /// For a torch that is checked out because it pins other projects.
+    pub only_pins: bool,
 }
 
 impl Wanted {

@@ -43,7 +43,7 @@ pub struct Project {
     /// Branch, tag or commit when nobody says otherwise.
     #[serde(default, rename = "ref")]
     pub reference: Option<String>,
-    /// The tag of a release, with VERSION for its number; `None`: nobody knows one.
+    /// The tag or branch of a release, with VERSION for its number; `None`: nobody knows one.
     #[serde(default)]
     release_tag: Option<String>,
     /// Connections at a time for submodules when nobody says otherwise.
@@ -223,7 +223,7 @@ impl Table {
 }
 
 impl Project {
-    /// The tag of a release.
+    /// The tag or branch of a release.
     pub fn release_tag(&self, version: &str) -> Option<String> {
         Some(self.release_tag.as_ref()?.replace("VERSION", version))
     }

@@ -46,11 +46,11 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
     // Features such as `:xnack+` make another target of the same GPU.
     let base = |target: &str| target.split(':').next().unwrap_or(target).to_owned();
     let is_known = |target: &String| known.is_empty() || known.contains(&base(target));
-    if cell.chosen_by == ChosenBy::Image {
-        // An image has the targets of torch, of which a framework may have fewer.
+    if matches!(cell.chosen_by, ChosenBy::Image | ChosenBy::Sdk) {
+        // They have more targets than some frameworks.
         let names: Vec<String> = cell.targets.iter().filter(|target| is_known(target)).cloned().collect();
         if !names.is_empty() {
-            return Ok(Targets { names, chosen_by: ChosenBy::Image });
+            return Ok(Targets { names, chosen_by: cell.chosen_by });
         }
     }
     if cell.targets.is_empty() || cell.chosen_by == ChosenBy::Image {
@@ -72,8 +72,12 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
         return Ok(Targets { names: cell.targets.clone(), chosen_by: cell.chosen_by });
     }
     let version = cell.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
-    let machine = if cell.chosen_by == ChosenBy::Machine { ", which this machine has" } else { "" };
-    let targets = wrong.into_iter().map(|target| format!("{target}{machine}")).collect();
+    let reason = match cell.chosen_by {
+        ChosenBy::Machine => ", which this machine has",
+        ChosenBy::Sdk => ", which the ROCm is for",
+        _ => "",
+    };
+    let targets = format!("{}{reason}", wrong.join(", "));
     Err(Error::Targets { recipe: format!("{}{version}", recipe.name), targets, known })
 }
 
@@ -124,7 +128,11 @@ pub(super) fn features(recipe: &Recipe, cell: &Cell, targets: &Targets) -> Resul
                         "whether {} gets `{}` depends on the GPU targets, and nobody says them",
                         recipe.name, feature.name
                     ),
-                    format!("name them with `--gpu-targets`, or say `--feature {}=off`", feature.name),
+                    format!(
+                        "name them with `--gpu-targets`, or say `--feature {}=off`; the GPU of this machine and a \
+                         ROCm of one family, such as `--rocm-sdk index=…/gfx110X-all`, say them too",
+                        feature.name
+                    ),
                 ));
             }
             (None, None) => {

@@ -118,7 +118,7 @@ impl Existing {
 }
 
 /// Whether a wheel is for a system (`packaging.python.org`, "Platform compatibility tags").
-fn is_on(name: &WheelName, platform: Platform) -> bool {
+pub(super) fn is_on(name: &WheelName, platform: Platform) -> bool {
     name.platforms.iter().any(|tag| match platform {
         _ if tag == "any" => true,
         Platform::Linux => {

@@ -28,8 +28,13 @@ impl Origin {
         if table.archive(name, version).is_some() || project?.release_tag(version).is_some() {
             return Some(Origin::Release(version.clone()));
         }
-        // Lines are torch's; what others have of them is what torch pins.
-        let line = (name == "torch").then(|| table.line(&minor(version)).ok())?;
+        // Lines are torch's. What torch pins belongs to the line of its torch.
+        let torch = match &project {
+            Some(project) if project.name == "torch" => version,
+            Some(project) if project.pinned_by_torch => point.torch.as_ref()?,
+            _ => return None,
+        };
+        let line = table.line(&minor(torch)).ok();
         line.map(|line| Origin::Line(line.name.clone()))
     }
 
@@ -65,7 +70,16 @@ mod tests {
             seen.insert((point.recipe.clone(), origin.option().0));
         }
         let seen: Vec<_> = seen.iter().map(|(recipe, option)| (recipe.as_str(), *option)).collect();
-        assert_eq!(seen, [("flash-attn", "source"), ("magma", "ref"), ("torch", "line")]);
+        let expected = [
+            ("apex", "source"),
+            ("flash-attn", "source"),
+            ("magma", "ref"),
+            ("torch", "line"),
+            ("torchaudio", "source"),
+            ("torchvision", "source"),
+            ("triton", "line"),
+        ];
+        assert_eq!(seen, expected);
         let mut point = matrix.rows[0].point.clone();
         (point.recipe, point.version) = ("torch".into(), "1.0".into());
         assert_eq!(Origin::of(&point, &book, &table), None);

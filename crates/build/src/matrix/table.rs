@@ -1,9 +1,11 @@
 //! Input: `data/frameworks.toml`, or a user's file of the same form. Output: what belongs together, and what is not built and why.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use super::{Point, fits};
-use crate::cell::{Cell, ChosenBy, PythonVersion, minor};
+use crate::cell::{Cell, ChosenBy, Platform, PythonVersion, minor};
 use crate::error::Error;
 use crate::recipe::from_toml;
 use report::suggestion;
@@ -59,6 +61,9 @@ pub struct Torch {
     pub version: String,
     /// Versions of ROCm that there are wheels for.
     pub rocm: Vec<String>,
+    /// More versions of ROCm, that it and what is made beside it are built for from sources.
+    #[serde(default)]
+    sources: Vec<String>,
     /// The first and the last Python.
     python: [String; 2],
     /// Pythons without the global lock.
@@ -76,9 +81,15 @@ pub struct Framework {
     pub versions: Vec<String>,
     /// Backends that are built.
     pub backends: Vec<String>,
-    /// Whether a result is for one version of torch.
+    /// Systems that it is built for.
+    #[serde(default = "linux")]
+    pub platforms: Vec<Platform>,
+    /// Whether a result is for one version of torch, which its name says.
     #[serde(default)]
     pub against_torch: bool,
+    /// The versions of torch, first two numbers, that a version belongs to, where names do not say it.
+    #[serde(default)]
+    torch: BTreeMap<String, Vec<String>>,
     /// Whether it is torch itself, so that the support tables are about its own versions.
     #[serde(default)]
     pub is_torch: bool,
@@ -87,9 +98,15 @@ pub struct Framework {
     pub python: Vec<String>,
 }
 
+fn linux() -> Vec<Platform> {
+    vec![Platform::Linux]
+}
+
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Exclusion {
+    #[serde(default)]
+    platform: Option<Platform>,
     #[serde(default)]
     recipe: Option<String>,
     #[serde(default)]
@@ -110,6 +127,23 @@ impl Framework {
     pub(super) fn pythons(&self) -> impl Iterator<Item = PythonVersion> + '_ {
         // `Table::parse` has read them once.
         self.python.iter().filter_map(|text| text.parse().ok())
+    }
+
+    /// The version of the table that a wheel's public version is. Where versions belong to a torch, a later
+    /// patch release is the same.
+    pub(super) fn version_of(&self, public: &str) -> String {
+        let is_same = |known: &&String| **known == public || (self.follows_torch() && minor(known) == minor(public));
+        self.versions.iter().find(is_same).cloned().unwrap_or_else(|| public.to_owned())
+    }
+
+    /// Whether its versions follow those of torch.
+    fn follows_torch(&self) -> bool {
+        self.is_torch || !self.torch.is_empty()
+    }
+
+    /// The versions of torch that a version belongs to; none where names say it, or where there is none.
+    pub(super) fn torch_of(&self, version: &str) -> &[String] {
+        self.torch.get(version).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -138,11 +172,22 @@ impl Table {
         path.clone_into(&mut table.path);
         let rocm = table.rocm_versions();
         for torch in &table.torch {
-            if let Some(unknown) = torch.rocm.iter().find(|version| !rocm.contains(*version)) {
+            if let Some(unknown) = torch.rocm.iter().chain(&torch.sources).find(|version| !rocm.contains(*version)) {
                 return wrong(format!(
                     "torch {} is for ROCm {unknown}, which is not among the versions of ROCm",
                     torch.version
                 ));
+            }
+        }
+        for framework in &table.frameworks {
+            let torch = framework.torch.values().flatten();
+            if let Some(unknown) = torch.clone().find(|torch| !table.torch.iter().any(|known| known.version == **torch))
+            {
+                return wrong(format!("{} is for torch {unknown}, which is not in the table", framework.recipe));
+            }
+            let is_free = |version: &&String| !framework.torch.is_empty() && !framework.torch.contains_key(*version);
+            if let Some(version) = framework.versions.iter().find(is_free) {
+                return wrong(format!("it does not say which torch {} {version} is for", framework.recipe));
             }
         }
         let pythons = table.frameworks.iter().flat_map(|framework| &framework.python);
@@ -201,24 +246,30 @@ impl Table {
     pub(super) fn excluded(&self, framework: &Framework, point: &Point) -> Result<Option<String>, Error> {
         let torch = if framework.is_torch { Some(&point.version) } else { point.torch.as_ref() };
         if let Some(torch) = torch
-            && let Some(reason) = self.unsupported(torch, point)
+            && let Some(reason) = self.unsupported(torch, !framework.against_torch, point)
         {
             return Ok(Some(reason));
         }
+        self.reason_of_exclusion(framework.is_torch, point)
+    }
+
+    /// The reason of the first exclusion that a cell falls under.
+    fn reason_of_exclusion(&self, is_torch: bool, point: &Point) -> Result<Option<String>, Error> {
         for exclusion in &self.exclude {
-            if self.applies(exclusion, point)? {
+            if self.applies(exclusion, is_torch, point)? {
                 return Ok(Some(exclusion.reason.clone()));
             }
         }
         Ok(None)
     }
 
-    /// Why a torch does not go with a cell.
-    fn unsupported(&self, torch: &str, point: &Point) -> Option<String> {
+    /// Why a torch does not go with a cell. One that is built from sources goes with more.
+    fn unsupported(&self, torch: &str, from_source: bool, point: &Point) -> Option<String> {
         let Some(known) = self.torch.iter().find(|known| known.version == minor(torch)) else {
             return Some(format!("torch {torch} is not in the table"));
         };
-        if !known.rocm.contains(&point.rocm) {
+        let is_built = from_source && known.sources.contains(&point.rocm);
+        if !known.rocm.contains(&point.rocm) && !is_built {
             return Some(format!("torch {torch} is not for ROCm {}", point.rocm));
         }
         let python = point.python?;
@@ -239,28 +290,30 @@ impl Table {
     /// # Errors
     /// A specifier in the table that is none.
     pub fn why_not(&self, recipe: &str, cell: &Cell, chosen_by: ChosenBy) -> Result<Option<String>, Error> {
-        let Some(rocm) = &cell.rocm else { return Ok(None) };
+        let framework = self.frameworks.iter().find(|framework| framework.recipe == recipe);
+        // Of sources that are not there yet the version is not known, but the torch may be.
+        let is_torch = framework.is_some_and(|framework| framework.is_torch);
+        let version = cell.version.clone().or_else(|| cell.torch.clone().filter(|_| is_torch));
         let point = Point {
+            platform: cell.platform,
             recipe: recipe.to_owned(),
-            version: cell.version.clone().unwrap_or_default(),
+            version: version.unwrap_or_default(),
             backend: cell.backend.clone().unwrap_or_default(),
-            rocm: minor(rocm),
+            rocm: cell.rocm.as_deref().map(minor).unwrap_or_default(),
             torch: cell.torch.as_deref().map(minor),
             python: cell.python,
         };
-        let framework = self.frameworks.iter().find(|framework| framework.recipe == recipe);
-        if let Some(framework) = framework.filter(|_| chosen_by != ChosenBy::User) {
+        if let Some(framework) = framework.filter(|_| chosen_by != ChosenBy::User && cell.rocm.is_some()) {
             return self.excluded(framework, &point);
         }
-        for exclusion in &self.exclude {
-            if self.applies(exclusion, &point)? {
-                return Ok(Some(exclusion.reason.clone()));
-            }
-        }
-        Ok(None)
+        self.reason_of_exclusion(is_torch, &point)
     }
 
-    fn applies(&self, exclusion: &Exclusion, point: &Point) -> Result<bool, Error> {
+    fn applies(&self, exclusion: &Exclusion, is_torch: bool, point: &Point) -> Result<bool, Error> {
+        if exclusion.platform.is_some_and(|platform| platform != point.platform) {
+            return Ok(false);
+        }
+        let torch = if is_torch { Some(point.version.as_str()) } else { point.torch.as_deref() };
         let same = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
         if !same(&exclusion.recipe, &point.recipe) || !same(&exclusion.backend, &point.backend) {
             return Ok(false);
@@ -277,7 +330,7 @@ impl Table {
         for (specifier, value) in [
             (&exclusion.version, Some(point.version.as_str())),
             (&exclusion.rocm, Some(point.rocm.as_str())),
-            (&exclusion.torch, point.torch.as_deref()),
+            (&exclusion.torch, torch),
             (&specifier, python.as_deref()),
         ] {
             if let Some(specifier) = specifier
@@ -294,7 +347,55 @@ impl Table {
 mod tests {
     use super::*;
     use crate::Book;
-    use crate::matrix::{Status, Wanted, make};
+    use crate::matrix::{Matrix, Status, Wanted, make};
+
+    fn matrix(recipe: &str, platform: Platform, wheels: &[&str]) -> Matrix {
+        let wanted = Wanted { recipes: vec![recipe.into()], platforms: vec![platform], ..Wanted::default() };
+        let wheels: Vec<String> = wheels.iter().map(|name| (*name).to_owned()).collect();
+        make(&Table::built_in().unwrap(), &Book::built_in().unwrap(), &wanted, &wheels).unwrap()
+    }
+
+    #[test]
+    fn what_follows_torch_is_for_the_rocm_and_the_python_of_that_torch() {
+        let wheels = ["torchvision-0.25.3+rocm7.1-cp312-cp312-manylinux_2_28_x86_64.whl"];
+        let there = matrix("torchvision", Platform::Linux, &wheels);
+        let cells: Vec<_> = there.rows.iter().filter(|row| row.status == Status::Exists).collect();
+        assert_eq!((cells.len(), cells[0].point.torch.as_deref()), (1, Some("2.10")), "a later patch release counts");
+        let of = |version: &str, rocm: &str, python: &str| {
+            let is_it = |point: &Point| {
+                point.version == version
+                    && point.rocm == rocm
+                    && point.python.is_some_and(|known| known.to_string() == python)
+            };
+            there.rows.iter().find(|row| is_it(&row.point)).unwrap().reason.clone()
+        };
+        assert_eq!(of("0.24.1", "7.1", "3.12").as_deref(), Some("torch 2.9 is not for ROCm 7.1"));
+        assert_eq!(of("0.22.1", "6.3", "3.14").as_deref(), Some("torch 2.7 is for Python 3.9 to 3.13"));
+        assert_eq!(of("0.22.1", "6.3", "3.12"), None);
+        // One triton serves two versions of torch, and is in the matrix for both.
+        let triton = matrix("triton", Platform::Linux, &["triton-3.6.0+rocm7.1-cp312-cp312-linux_x86_64.whl"]);
+        let torches = triton.rows.iter().filter(|row| row.status == Status::Exists);
+        let torches: Vec<_> = torches.filter_map(|row| row.point.torch.as_deref()).collect();
+        assert_eq!(torches, ["2.10", "2.11"]);
+    }
+
+    #[test]
+    fn windows_is_an_axis_of_its_own() {
+        let wheels =
+            ["torch-2.9.1+rocm7.2-cp312-cp312-win_amd64.whl", "torch-2.10.0+rocm7.1-cp312-cp312-linux_x86_64.whl"];
+        let windows = matrix("torch", Platform::Windows, &wheels);
+        let there: Vec<_> = windows.rows.iter().filter(|row| row.status == Status::Exists).collect();
+        assert_eq!((there.len(), there[0].point.version.as_str()), (1, "2.9"));
+        let old = windows.rows.iter().filter(|row| ["2.7", "2.8"].contains(&row.point.version.as_str()));
+        assert!(old.clone().count() > 0 && old.clone().all(|row| row.status == Status::Excluded));
+        assert!(matrix("flash-attn", Platform::Windows, &[]).rows.is_empty());
+        let table = Table::built_in().unwrap();
+        let cell = |platform| Cell { torch: Some("2.7.1".into()), rocm: None, ..Cell::new(platform) };
+        let why = |recipe: &str, platform| table.why_not(recipe, &cell(platform), ChosenBy::User).unwrap();
+        let reason = Some("torch can be built for Windows from 2.9 on".to_owned());
+        assert_eq!((why("torch", Platform::Windows), why("torchvision", Platform::Windows)), (reason.clone(), reason));
+        assert_eq!(why("torch", Platform::Linux), None);
+    }
 
     #[test]
     fn free_threaded_pythons_are_an_axis() {

@@ -1,5 +1,7 @@
 //! Reads recipes and layers, and checks what can be checked without a cell and without other recipes.
 
+use std::str::FromStr as _;
+
 use super::{Layer, Recipe, Step};
 use crate::error::Error;
 use report::suggestion;
@@ -59,6 +61,17 @@ impl Recipe {
         }
         for pattern in self.version_file.iter().filter_map(|file| file.pattern.as_ref()) {
             check_pattern(pattern, path)?;
+        }
+        for requirement in &self.requirements {
+            match (&requirement.program, &requirement.version, requirement.python_without_spaces) {
+                (Some(_), Some(version), false) => {
+                    pep440_rs::VersionSpecifiers::from_str(version).map_err(|error| {
+                        Error::malformed(path, format!("a `require` has the version `{version}`: {error}"))
+                    })?;
+                }
+                (None, None, true) => {}
+                _ => return wrong("a `require` has `program` and `version`, or `python-without-spaces`".into()),
+            }
         }
         for check in &self.checks {
             check.expect.iter().try_for_each(|pattern| check_pattern(pattern, path))?;

@@ -53,7 +53,8 @@ const WHERE: &str = "Where it runs";
 /// build that was stopped goes on, and one that is finished is left as it is. What comes out is installed and tried, audited, and moved
 /// to its place in one step.
 ///
-/// `rocwheel recipe` prints the recipes. `all` is triton, torch, torchaudio, torchvision and apex.
+/// `rocwheel recipe` prints the recipes. `all` is triton, torch, torchaudio and
+/// torchvision; `all apex` has apex too.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -239,7 +240,8 @@ impl TryFrom<Arguments> for Settings {
         } else if let Some(path) = arguments.job {
             What::File(Box::new(Job::read(&path)?))
         } else {
-            let wishes = arguments.cell.wishes(None)?.with_sdk(arguments.sdk.kind());
+            let of_rocm = arguments.sdk.targets(&place.surroundings, containers.is_none())?;
+            let wishes = arguments.cell.wishes(None)?.with_sdk(arguments.sdk.kind()).with_targets_of_rocm(of_rocm);
             let mut names = wishes.recipes(&arguments.names)?;
             // A recipe in place of a step: those before it are there already.
             if let Some(at) = names.iter().position(|named| from.as_ref() == Some(&named.recipe)) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use build::matrix::{self, Matrix, Origin, Row, Status, Table, Wanted};
-use build::{Book, PythonVersion, github};
+use build::{Book, Platform, PythonVersion, github};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::Left;
 use report::Exit;
@@ -13,7 +13,8 @@ use serde::Serialize;
 use crate::failure::Usage;
 use crate::printer::{self, Column, Format as Output, Printer};
 
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 9] = [
+    ("Platform", Left),
     ("Recipe", Left),
     ("Version", Left),
     ("Backend", Left),
@@ -48,6 +49,9 @@ pub(crate) struct Arguments {
     /// Pythons, separated by commas; 3.13t is the free-threaded one
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     python: Vec<PythonVersion>,
+    /// Systems that are built for, separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "linux")]
+    platform: Vec<Platform>,
     /// Folder with wheels that are there; may be repeated
     #[arg(long, value_name = "DIR")]
     wheels: Vec<PathBuf>,
@@ -138,6 +142,11 @@ impl TryFrom<Arguments> for Settings {
         if let Some(folder) = &arguments.recipe_folder {
             book.add_folder(folder)?;
         }
+        let is_for_linux = matches!(arguments.format, Some(Format::Github | Format::Slurm));
+        if is_for_linux && arguments.platform.contains(&Platform::Windows) {
+            let message = "the workflow and the script for Slurm build on Linux, for Linux";
+            return Err(Usage::new(message).hint("leave `--platform` out; `--format json` lists cells of both").into());
+        }
         Ok(Self {
             table,
             book,
@@ -148,6 +157,7 @@ impl TryFrom<Arguments> for Settings {
                 rocm: arguments.rocm,
                 torch: arguments.torch,
                 python: arguments.python,
+                platforms: arguments.platform,
             },
             wheels: arguments.wheels,
             missing_only: arguments.missing_only,
@@ -189,6 +199,11 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         wheels.extend(matrix::outputs_in(folder)?);
     }
     let matrix = matrix::make(&settings.table, &settings.book, &settings.wanted, &wheels)?;
+    for name in &settings.wanted.recipes {
+        if !matrix.rows.iter().any(|row| row.point.recipe == *name) {
+            printer.note(format!("{name}: the table has no cell of it for what was asked"));
+        }
+    }
     for unclear in &matrix.unclear {
         printer.warn(format!("`{}` counts for nothing: {}", unclear.file, unclear.reason));
     }
@@ -228,7 +243,10 @@ fn sign(status: Option<Status>, settings: &Settings) -> &'static str {
 
 /// A grid for each framework, version and backend; lines in which nothing can be built are left out.
 fn grids(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
-    let group = |row: &Row| (row.point.recipe.clone(), row.point.version.clone(), row.point.backend.clone());
+    let group = |row: &Row| {
+        let point = &row.point;
+        (point.platform, point.recipe.clone(), point.version.clone(), point.backend.clone())
+    };
     let mut groups: Vec<_> = rows.iter().map(|row| group(row)).collect();
     groups.dedup();
     for of_group in groups {
@@ -258,8 +276,9 @@ fn grids(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer)
             line.extend(pythons.iter().map(|python| sign(status(python), settings).to_owned()));
             cells.push(line);
         }
-        let (recipe, version, backend) = of_group;
-        printer.line(format!("{recipe} {version} ({backend})"))?;
+        let (platform, recipe, version, backend) = of_group;
+        let system = if platform == Platform::Linux { String::new() } else { format!(", on {platform}") };
+        printer.line(format!("{recipe} {version} ({backend}{system})"))?;
         printer.table(&columns, cells)?;
         printer.line("")?;
     }
@@ -278,7 +297,7 @@ fn table(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer)
     // Without wheels to look at, what is not excluded can be built, and there is no more to say.
     let is_told = !settings.wheels.is_empty() || settings.excluded;
     printer.table(
-        if is_told { &COLUMNS } else { &COLUMNS[..6] },
+        if is_told { &COLUMNS } else { &COLUMNS[..7] },
         rows.iter().map(|row| {
             let point = &row.point;
             let status = match row.status {
@@ -288,6 +307,7 @@ fn table(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer)
                 Status::Excluded => "excluded",
             };
             let mut cells = vec![
+                point.platform.to_string(),
                 point.recipe.clone(),
                 point.version.clone(),
                 point.backend.clone(),

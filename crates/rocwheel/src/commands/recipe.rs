@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use build::{Author, Book, Evaluated, Platform, SdkKind, evaluate, script};
+use build::{Author, Book, ChosenBy, Evaluated, Platform, SdkKind, evaluate, script};
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment::Left;
 use report::Exit;
@@ -216,6 +216,11 @@ fn show(show: &Show, printer: &Printer) -> anyhow::Result<()> {
         }
         for mut cell in show.wishes.cells(named, &show.built)? {
             cell.version.clone_from(&show.version);
+            if let Some(reason) = show.wishes.table.why_not(&named.recipe, &cell, ChosenBy::User)? {
+                let usage = Usage::new(format!("{} cannot be built: {reason}", named.recipe));
+                let hint = format!("`rocwheel matrix {} --platform {}` shows what can", named.recipe, cell.platform);
+                return Err(usage.hint(hint).into());
+            }
             let evaluated = evaluate(entry, &show.wishes.book, &cell)?;
             let script = script::text(&evaluated);
             match printer.format() {

@@ -310,6 +310,65 @@ fn a_step_that_takes_too_long_fails() {
     assert!(ran.stderr.contains("raise `timeout` of that step"), "{ran:?}");
 }
 
+/// What a recipe requires of the machine is looked at before anything is installed.
+#[cfg(unix)]
+#[test]
+fn requirements_of_a_recipe_are_looked_at_first() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let requirement = "[[require]]\nprogram = \"forge\"\nversion = \">=1.13.1\"\nsays = \"older ones fail\"\n\
+                       fix = \"install another\"\n\n[[step]]\nname = \"count\"";
+    let context = context("good");
+    context.write("recipes/tiny.toml", RECIPE.replacen("[[step]]\nname = \"count\"", requirement, 1));
+    let path = format!("{}:{}", context.path("bin").display(), std::env::var("PATH").unwrap());
+    let context = context.with_variable("PATH", &path);
+    let ran = build(&context, &["--dry-run"]);
+    assert!(ran.stdout.contains("# needs forge >=1.13.1: older ones fail\n"), "{ran:?}");
+    let ran = build(&context, &[]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("there is no forge >=1.13.1: older ones fail"), "{ran:?}");
+    assert!(ran.stderr.contains("hint: install another"), "{ran:?}");
+    let forge = |version: &str| {
+        context.write("bin/forge", format!("#!/bin/sh\necho 'forge version {version} (now)'\n"));
+        fs_err::set_permissions(context.path("bin/forge"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    forge("1.13.0");
+    let ran = build(&context, &[]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("bin/forge` is 1.13.0 and not >=1.13.1"), "{ran:?}");
+    assert!(!context.path("out").join(WHEEL).exists() && !job(&context).join("count").exists());
+    forge("1.14.2");
+    assert_eq!(build(&context, &[]).code, Some(0));
+    for (wrong, words) in [
+        ("program = \"forge\"\nsays", "has `program` and `version`, or `python-without-spaces`"),
+        ("program = \"forge\"\nversion = \"new\"\nsays", "a `require` has the version `new`"),
+    ] {
+        let text = requirement.replace("program = \"forge\"\nversion = \">=1.13.1\"\nsays", wrong);
+        context.write("recipes/tiny.toml", RECIPE.replacen("[[step]]\nname = \"count\"", &text, 1));
+        let ran = build(&context, &["--dry-run"]);
+        assert!(ran.code == Some(1) && ran.stderr.contains(words), "{ran:?}");
+    }
+}
+
+/// A Python whose path has a space, as `C:\Program Files\Python312` has.
+#[cfg(unix)]
+#[test]
+fn a_python_with_a_space_in_its_path_is_refused_where_a_recipe_says_so() {
+    let requirement = "[[require]]\npython-without-spaces = true\nsays = \"it would not build\"\n\
+                       fix = \"use another\"\n\n[[step]]\nname = \"count\"";
+    let context = context("good");
+    context.write("recipes/tiny.toml", RECIPE.replacen("[[step]]\nname = \"count\"", requirement, 1));
+    let made = std::process::Command::new("python3")
+        .args(["-m", "venv", "--without-pip"])
+        .arg(context.path("Program Files"))
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let ran = build(&context, &["--interpreter", "Program Files/bin/python"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("has a space: it would not build"), "{ran:?}");
+    assert!(build(&context, &["--no-preflight", "--interpreter", "Program Files/bin/python"]).code == Some(0));
+    let ran = build(&context, &["--overwrite", "--interpreter", "python3"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
 #[cfg(unix)]
 #[test]
 fn ctrl_c_stops_everything_and_leaves_no_wheel() {

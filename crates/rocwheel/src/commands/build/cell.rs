@@ -204,6 +204,17 @@ impl Wishes {
         self
     }
 
+    /// The same, with the GPU targets that the ROCm is for, where the user names none. They come before the
+    /// GPU of this machine: its packages have no code for others.
+    pub(crate) fn with_targets_of_rocm(mut self, targets: Vec<String>) -> Wishes {
+        let is_free = self.cell.chosen_by != ChosenBy::User;
+        if is_free && !targets.is_empty() {
+            self.axes.targets = vec![targets.clone()];
+            (self.cell.targets, self.cell.chosen_by) = (targets, ChosenBy::Sdk);
+        }
+        self
+    }
+
     /// `true` for `--develop`: the sources are installed where they are.
     pub(crate) fn is_in_place(&self) -> bool {
         self.cell.mode == Mode::Develop
@@ -211,7 +222,8 @@ impl Wishes {
 
     /// Names of recipes, `all`, and names that say for which ROCm: recipes in the order in which they are built, with that ROCm.
     pub(crate) fn recipes(&self, names: &[String]) -> anyhow::Result<Vec<Named>> {
-        const ALL: [&str; 5] = ["triton", "torch", "torchaudio", "torchvision", "apex"];
+        // apex is built by its name only, as TheRock's script builds it only where its sources are.
+        const ALL: [&str; 4] = ["triton", "torch", "torchaudio", "torchvision"];
         let mut rocm: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut wanted: Vec<String> = Vec::new();
         for name in names {

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use artifact::manifest::{DIST_INFO_FILE, DistInfo};
+use artifact::targets::TargetTable;
 use build::{Input, Packages, Rocm, SdkKind};
 use clap::Args;
 use report::Reporter;
@@ -16,7 +18,8 @@ use crate::failure::Usage;
 #[command(next_help_heading = "ROCm and what else is installed before")]
 pub(crate) struct Sdk {
     /// ROCm to build against: Python packages of an index (`index` or `index=URL`), of a page or folder with links (`find-links=…`), of
-    /// a folder (`directory=DIR`), or an installed one (`prefix=DIR`) [default: ROCM_PATH or ROCM_HOME, else /opt/rocm]
+    /// a folder (`directory=DIR`), or an installed one (`prefix=DIR`) [default: ROCM_PATH or ROCM_HOME, else
+    /// /opt/rocm or the newest /opt/rocm-VERSION]
     #[arg(long, value_name = "KIND[=PLACE]")]
     rocm_sdk: Option<String>,
     /// Which ROCm packages: a specifier with its operator
@@ -63,9 +66,7 @@ impl Sdk {
     /// The ROCm that recipes are built against.
     pub(crate) fn rocm(&self, version: Option<&str>, surroundings: &BTreeMap<String, String>) -> anyhow::Result<Rocm> {
         let Some(text) = &self.rocm_sdk else {
-            let named = ["ROCM_PATH", "ROCM_HOME"].iter().find_map(|name| surroundings.get(*name)).map(PathBuf::from);
-            let found = named.or_else(|| Some(PathBuf::from("/opt/rocm"))).filter(|path| path.is_dir());
-            let Some(path) = found else {
+            let Some(path) = found(surroundings) else {
                 let usage = Usage::new("nobody says which ROCm is to be built against, and none is at /opt/rocm");
                 return Err(usage
                     .hint("say it: `--rocm-sdk index=URL`, `find-links=…`, `directory=DIR` or `prefix=DIR`")
@@ -108,6 +109,45 @@ impl Sdk {
         }
     }
 
+    /// The GPU targets that the place of the ROCm says: the family in the address of an index, the names of
+    /// packages in a folder, what an installed ROCm of TheRock writes down (`share/therock/dist_info.json`).
+    /// None where it says nothing. `is_here`: an installed one is on this machine, and not in an image.
+    ///
+    /// # Errors
+    /// A folder that cannot be read, and a file of TheRock's that is damaged.
+    pub(crate) fn targets(
+        &self,
+        surroundings: &BTreeMap<String, String>,
+        is_here: bool,
+    ) -> anyhow::Result<Vec<String>> {
+        let (kind, place) = match self.rocm_sdk.as_deref() {
+            None => ("prefix", found(surroundings).map(|path| path.to_string_lossy().into_owned())),
+            Some(text) => {
+                let (kind, place) = text.split_once('=').unwrap_or((text, ""));
+                (kind, Some(place.to_owned()))
+            }
+        };
+        let Some(place) = place.filter(|place| !place.is_empty()) else { return Ok(Vec::new()) };
+        let names = match kind {
+            "prefix" if is_here => {
+                let file = Path::new(&place).join("share/therock").join(DIST_INFO_FILE);
+                let info = if file.is_file() { DistInfo::read(&file)? } else { DistInfo::default() };
+                info.targets().into_iter().map(str::to_owned).collect()
+            }
+            "directory" | "find-links" if Path::new(&place).is_dir() => families_of_packages(Path::new(&place))?,
+            "index" | "find-links" => place.split('/').map(str::to_owned).collect(),
+            _ => Vec::new(),
+        };
+        let table = TargetTable::embedded();
+        let known = table.family_names();
+        let family = |name: &String| known.iter().find(|known| known.eq_ignore_ascii_case(name));
+        let mut targets: Vec<String> =
+            names.iter().filter_map(family).flat_map(|family| table.members(family)).map(str::to_owned).collect();
+        artifact::targets::sort(&mut targets);
+        targets.dedup();
+        Ok(targets)
+    }
+
     /// Where an installed ROCm is in a container; `None`: it comes as packages. Variables of this machine say nothing about that.
     pub(crate) fn prefix_inside(&self) -> Option<PathBuf> {
         match self.rocm_sdk.as_deref() {
@@ -134,6 +174,43 @@ impl Sdk {
     }
 }
 
+/// The installed ROCm that is taken when nobody names one.
+fn found(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
+    let named = ["ROCM_PATH", "ROCM_HOME"].iter().find_map(|name| surroundings.get(*name)).map(PathBuf::from);
+    if named.is_some() {
+        return named.filter(|path| path.is_dir());
+    }
+    installed_in(Path::new("/opt"))
+}
+
+/// The ROCm in a folder such as `/opt`: `rocm`, else the newest `rocm-7.2.1`.
+fn installed_in(folder: &Path) -> Option<PathBuf> {
+    let usual = folder.join("rocm");
+    if usual.is_dir() {
+        return Some(usual);
+    }
+    let entries = fs_err::read_dir(folder).ok()?.filter_map(Result::ok);
+    let versions = entries.filter_map(|entry| {
+        let version: pep440_rs::Version = entry.file_name().to_str()?.strip_prefix("rocm-")?.parse().ok()?;
+        Some((version, entry.path())).filter(|(_, path)| path.is_dir())
+    });
+    versions.max().map(|(_, path)| path)
+}
+
+/// The families and targets in the names of ROCm's packages: `rocm_sdk_libraries_gfx110x_all-…`,
+/// `rocm_sdk_device_gfx942-…`.
+fn families_of_packages(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let mut families = Vec::new();
+    for entry in fs_err::read_dir(folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let Ok(wheel) = name.parse::<WheelName>() else { continue };
+        let distribution = wheel::canonical_name(&wheel.distribution);
+        let of = |prefix: &str| distribution.strip_prefix(prefix).map(str::to_owned);
+        families.extend(of("rocm-sdk-libraries-").or_else(|| of("rocm-sdk-device-")));
+    }
+    Ok(families)
+}
+
 /// An installed ROCm, and what it says it is.
 fn prefix(path: &Path, version: Option<&str>) -> anyhow::Result<Rocm> {
     let path = std::path::absolute(path)?;
@@ -148,4 +225,67 @@ fn prefix(path: &Path, version: Option<&str>) -> anyhow::Result<Rocm> {
     }
     let usage = Usage::new(format!("`{}` does not say its version in .info/version", path.display()));
     Err(usage.hint("say it with `--rocm`").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sdk(text: Option<&str>) -> Sdk {
+        Sdk {
+            rocm_sdk: text.map(str::to_owned),
+            rocm_sdk_version: ">1.0".into(),
+            rocm_extras: Vec::new(),
+            no_pre: false,
+            with: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_place_of_a_rocm_says_its_targets() {
+        let folder = tempfile::tempdir().unwrap();
+        let prefix = folder.path().join("rocm");
+        fs_err::create_dir_all(prefix.join("share/therock")).unwrap();
+        let targets = |text: Option<String>, is_here| {
+            let surroundings = BTreeMap::from([("ROCM_PATH".to_owned(), prefix.to_string_lossy().into_owned())]);
+            sdk(text.as_deref()).targets(&surroundings, is_here).unwrap()
+        };
+        let none: Vec<String> = Vec::new();
+        assert_eq!(targets(None, true), none, "an installed ROCm that says nothing");
+        let file = prefix.join("share/therock/dist_info.json");
+        fs_err::write(&file, r#"{"dist_amdgpu_targets": "gfx1100;gfx942"}"#).unwrap();
+        assert_eq!(targets(None, true), ["gfx942", "gfx1100"]);
+        assert_eq!(targets(None, false), none, "it is in an image");
+        assert_eq!(targets(Some(format!("prefix={}", prefix.display())), true), ["gfx942", "gfx1100"]);
+        // The address of the document, whose last folder is a family.
+        let url = "index=https://rocm.example/v2/gfx110X-all/";
+        assert_eq!(targets(Some(url.into()), true), ["gfx1100", "gfx1101", "gfx1102", "gfx1103"]);
+        assert_eq!(targets(Some("index=https://rocm.example/v2".into()), true), none);
+        let dist = folder.path().join("dist");
+        fs_err::create_dir(&dist).unwrap();
+        for name in [
+            "rocm_sdk_core-7.10.0-py3-none-manylinux_2_28_x86_64.whl",
+            "rocm_sdk_device_gfx942-7.10.0-py3-none-manylinux_2_28_x86_64.whl",
+            "rocm_sdk_libraries_gfx103x_dgpu-7.10.0-py3-none-manylinux_2_28_x86_64.whl",
+        ] {
+            fs_err::write(dist.join(name), "").unwrap();
+        }
+        let found = targets(Some(format!("directory={}", dist.display())), true);
+        assert!(found.contains(&"gfx942".to_owned()) && found.contains(&"gfx1030".to_owned()), "{found:?}");
+        fs_err::write(&file, "{").unwrap();
+        let surroundings = BTreeMap::from([("ROCM_PATH".to_owned(), prefix.to_string_lossy().into_owned())]);
+        assert!(sdk(None).targets(&surroundings, true).unwrap_err().to_string().contains("dist_info.json"));
+    }
+
+    #[test]
+    fn the_newest_installed_rocm_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(installed_in(folder.path()), None);
+        for name in ["rocm-6.4.3", "rocm-7.10.0", "rocm-7.9.0", "rocm-extras"] {
+            fs_err::create_dir(folder.path().join(name)).unwrap();
+        }
+        assert_eq!(installed_in(folder.path()), Some(folder.path().join("rocm-7.10.0")));
+        fs_err::create_dir(folder.path().join("rocm")).unwrap();
+        assert_eq!(installed_in(folder.path()), Some(folder.path().join("rocm")));
+    }
 }

@@ -358,6 +358,12 @@ impl Sources {
         if needed.is_empty() {
             return Ok(None);
         }
+        if torch.is_none()
+            && let Some(pins) = self.torch_that_pins(&needed, table, &line, place)?
+        {
+            torch.clone_from(&pins.wanted.directory);
+            needed.extend(Some(pins).filter(|pins| !self.obtained.borrow().contains(&pins.folder)));
+        }
         if self.no_checkout {
             let (project, folder) = (&needed[0].wanted.project, needed[0].folder.display());
             let usage = Usage::new(format!("there are no sources of {project} at `{folder}`"));
@@ -373,6 +379,33 @@ impl Sources {
             request.conversion = Conversion::Keep;
         }
         Ok(Some((request, table)))
+    }
+
+    /// A torch that is only checked out because it says which commits of the others belong to a line;
+    /// `None`: nothing that is needed follows one, or there is one where people keep it.
+    fn torch_that_pins(
+        &self,
+        needed: &[Needed],
+        table: &Table,
+        line: &str,
+        place: &Place,
+    ) -> anyhow::Result<Option<Needed>> {
+        let is_required = table.line(line)?.related;
+        let follows = |needed: &Needed| {
+            let project = table.project(&needed.wanted.project).ok();
+            let is_pinned =
+                |project: &source::Project| project.pinned_by_torch || (is_required && project.related.is_some());
+            needed.wanted.reference.is_none() && project.is_some_and(is_pinned)
+        };
+        let torch = table.project("torch")?;
+        let root = self.source_root.clone().unwrap_or_else(|| place.work.join("sources").join(line));
+        let root = projects::absolute(&root)?;
+        if root.join(&torch.directory).exists() || !needed.iter().any(follows) {
+            return Ok(None);
+        }
+        let folder = root.join(format!("{}-pins", torch.directory));
+        let wanted = Wanted { directory: Some(folder.clone()), only_pins: true, ..Wanted::of(&torch.name) };
+        Ok(Some(Needed { wanted, folder }))
     }
 
     /// What would be checked out.

@@ -255,6 +255,7 @@ fn wanted(
             reference: references.of(project).map(str::to_owned),
             archive: archive.map(|(archive, _)| archive),
             submodules: None,
+            only_pins: false,
             manifest: manifest.and_then(|manifest| manifest.entry(project)).cloned(),
         });
     }
