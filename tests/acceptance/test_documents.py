@@ -133,7 +133,13 @@ def place(template: Path, folder: Path, rocwheel: Rocwheel, index: str, command:
     binary.mkdir()
     (binary / "rocwheel").symlink_to(rocwheel.binary)
     wheel = next(folder.glob("*.whl")).name
-    variables = {"WHEEL": wheel, "HOME": str(home), "VIRTUAL_ENV": str(folder / ".venv"), "INDEX": index}
+    variables = {
+        "IMAGE": "rocm/pytorch:latest",
+        "WHEEL": wheel,
+        "HOME": str(home),
+        "VIRTUAL_ENV": str(folder / ".venv"),
+        "INDEX": index,
+    }
     variables |= {"ARTIFACTS_DIR": str(folder / "artifacts"), "PACKAGES_DIR": str(folder / "packages")}
     variables["PATH"] = f"{binary}:{folder / '.venv/bin'}:{with_uv()['PATH']}"
     return Place(folder, variables)
