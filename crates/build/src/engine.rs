@@ -7,6 +7,7 @@
 mod container;
 mod images;
 mod mounts;
+mod tagged;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

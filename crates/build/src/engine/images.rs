@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use report::suggestion;
 
+use super::tagged::Tagged;
 use crate::cell::{PythonVersion, SdkKind, minor};
 use crate::error::Error;
 use crate::recipe::from_toml;
@@ -18,6 +19,9 @@ pub struct Images {
     schema: u32,
     #[serde(rename = "image")]
     rows: Vec<Row>,
+    /// Images by what their tags say.
+    #[serde(default)]
+    pub(super) tagged: Vec<Tagged>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -76,6 +80,7 @@ impl Images {
                 ));
             }
         }
+        images.tagged.iter().try_for_each(|tagged| tagged.check(path))?;
         Ok(images)
     }
 

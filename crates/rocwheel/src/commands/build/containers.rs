@@ -28,7 +28,7 @@ pub(crate) struct ContainerArguments {
     /// With --executor slurm: where a task builds: here, docker or podman
     #[arg(long, value_name = "NAME", default_value = "here")]
     task_executor: Executor,
-    /// Image that jobs run in [default: the one that the table of images has for the recipe and ROCm]
+    /// Image that jobs run in; `rocm/pytorch` without a tag is the one for ROCm, torch and Python [default: the one that the table of images has for the recipe and ROCm]
     #[arg(long, value_name = "NAME")]
     image: Option<String>,
     /// Whether images are fetched: never, missing (one that is not here) or always
@@ -176,7 +176,7 @@ impl Containers {
     ) -> anyhow::Result<Ground> {
         let prefix = if recipe.sdk { sdk.prefix_inside() } else { None };
         let name = if let Some(name) = &self.image {
-            name.clone()
+            self.images.full_name(name, &recipe.cell)?
         } else {
             let cell = &recipe.cell;
             self.images.name(Wanted { recipe: &recipe.recipe, sdk: cell.sdk, rocm: cell.rocm.as_deref() })?
@@ -193,7 +193,8 @@ impl Containers {
 
     /// The same job, in the image that the user names or that it names itself, as it is here.
     pub(super) fn settled<'a>(&self, job: &'a Job, printer: &Printer) -> anyhow::Result<Cow<'a, Job>> {
-        let wanted = match (&self.image, &job.image) {
+        let named = self.image.as_ref().map(|name| self.images.full_name(name, &job.recipe.cell)).transpose()?;
+        let wanted = match (&named, &job.image) {
             (Some(name), Some(image)) if image.name == *name => image.clone(),
             (Some(name), _) => Image::named(name.clone()),
             (None, Some(image)) => image.clone(),
@@ -213,7 +214,7 @@ impl Containers {
     pub(super) fn run(&self, order: &Order<'_>, printer: &Printer) -> anyhow::Result<Outcome> {
         let job = order.job;
         let image = job.image.as_ref().ok_or_else(|| Usage::new(format!("{} has no image", job.title())))?;
-        let needs = Needs::of(job, order.place)?;
+        let needs = Needs::of(job, order.place)?.with_options(self.images.options(&image.name));
         let mut running = self.running.borrow_mut();
         if !running.as_ref().is_some_and(|container| container.serves(image, &needs)) {
             *running = None;

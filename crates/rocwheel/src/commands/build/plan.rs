@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use build::matrix::Existing;
+use build::matrix::{Existing, Framework};
 use build::plan::{self, Combination, LeftOut, Plan, PlanFolder, Planner, Wanted};
 use build::{Cell, ChosenBy, Evaluated, Input, Job, Pythons, Rocm};
 use clap::{Args, Command};
@@ -133,12 +133,11 @@ impl Recipes {
 
 /// Plans every cell. When nothing is to be built, nothing is fetched or started either.
 pub(super) fn make(recipes: &Recipes, settings: &Settings, printer: &Printer) -> anyhow::Result<(Plan, Vec<Job>)> {
-    let recipes = if settings.choices.matrix { recipes.of_the_table()? } else { recipes.clone() };
     recipes.check_backends()?;
     let existing = settings.choices.missing_only.then(|| recipes.existing(settings)).transpose()?;
     let given = recipes.sdk.inputs(printer.reporter())?;
     let mut planner = Planner::new(existing.as_ref(), printer.reporter());
-    let mut maker = Maker { recipes: &recipes, given, settings, printer, jobs: BTreeMap::new(), rocm: BTreeMap::new() };
+    let mut maker = Maker { recipes, given, settings, printer, jobs: BTreeMap::new(), rocm: BTreeMap::new() };
     for named in &recipes.names {
         maker.recipe(named, &mut planner, existing.as_ref())?;
     }
@@ -162,12 +161,18 @@ fn nothing_left(plan: &Plan) -> Result<(), Usage> {
 }
 
 impl Recipes {
-    /// With every value of the table on the axes that nobody named.
-    fn of_the_table(&self) -> anyhow::Result<Recipes> {
+    /// With every value of the table on the axes that nobody named, and the releases that it has.
+    pub(super) fn of_the_table(&self) -> anyhow::Result<Recipes> {
         let names: Vec<String> = self.names.iter().map(|named| named.recipe.clone()).collect();
         let mut wishes = self.wishes.as_ref().clone();
         wishes.fill_axes(&names)?;
-        Ok(Recipes { wishes: Rc::new(wishes), ..self.clone() })
+        let mut sources = self.sources.clone();
+        // Where a torch decides the version, its line does.
+        let is_free = |framework: &&Framework| framework.against_torch && names.contains(&framework.recipe);
+        for framework in wishes.table.frameworks.iter().filter(is_free) {
+            sources = sources.with_table(&wishes.book.get(&framework.recipe)?.recipe, &framework.versions)?;
+        }
+        Ok(Recipes { wishes: Rc::new(wishes), sources, ..self.clone() })
     }
 
     /// Every backend that was asked for is one of a recipe's.
@@ -257,7 +262,8 @@ impl Maker<'_> {
                     None => placed.sources.version(recipe, &cell, place)?,
                 };
                 let evaluated = recipes.evaluate(name, &cell, place)?;
-                let excluded = recipes.wishes.table.why_not(name, &evaluated.cell, self.chosen_by())?;
+                let excluded = recipes.wishes.table.why_not(&evaluated, self.chosen_by())?;
+                let excluded = excluded.map(|why| why.reason().to_owned());
                 let is_there = existing.is_some_and(|existing| !existing.of(&evaluated, &folder).is_empty());
                 // What is not built needs neither its sources nor its ROCm.
                 let is_built = self.settings.mode != Mode::DryRun && excluded.is_none() && !is_there;
