@@ -55,6 +55,12 @@ assert data.count(was) == 2
 open(wheel, "wb").write(data.replace(was, new))
 "#;
 
+fn compile(context: &TestContext, program: &str, arguments: &[&str]) {
+    let run = Command::new(program).args(arguments).current_dir(context.directory()).output();
+    let output = run.unwrap_or_else(|error| panic!("{program} is needed for this test: {error}"));
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
 fn python(context: &TestContext, script: &str, arguments: &[&str]) {
     let run = Command::new("python3").arg("-c").arg(script).args(arguments).current_dir(context.directory()).output();
     let output = run.expect("python3 is needed for this test");
@@ -201,10 +207,16 @@ fn kernels_says_what_it_could_not_look_at() {
     assert!(!context.path("a.png").exists());
     // CUDA's code is not AMD's, and not nothing.
     context.write("cuda.c", "__attribute__((section(\".nv_fatbin\"))) const char code[] = \"code\";");
-    let mut compiler = Command::new("gcc");
-    compiler.args(["-shared", "-o", "cuda.so", "cuda.c"]).current_dir(context.directory());
-    assert!(compiler.status().expect("gcc is needed for this test").success());
-    let ran = context.run(["kernels", "cuda.so"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains("no code for AMD GPUs in 1 file: 1 file has CUDA code"), "{ran:?}");
+    compile(&context, "gcc", &["-shared", "-o", "cuda.so", "cuda.c"]);
+    compile(&context, "clang-19", &["--target=x86_64-pc-windows-msvc", "-c", "-o", "cuda.obj", "cuda.c"]);
+    compile(
+        &context,
+        "lld-link-19",
+        &["/dll", "/noentry", "/nodefaultlib", "/export:code", "/out:cuda.dll", "cuda.obj"],
+    );
+    for library in ["cuda.so", "cuda.dll"] {
+        let ran = context.run(["kernels", library]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.stderr.contains("no code for AMD GPUs in 1 file: 1 file has CUDA code"), "{ran:?}");
+    }
 }

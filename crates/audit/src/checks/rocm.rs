@@ -9,7 +9,7 @@ use kpack::FatBinary;
 use kpack::Marker;
 use kpack::fatbin::Magic;
 use kpack::marker::TARGET_PLACEHOLDER;
-use kpack::survey::{self, Kernels, Weight};
+use kpack::survey::{self, CUDA, Kernels, WINDOWS_CUDA, Weight};
 use wheel::FileDigest;
 
 use super::{Context, Extra, file_name, listed};
@@ -73,6 +73,8 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         });
         on_linux.chain(on_windows.map(|(path, _)| *path)).collect()
     };
+    let has_windows_section =
+        |name: &str| windows.iter().any(|(_, file)| file.pe.sections.iter().any(|section| section.name == name));
     let has_section =
         |name: &str| native.iter().any(|(_, object)| object.elf.sections.iter().any(|section| section.name == name));
     let has_gpu_file = context.paths(wheel).iter().any(|path| {
@@ -100,8 +102,9 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
                 file.needed().iter().any(|name| {
                     let name = name.to_ascii_lowercase();
                     grafted_rocm(&name) || name.starts_with("torch_hip") || name.starts_with("c10_hip")
-                }) || file.pe.sections.iter().any(|section| section.name == WINDOWS_CODE)
+                })
             })
+            || has_windows_section(WINDOWS_CODE)
             || has_section(CODE)
             || has_section(MARKER)
             || has_gpu_file;
@@ -109,7 +112,7 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     if is_rocm {
         return;
     }
-    if !cuda.is_empty() || has_section(".nv_fatbin") {
+    if !cuda.is_empty() || has_section(CUDA) || has_windows_section(WINDOWS_CUDA) {
         let message = format!("`{said}` says ROCm, and the files are linked to CUDA and not to ROCm");
         findings.push(context.finding((Code::NotRocm, wheel), said, message, cuda));
     } else if !names_rocm() {

@@ -202,6 +202,12 @@ fn rw011_builds_for_windows_that_are_none_of_rocm() {
         bench.found(&[pack]).into_iter().filter(|said| said.contains("RW011")).collect()
     };
     assert_eq!(codes(build(&["cudart64_12.dll"])), ["RW011 error"]);
+    // Code for NVIDIA's GPUs is what is linked to its runtime statically.
+    let mut linked = bench.dll(&["KERNEL32.dll"]);
+    let name = linked.windows(8).position(|bytes| bytes == b".rdata\0\0").unwrap();
+    linked[name..name + 8].copy_from_slice(b".nv_fatb");
+    let linked = pack("demo-1.0+rocm7.1", "cp312-cp312-win_amd64").with("demo/_m.pyd", linked);
+    assert_eq!(codes(linked), ["RW011 error"]);
     assert_eq!(codes(build(&[])), ["RW011 warning"]);
     assert_eq!(codes(build(&["amdhip64_7.dll"])), NONE);
     assert_eq!(codes(build(&["amdhip64_7-0123456789abcdef.dll"])), NONE, "as delvewheel names them");
