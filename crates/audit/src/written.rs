@@ -140,7 +140,7 @@ pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdi
     let is_meant = |finding: &Finding| {
         [Code::LibraryNotFound, Code::LibraryOutside, Code::MissingRequirement, Code::DllNotFound, Code::DlopenMissing]
             .contains(&finding.code)
-            && subjects(finding).all(|library| set.left_out.contains(library))
+            && subjects(finding).iter().all(|library| set.left_out.contains(*library))
     };
     let is_old = |finding: &Finding| is_meant(finding) || atoms(finding).all(|atom| old.contains(&atom));
     let (old_errors, new_errors) = errors.into_iter().partition(is_old);
@@ -199,18 +199,20 @@ type Atom = (Code, String, String);
 fn atoms(finding: &Finding) -> impl Iterator<Item = Atom> {
     let files: Vec<String> = match &finding.file {
         None => vec![String::new()],
-        // What is related to an undefined symbol are more symbols.
-        Some(file) if finding.code == Code::UndefinedSymbol => vec![without_version(file)],
         Some(file) => std::iter::once(file).chain(&finding.related).map(|file| without_version(file)).collect(),
     };
-    files
-        .into_iter()
-        .flat_map(move |file| subjects(finding).map(move |subject| (finding.code, file.clone(), subject.to_owned())))
+    files.into_iter().flat_map(move |file| {
+        subjects(finding).into_iter().map(move |subject| (finding.code, file.clone(), subject.to_owned()))
+    })
 }
 
-fn subjects(finding: &Finding) -> impl Iterator<Item = &str> {
-    // What says that it is ROCm may be the version.
-    if finding.code == Code::NotRocm { "" } else { &finding.subject }.split(", ")
+fn subjects(finding: &Finding) -> Vec<&str> {
+    match finding.code {
+        // What says that it is ROCm may be the version.
+        Code::NotRocm => vec![""],
+        Code::UndefinedSymbol => finding.names.iter().map(String::as_str).collect(),
+        _ => finding.subject.split(", ").collect(),
+    }
 }
 
 fn without_version(path: &str) -> String {

@@ -156,7 +156,7 @@ fn split_code(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) 
     let has_runtime = sonames().any(|name| name.starts_with("libamdhip64.so"));
     let understands = sonames().any(|name| name.starts_with("librocm_kpack.so"));
     let mut unread = Vec::new();
-    let mut astray: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let mut astray: BTreeMap<BTreeSet<String>, Vec<&str>> = BTreeMap::new();
     for (path, object) in context.native(wheel).filter(|(_, object)| may_be_split(object)) {
         let Some(markers) = markers(context, path, object)? else { continue };
         unread.push(path);
@@ -164,7 +164,7 @@ fn split_code(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) 
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let is_there = patterns.iter().any(|pattern| finds(context, folder, pattern));
         if !is_there && !patterns.is_empty() {
-            astray.entry(listed(patterns.iter().map(String::as_str))).or_default().push(path);
+            astray.entry(patterns).or_default().push(path);
         }
     }
     if has_runtime && !understands && !unread.is_empty() {
@@ -172,8 +172,10 @@ fn split_code(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) 
         findings.push(context.finding((Code::KpackRuntime, wheel), "libamdhip64.so", message, unread));
     }
     for (patterns, paths) in astray {
-        let message = format!("expects its GPU code in {patterns}, and the set has none of them");
-        let finding = context.finding((Code::KpackRuntime, wheel), patterns, message, paths);
+        let list = listed(patterns.iter().map(String::as_str));
+        let message = format!("expects its GPU code in {list}, and the set has none of them");
+        let subject = patterns.into_iter().collect::<Vec<_>>().join(", ");
+        let finding = context.finding((Code::KpackRuntime, wheel), subject, message, paths);
         // Device wheels are chosen by the GPU, and need not be given.
         findings.push(finding.weighing(Severity::Note));
     }

@@ -145,6 +145,17 @@ fn rw005_symbols_that_nobody_defines() {
     assert_eq!(report.findings[0].message, "uses `pool_open`, which nothing that it loads defines");
     assert_eq!(bench.found(&[wheel(&open)]), ["RW005 error"]);
     assert_eq!(bench.found(&[wheel(&open).requiring("something")]), ["RW005 warning"]);
+    // The message names the first, the finding all of them, whatever their number.
+    let several = (0..5).map(|n| format!("extern int pool_{n}(void); int use_{n}(void) {{ return pool_{n}(); }}"));
+    let report = bench.audit(&[wheel(&bench.module(&several.collect::<String>(), &[]))], &Options::default());
+    let [finding] = &report.findings[..] else { panic!("{report:?}") };
+    assert!(finding.message.contains("`pool_0`, `pool_1`, `pool_2` and 2 more, which"), "{finding:?}");
+    assert_eq!(finding.names, ["pool_0", "pool_1", "pool_2", "pool_3", "pool_4"]);
+    assert_eq!(finding.related, NONE);
+    let required = ["one", "two", "three", "four"];
+    let wheel_of_many = required.iter().fold(wheel(&open), |wheel, name| wheel.requiring(name));
+    let report = bench.audit(&[wheel_of_many], &Options::default());
+    assert!(report.findings[0].message.ends_with("`four`, `one`, `three`, `two` were not given"), "{report:?}");
     // The interpreter, glibc without being linked to it, a library that is loaded, and weak references.
     assert_eq!(bench.found(&[wheel(&uses("PyErr_Occurred", &[]))]), NONE);
     assert_eq!(bench.found(&[wheel(&uses("getpid", &["-nostdlib"]))]), NONE);
