@@ -150,6 +150,22 @@ fn a_damaged_archive_is_not_taken_for_a_sound_one() {
     }
 }
 
+/// An edit copies what it does not change without unpacking it, with the checksum that tells of the damage.
+#[test]
+fn damage_that_an_edit_copies_stays_visible() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    library(&context);
+    python(&context, WHEEL, &["libdemo.so", NAME]);
+    python(&context, CRC, &[NAME, "demo/__init__.py"]);
+    let ran = context.run(["edit", NAME, "--metadata", "Summary=Text", "-o", "edited"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for wheel in [NAME, &format!("edited/{NAME}")] {
+        let ran = context.run(["audit", wheel]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stdout.contains("error RW016 record: demo/__init__.py"), "{ran:?}");
+    }
+}
+
 /// Changes the type of a section in a table of section headers.
 const RETYPE: &str = r#"
 import struct, sys
