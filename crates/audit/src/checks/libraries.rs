@@ -84,7 +84,7 @@ pub(super) fn say(context: &Context<'_>, groups: Groups<'_>, findings: &mut Vec<
         let mut finding = context.finding((verdict.code, wheel), subject, message, files).naming(verdict.names);
         finding.severity = verdict.severity;
         // A repair takes libraries of this machine, which has glibc.
-        finding.fix = verdict.fix.filter(|fix| !fix.starts_with("rocwheel repair") || !context.is_for_musl(wheel));
+        finding.fix = verdict.fix.filter(|fix| !fix.is_repair() || !context.is_for_musl(wheel));
         findings.push(finding);
     }
 }
