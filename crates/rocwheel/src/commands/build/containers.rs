@@ -28,7 +28,8 @@ pub(crate) struct ContainerArguments {
     /// With --executor slurm: where a task builds: here, docker or podman
     #[arg(long, value_name = "NAME", default_value = "here")]
     task_executor: Executor,
-    /// Image that jobs run in; `rocm/pytorch` without a tag is the one for ROCm, torch and Python [default: the one that the table of images has for the recipe and ROCm]
+    /// Image that jobs run in; `rocm/pytorch` without a tag is the one for ROCm, torch and Python [default: the one
+    /// that the table of images has for the recipe and ROCm]
     #[arg(long, value_name = "NAME")]
     image: Option<String>,
     /// Whether images are fetched: never, missing (one that is not here) or always
