@@ -45,6 +45,12 @@ impl Arguments {
         line.option("--python", Some(python));
         line.option("--torch", Some(torch));
         line.option("--rocm", Some(rocm));
+        // The script leaves the dot out of the label; of 7.14 that would be read as 7.1.
+        let is_clear = rocm.split('.').nth(1).is_none_or(|minor| minor.len() == 1);
+        line.option("--label-style", is_clear.then_some("compact"));
+        if !is_clear {
+            line.note(format!("the label says `rocm{rocm}` with its dot: without it, it could mean another version"));
+        }
         line.option("--output", Some(PathBuf::from(OUTPUT)));
         line.flag("--dry-run", self.dry_run);
         line.more(self.more);
