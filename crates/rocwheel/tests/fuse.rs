@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
-
 use serde_json::Value;
 use testing::TestContext;
 use testing::gpu::{Gpu, Link, Unit};
