@@ -107,9 +107,9 @@ mod tests {
     fn a_lock_that_a_starting_child_has_for_a_moment_is_not_held() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        let held = std::fs::File::create(&path).unwrap();
-        held.lock().unwrap();
-        let of_child = held.try_clone().unwrap();
+        let held = fs_err::File::create(&path).unwrap();
+        held.file().lock().unwrap();
+        let of_child = held.file().try_clone().unwrap();
         drop(held);
         let child = thread::spawn(move || {
             thread::sleep(BETWEEN_LOOKS * 3);
