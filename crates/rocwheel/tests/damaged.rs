@@ -139,6 +139,41 @@ fn damage_that_an_edit_copies_stays_visible() {
     }
 }
 
+/// Writes another requirement of a wheel's METADATA.
+const REQUIRE: &str = r#"
+import sys, zipfile
+old, new, count = sys.argv[1:]
+marker = b"(" * int(count) + b"python_version > '3'" + b")" * int(count)
+with zipfile.ZipFile(old) as old, zipfile.ZipFile(new, "w") as new:
+    for item in old.infolist():
+        data = old.read(item)
+        if item.filename.endswith("METADATA"):
+            data = data.replace(b"Version: 1.0\n", b"Version: 1.0\nRequires-Dist: a; " + marker + b"\n", 1)
+        new.writestr(item.filename, data)
+"#;
+
+/// Every command that reads requirements bounds how deep it follows brackets: none ends by a signal.
+#[test]
+fn a_requirement_may_be_nested_however_deep() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    library(&context);
+    context.gpu_wheel("libdemo.so", "plain.whl");
+    context.python(REQUIRE, &["plain.whl", NAME, "50000"]);
+    fs_err::create_dir(context.path("old")).unwrap();
+    context.python(REQUIRE, &["plain.whl", &format!("old/{NAME}"), "20"]);
+    let old = format!("old/{NAME}");
+    for (arguments, code) in [
+        (&["audit", NAME][..], 1),
+        (&["edit", NAME, "--replace-requires", "b==2", "-o", "edited"], 0),
+        (&["repair", NAME, "--mode", "rocm", "--rocm-version", "7.1.0", "-o", "repaired"], 0),
+        (&["diff", &old, NAME], 0),
+        (&["split", NAME, "-o", "parts"], 0),
+    ] {
+        let ran = context.run(arguments);
+        assert!(ran.code == Some(code), "{arguments:?}: {:?} {}", ran.code, &ran.stderr[..ran.stderr.len().min(600)]);
+    }
+}
+
 /// Changes the type of a section in a table of section headers.
 const RETYPE: &str = r#"
 import struct, sys
