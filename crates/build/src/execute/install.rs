@@ -149,22 +149,15 @@ impl Context<'_> {
         if let Some(ended) = self.ensure_pip("install-rocm", &self.venv(), log)? {
             return Ok(Some(ended));
         }
-        let call = Call {
-            stage: "install-rocm",
-            words: forget_rocm(self.place, &self.python()),
-            directory: &self.folder,
-            environment: &environment,
-            timeout: MAKING,
-        };
-        self.attempt(call, log)?;
-        let mut words = self.installer(&interpreter_of(&self.venv()), "install");
-        words.extend(self.where_rocm_is());
-        words.push(packages.requirement());
-        let ended = self.call("install-rocm", words, &environment, INSTALLING, log)?;
-        if ended.is_none() {
-            log.say(&format!("(ROCm {})", self.fact("rocm.sdk-version")?))?;
+        let arguments = [self.where_rocm_is(), vec![packages.requirement()]].concat();
+        for mut words in [fresh_install(self.place, &self.python()), self.installer(&self.python(), "install")] {
+            words.extend(arguments.iter().cloned());
+            if let Some(ended) = self.call("install-rocm", words, &environment, INSTALLING, log)? {
+                return Ok(Some(ended));
+            }
         }
-        Ok(ended)
+        log.say(&format!("(ROCm {})", self.fact("rocm.sdk-version")?))?;
+        Ok(None)
     }
 
     /// Options that make an installer find ROCm's packages where the build has them.
@@ -294,10 +287,14 @@ pub(super) fn installer(place: &Place, python: &Path, verb: &str) -> Vec<String>
     words
 }
 
-/// Removes the wheel of `rocm` that pip or uv keeps: it was made of the sdist, perhaps for another GPU. There may be none.
-pub(super) fn forget_rocm(place: &Place, python: &Path) -> Vec<String> {
-    let Some(uv) = &place.uv else { return module(python, &["pip", "cache", "remove", "rocm"]) };
-    vec![uv.to_string_lossy().into_owned(), "cache".into(), "clean".into(), "rocm".into()]
+/// The words before `rocm` when its source distribution is to be built here and now, without what it
+/// requires: a wheel of it in a cache may have been made for another GPU. The cache stays as it is, since
+/// other builds may be using it.
+pub(super) fn fresh_install(place: &Place, python: &Path) -> Vec<String> {
+    let mut words = installer(place, python, "install");
+    let without_cache = if place.uv.is_some() { "--no-cache" } else { "--no-cache-dir" };
+    words.extend([without_cache.to_owned(), "--no-deps".to_owned()]);
+    words
 }
 
 /// Puts pip into the environment of an interpreter.

@@ -10,7 +10,7 @@ use crate::error::{Error, Failure};
 use crate::execute::Place;
 use crate::execute::context::{hidden, reason};
 use crate::execute::environment::interpreter_of;
-use crate::execute::install::{INSTALLING, ensurepip, forget_rocm, has_pip, installer, rocm_options};
+use crate::execute::install::{INSTALLING, ensurepip, fresh_install, has_pip, installer, rocm_options};
 use crate::job::Rocm;
 use crate::process::{self, Ended, Program};
 use crate::python::Search;
@@ -67,11 +67,14 @@ impl<'a> UserEnvironment<'a> {
             ));
         };
         self.ensure_pip()?;
-        self.run(forget_rocm(self.place, &self.interpreter()))?;
-        let mut words = installer(self.place, &self.interpreter(), "install");
+        let arguments = [rocm_options(rocm, self.place), vec![packages.requirement()]].concat();
+        let mut words = fresh_install(self.place, &self.interpreter());
         words.push("--upgrade".into());
-        words.extend(rocm_options(rocm, self.place));
-        words.push(packages.requirement());
+        words.extend(arguments.iter().cloned());
+        self.succeed("install-rocm", words)?;
+        // What is installed now says which versions of the others it takes.
+        let mut words = installer(self.place, &self.interpreter(), "install");
+        words.extend(arguments);
         self.succeed("install-rocm", words)
     }
 
