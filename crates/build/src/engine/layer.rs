@@ -129,10 +129,19 @@ impl Engine {
     }
 }
 
-/// The name of the layer: the same for the same image and packages, made in the same way.
+/// The name of the image with the layer: that of the image, and a hash of everything that decides
+/// what is in it.
 fn tag(image: &Image, packages: &ImagePackages) -> String {
     let identity = serde_json::json!([image.identity(), packages, INSTALL]).to_string();
-    format!("rocwheel/packages:{}", &blake3::hash(identity.as_bytes()).to_hex()[..16])
+    let hash = blake3::hash(identity.as_bytes()).to_hex();
+    let name = image.name.split('@').next().unwrap_or_default();
+    // `host:5000/path:tag`: of the colons only that of the tag counts, and the host is not where it comes from.
+    let path = match name.split_once('/') {
+        Some((host, path)) if host.contains(['.', ':']) => path,
+        _ => name,
+    };
+    let (path, tag) = path.split_once(':').unwrap_or((path, "latest"));
+    format!("rocwheel/{path}:{}-{}", &tag[..tag.len().min(64)], &hash[..16])
 }
 
 /// Lines of a shell that set the caller's proxies.
@@ -168,13 +177,13 @@ mod tests {
 
     #[test]
     fn a_layer_is_named_by_image_and_packages() {
-        let image = |digest: &str| Image { name: "x".into(), digest: Some(digest.into()) };
+        let image = |digest: &str| Image { name: "host:5000/x:1".into(), digest: Some(digest.into()) };
         let packages = |names: &[&str]| ImagePackages {
             apt: names.iter().map(|&name| name.to_owned()).collect(),
             ..ImagePackages::default()
         };
         let one = tag(&image("sha256:1"), &packages(&["g++"]));
-        assert!(one.starts_with("rocwheel/packages:") && one.len() == "rocwheel/packages:".len() + 16, "{one}");
+        assert!(one.starts_with("rocwheel/x:1-") && one.len() == "rocwheel/x:1-".len() + 16, "{one}");
         assert_eq!(one, tag(&image("sha256:1"), &packages(&["g++"])));
         assert_ne!(one, tag(&image("sha256:2"), &packages(&["g++"])));
         assert_ne!(one, tag(&image("sha256:1"), &packages(&["gfortran"])));

@@ -55,6 +55,36 @@ fn without_an_engine_there_is_a_way() {
     assert!(ran.code == Some(1) && ran.stderr.contains("the engine `dcker`, which is not installed"), "{ran:?}");
 }
 
+/// Docker and Podman as far as they are asked for an image that no registry has.
+const ENGINE: &str = "#!/bin/sh
+[ \"$1\" = --version ] && { echo \"NAME version 4.3.1\"; exit 0; }
+[ \"$1\" = info ] && { echo rootless=false; exit 0; }
+[ \"$1\" = images ] && exit 0
+echo \"$@\" >>asked
+[ \"$1\" = pull ] && { echo \"manifest unknown\"; exit 1; }
+echo \"No such image: $4\"; exit 1
+";
+
+#[cfg(unix)]
+#[test]
+fn an_image_that_is_not_here_is_fetched() {
+    use std::os::unix::fs::PermissionsExt as _;
+    for (engine, pulled) in [("docker", "pytorch/"), ("podman", "docker.io/pytorch/")] {
+        let context = context();
+        let program = context.write(engine, ENGINE.replace("NAME", engine).replace(">>asked", ">>$HOME/asked"));
+        fs_err::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let context = context.with_variable("DOCKER_CMD", program.to_string_lossy());
+        let ran = context.run(["build", "magma-rocm63", "--pull", "never"]);
+        assert!(ran.code == Some(1) && ran.stderr.contains("`--pull missing`"), "{ran:?}");
+        let asked = || fs_err::read_to_string(program.with_file_name("asked")).unwrap();
+        assert!(!asked().contains("pull"), "{}", asked());
+        let ran = context.run(["build", "magma-rocm63"]);
+        assert!(ran.stderr.contains("could not fetch the image `pytorch/almalinux-builder:rocm6.3`"), "{ran:?}");
+        assert!(ran.stderr.contains("the registry has no such image"), "{ran:?}");
+        assert!(asked().contains(&format!("pull {pulled}almalinux-builder:rocm6.3\n")), "{}", asked());
+    }
+}
+
 #[test]
 fn a_new_rocm_is_one_row() {
     let context = self::context();

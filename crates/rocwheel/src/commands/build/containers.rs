@@ -207,14 +207,19 @@ pub(super) struct Ground {
 pub(super) struct Planned {
     engine: String,
     image: String,
-    pull: String,
+    pull: Pull,
 }
 
 impl Planned {
     /// In one line.
     pub(super) fn describe(&self) -> String {
         let Planned { engine, image, pull } = self;
-        format!("in a container of `{engine}`: image {image}, fetched: {pull}")
+        let fetched = match pull {
+            Pull::Never => "never fetched",
+            Pull::Missing => "fetched when it is not here",
+            Pull::Always => "fetched each time",
+        };
+        format!("in a container of `{engine}`: image {image}, {fetched}")
     }
 }
 
@@ -239,17 +244,13 @@ impl Containers {
 
     /// What a recipe would be built in.
     pub(super) fn planned(&self, recipe: &Evaluated) -> anyhow::Result<Planned> {
-        Ok(Planned {
-            engine: self.request.command.clone(),
-            image: self.image_name(recipe)?,
-            pull: self.request.pull.to_string(),
-        })
+        Ok(Planned { engine: self.request.command.clone(), image: self.image_name(recipe)?, pull: self.request.pull })
     }
 
     /// The same for a job file, which says its image.
     pub(super) fn planned_job(&self, job: &Job) -> Option<Planned> {
         let image = self.image.clone().or_else(|| job.image.as_ref().map(|image| image.name.clone()))?;
-        Some(Planned { engine: self.request.command.clone(), image, pull: self.request.pull.to_string() })
+        Some(Planned { engine: self.request.command.clone(), image, pull: self.request.pull })
     }
 
     /// The image that the user names, else the table's.
