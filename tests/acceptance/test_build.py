@@ -61,7 +61,7 @@ def test_the_composable_kernel_backend_counts_first(rocwheel: Rocwheel, sdist: P
             "--backend",
             "ck",
             "--torch",
-            "2.9",
+            "2.12",
             "--rocm",
             "7.2",
             "--source",

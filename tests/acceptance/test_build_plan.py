@@ -13,6 +13,8 @@ from textwrap import dedent
 
 import small_frameworks
 from cluster import Cluster
+from workflows import job as workflows_job
+from workflows import run_step
 
 from command import Rocwheel, run
 
@@ -23,6 +25,8 @@ CALLER = """
 on: push
 jobs:
   wheels:
+    permissions:
+      contents: write
     uses: ./.github/workflows/build-wheels.yml
     with:
       recipes: flash-attn
@@ -129,9 +133,16 @@ def test_the_workflow_is_one_that_github_takes(rocwheel: Rocwheel, tmp_path: Pat
     (tmp_path / ".git").mkdir()
     workflow = rocwheel.run("matrix", "--format", "workflow").stdout
     (workflows / "build-wheels.yml").write_text(workflow)
-    (workflows / "release.yml").write_text(CALLER)
+    (workflows / "caller.yml").write_text(CALLER)
+    axes = ("--rocm", "6.1,6.2", "--torch", "2.5.1,2.6.0", "--python", "3.10,3.11,3.12")
+    call = rocwheel.run("matrix", "flash-attn", *axes, "--format", "release-workflow").stdout
+    (workflows / "release.yml").write_text(call)
     found = run(Path(sys.prefix) / "bin/actionlint", "-no-color", cwd=tmp_path)
     assert not found.stdout.strip(), found.stdout
+    assert 'python: "3.10,3.11,3.12"' in call and "contents: write" in call
+    # Only the job that releases may write, and it runs for tags alone.
+    assert workflow.count("contents: write\n    steps") == 1 and "contents: write" in workflows_job(workflow, "release")
+    assert "github.ref_type == 'tag'" in workflow and "inputs.is-upload" in workflow
     # What a round has left: stopped cells of every attempt, without those whose wheels have come since.
     assert "run_attempt }}-*" not in workflow
     gather = workflow[workflow.index("  rest-1:") :].split("        run: |\n")[1].split("\n\n")[0]
@@ -152,6 +163,37 @@ def test_the_workflow_is_one_that_github_takes(rocwheel: Rocwheel, tmp_path: Pat
     assert {"name", "recipe", "version", "backend", "rocm", "torch"} <= parts[0][0].keys()
     names = [cell["name"] for part in parts for cell in part]
     assert len(set(names)) == len(names), "artifacts of two cells would have one name"
+
+
+def test_the_steps_of_the_workflow(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """What a job types: cells that need ROCm in a container, others on the machine, and rocwheel from its own repository."""
+    workflow = rocwheel.run("matrix", "--format", "workflow").stdout
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/rocwheel").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "bin/rocwheel").chmod(0o755)
+    given = dict.fromkeys(("SOURCE", "LINE", "REFERENCE", "SDK", "OPTIONS", "IMAGE"), "")
+    given |= {"RECIPE": "flash-attn", "VERSION": "2.8.3", "BACKEND": "ck", "ROCM": "6.2", "TORCH": "2.5.1"}
+    given |= {"PYTHON": "3.11", "LIMIT": "330m", "FOLDER": "work", "SOURCE": "2.8.3", "EXECUTOR": "docker"}
+    given |= {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "GITHUB_OUTPUT": str(tmp_path / "output")}
+
+    def built(**more: str) -> str:
+        return run_step(workflow, ("build-1", "Build"), {**given, **more}, tmp_path).stdout.strip()
+
+    cell = "build flash-attn --backend ck --rocm 6.2 --source 2.8.3 --torch 2.5.1 --python 3.11"
+    after = "--output dist --work work/jobs --time-limit 330m"
+    assert built() == f"{cell} --executor docker --pull missing {after}"
+    assert built(IMAGE="mine:1") == f"{cell} --executor docker --pull missing --image mine:1 {after}"
+    assert built(EXECUTOR="here") == f"{cell} {after}"
+    assert (tmp_path / "output").read_text() == "stopped=false\n" * 3
+    # The line as it was printed is one that rocwheel takes.
+    dry = [*cell.split(), "--executor", "docker", "--pull", "missing", *after.split(), "--dry-run"]
+    assert "check `import`" in rocwheel.run(*dry).stdout
+    cells = json.loads(rocwheel.run("matrix", "flash-attn", "--rocm", "6.2", "--format", "github").stdout)["include"]
+    assert {(cell["backend"], cell["sdk"]) for cell in cells} == {("ck", True), ("triton", False)}
+    # Another repository is not rocwheel's.
+    place = ("plan", "Make rocwheel")
+    said = run_step(workflow, place, {"ROCWHEEL": ".", "RUNNER_TEMP": str(tmp_path)}, tmp_path, expect=1).stdout
+    assert "::error::this repository is not rocwheel's" in said
 
 
 def test_a_script_for_sbatch_runs_every_cell(rocwheel: Rocwheel, tmp_path: Path) -> None:

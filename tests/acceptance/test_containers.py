@@ -336,6 +336,30 @@ def test_tasks_of_slurm_run_in_containers(
     assert [cell["state"] for cell in states] == ["interrupted"], states
 
 
+def test_an_image_with_a_tag_for_the_cell_brings_its_options(
+    rocwheel: Rocwheel, engine: Engine, tmp_path: Path
+) -> None:
+    """`--image rocm/pytorch` is the tag for ROCm and torch, and its containers have the table's options."""
+    name = "rocm/pytorch:rocm7.1.1_ubuntu24.04_py3.12_pytorch_release_2.9.1"
+    engine.run("tag", IMAGE, name)
+    ours = recipes(tmp_path)
+    recipe = tmp_path / "recipes/waits.toml"
+    seen = "cat /proc/self/status; echo groups: `id -G`"
+    recipe.write_text(recipe.read_text().replace("sleep ${environment.WAITS}", seen))
+    one = ["build", "waits", *ours[:2], "--source", tmp_path / "sources", "--rocm", "7.1", "--output", tmp_path / "out"]
+    options = [*one, *engine.arguments("rocm/pytorch")]
+    rocwheel.run(*options, "--torch", "2.9", environment=engine.environment)
+    (log,) = (tmp_path / "out").glob(".rocwheel/jobs/*/logs/*-wait.log")
+    status = dict(line.split(":", 1) for line in log.read_text().splitlines() if ":" in line)
+    assert int(status["Seccomp"]) == 0, "seccomp=unconfined"
+    assert int(status["CapBnd"], 16) >> 19 & 1, "CAP_SYS_PTRACE"
+    assert "44" in status["groups"].split(), "video"
+    (job,) = (tmp_path / "out").glob(".rocwheel/jobs/*/job.toml")
+    assert tomllib.loads(job.read_text())["image"]["name"] == name
+    said = rocwheel.run(*options, "--torch", "2.5.1", environment=engine.environment, expect=2).stderr
+    assert "no tag of `rocm/pytorch` is known for ROCm 7.1, torch 2.5.1" in said and name.split(":")[1] in said, said
+
+
 @pytest.fixture
 def home() -> Iterator[Path]:
     """The home of a user without rights, with a short path."""

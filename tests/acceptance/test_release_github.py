@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from workflows import run_step
 
 from command import Rocwheel, run
 from linked_wheels import write_wheel
@@ -237,3 +238,48 @@ def test_a_release_gets_what_it_lacks(rocwheel: Rocwheel, github: GitHub, tmp_pa
     said = run(rocwheel.binary, *command, "--upload", environment=without, expect=2).stderr
     assert "there is no `gh`" in said, said
     assert run(rocwheel.binary, *command, environment=without).stdout.startswith("gh release create v1 ")
+
+
+def test_the_workflow_releases_what_a_tag_has_built(rocwheel: Rocwheel, github: GitHub, tmp_path: Path) -> None:
+    """The steps of its last job: the release gets the wheels with notes, and the default branch gets the pages."""
+    assert shutil.which("gh"), "gh is not there: scripts/setup installs it"
+    workflow = rocwheel.run("matrix", "--format", "workflow").stdout
+    tree, remote = tmp_path / "tree", tmp_path / "remote.git"
+    run("git", "init", "--quiet", "--bare", "--initial-branch", "main", remote)
+    run("git", "clone", "--quiet", remote, tree)
+    (tree / "README.md").write_text("# Mine\n<!-- rocwheel coverage: begin -->\n<!-- rocwheel coverage: end -->\n")
+    git = ("git", "-C", tree, "-c", "user.name=x", "-c", "user.email=x@example.invalid")
+    run(*git, "add", ".")
+    run(*git, "commit", "--quiet", "--message", "first")
+    run("git", "-C", tree, "push", "--quiet", "origin", "HEAD:main")
+    version = "2.8.3+rocm6.2torch2.5triton"
+    wheel = write_wheel(tmp_path / "dist", {"flash_attn/__init__.py": b""}, "any", "flash_attn", version, "py3-none")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/rocwheel").symlink_to(rocwheel.binary)
+    proxy = f"http://127.0.0.1:{github.server_port}"
+    environment = {
+        **{"GH_HOST": "github.localhost", "GH_TOKEN": "secret", "GH_CONFIG_DIR": str(tmp_path / "gh"), "NO_PROXY": ""},
+        **{
+            "HTTP_PROXY": proxy,
+            "http_proxy": proxy,
+            "no_proxy": "",
+            "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        },
+        **{"TAG": "v0.1.0", "REPOSITORY": "owner/name", "PAGES": "docs/wheels", "RUNNER_TEMP": str(tmp_path)},
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+    }
+    for _ in range(2):
+        run_step(workflow, ("release", "Upload to the release"), environment, tree)
+        run_step(workflow, ("release", "Update the pages"), environment, tree)
+    assert (tmp_path / "output").read_text() == "count=1\n" * 2
+    (made,) = github.releases
+    assert made["tag_name"] == "v0.1.0"
+    assert {asset["name"] for asset in made["assets"]} == {wheel.name, "SHA256SUMS"}
+    assert "flash-attn (triton) needs `FLASH_ATTENTION_TRITON_AMD_ENABLE=TRUE`" in made["body"]
+    said = run("git", f"--git-dir={remote}", "log", "main", "--format=%s", "--name-only").stdout.split("\n")
+    assert said[0] == "Pages of v0.1.0" and said.count("Pages of v0.1.0") == 1, "the second run changes nothing"
+    assert {"docs/wheels/packages.md", "docs/wheels/coverage.md", "docs/wheels/release-notes.md"} <= set(said)
+    assert "| flash-attn | 2.8.3 | triton | 1 |" in (tree / "README.md").read_text()
+    # A tag for which nothing was built is no fault.
+    nothing = {**environment, "RUNNER_TEMP": str(tmp_path / "empty")}
+    assert "nothing was built" in run_step(workflow, ("release", "Upload to the release"), nothing, tree).stdout

@@ -151,6 +151,38 @@ impl Default for VersionLock {
 }
 
 named! {
+    /// How the local part of a version names ROCm, in recipes that leave it to the user.
+    LabelStyle, "style of labels" {
+        /// `rocm6.2torch2.5`.
+        Dotted = "dotted",
+        /// `rocm62torch2.5`, which cannot tell 7.14 from the fourth patch of 7.1.
+        Compact = "compact",
+    }
+}
+
+#[allow(clippy::derivable_impls, reason = "the macro that writes the enum takes no attributes of variants")]
+impl Default for LabelStyle {
+    fn default() -> LabelStyle {
+        LabelStyle::Dotted
+    }
+}
+
+impl LabelStyle {
+    /// The first two numbers of a version of ROCm as this style writes them.
+    pub(crate) fn rocm(self, version: &str) -> String {
+        match self {
+            LabelStyle::Dotted => minor(version),
+            LabelStyle::Compact => minor(version).replace('.', ""),
+        }
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    fn is_default(&self) -> bool {
+        *self == LabelStyle::default()
+    }
+}
+
+named! {
     /// How a wheel is made to load on other machines (the modes of `rocwheel repair`).
     Repair, "way of repair" {
         /// Not at all.
@@ -247,6 +279,9 @@ pub struct Cell {
     /// Local part of the version, without `+`; `None`: as the ROCm that is there says.
     #[serde(default)]
     pub label: Option<String>,
+    /// How that local part names ROCm where the recipe makes it.
+    #[serde(default, skip_serializing_if = "LabelStyle::is_default")]
+    pub label_style: LabelStyle,
     /// Counts builds of one version.
     pub build_number: u32,
     /// Index of torch wheels; `None`: PyTorch's for the version of ROCm.
@@ -278,6 +313,7 @@ impl Cell {
             features: BTreeMap::new(),
             with: BTreeSet::new(),
             label: None,
+            label_style: LabelStyle::default(),
             build_number: 1,
             torch_index: None,
             system_packages: Switch::Off,

@@ -8,6 +8,7 @@ mod container;
 mod images;
 mod layer;
 mod mounts;
+mod tagged;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

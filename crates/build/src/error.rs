@@ -63,6 +63,8 @@ pub enum Error {
         targets: String,
         /// Those that can.
         known: Vec<String>,
+        /// What the recipe says about the others.
+        more: Option<String>,
     },
     /// Sources that are not there, or not what the job was made for.
     #[error("{reason}")]
@@ -256,7 +258,10 @@ impl Hint for Error {
             Error::Unknown { hint, .. } | Error::Preflight { hint, .. } => hint.clone(),
             Error::Cycle { .. } => "take one of the names out of `after`".into(),
             Error::Targets { known, .. } if known.is_empty() => "its recipe is for no GPU target".into(),
-            Error::Targets { known, .. } => format!("it can be built for {}", known.join(", ")),
+            Error::Targets { known, more, .. } => {
+                let more = more.as_ref().map(|more| format!("; {more}")).unwrap_or_default();
+                format!("it can be built for {}{more}", known.join(", "))
+            }
             Error::Archive(error) => return error.hint(),
             Error::Wheel(error) => return error.hint(),
             Error::Repair(audit::repair::Error::Missing { .. } | audit::repair::Error::Unreachable { .. }) => {

@@ -6,7 +6,7 @@ mod settle;
 use std::collections::BTreeMap;
 
 use crate::book::{Book, Entry};
-use crate::cell::{Cell, Mode, Release, SdkKind, Switch};
+use crate::cell::{Cell, Mode, Release, Repair, SdkKind, Switch};
 use crate::condition::Facts;
 use crate::error::Error;
 use crate::evaluated::{Action, Check, Estimate, Evaluated, More, Provided, Pythons, Sources, Step, Variables};
@@ -43,10 +43,11 @@ pub fn evaluate(entry: &Entry, book: &Book, cell: &Cell) -> Result<Evaluated, Er
     let environment = evaluator.environment(recipe, book, sdk)?;
     let (steps, finish) = evaluator.steps(recipe, book, sdk)?;
     let checks = evaluator.checks(recipe)?;
-    let output = evaluator.output(recipe)?;
+    let output = evaluator.output(recipe, sdk)?;
     let estimate = evaluator.estimate(recipe)?;
     let requirements = requirements(recipe, &evaluator.facts)?;
     let cost = cost(recipe, &evaluator.facts)?;
+    let run_time = variables_at_run_time(recipe, &evaluator.facts)?;
     let python = if recipe.any_python.contains(&backend) { Pythons::Any } else { Pythons::Each };
     Ok(Evaluated {
         recipe: recipe.name.clone(),
@@ -70,6 +71,7 @@ pub fn evaluate(entry: &Entry, book: &Book, cell: &Cell) -> Result<Evaluated, Er
         output,
         checks,
         requirements,
+        run_time,
         cost,
         estimate,
         cell,
@@ -84,6 +86,27 @@ fn requirements(recipe: &Recipe, facts: &Facts<'_>) -> Result<Vec<Requirement>, 
         }
     }
     Ok(all)
+}
+
+/// Variables that the result of a recipe needs where it is used, for a cell of which only a part is known.
+///
+/// # Errors
+/// A platform or backend that the recipe does not have; conditions that do not exist.
+pub(crate) fn run_time(entry: &Entry, cell: &Cell) -> Result<BTreeMap<String, String>, Error> {
+    let (recipe, features) = (&entry.recipe, BTreeMap::new());
+    let backend = settle::backend(recipe, cell)?;
+    let facts = Facts { path: &entry.path, cell, backend: &backend, backends: &recipe.backends, features: &features };
+    variables_at_run_time(recipe, &facts)
+}
+
+fn variables_at_run_time(recipe: &Recipe, facts: &Facts<'_>) -> Result<BTreeMap<String, String>, Error> {
+    let mut variables = BTreeMap::new();
+    for rule in &recipe.run_time {
+        if facts.hold(&rule.when)? {
+            variables.extend(rule.set.clone());
+        }
+    }
+    Ok(variables)
 }
 
 fn cost(recipe: &Recipe, facts: &Facts<'_>) -> Result<Cost, Error> {
@@ -106,7 +129,13 @@ fn version(recipe: &Recipe, facts: &Facts<'_>, names: &Names<'_>) -> Result<Opti
     let mut chosen = None;
     for rule in &recipe.versions {
         if facts.hold(&rule.when)? && chosen.is_none() {
-            chosen = Some(names.text(&rule.text)?);
+            // What the user names is the whole local part, also where the recipe makes one.
+            let own = facts.cell.label.as_ref().filter(|_| !rule.text.contains("${label}"));
+            let text = match (own, rule.text.split_once('+')) {
+                (Some(label), Some((public, _))) => format!("{public}+{label}"),
+                _ => rule.text.clone(),
+            };
+            chosen = Some(names.text(&text)?);
         }
     }
     if chosen.is_none() && !recipe.version_from_wheel {
@@ -309,8 +338,12 @@ impl Evaluator<'_> {
         Ok(checks)
     }
 
-    fn output(&self, recipe: &Recipe) -> Result<recipe::Output, Error> {
+    fn output(&self, recipe: &Recipe, sdk: bool) -> Result<recipe::Output, Error> {
         let mut output = recipe.output.clone();
+        // Without ROCm there is nothing that this way keeps outside.
+        if !sdk {
+            output.repair = output.repair.filter(|way| *way != Repair::Rocm);
+        }
         if let Some(tarball) = &recipe.output.tarball {
             output.tarball =
                 Some(Tarball { path: self.text(&tarball.path)?, from: self.text(&tarball.from)?, ..tarball.clone() });

@@ -53,6 +53,9 @@ pub struct Evaluated {
     /// What has to be so on the machine, looked at before the first stage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<Requirement>,
+    /// Variables that the result needs where it is used.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub run_time: BTreeMap<String, String>,
     /// What it takes.
     pub cost: Cost,
     /// How many files will be compiled.
@@ -275,8 +278,20 @@ impl Evaluated {
         parts.join("-")
     }
 
+    /// What whoever uses the result has to set; `None`: nothing.
+    pub fn run_time_note(&self) -> Option<String> {
+        run_time_note(&self.run_time)
+    }
+
     /// The local part of the version, as far as it is known.
     pub fn local(&self) -> &str {
         self.version.as_deref().and_then(|version| version.split_once('+')).map_or("", |(_, local)| local)
     }
+}
+
+/// The words that tell of variables which a result needs where it is used; `None`: it needs none.
+pub(crate) fn run_time_note(variables: &BTreeMap<String, String>) -> Option<String> {
+    let assignments: Vec<String> = variables.iter().map(|(name, value)| format!("`{name}={value}`")).collect();
+    let list = assignments.join(" and ");
+    (!assignments.is_empty()).then(|| format!("needs {list} in the environment of the program that uses it"))
 }

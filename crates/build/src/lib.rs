@@ -34,7 +34,8 @@ mod surroundings;
 
 pub use book::{Author, Book, Entry};
 pub use cell::{
-    Cell, ChosenBy, CompilerCache, Mode, Platform, PythonVersion, Release, Repair, SdkKind, Switch, VersionLock,
+    Cell, ChosenBy, CompilerCache, LabelStyle, Mode, Platform, PythonVersion, Release, Repair, SdkKind, Switch,
+    VersionLock,
 };
 pub use error::{Error, Failure};
 pub use evaluate::{check, evaluate};

@@ -24,7 +24,7 @@ pub use existing::Existing;
 pub use label::{Label, RocmLabel};
 pub use origin::Origin;
 use report::suggestion;
-pub use table::{Framework, Table};
+pub use table::{Framework, Table, WhyNot};
 
 /// What is wanted; empty: everything that the table has.
 #[derive(Debug, Clone, Default)]
@@ -45,6 +45,13 @@ pub struct Wanted {
     pub platforms: Vec<Platform>,
 }
 
+impl Wanted {
+    /// How a torch of the table was asked for: 2.5 as `2.5` or `2.5.1`.
+    fn torch_as_asked(&self, version: &str) -> Option<&str> {
+        self.torch.iter().find(|asked| minor(asked) == version).map(String::as_str)
+    }
+}
+
 /// One thing that could be built.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -59,7 +66,7 @@ pub struct Point {
     pub backend: String,
     /// First two numbers of ROCm's version.
     pub rocm: String,
-    /// First two numbers of torch's version, where the result is for one.
+    /// torch, where the result is for one: the first two numbers, or a patch release that was asked for.
     pub torch: Option<String>,
     /// The Python; none where the result is for all.
     #[serde(serialize_with = "crate::cell::optional_text::serialize")]
@@ -131,6 +138,11 @@ pub fn make(table: &Table, book: &Book, wanted: &Wanted, wheels: &[String]) -> R
     }
     let mut matrix = Matrix { rows, unclear: Vec::new() };
     matrix.find(table, book, &frameworks, wheels)?;
+    for torch in matrix.rows.iter_mut().filter_map(|row| row.point.torch.as_mut()) {
+        if let Some(asked) = wanted.torch_as_asked(torch) {
+            asked.clone_into(torch);
+        }
+    }
     Ok(matrix)
 }
 
@@ -158,7 +170,8 @@ fn check_wanted(table: &Table, frameworks: &[&Framework], wanted: &Wanted) -> Re
     known("version", &wanted.versions, &all(|framework| &framework.versions))?;
     known("backend", &wanted.backends, &all(|framework| &framework.backends))?;
     known("version of ROCm", &wanted.rocm, &table.rocm_versions().into_iter().collect())?;
-    known("version of torch", &wanted.torch, &table.torch.iter().map(|torch| torch.version.clone()).collect())
+    let torch: Vec<String> = wanted.torch.iter().map(|version| minor(version)).collect();
+    known("version of torch", &torch, &table.torch.iter().map(|torch| torch.version.clone()).collect())
 }
 
 /// The cells of a framework.
@@ -173,7 +186,8 @@ fn points(table: &Table, framework: &Framework, wanted: &Wanted, is_for_any: imp
     let mut points = Vec::new();
     for (platform, version) in places.into_iter().filter(|(_, version)| fits(&wanted.versions, version)) {
         let torches = if framework.against_torch { &all[..] } else { framework.torch_of(version) };
-        let of_torch = torches.iter().filter(|torch| fits(&wanted.torch, torch)).cloned().map(Some);
+        let of_torch = torches.iter().filter(|torch| wanted.torch.is_empty() || wanted.torch_as_asked(torch).is_some());
+        let of_torch = of_torch.cloned().map(Some);
         let torches: Vec<_> = if torches.is_empty() { vec![None] } else { of_torch.collect() };
         for backend in framework.backends.iter().filter(|backend| fits(&wanted.backends, backend)) {
             let pythons: Vec<Option<PythonVersion>> = if is_for_any(backend) || framework.python.is_empty() {
@@ -226,7 +240,7 @@ impl Matrix {
                 if !recipe.distribution.iter().any(is_it) {
                     continue;
                 }
-                match points_of(&name, framework, &rocm) {
+                match points_of(&name, framework, recipe, &rocm) {
                     Ok(points) => {
                         for at in points.iter().filter_map(|point| places.get(point)) {
                             let row = &mut self.rows[*at];
@@ -276,7 +290,7 @@ fn tarball(book: &Book, point: &Point) -> Result<Option<String>, Error> {
 }
 
 /// Which cells a wheel is, by its name.
-fn points_of(name: &WheelName, framework: &Framework, rocm: &[String]) -> Result<Vec<Point>, String> {
+fn points_of(name: &WheelName, framework: &Framework, recipe: &Recipe, rocm: &[String]) -> Result<Vec<Point>, String> {
     let (public, local) = name.version.split_once('+').unwrap_or((&name.version, ""));
     let label = Label::parse(local);
     let Some(found) = &label.rocm else { return Ok(Vec::new()) };
@@ -287,12 +301,14 @@ fn points_of(name: &WheelName, framework: &Framework, rocm: &[String]) -> Result
             _ => format!("`{local}` can mean ROCm {}", candidates.join(" or ")),
         });
     };
-    let pythons = framework_pythons(name, framework);
     let version = framework.version_of(public);
     let backend = match &label.backend {
         Some(backend) => backend.clone(),
         None => framework.backends.first().cloned().unwrap_or_default(),
     };
+    // What is for every Python has often been given the tag of the one that built it.
+    let is_for_any = recipe.any_python.contains(&backend);
+    let pythons = if is_for_any { vec![None] } else { framework_pythons(name, framework) };
     let of_label = framework.against_torch.then(|| label.torch.as_deref().map(minor)).flatten();
     let torches: Vec<_> = match framework.torch_of(&version) {
         [] => vec![of_label],

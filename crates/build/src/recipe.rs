@@ -94,6 +94,9 @@ pub struct Recipe {
     /// What has to work afterwards.
     #[serde(default, rename = "check")]
     pub checks: Vec<Check>,
+    /// Variables that the result needs where it is used.
+    #[serde(default)]
+    pub run_time: Vec<RunTime>,
     /// What it takes; the first that applies.
     #[serde(default, rename = "cost")]
     pub costs: Vec<CostRule>,
@@ -172,6 +175,9 @@ pub struct TargetRule {
     /// Those it is built for when nobody says otherwise; empty: those of the ROCm that is there.
     #[serde(default)]
     pub default: Vec<String>,
+    /// What helps with a target that it does not take.
+    #[serde(default)]
+    pub hint: Option<String>,
 }
 
 /// Something that can be switched.
@@ -485,6 +491,17 @@ pub struct Requirement {
     pub says: String,
     /// What helps.
     pub fix: String,
+}
+
+/// Variables of the program that uses the result.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunTime {
+    /// When.
+    #[serde(default)]
+    pub when: When,
+    /// Values.
+    pub set: BTreeMap<String, String>,
 }
 
 /// What a build takes.

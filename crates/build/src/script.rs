@@ -58,6 +58,7 @@ pub fn text(recipe: &Evaluated) -> String {
     lines.push(String::new());
     lines.extend(result(recipe).iter().map(|line| dialect.comment(line)));
     lines.extend(after(recipe).map(|line| dialect.comment(&line)));
+    lines.extend(recipe.run_time_note().map(|note| dialect.comment(&format!("at run time it {note}"))));
     for check in &recipe.checks {
         let place = match (check.fresh, check.requirements) {
             (true, false) => ", where nothing but the wheel is installed",

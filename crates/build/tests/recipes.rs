@@ -169,6 +169,12 @@ fn what_nobody_said_is_asked_for() {
             "cannot be built for gfx1100",
             "it can be built for gfx90a",
         ),
+        (
+            "flash-attn",
+            Cell { version: Some("2.7.4".into()), ..linux() },
+            "cannot be built for gfx1100",
+            "gfx1030 and gfx1100: `--backend triton`",
+        ),
         ("flash-attn", Cell { targets: Vec::new(), ..linux() }, "which torch it is for", "--torch 2.9.1"),
         (
             "flash-attn",

@@ -85,6 +85,8 @@ pub struct Request {
     pub only_platform: bool,
     /// The version of ROCm: of the requirement in mode rocm, of the tree in mode fat.
     pub rocm_version: Option<String>,
+    /// Who brings ROCm in mode rocm.
+    pub rocm_from: RocmFrom,
     /// The ROCm tree of mode fat.
     pub tree: Option<PathBuf>,
     /// The package that gets the ROCm tree; `None` for the one with most of the binaries.
@@ -97,6 +99,15 @@ pub struct Request {
     pub scratch: PathBuf,
     /// How the result is written.
     pub write: WriteOptions,
+}
+
+/// Who brings ROCm's libraries to a wheel that is repaired in mode rocm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RocmFrom {
+    /// ROCm's Python packages, which become a requirement.
+    Packages,
+    /// torch, where the wheel requires it: PyTorch's own wheels hold a ROCm. No requirement is added.
+    Torch,
 }
 
 /// A plan and what carrying it out needs.

@@ -13,7 +13,7 @@ use super::inventory::{Binary, Inventory};
 use super::plan::{Change, FileEdit, Graft, KeptOut, Mode, Plan, Reason, Requirement, Tags, Text, Tree};
 use super::resolve::{Families, Resolution, Rules, resolve};
 use super::tags::{self, Judged, Wanted};
-use super::{Error, Prepared, Request, beside, exclude, fat, initialize, paths, requirement, sbom};
+use super::{Error, Prepared, Request, RocmFrom, beside, exclude, fat, initialize, paths, requirement, sbom};
 use crate::providers::{self, Kind};
 
 /// Works out what repairing the wheel at `path` comes to. Nothing is written but temporary files in the request's scratch
@@ -196,7 +196,8 @@ impl Draft<'_> {
             Some((library.as_str(), (provider, left.distribution.as_deref())))
         });
         let left: BTreeMap<&str, (&'static providers::Provider, Option<&str>)> = left.collect();
-        if self.mode != Mode::Rocm || left.is_empty() {
+        let is_with_torch = self.request.rocm_from == RocmFrom::Torch && requirement::requires_torch(metadata);
+        if self.mode != Mode::Rocm || left.is_empty() || is_with_torch {
             return Ok((Vec::new(), Vec::new()));
         }
         let Some(version) = self.version.as_deref() else {

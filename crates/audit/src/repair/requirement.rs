@@ -45,6 +45,13 @@ pub(crate) fn requires_rocm(metadata: &Headers) -> bool {
     metadata.all("Requires-Dist").iter().any(|text| is_rocm(&parse(text).name))
 }
 
+/// Whether METADATA requires torch, not only for an extra.
+pub(super) fn requires_torch(metadata: &Headers) -> bool {
+    let requirements = metadata.all("Requires-Dist");
+    let mut parts = requirements.iter().map(|text| parse(text));
+    parts.any(|parts| parts.name == "torch" && !parts.marker.is_some_and(|marker| marker.contains("extra")))
+}
+
 fn is_rocm(name: &str) -> bool {
     name == "rocm" || name.starts_with("rocm-sdk-")
 }
@@ -110,6 +117,13 @@ mod tests {
         apply(&mut metadata, &changes).unwrap();
         assert!(pin(&metadata, &Rocm { version: "7.1.0", libraries }).is_empty());
         metadata.all("Requires-Dist").join(" | ")
+    }
+
+    #[test]
+    fn torch_is_required_only_where_every_install_has_it() {
+        let requires = |line: &str| requires_torch(&Headers::parse(&format!("Name: a\nRequires-Dist: {line}\n")));
+        assert!(requires("torch") && requires("Torch >=2.5; python_version > '3.8'"));
+        assert!(!requires("torchvision") && !requires("torch; extra == 'test'"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use report::suggestion;
 
+use super::tagged::Tagged;
 use crate::cell::{PythonVersion, SdkKind, minor};
 use crate::error::Error;
 use crate::matrix;
@@ -22,6 +23,9 @@ pub struct Images {
     /// What errors call the file.
     #[serde(skip)]
     path: String,
+    /// Images by what their tags say.
+    #[serde(default)]
+    pub(super) tagged: Vec<Tagged>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -111,6 +115,7 @@ impl Images {
                 ));
             }
         }
+        images.tagged.iter().try_for_each(|tagged| tagged.check(path))?;
         Ok(images)
     }
 
@@ -120,7 +125,9 @@ impl Images {
     /// As [`Images::parse`].
     pub fn with_own(text: &str, path: &str) -> Result<Images, Error> {
         let mut images = Self::parse(text, path)?;
-        images.rows.extend(Self::built_in()?.rows);
+        let ours = Self::built_in()?;
+        images.rows.extend(ours.rows);
+        images.tagged.extend(ours.tagged);
         Ok(images)
     }
 

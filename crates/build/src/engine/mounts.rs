@@ -34,9 +34,17 @@ pub struct Needs {
     set: BTreeMap<String, String>,
     /// Variables of the caller, which may be secret: engines take them from their own environment.
     named: BTreeSet<String>,
+    /// Options of `run` that containers of the image get.
+    options: Vec<String>,
 }
 
 impl Needs {
+    /// The same, with options that containers of the image get.
+    #[must_use]
+    pub fn with_options(self, options: Vec<String>) -> Needs {
+        Needs { options, ..self }
+    }
+
     /// What a job needs in a place. Folders that are written to are made.
     ///
     /// # Errors
@@ -232,7 +240,8 @@ impl Engine {
         for name in needs.named.iter().filter(|name| self.request.surroundings.contains_key(*name)) {
             option("--env", name);
         }
-        words.extend(self.request.options.iter().cloned());
+        // What the user gives stands last, and wins.
+        words.extend(needs.options.iter().chain(&self.request.options).cloned());
         Ok(words)
     }
 }

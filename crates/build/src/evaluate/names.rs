@@ -28,7 +28,7 @@ const OF_ROCM: [&str; 6] = ["rocm.root", "rocm.bin", "rocm.cmake", "rocm.sdk-ver
 /// Begin names whose rest is anything.
 const PREFIXES: [&str; 4] = ["installed.", "environment.", "variable.", "rocm.libraries."];
 /// Decided by the cell, some by ROCm when the cell says nothing.
-const DECIDED: [&str; 20] = [
+const DECIDED: [&str; 21] = [
     "name",
     "platform",
     "backend",
@@ -41,6 +41,7 @@ const DECIDED: [&str; 20] = [
     "rocm.version",
     "rocm.minor",
     "rocm.compact",
+    "rocm.label",
     "torch.version",
     "torch.minor",
     "torch.requirement",
@@ -115,6 +116,9 @@ impl<'a> Names<'a> {
             "rocm.minor" => return self.or_rocm(name, cell.rocm.as_deref().map(minor), "--rocm"),
             "rocm.compact" => {
                 return self.or_rocm(name, cell.rocm.as_deref().map(|rocm| minor(rocm).replace('.', "")), "--rocm");
+            }
+            "rocm.label" => {
+                return self.or_rocm(name, cell.rocm.as_deref().map(|rocm| cell.label_style.rocm(rocm)), "--rocm");
             }
             _ if name.starts_with("torch.") => self.torch(name)?,
             _ if name.starts_with("targets") && DECIDED.contains(&name) => {

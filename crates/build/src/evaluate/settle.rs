@@ -78,7 +78,8 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
         _ => "",
     };
     let targets = format!("{}{reason}", wrong.join(", "));
-    Err(Error::Targets { recipe: format!("{}{version}", recipe.name), targets, known })
+    let more = rule.and_then(|rule| rule.hint.clone());
+    Err(Error::Targets { recipe: format!("{}{version}", recipe.name), targets, known, more })
 }
 
 /// The targets that the clang of a release of LLVM compiles for; all of them where the release is not

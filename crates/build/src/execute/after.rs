@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use audit::repair::{self, Resolve};
+use audit::repair::{self, Resolve, RocmFrom};
 use kpack::archive::Scheme;
 use split::verify::Verification;
 use split::{Packing, TargetNames, wheels};
@@ -72,6 +72,11 @@ impl Context<'_> {
     pub(super) fn repair(&self, way: Repair, folder: &mut Folder, log: &mut Log) -> Result<(), Error> {
         let wheels = self.take("repair")?;
         let has_rocm = self.job.rocm != Rocm::None;
+        // An installed ROCm is of this machine; elsewhere torch's own wheel has one.
+        let rocm_from = match self.job.rocm {
+            Rocm::Prefix { .. } => RocmFrom::Torch,
+            _ => RocmFrom::Packages,
+        };
         let request = repair::Request {
             mode: Some(if way == Repair::Rocm { repair::Mode::Rocm } else { repair::Mode::Graft }),
             resolve: Resolve::Rpath,
@@ -82,6 +87,7 @@ impl Context<'_> {
             platform: None,
             only_platform: false,
             rocm_version: if has_rocm { Some(self.fact("rocm.sdk-version")?) } else { None },
+            rocm_from,
             tree: None,
             package: None,
             strip: None,

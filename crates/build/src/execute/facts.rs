@@ -105,6 +105,9 @@ impl Context<'_> {
     }
 
     fn rocm(&self, name: &str) -> Result<String, Error> {
+        if name == "rocm.label" {
+            return Ok(self.job.recipe.cell.label_style.rocm(&self.fact("rocm.version")?));
+        }
         let of_sdk = |what: &str| self.ask_python(name, &["-m", "rocm_sdk", "path", what]);
         if let Rocm::Prefix { path, version } = &self.job.rocm {
             let plain = |path: &Path| path.to_string_lossy().replace('\\', "/");

@@ -90,10 +90,11 @@ impl Existing {
         }
         let (public, local) = version.split_once('+').unwrap_or((&version, ""));
         let label = Label::parse(local);
-        let rocm = match &label.rocm {
-            None => None,
+        let rocm = match (&label.rocm, &recipe.cell.rocm) {
+            (None, _) => None,
+            (Some(_), Some(rocm)) => Some(minor(rocm)),
             // One that nobody can tell is none that is there.
-            Some(found) => Some(found.candidates(&self.rocm).into_iter().next()?),
+            (Some(found), None) => Some(found.candidates(&self.rocm).into_iter().next()?),
         };
         Some((public.to_owned(), rocm, label))
     }
@@ -130,8 +131,12 @@ pub(super) fn is_on(name: &WheelName, platform: Platform) -> bool {
 
 /// Whether a wheel is for the Python of a recipe.
 fn is_for(name: &WheelName, recipe: &Evaluated) -> bool {
+    // What is for every Python has often been given the tag of the one that built it.
+    if recipe.python == Pythons::Any {
+        return true;
+    }
     let is_any = || name.pythons.iter().any(|python| !python.starts_with("cp"));
-    let Some(python) = recipe.cell.python.filter(|_| recipe.python == Pythons::Each) else { return is_any() };
+    let Some(python) = recipe.cell.python else { return is_any() };
     let tag = format!("cp{}{}", python.major, python.minor);
     let abi = if python.free_threaded { format!("{tag}t") } else { tag.clone() };
     let is_stable = || {
@@ -160,6 +165,7 @@ mod tests {
             "flash_attn-2.8.3+rocm7.2torch2.11-cp312-cp312-win_amd64.whl",
             "flash_attn-2.8.3+rocm7.2torch2.12-cp312-cp312-manylinux_2_28_aarch64.whl",
             "flash_attn-2.8.3+rocm714torch2.14triton-py3-none-any.whl",
+            "flash_attn-2.8.3+rocm62torch2.5triton-cp311-cp311-linux_x86_64.whl",
             "no wheel.whl",
         ] {
             fs_err::write(output.path().join(name), "").unwrap();
@@ -187,6 +193,7 @@ mod tests {
         assert_eq!(of("triton", "7.2", "2.9", ""), 1);
         assert_eq!(of("triton", "7.2.1", "2.9.1", ""), 1);
         assert_eq!(of("triton", "7.1", "2.9", ""), 0);
+        assert_eq!(of("triton", "6.2", "2.5.1", ""), 1);
         // It may be 7.14, or 7.1 with a patch.
         assert_eq!(of("triton", "7.14", "2.14", ""), 0);
         assert_eq!(of("ck", "7.2", "2.10", "3.12"), 1);

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::{Point, fits};
 use crate::cell::{Cell, ChosenBy, Platform, PythonVersion, minor};
 use crate::error::Error;
+use crate::evaluated::{Action, Evaluated, Step};
 use crate::recipe::from_toml;
 use report::suggestion;
 
@@ -130,6 +131,24 @@ fn lay<T>(rows: &mut Vec<T>, others: Vec<T>, key: fn(&T) -> &String) {
         match rows.iter_mut().find(|row| key(row) == key(&other)) {
             Some(row) => *row = other,
             None => rows.push(other),
+        }
+    }
+}
+
+/// Why a cell is not built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WhyNot {
+    /// The table says that it cannot be.
+    Excluded(String),
+    /// PyTorch has no wheels of its torch for its ROCm and Python.
+    NoTorch(String),
+}
+
+impl WhyNot {
+    /// The reason, as the table has it.
+    pub fn reason(&self) -> &str {
+        match self {
+            WhyNot::Excluded(reason) | WhyNot::NoTorch(reason) => reason,
         }
     }
 }
@@ -295,9 +314,10 @@ impl Table {
         let Some(known) = self.torch.iter().find(|known| known.version == minor(torch)) else {
             return Some(format!("torch {torch} is not in the table"));
         };
-        let is_built = from_source && known.sources.contains(&point.rocm);
-        if !known.rocm.contains(&point.rocm) && !is_built {
-            return Some(format!("torch {torch} is not for ROCm {}", point.rocm));
+        let more = if from_source { &known.sources[..] } else { &[] };
+        let versions: Vec<&str> = known.rocm.iter().chain(more).map(String::as_str).collect();
+        if !versions.contains(&point.rocm.as_str()) {
+            return Some(format!("torch {torch} is not for ROCm {}, but for {}", point.rocm, versions.join(", ")));
         }
         let python = point.python?;
         if python.free_threaded {
@@ -312,11 +332,39 @@ impl Table {
     }
 
     /// Why a cell is not one to build; `None`: it is, or the table knows nothing of its recipe. Which versions of ROCm, torch and Python
-    /// belong together counts only where the table chose some of them: who names all of them knows.
+    /// belong together counts where the table chose some of them, and where the build installs torch from
+    /// PyTorch's index: who names all of them and has torch from elsewhere knows.
     ///
     /// # Errors
     /// A specifier in the table that is none.
-    pub fn why_not(&self, recipe: &str, cell: &Cell, chosen_by: ChosenBy) -> Result<Option<String>, Error> {
+    pub fn why_not(&self, recipe: &Evaluated, chosen_by: ChosenBy) -> Result<Option<WhyNot>, Error> {
+        let (recipe, cell, installs_torch) = (&recipe.recipe, &recipe.cell, self.installs_torch(recipe));
+        let (framework, point) = self.point(recipe, cell);
+        if let Some(framework) = framework.filter(|_| chosen_by != ChosenBy::User && cell.rocm.is_some()) {
+            return Ok(self.excluded(framework, &point)?.map(WhyNot::Excluded));
+        }
+        if let Some(reason) = self.excludes(recipe, cell)? {
+            return Ok(Some(WhyNot::Excluded(reason)));
+        }
+        // The table may be older than torch or ROCm.
+        let is_known = |torch: &&String| {
+            self.torch.iter().any(|known| known.version == **torch) && self.rocm_versions().contains(&point.rocm)
+        };
+        let torch = point.torch.as_ref().filter(|_| installs_torch).filter(is_known);
+        Ok(torch.and_then(|torch| self.unsupported(torch, false, &point)).map(WhyNot::NoTorch))
+    }
+
+    /// Why the table calls a cell impossible (`[[exclude]]`), whoever chose it.
+    ///
+    /// # Errors
+    /// A specifier in the table that is none.
+    pub fn excludes(&self, recipe: &str, cell: &Cell) -> Result<Option<String>, Error> {
+        let (framework, point) = self.point(recipe, cell);
+        self.reason_of_exclusion(framework.is_some_and(|framework| framework.is_torch), &point)
+    }
+
+    /// The framework of a recipe, if the table has it, and the cell as the table has cells.
+    fn point(&self, recipe: &str, cell: &Cell) -> (Option<&Framework>, Point) {
         let framework = self.frameworks.iter().find(|framework| framework.recipe == recipe);
         // Of sources that are not there yet the version is not known, but the torch may be.
         let is_torch = framework.is_some_and(|framework| framework.is_torch);
@@ -330,10 +378,15 @@ impl Table {
             torch: cell.torch.as_deref().map(minor),
             python: cell.python,
         };
-        if let Some(framework) = framework.filter(|_| chosen_by != ChosenBy::User && cell.rocm.is_some()) {
-            return self.excluded(framework, &point);
-        }
-        self.reason_of_exclusion(is_torch, &point)
+        (framework, point)
+    }
+
+    /// Whether a build installs torch from PyTorch's own index.
+    fn installs_torch(&self, recipe: &Evaluated) -> bool {
+        let (torch, rocm) = (recipe.cell.torch.as_deref(), recipe.cell.rocm.as_deref());
+        let Some(own) = rocm.map(|rocm| self.torch_index(torch, rocm)) else { return false };
+        let is_it = |step: &Step| matches!(&step.action, Action::Install { index: Some(index), .. } if *index == own);
+        recipe.steps.iter().any(is_it)
     }
 
     fn applies(&self, exclusion: &Exclusion, is_torch: bool, point: &Point) -> Result<bool, Error> {
@@ -374,6 +427,7 @@ impl Table {
 mod tests {
     use super::*;
     use crate::Book;
+    use crate::evaluate::evaluate;
     use crate::matrix::{Matrix, Status, Wanted, make};
 
     fn matrix(recipe: &str, platform: Platform, wheels: &[&str]) -> Matrix {
@@ -396,7 +450,10 @@ mod tests {
             };
             there.rows.iter().find(|row| is_it(&row.point)).unwrap().reason.clone()
         };
-        assert_eq!(of("0.24.1", "7.1", "3.12").as_deref(), Some("torch 2.9 is not for ROCm 7.1"));
+        assert_eq!(
+            of("0.24.1", "7.1", "3.12").as_deref(),
+            Some("torch 2.9 is not for ROCm 7.1, but for 6.3, 6.4, 7.2")
+        );
         assert_eq!(of("0.22.1", "6.3", "3.14").as_deref(), Some("torch 2.7 is for Python 3.9 to 3.13"));
         assert_eq!(of("0.22.1", "6.3", "3.12"), None);
         // One triton serves two versions of torch, and is in the matrix for both.
@@ -416,9 +473,17 @@ mod tests {
         let old = windows.rows.iter().filter(|row| ["2.7", "2.8"].contains(&row.point.version.as_str()));
         assert!(old.clone().count() > 0 && old.clone().all(|row| row.status == Status::Excluded));
         assert!(matrix("flash-attn", Platform::Windows, &[]).rows.is_empty());
-        let table = Table::built_in().unwrap();
-        let cell = |platform| Cell { torch: Some("2.7.1".into()), rocm: None, ..Cell::new(platform) };
-        let why = |recipe: &str, platform| table.why_not(recipe, &cell(platform), ChosenBy::User).unwrap();
+        let (table, book) = (Table::built_in().unwrap(), Book::built_in().unwrap());
+        let cell = |platform| Cell {
+            torch: Some("2.7.1".into()),
+            with: ["torch".to_owned()].into(),
+            targets: vec!["gfx1100".into()],
+            ..Cell::new(platform)
+        };
+        let why = |recipe: &str, platform| {
+            let evaluated = evaluate(book.get(recipe).unwrap(), &book, &cell(platform)).unwrap();
+            table.why_not(&evaluated, ChosenBy::User).unwrap().map(|why| why.reason().to_owned())
+        };
         let reason = Some("torch can be built for Windows from 2.9 on".to_owned());
         assert_eq!((why("torch", Platform::Windows), why("torchvision", Platform::Windows)), (reason.clone(), reason));
         assert_eq!(why("torch", Platform::Linux), None);

@@ -1,9 +1,14 @@
 //! Release notes: what a release has, a table for each platform, and the history of all releases.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::assets::Asset;
 use super::{head, newest_first, row};
+use crate::book::{Book, Entry};
+use crate::cell::{Cell, Platform};
+use crate::error::Error;
+use crate::evaluate::run_time;
+use crate::evaluated::run_time_note;
 use crate::python::sort_texts;
 
 /// What rows that only differ in their Python have in common.
@@ -21,7 +26,10 @@ struct Key {
 const COLUMNS: [&str; 6] = ["Package", "Version", "Python", "PyTorch", "ROCm", "GPU targets"];
 
 /// The notes about a release: what is there, aggregated.
-pub fn notes(assets: &[Asset]) -> String {
+///
+/// # Errors
+/// A recipe whose variables for the time of use depend on what does not exist.
+pub fn notes(assets: &[Asset], book: &Book) -> Result<String, Error> {
     let mut rows: BTreeMap<Key, Vec<String>> = BTreeMap::new();
     for facts in assets.iter().filter_map(|asset| asset.facts.as_ref()) {
         let key = Key {
@@ -68,6 +76,10 @@ pub fn notes(assets: &[Asset]) -> String {
             text.push_str(&format!("* `{name}`\n"));
         }
     }
+    let needs = at_run_time(assets, book)?;
+    if !needs.is_empty() {
+        text.push_str(&format!("\n{}", needs.into_iter().map(|line| format!("{line}.\n")).collect::<String>()));
+    }
     let stated = assets.iter().filter(|asset| asset.provenance.is_some()).count();
     if !assets.is_empty() {
         text.push_str("\n`SHA256SUMS` has the checksums of all files.");
@@ -80,7 +92,31 @@ pub fn notes(assets: &[Asset]) -> String {
         }
         text.push('\n');
     }
-    text
+    Ok(text)
+}
+
+/// What has to be set where the wheels are used, a line for each package and backend.
+fn at_run_time(assets: &[Asset], book: &Book) -> Result<BTreeSet<String>, Error> {
+    let mut lines = BTreeSet::new();
+    for facts in assets.iter().filter_map(|asset| asset.facts.as_ref()) {
+        let package = wheel::canonical_name(&facts.package);
+        let is_it =
+            |entry: &&Entry| entry.recipe.distribution.as_deref().map(wheel::canonical_name) == Some(package.clone());
+        let Some(entry) = book.entries().find(is_it) else { continue };
+        let known = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let platform = if facts.platform.starts_with("Windows") { Platform::Windows } else { Platform::Linux };
+        let backend = known(&facts.backend);
+        let is_of_recipe = entry.recipe.platforms.contains(&platform)
+            && backend.as_ref().is_none_or(|backend| entry.recipe.backends.contains(backend));
+        if !is_of_recipe {
+            continue;
+        }
+        let (rocm, torch) = (known(&facts.rocm), known(&facts.torch));
+        let cell = Cell { backend, rocm, torch, version: known(&facts.version), ..Cell::new(platform) };
+        let name = if facts.backend.is_empty() { package } else { format!("{package} ({})", facts.backend) };
+        lines.extend(run_time_note(&run_time(entry, &cell)?).map(|note| format!("{name} {note}")));
+    }
+    Ok(lines)
 }
 
 /// A history of releases with the notes of one: in place of an older section of the same name, else as the first one under `## History`.

@@ -256,6 +256,7 @@ impl TryFrom<Arguments> for Settings {
             }
             let sources = arguments.sources.with_names(&wishes.book)?;
             sources.check(&names)?;
+            let sources = sources.with_versions(&wishes.book, &names)?;
             let mut recipes = Recipes {
                 wishes: Rc::new(wishes.clone()),
                 names,
@@ -340,7 +341,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         }
         What::Plan(asked) => return slurm::asked(asked, settings, printer),
         What::InstallRocm(sdk) => return into::install_rocm(sdk, settings, printer),
-        What::Recipes(recipes) => recipes,
+        What::Recipes(recipes) if settings.choices.matrix => &recipes.of_the_table()?,
+        What::Recipes(recipes) => &**recipes,
     };
     if settings.write_job.is_none() && (settings.is_for_slurm() || recipes.are_many(&settings.choices)?) {
         let made = plan::make(recipes, settings, printer)?;
@@ -522,7 +524,12 @@ impl Run<'_> {
         printer.detail(format!("{}: {} at a time ({})", job.title(), jobs.count, jobs.reason));
         let machine = settings.preflight.then_some(machine);
         let place = Place { jobs: jobs.count, deadline: self.deadline, machine, ..place.clone() };
-        Ok(execute::run(job, &place, &settings.selection, listener, printer.reporter())?)
+        let outcome = execute::run(job, &place, &settings.selection, listener, printer.reporter())?;
+        if let (Outcome::Built { .. } | Outcome::Unchanged { .. }, Some(note)) = (&outcome, job.recipe.run_time_note())
+        {
+            printer.note(format!("{} {note}", job.title()));
+        }
+        Ok(outcome)
     }
 
     /// Prints what was done; the exit code is that of the worst.

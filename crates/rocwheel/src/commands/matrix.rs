@@ -92,6 +92,8 @@ enum Format {
     Github,
     /// A reusable workflow for GitHub Actions that builds whatever it is asked for
     Workflow,
+    /// A workflow that calls it when a tag is pushed, with the axes that are named here
+    ReleaseWorkflow,
     /// A script for sbatch with a task for each cell that is missing; what follows it on the command line goes to every build
     Slurm,
 }
@@ -195,6 +197,16 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         printer.line(build::github::workflow().trim_end())?;
         return Ok(Exit::Done);
     }
+    if settings.format == Format::ReleaseWorkflow {
+        if settings.wanted.recipes.is_empty() {
+            let usage = Usage::new("`--format release-workflow` builds what is named, and no recipe is");
+            return Err(usage.hint("name some: `rocwheel matrix flash-attn --format release-workflow`").into());
+        }
+        // What the table does not have is said now, and not by GitHub.
+        matrix::make(&settings.table, &settings.book, &settings.wanted, &[])?;
+        printer.line(build::github::release_workflow(&settings.wanted).trim_end())?;
+        return Ok(Exit::Done);
+    }
     let mut wheels = Vec::new();
     for folder in &settings.wheels {
         wheels.extend(matrix::outputs_in(folder)?);
@@ -217,7 +229,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     match (settings.format, printer.format()) {
         (Format::Github, _) => github(&rows, settings, printer)?,
         (Format::Slurm, _) => slurm(&rows, settings, printer)?,
-        (Format::Workflow, _) => {}
+        (Format::Workflow | Format::ReleaseWorkflow, _) => {}
         (Format::Json, _) | (Format::Table | Format::Grid, Output::Json) => json(&matrix, rows, printer)?,
         (Format::Table, Output::Text) => table(&matrix, &rows, settings, printer)?,
         (Format::Grid, Output::Text) => grids(&matrix, &rows, settings, printer)?,
@@ -348,7 +360,7 @@ fn missing<'a>(rows: &[&'a Row], settings: &Settings) -> Vec<(&'a Row, Option<Or
 /// One line for each matrix, since `$GITHUB_OUTPUT` takes one.
 fn github(rows: &[&Row], settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
     let (rows, parts) = (missing(rows, settings), settings.parts);
-    let matrices = github::matrices(&rows);
+    let matrices = github::matrices(&rows, &settings.book);
     if matrices.len() > parts {
         let most = github::MOST_JOBS;
         let usage = Usage::new(format!("{} cells are missing, and GitHub takes {most} jobs in a matrix", rows.len()));

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use build::{Author, Book, ChosenBy, Evaluated, Platform, SdkKind, evaluate, script};
+use build::recipe::Recipe;
+use build::{Author, Book, Cell, Evaluated, Platform, SdkKind, Switch, evaluate, script};
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment::Left;
 use report::Exit;
@@ -216,10 +217,14 @@ fn show(show: &Show, printer: &Printer) -> anyhow::Result<()> {
         }
         for mut cell in show.wishes.cells(named, &show.built)? {
             cell.version.clone_from(&show.version);
-            if let Some(reason) = show.wishes.table.why_not(&named.recipe, &cell, ChosenBy::User)? {
+            if let Some(reason) = show.wishes.table.excludes(&named.recipe, &cell)? {
                 let usage = Usage::new(format!("{} cannot be built: {reason}", named.recipe));
                 let hint = format!("`rocwheel matrix {} --platform {}` shows what can", named.recipe, cell.platform);
                 return Err(usage.hint(hint).into());
+            }
+            for feature in undecided(&entry.recipe, &cell) {
+                printer.note(format!("{feature} is shown as on: without `--gpu-targets`, the ROCm decides about it"));
+                cell.features.insert(feature, Switch::On);
             }
             let evaluated = evaluate(entry, &show.wishes.book, &cell)?;
             let script = script::text(&evaluated);
@@ -230,6 +235,19 @@ fn show(show: &Show, printer: &Printer) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Features that depend on GPU targets which nobody names.
+fn undecided(recipe: &Recipe, cell: &Cell) -> Vec<String> {
+    if !cell.targets.is_empty() || !recipe.targets.is_empty() {
+        return Vec::new();
+    }
+    let is_needed = |needed: &String| cell.with.contains(needed);
+    let features = recipe.features.iter().filter(|feature| {
+        let needs = feature.needs.as_ref().filter(|_| feature.needs_on.contains(&cell.platform));
+        !cell.features.contains_key(&feature.name) && needs.is_none_or(is_needed)
+    });
+    features.map(|feature| feature.name.clone()).collect()
 }
 
 fn check(book: &Book, names: &[String], printer: &Printer) -> anyhow::Result<()> {

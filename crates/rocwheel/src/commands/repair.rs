@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use audit::repair::{self, Change, Edit, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve, Staged};
+use audit::repair::{
+    self, Change, Edit, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve, RocmFrom, Staged,
+};
 use audit::written::{Set, Verdict, Written};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
@@ -151,6 +153,7 @@ impl TryFrom<Arguments> for Settings {
             platform: arguments.plat,
             only_platform: arguments.only_plat,
             rocm_version: arguments.rocm_version,
+            rocm_from: RocmFrom::Packages,
             tree: arguments.rocm,
             package: arguments.package,
             strip: arguments.strip.then(|| PathBuf::from("strip")),

@@ -480,6 +480,15 @@ fn wrong_usage_is_told_with_what_helps() {
             &["build", "flash-attn", "--backend", "triton", "--torch", "2.9", "--rocm", "7.2", "--source", "2.6.3"],
             "cannot be built: the Triton backend came with 2.7.1",
         ),
+        (
+            &["build", "flash-attn", "--torch", "2.5.1", "--rocm", "7.2", "--dry-run"],
+            "cannot be built: torch 2.5 is not for ROCm 7.2, but for 6.1, 6.2",
+        ),
+        (
+            &["build", "flash-attn", "--torch", "2.14", "--rocm", "7.14", "--label-style", "compact"],
+            "`rocm714` can mean ROCm 7.1 or 7.14",
+        ),
+        (&["build", "torch", "--framework-version", "2.9,2.10"], "one version line at a time"),
         (&["build", "flash-attn", "--torch", "2.9", "--origin", "flash-atn=x"], "did you mean `flash-attn`?"),
         (&["build", "magma-rocm99"], "there is no version of ROCm `99` for magma"),
         (&["build", "torch", "triton", "--source", "x"], "does not say for which recipe it is"),

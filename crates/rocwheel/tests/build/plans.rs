@@ -1,5 +1,7 @@
 //! Runs of several cells.
 
+use std::path::Path;
+
 use insta::assert_snapshot;
 use serde_json::Value;
 use testing::{Ran, TestContext};
@@ -98,7 +100,7 @@ fn a_plan_shows_first_what_is_built() {
     let context = context("good");
     let run = |more: &[&str]| {
         let base = ["build", "flash-attn", "--backend", "ck", "--python", "3.10,3.14", "--rocm", "6.2", "--matrix"];
-        context.run(base.iter().chain(&["--dry-run"]).chain(more))
+        context.run(base.iter().chain(&["--framework-version", "2.8.3", "--dry-run"]).chain(more))
     };
     let ran = run(&[]);
     assert!(ran.stdout.lines().skip(1).all(|line| line.contains("  build  ")), "{ran:?}");
@@ -147,4 +149,33 @@ fn wrong_plans_are_errors_before_anything_is_built() {
     let ran = build_two(&context, &["--executor", "slurm"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("scontrol says: it is not on this machine"), "{ran:?}");
     assert!(ran.stderr.contains("hint: run this where jobs are submitted"), "{ran:?}");
+}
+
+#[test]
+fn a_matrix_builds_the_releases_of_the_table() {
+    let context = context("good");
+    let run = |more: &[&str]| {
+        let base = ["build", "flash-attn", "--rocm", "6.2", "--torch", "2.5.1", "--python", "3.11", "--matrix"];
+        context.run(base.iter().chain(&["--dry-run"]).chain(more))
+    };
+    let titles = |ran: &Ran| -> Vec<String> {
+        ran.stdout.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
+    };
+    let ran = run(&["--backend", "ck"]);
+    let of = |version: &str| format!("flash-attn-{version}-ck-rocm6.2-torch2.5.1-py3.11");
+    assert_eq!(titles(&ran), ["2.6.3", "2.7.4", "2.8.3"].map(of), "{ran:?}");
+    assert!(ran.stderr.contains("flash-attention: v2.6.3 of") && ran.stderr.contains("v2.7.4 of"), "{ran:?}");
+    assert_eq!(titles(&run(&["--backend", "ck", "--framework-version", "2.7.4,2.8.3"])), ["2.7.4", "2.8.3"].map(of));
+    assert_eq!(titles(&run(&["--backend", "ck", "--source", "2.8.3"])), ["2.8.3"].map(of));
+    // What is there counts in both spellings, and with the tag of one Python.
+    for name in ["rocm62torch2.5-cp311-cp311-linux_x86_64", "rocm62torch2.5triton-cp311-cp311-linux_x86_64"] {
+        context.write(Path::new("wheels").join(format!("flash_attn-2.8.3+{name}.whl")), "");
+    }
+    let ran = run(&["--framework-version", "2.8.3", "--missing-only", "--output", "wheels", "--excluded"]);
+    assert!(ran.stderr.contains("would build 0 of 2 cells"), "{ran:?}");
+    let matrix = ["matrix", "flash-attn", "--framework-version", "2.8.3", "--rocm", "6.2", "--torch", "2.5.1"];
+    let ran = context.run(matrix.iter().chain(&["--python", "3.11", "--wheels", "wheels"]));
+    assert!(ran.stderr.contains("2 cells: 2 exist") && ran.stdout.contains("2.5.1  6.2   ✓"), "{ran:?}");
+    let ran = context.run(matrix.iter().chain(&["--python", "3.11", "--format", "github"]));
+    assert!(ran.stdout.contains(r#""torch":"2.5.1""#), "{ran:?}");
 }

@@ -102,7 +102,13 @@ fn the_matrix_knows_what_is_there() {
     assert_snapshot!("matrix_missing", run(&["--wheels", "wheels", "--missing-only", "--format", "github"]).snapshot());
     let ran = run(&["--excluded", "--json"]);
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert!(document["rows"].as_array().unwrap().iter().any(|row| row["reason"] == "torch 2.5 is not for ROCm 7.2"));
+    assert!(
+        document["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|row| row["reason"] == "torch 2.5 is not for ROCm 7.2, but for 6.1, 6.2")
+    );
     for (arguments, words) in [
         (&["matrix", "flash-atn"][..], "hint: did you mean `flash-attn`?"),
         (&["matrix", "--rocm", "7.3"], "there is no version of ROCm `7.3` in the table"),
@@ -116,7 +122,7 @@ fn the_matrix_knows_what_is_there() {
 #[test]
 fn sources_are_named_by_recipe_or_by_project() {
     let context = context("good");
-    let base = ["build", "flash-attn", "--torch", "2.9", "--rocm", "7.2", "--dry-run"];
+    let base = ["build", "flash-attn", "--torch", "2.12", "--rocm", "7.2", "--dry-run"];
     let planned = |more: &[&str]| context.run(base.iter().chain(more)).stderr;
     for name in ["flash-attn", "flash-attention"] {
         let said = planned(&["--origin", &format!("{name}=/mirror"), "--ref", &format!("{name}=v2.8.2")]);
@@ -128,4 +134,29 @@ fn sources_are_named_by_recipe_or_by_project() {
     let of = |backend: &str| planned(&["--source", "2.7.4", "--backend", backend]);
     assert!(of("triton").contains("flash-attention-v2.7.4-without-submodules\n"), "{}", of("triton"));
     assert!(of("ck").contains("flash-attention-v2.7.4\n"), "{}", of("ck"));
+}
+
+#[test]
+fn labels_are_written_as_the_user_wants_them() {
+    let context = context("good");
+    let run = |more: &[&str]| {
+        let base = ["build", "flash-attn", "--source", "2.8.3", "--torch", "2.5.1", "--rocm", "6.2", "--dry-run"];
+        context.run(base.iter().chain(more)).stdout
+    };
+    for (more, label) in [
+        (&[][..], "rocm6.2torch2.5"),
+        (&["--label-style", "compact"], "rocm62torch2.5"),
+        (&["--label-style", "compact", "--backend", "triton"], "rocm62torch2.5triton"),
+        (&["--version-suffix", "+mine.1"], "mine.1"),
+    ] {
+        let said = run(more);
+        assert!(said.contains(&format!("FLASH_ATTN_LOCAL_VERSION={label}\n")), "{label}: {said}");
+        assert!(said.contains(&format!("# version: ${{source.version}}+{label}\n")), "{label}: {said}");
+    }
+    // A torch that is not in PyTorch's index is no fault where another index is named, or none is installed.
+    let base = ["build", "flash-attn", "--torch", "2.5.1", "--rocm", "7.2", "--dry-run"];
+    for more in [["--torch-index", "https://example.invalid"], ["--backend", "triton"]] {
+        let ran = context.run(base.iter().chain(&more));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
 }

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use artifact::targets::TargetTable;
-use build::matrix::Table;
+use build::matrix::{RocmLabel, Table};
 use build::recipe::Recipe;
 use build::{
-    Book, Cell, ChosenBy, CompilerCache, Mode, Platform, PythonVersion, Release, SdkKind, Switch, VersionLock,
+    Book, Cell, ChosenBy, CompilerCache, LabelStyle, Mode, Platform, PythonVersion, Release, SdkKind, Switch,
+    VersionLock,
 };
 use clap::Args;
 
@@ -44,6 +45,10 @@ pub(crate) struct CellArguments {
     /// Local part of the version [default: as the ROCm that is there says]
     #[arg(long, value_name = "TEXT")]
     version_suffix: Option<String>,
+    /// How the name of the wheel says ROCm where the recipe makes the local part: dotted (rocm6.2torch2.5) or
+    /// compact (rocm62torch2.5); both count as the same wheel
+    #[arg(long, value_name = "STYLE", default_value = "dotted", conflicts_with = "version_suffix")]
+    label_style: LabelStyle,
     /// Versions of ROCm's packages that the result takes: exact (the one it is built against) or minor (all
     /// of the same first two numbers, such as 7.10.*)
     #[arg(long, value_name = "LOCK", default_value = "exact")]
@@ -187,11 +192,15 @@ impl CellArguments {
             mode: if self.develop { Mode::Develop } else { Mode::Wheel },
             clean: self.clean.into(),
             features: self.feature.into_iter().collect::<BTreeMap<_, _>>(),
+            label_style: self.label_style,
             label: self.version_suffix.map(|suffix| suffix.trim_start_matches('+').to_owned()),
             build_number: self.build_number,
             system_packages: self.system_packages.into(),
             ..Cell::new(platform)
         };
+        if self.label_style == LabelStyle::Compact {
+            axes.rocm.iter().flatten().try_for_each(|rocm| check_compact(rocm, &table))?;
+        }
         let is_true = |text: String| ["1", "true", "TRUE", "True", "on", "ON"].contains(&text.as_str());
         let triton_too = wish(&["BUILD_TRITON_BACKEND"]).is_some_and(is_true);
         Ok(Wishes { book, table, cell, axes, torch_index: self.torch_index, rocm: asked, triton_too })
@@ -340,6 +349,17 @@ impl Wishes {
             some => some,
         }
     }
+}
+
+/// Digits without a dot have to mean one version of ROCm.
+fn check_compact(rocm: &str, table: &Table) -> Result<(), Usage> {
+    let digits = rocm.split('.').take(2).collect::<String>();
+    let candidates = RocmLabel::Digits(digits.clone()).candidates(&table.rocm_versions());
+    if candidates.len() < 2 {
+        return Ok(());
+    }
+    let usage = Usage::new(format!("`rocm{digits}` can mean ROCm {}", candidates.join(" or ")));
+    Err(usage.hint("leave `--label-style compact` out: the name then has the dot"))
 }
 
 /// GPU targets of a list, sorted.

@@ -30,7 +30,7 @@ pub(crate) struct ContainerArguments {
     /// With --executor slurm: where a task builds: here, docker or podman [default: as for --executor]
     #[arg(long, value_name = "NAME")]
     task_executor: Option<Executor>,
-    /// Image that jobs run in [default: the one that the table of images has for the recipe and ROCm]
+    /// Image that jobs run in; `rocm/pytorch` without a tag is the one for ROCm, torch and Python [default: the one that the table of images has for the recipe and ROCm]
     #[arg(long, value_name = "NAME")]
     image: Option<String>,
     /// Whether images are fetched: never, missing (one that is not here) or always [default: missing,
@@ -249,16 +249,17 @@ impl Containers {
 
     /// The same for a job file, which says its image.
     pub(super) fn planned_job(&self, job: &Job) -> Option<Planned> {
-        let image = self.image.clone().or_else(|| job.image.as_ref().map(|image| image.name.clone()))?;
+        let named = self.image.as_ref().and_then(|name| self.images.full_name(name, &job.recipe.cell).ok());
+        let image = named.or_else(|| job.image.as_ref().map(|image| image.name.clone()))?;
         Some(Planned { engine: self.request.command.clone(), image, pull: self.request.pull })
     }
 
     /// The image that the user names, else the table's.
     pub(super) fn image_name(&self, recipe: &Evaluated) -> anyhow::Result<String> {
-        if let Some(name) = &self.image {
-            return Ok(name.clone());
-        }
         let cell = &recipe.cell;
+        if let Some(name) = &self.image {
+            return Ok(self.images.full_name(name, cell)?);
+        }
         Ok(self.images.name(Wanted { recipe: &recipe.recipe, sdk: cell.sdk, rocm: cell.rocm.as_deref() })?)
     }
 
@@ -294,7 +295,8 @@ impl Containers {
 
     /// The same job, in the image that the user names or that it names itself, as it is here.
     pub(super) fn settled<'a>(&self, job: &'a Job, printer: &Printer) -> anyhow::Result<Cow<'a, Job>> {
-        let wanted = match (&self.image, &job.image) {
+        let named = self.image.as_ref().map(|name| self.images.full_name(name, &job.recipe.cell)).transpose()?;
+        let wanted = match (&named, &job.image) {
             (Some(name), Some(image)) if image.name == *name => image.clone(),
             (Some(name), _) => Image::named(name.clone()),
             (None, Some(image)) => image.clone(),
@@ -314,7 +316,7 @@ impl Containers {
     pub(super) fn run(&self, order: &Order<'_>, printer: &Printer) -> anyhow::Result<Outcome> {
         let job = order.job;
         let image = job.image.as_ref().ok_or_else(|| Usage::new(format!("{} has no image", job.title())))?;
-        let needs = Needs::of(job, order.place)?;
+        let needs = Needs::of(job, order.place)?.with_options(self.images.options(&image.name));
         let complete = self.completed(image, &job.recipe, order.place, printer)?;
         let mut running = self.running.borrow_mut();
         if !running.as_ref().is_some_and(|container| container.serves(&complete, &needs)) {

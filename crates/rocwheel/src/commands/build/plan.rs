@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use build::matrix::Existing;
+use build::matrix::{Existing, Framework};
 use build::plan::{self, Combination, LeftOut, Plan, PlanFolder, Planner, Wanted};
 use build::{Cell, ChosenBy, Evaluated, Input, Job, Pythons, Rocm};
 use clap::{Args, Command};
@@ -143,13 +143,12 @@ pub(super) struct Made {
 
 /// Plans every cell. When nothing is to be built, nothing is fetched or started either.
 pub(super) fn make(recipes: &Recipes, settings: &Settings, printer: &Printer) -> anyhow::Result<Made> {
-    let recipes = if settings.choices.matrix { recipes.of_the_table()? } else { recipes.clone() };
     recipes.check_backends()?;
     let existing = settings.choices.missing_only.then(|| recipes.existing(settings)).transpose()?;
     let given = recipes.sdk.inputs(printer.reporter())?;
     let mut planner = Planner::new(existing.as_ref(), printer.reporter());
     let mut maker = Maker {
-        recipes: &recipes,
+        recipes,
         given,
         settings,
         printer,
@@ -181,12 +180,18 @@ fn nothing_left(plan: &Plan) -> Result<(), Usage> {
 }
 
 impl Recipes {
-    /// With every value of the table on the axes that nobody named.
-    fn of_the_table(&self) -> anyhow::Result<Recipes> {
+    /// With every value of the table on the axes that nobody named, and the releases that it has.
+    pub(super) fn of_the_table(&self) -> anyhow::Result<Recipes> {
         let names: Vec<String> = self.names.iter().map(|named| named.recipe.clone()).collect();
         let mut wishes = self.wishes.as_ref().clone();
         wishes.fill_axes(&names)?;
-        Ok(Recipes { wishes: Rc::new(wishes), ..self.clone() })
+        let mut sources = self.sources.clone();
+        // Where a torch decides the version, its line does.
+        let is_free = |framework: &&Framework| framework.against_torch && names.contains(&framework.recipe);
+        for framework in wishes.table.frameworks.iter().filter(is_free) {
+            sources = sources.with_table(&wishes.book.get(&framework.recipe)?.recipe, &framework.versions)?;
+        }
+        Ok(Recipes { wishes: Rc::new(wishes), sources, ..self.clone() })
     }
 
     /// Every backend that was asked for is one of a recipe's.
@@ -277,7 +282,8 @@ impl Maker<'_> {
                     None => placed.sources.version(recipe, &cell, place)?,
                 };
                 let evaluated = recipes.evaluate(name, &cell, place)?;
-                let excluded = recipes.wishes.table.why_not(name, &evaluated.cell, self.chosen_by())?;
+                let excluded = recipes.wishes.table.why_not(&evaluated, self.chosen_by())?;
+                let excluded = excluded.map(|why| why.reason().to_owned());
                 // An image that is missing is an error, unless the table chose the ROCm.
                 let without_image = || recipes.planned_container(&evaluated).err().map(|error| error.to_string());
                 let excluded = excluded.or_else(|| without_image().filter(|_| self.settings.choices.matrix));

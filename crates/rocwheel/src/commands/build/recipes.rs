@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use build::execute::{self, Place};
 use build::executor::Image;
+use build::matrix::WhyNot;
 use build::recipe::Recipe;
 use build::{Cell, ChosenBy, Evaluated, Input, Job, PythonVersion, Pythons, Rocm, Surroundings, evaluate};
 
@@ -99,11 +100,16 @@ impl Recipes {
 
     /// Refuses what the table of versions calls impossible, before anything is fetched for it.
     fn refuse_impossible(&self, recipe: &Evaluated) -> anyhow::Result<()> {
-        let Some(reason) = self.wishes.table.why_not(&recipe.recipe, &recipe.cell, ChosenBy::User)? else {
-            return Ok(());
+        let Some(why) = self.wishes.table.why_not(recipe, ChosenBy::User)? else { return Ok(()) };
+        let usage = Usage::new(format!("{} cannot be built: {}", recipe.title(), why.reason()));
+        let hint = match why {
+            WhyNot::Excluded(_) => {
+                format!("`rocwheel matrix {} --excluded` lists what can be built and what cannot", recipe.recipe)
+            }
+            WhyNot::NoTorch(_) => {
+                "PyTorch's index has no such wheel; `--torch-index URL` builds with one that has it".into()
+            }
         };
-        let usage = Usage::new(format!("{} cannot be built: {reason}", recipe.title()));
-        let hint = format!("`rocwheel matrix {} --excluded` lists what can be built and what cannot", recipe.recipe);
         Err(usage.hint(hint).into())
     }
 
@@ -116,10 +122,17 @@ impl Recipes {
     pub(super) fn checkouts(&self, place: &Place) -> anyhow::Result<Vec<ToCheckOut>> {
         let Some(named) = self.names.first() else { return Ok(Vec::new()) };
         let cells = self.wishes.cells(named, &self.sdk.given())?;
-        match cells.first() {
-            Some(cell) => self.placed(cell, &self.sources)?.sources.planned(&self.written()?, cell, place),
-            None => Ok(Vec::new()),
+        let Some(cell) = cells.first() else { return Ok(Vec::new()) };
+        let mut checkouts: Vec<ToCheckOut> = Vec::new();
+        for variant in 0..self.sources.variants()? {
+            let placed = self.placed(cell, &self.sources.variant(variant))?;
+            for checkout in placed.sources.planned(&self.written()?, cell, place)? {
+                if !checkouts.iter().any(|other| other.directory == checkout.directory) {
+                    checkouts.push(checkout);
+                }
+            }
         }
+        Ok(checkouts)
     }
 
     /// The same for one cell: with its versions in the places of sources and ROCm.

@@ -29,6 +29,10 @@ pub(crate) struct Sources {
     /// which is checked out when it is not there]
     #[arg(long, value_name = "[RECIPE=]PATH|VERSION")]
     source: Vec<String>,
+    /// Versions of the framework, separated by commas: releases, or a version line of torch [default: with --matrix, those of the
+    /// table]
+    #[arg(long = "framework-version", value_name = "VERSIONS", value_delimiter = ',', conflicts_with_all = ["source", "line", "reference"])]
+    versions: Vec<String>,
     /// Folder below which the trees are, or are checked out [default: the working directory for those that are there, else `sources`
     /// in the work folder]
     #[arg(long, value_name = "DIR")]
@@ -171,6 +175,48 @@ impl Sources {
         let origin = renamed(&self.origin, &project_of);
         let source = renamed(&self.source, &recipe_of);
         Ok(Sources { source, reference, origin, ..self })
+    }
+
+    /// With the versions of `--framework-version` as what they are: releases of the recipe, or a line of torch.
+    pub(crate) fn with_versions(self, book: &Book, names: &[Named]) -> anyhow::Result<Sources> {
+        let [named] = names else {
+            if self.versions.is_empty() {
+                return Ok(self);
+            }
+            let usage = Usage::new("`--framework-version` is for one recipe, and several are named");
+            return Err(usage
+                .hint("name releases with `--source RECIPE=VERSION`, and torch's line with `--line`")
+                .into());
+        };
+        let recipe = &book.get(&named.recipe)?.recipe;
+        if recipe.source != "torch" || self.versions.is_empty() {
+            let source = self.versions.iter().map(|version| format!("{}={version}", recipe.name));
+            return Ok(Sources { source: self.source.iter().cloned().chain(source).collect(), ..self });
+        }
+        let [version] = &self.versions[..] else {
+            return Err(Usage::new("torch is built from one version line at a time").hint("name one of them").into());
+        };
+        Ok(Sources { line: Some(version.clone()), ..self })
+    }
+
+    /// With the releases that the table of frameworks has of a recipe, unless the user says what is built.
+    pub(crate) fn with_table(self, recipe: &Recipe, versions: &[String]) -> anyhow::Result<Sources> {
+        let is_said = self.given(recipe).is_some()
+            || self.source_root.is_some()
+            || self.line.is_some()
+            || self.no_checkout
+            || !self.reference.is_empty();
+        let table = self.table()?;
+        let is_release = |version: &&String| {
+            let tag = table.project(&recipe.source).ok().and_then(|project| project.release_tag(version));
+            !source::is_commit(version) && (tag.is_some() || table.archive(&recipe.source, version).is_some())
+        };
+        let releases: Vec<String> =
+            versions.iter().filter(is_release).map(|version| format!("{}={version}", recipe.name)).collect();
+        if is_said {
+            return Ok(self);
+        }
+        Ok(Sources { source: self.source.iter().cloned().chain(releases).collect(), ..self })
     }
 
     /// Every `RECIPE=` is one of those that are built.

@@ -116,7 +116,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         path.clone()
     } else {
         let path = scratch.path().join("release-notes.md");
-        fs_err::write(&path, page::notes(&assets))?;
+        fs_err::write(&path, page::notes(&assets, &build::Book::built_in()?)?)?;
         path
     };
     let wanted = Wanted { notes, ..settings.wanted.clone() };

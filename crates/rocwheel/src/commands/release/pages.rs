@@ -199,7 +199,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         printer.warn(format!("`{}` counts for nothing: {}", unclear.file, unclear.reason));
     }
     let coverage = page::coverage(&matrix);
-    let notes = page::notes(&assets);
+    let notes = page::notes(&assets, &settings.book)?;
     let mut pages = vec![
         Page::new(place("release-notes.md"), notes.clone())?,
         Page::new(all, packages.text())?,

@@ -1,0 +1,165 @@
+"""flash-attn's wheels are imported before they leave: the real Triton backend, and a compiled extension of the real name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from command import Result, Rocwheel
+from linked_wheels import PYTHON, gcc, write_wheel
+
+UV = Path(__file__).resolve().parents[2] / ".venv/bin/uv"
+ROCM, TORCH = "6.2", "2.5.1"
+NAME = "flash_attn-2.8.3+rocm6.2torch2.5"
+
+SETUP = """
+import os
+from setuptools import Extension, setup
+
+extension = Extension("flash_attn_2_cuda", ["extension.c"], library_dirs=[os.environ["ROCM_HOME"] + "/lib"],
+                      extra_link_args=["-Wl,--no-as-needed", "-l:libamdhip64.so.6"])
+setup(name="flash_attn", version="2.8.3+" + os.environ["FLASH_ATTN_LOCAL_VERSION"], packages=["flash_attn"],
+      ext_modules=[extension], install_requires=["torch"])
+"""
+EXTENSION = """
+#include <Python.h>
+int hip_answer(void);
+int {needed}(void);
+static PyObject *answer(PyObject *self, PyObject *none) {{ return PyLong_FromLong({needed}()); }}
+static PyMethodDef methods[] = {{{{"answer", answer, METH_NOARGS, 0}}, {{0, 0, 0, 0}}}};
+static struct PyModuleDef module = {{PyModuleDef_HEAD_INIT, "{module}", 0, -1, methods}};
+PyMODINIT_FUNC PyInit_{module}(void) {{ return PyModule_Create(&module); }}
+"""
+# As setup.py calls Composable Kernel's generator: one file.
+GENERATE = """
+import pathlib, sys
+pathlib.Path(sys.argv[sys.argv.index("--output_dir") + 1], "one.cpp").write_text("")
+"""
+INIT = '__version__ = "2.8.3"\n\nimport flash_attn_2_cuda\n\nassert flash_attn_2_cuda.answer() == 62\n'
+# PyTorch's wheels for ROCm have ROCm's libraries in torch/lib and load them first.
+TORCH_INIT = """
+import ctypes, pathlib
+__version__ = "2.5.1+rocm6.2"
+ctypes.CDLL(str(pathlib.Path(__file__).parent / "lib/libamdhip64.so"), ctypes.RTLD_GLOBAL)
+"""
+
+
+def with_uv(**more: str) -> dict[str, str]:
+    return {"PATH": f"{UV.parent}:{os.environ['PATH']}", **more}
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> Path:
+    """An installed ROCm of one library."""
+    prefix = tmp_path / "rocm"
+    for folder in (".info", "bin"):
+        (prefix / folder).mkdir(parents=True)
+    (prefix / ".info/version").write_text("6.2.0\n")
+    gcc(prefix / "lib/libamdhip64.so.6", "int hip_answer(void) { return 62; }\n", "-Wl,-soname,libamdhip64.so.6")
+    return prefix
+
+
+@pytest.fixture
+def index(prefix: Path, tmp_path: Path) -> Iterator[str]:
+    """An index with a torch that has ROCm inside."""
+    library = (prefix / "lib/libamdhip64.so.6").read_bytes()
+    members = {"torch/__init__.py": TORCH_INIT.encode(), "torch/lib/libamdhip64.so": library}
+    write_wheel(tmp_path / "simple/torch", members, name="torch", version=TORCH)
+    handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/simple/"
+        server.shutdown()
+
+
+def sources(folder: Path, module: str = "flash_attn_2_cuda", needed: str = "hip_answer") -> Path:
+    """What flash-attn's tree has, as far as its recipe looks at it, with an extension of a few lines."""
+    generator = folder / "csrc/composable_kernel/example/ck_tile/01_fmha/generate.py"
+    generator.parent.mkdir(parents=True)
+    generator.write_text(GENERATE)
+    (folder / "flash_attn").mkdir()
+    (folder / "flash_attn/__init__.py").write_text(INIT)
+    (folder / "setup.py").write_text(SETUP)
+    (folder / "extension.c").write_text(EXTENSION.format(module=module, needed=needed))
+    return folder
+
+
+def build_ck(rocwheel: Rocwheel, tmp_path: Path, index: str, *more: object, expect: int = 0) -> Result:
+    return rocwheel.run(
+        *("build", "flash-attn", "--backend", "ck", "--rocm", ROCM, "--torch", TORCH, "--source", tmp_path / "source"),
+        *("--rocm-sdk", f"prefix={tmp_path / 'rocm'}", "--torch-index", index, "--interpreter", sys.executable),
+        *("--no-preflight", "--output", tmp_path / "out", *more),
+        environment=with_uv(),
+        expect=expect,
+    )
+
+
+def log(output: Path, stage: str) -> str:
+    (path,) = output.glob(f".rocwheel/jobs/*/logs/*-{stage}.log")
+    return path.read_text()
+
+
+def test_a_compiled_wheel_is_imported_beside_torch(rocwheel: Rocwheel, index: str, tmp_path: Path) -> None:
+    """It is repaired: its tag says what its symbols allow, and ROCm comes with torch, not as a requirement."""
+    sources(tmp_path / "source")
+    build_ck(rocwheel, tmp_path, index)
+    (wheel,) = (tmp_path / "out").glob("*.whl")
+    assert wheel.name.startswith(f"{NAME}-{PYTHON}-{PYTHON}-manylinux"), wheel.name
+    assert wheel.name.endswith("_x86_64.whl") and "linux_x86_64" not in wheel.name.split("-")[-1].split(".")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (metadata,) = [archive.read(name).decode() for name in names if name.endswith("/METADATA")]
+    assert not [name for name in names if "libamdhip64" in name], "ROCm stays outside"
+    requirements = [line for line in metadata.splitlines() if line.startswith("Requires-Dist")]
+    assert requirements == ["Requires-Dist: torch"]
+    assert "2.8.3 beside torch 2.5.1+rocm6.2" in log(tmp_path / "out", "check-import")
+    # As it was built, when that is asked for.
+    build_ck(rocwheel, tmp_path, index, "--repair", "none")
+    assert (tmp_path / "out" / f"{NAME}-{PYTHON}-{PYTHON}-linux_x86_64.whl").is_file()
+
+
+@pytest.mark.parametrize(
+    ("module", "needed", "reason"),
+    [
+        ("flash_attn_2_cuda", "nowhere", "undefined symbol"),
+        ("flash_attn_3_cuda", "hip_answer", "does not define module export function"),
+    ],
+)
+def test_a_compiled_wheel_that_does_not_load_stays_here(
+    rocwheel: Rocwheel, index: str, tmp_path: Path, module: str, needed: str, reason: str
+) -> None:
+    sources(tmp_path / "source", module, needed)
+    said = build_ck(rocwheel, tmp_path, index, expect=1).stderr
+    assert "check-import" in said and reason in said, said
+    assert "an extension of the wheel does not load" in said, said
+    assert not list((tmp_path / "out").glob("*.whl"))
+
+
+def test_the_triton_backend_is_imported(rocwheel: Rocwheel, sdist: Path, tmp_path: Path) -> None:
+    """The real 2.8.3, and the same without a module that its wheel needs."""
+    command = ["build", "flash-attn", "--backend", "triton", "--rocm", ROCM, "--torch", TORCH]
+    needs = "needs `FLASH_ATTENTION_TRITON_AMD_ENABLE=TRUE` in the environment"
+    said = rocwheel.run(*command, "--source", sdist, "--output", tmp_path / "out", environment=with_uv()).stderr
+    assert needs in said, said
+    rocwheel.run("release", "pages", "--wheels", tmp_path / "out", "--output", tmp_path / "pages")
+    assert f"flash-attn (triton) {needs}" in (tmp_path / "pages/release-notes.md").read_text()
+    assert "2.8.3 beside stand-ins for torch, triton, einops" in log(tmp_path / "out", "check-import")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    tree = tmp_path / "flash_attn-2.8.3"
+    (tree / "flash_attn/flash_attn_triton_amd/interface_fa.py").unlink()
+    shutil.rmtree(tree / "csrc")
+    broken = ["--source", tree, "--output", tmp_path / "broken"]
+    said = rocwheel.run(*command, *broken, environment=with_uv(), expect=1).stderr
+    assert "check-import" in said and "cannot import name 'interface_fa'" in said, said
+    assert not list((tmp_path / "broken").glob("*.whl"))
