@@ -318,6 +318,16 @@ def test_a_fat_distribution_knows_its_targets(environment: Environment) -> None:
     assert "gfx1101 GPU, but this ROCm has kernels only for gfx1100, gfx942." in failures(environment)
 
 
+def test_targets_without_a_list_in_core_are_those_that_rocm_offers(environment: Environment) -> None:
+    """Builds whose artifacts have no `dist_info.json`."""
+    use_gpus(environment, 110000)
+    assert environment.rocm_sdk("targets").stdout == "gfx1100;gfx942\n"
+    (environment.site / "_rocm_sdk_core/share/therock/dist_info.json").unlink()
+    with open(environment.site / "rocm_sdk" / "_dist_info.py", "a") as file:
+        file.write("AVAILABLE_TARGET_FAMILIES[:] = ['gfx90a', 'gfx950']\n")
+    assert environment.rocm_sdk("targets").stdout == "gfx90a;gfx950\n"
+
+
 def test_the_extra_device_follows_the_gpu(tmp_path: Path, binaries: Path) -> None:
     wheels = make_distribution(tmp_path / "with-gpu", binaries, 90402)
     environment = Environment(tmp_path / "venv", wheels, "uv")

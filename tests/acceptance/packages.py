@@ -7,6 +7,7 @@ import csv
 import hashlib
 import io
 import json
+import re
 import zipfile
 from dataclasses import dataclass
 from functools import cached_property
@@ -62,6 +63,14 @@ def fetch_wheels(directory: Path, *requirements: str) -> Path:
     """Real wheels from PyPI; those that are there already are kept."""
     run(Path(__file__).resolve().parents[2] / "scripts/fetch-wheels", directory, *requirements)
     return directory
+
+
+def listed_wheel(directory: Path, name: str) -> Path:
+    """The wheel of a distribution, in the version of the list in scripts/fetch-wheels: other tests bring others."""
+    script = (Path(__file__).resolve().parents[2] / "scripts/fetch-wheels").read_text()
+    version = re.search(rf"^    {name.replace('_', '-')}==(\S+)$", script, re.MULTILINE)[1]
+    (wheel,) = fetch_wheels(directory).glob(f"{name}-{version}-*.whl")
+    return wheel
 
 
 def make_package_set(rocwheel: Rocwheel, debs: list[Path], directory: Path, *arguments: object) -> PackageSet:

@@ -14,7 +14,7 @@ from test_kernels_real import cached_wheels
 from test_popular_wheels_real import popular
 
 from command import Rocwheel
-from packages import fetch_wheels
+from packages import listed_wheel
 
 __all__ = ["popular"]
 
@@ -54,12 +54,10 @@ def check(rocwheel: Rocwheel, wheel: Path, kept: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_findings_are_kept(rocwheel: Rocwheel, name: str) -> None:
-    fetch_wheels(cached_wheels())
-    [wheel] = cached_wheels().glob(f"{name}-*.whl")
-    check(rocwheel, wheel, HERE / f"snapshots/audit-{name}.json")
+    check(rocwheel, listed_wheel(cached_wheels(), name), HERE / f"snapshots/audit-{name}.json")
 
 
 @pytest.mark.parametrize("name", ["numpy", "scipy", "torch"])
 def test_findings_of_popular_wheels_are_kept(rocwheel: Rocwheel, popular: Path, name: str) -> None:
-    [wheel] = popular.glob(f"{name}-*linux*.whl")
+    [wheel] = popular.glob(f"{name}-*manylinux*.whl")
     check(rocwheel, wheel, HERE / f"snapshots/audit-{name}.json")

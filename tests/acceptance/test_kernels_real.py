@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from command import Rocwheel
-from packages import fetch_wheels
+from packages import listed_wheel
 
 MEMORY_LIMIT = 400 << 20
 
@@ -68,8 +68,7 @@ def measured(rocwheel: Rocwheel, *arguments: object) -> tuple[dict, int]:
 
 @pytest.mark.parametrize("name", sorted(REAL_WHEELS))
 def test_real_wheels(rocwheel: Rocwheel, name: str) -> None:
-    (wheel,) = fetch_wheels(cached_wheels()).glob(f"{name}-*.whl")
-    document, memory = measured(rocwheel, wheel)
+    document, memory = measured(rocwheel, listed_wheel(cached_wheels(), name))
     found = {}
     for file in document["files"]:
         targets = {code["target"] for code in file["code_objects"]}

@@ -1,6 +1,7 @@
 //! Input: `share/therock/therock_manifest.json` and `dist_info.json` of the artifact `base_lib_generic`. Output: which
 //! `ROCm` this is, how it was built and for which GPU targets.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -104,6 +105,74 @@ impl Manifest {
     }
 }
 
+/// The text of the manifest at `path` with a build flag set. Everything else keeps its bytes, also numbers that no type
+/// here holds.
+pub fn read_with_flag(path: &Path, name: &str, value: bool) -> Result<String, Error> {
+    let bytes = crate::input::read_small(path)?;
+    with_flag(&String::from_utf8_lossy(&bytes), name, value)
+        .map_err(|source| Error::MalformedJson { path: path.to_owned(), source })
+}
+
+fn with_flag(text: &str, name: &str, value: bool) -> Result<String, serde_json::Error> {
+    let manifest: Manifest = serde_json::from_str(text)?;
+    let flags = members(text, text.find('{').unwrap_or(0)).rfind(|(key, _)| key == "flags");
+    let known = flags.as_ref().filter(|_| manifest.flags.is_some());
+    let flag = known.and_then(|(_, flags)| members(text, flags.start).rfind(|(key, _)| key == name));
+    let (place, new) = match (flag, known, flags.as_ref()) {
+        (Some((_, place)), ..) => (place, value.to_string()),
+        (None, Some((_, flags)), _) => {
+            let comma = if members(text, flags.start).next().is_some() { ", " } else { "" };
+            (flags.start + 1..flags.start + 1, format!("\"{name}\": {value}{comma}"))
+        }
+        // `null`.
+        (None, None, Some((_, flags))) => (flags.clone(), format!("{{\"{name}\": {value}}}")),
+        (None, None, None) => {
+            let start = text.find('{').unwrap_or(0) + 1;
+            (start..start, format!("\"flags\": {{\"{name}\": {value}}}, "))
+        }
+    };
+    Ok(format!("{}{new}{}", &text[..place.start], &text[place.end..]))
+}
+
+/// The keys of an object that starts at a byte of a JSON text, with the bytes of their values.
+fn members(text: &str, start: usize) -> std::vec::IntoIter<(String, Range<usize>)> {
+    let mut found = Vec::new();
+    let mut at = start + 1;
+    while let Some(length) = text[at..].find('"').filter(|length| !text[at..at + length].contains('}')) {
+        let key = at + length..end_of_value(text, at + length);
+        let Some(colon) = text[key.end..].find(':') else { break };
+        let value = key.end + colon + 1;
+        let value = value + (text[value..].len() - text[value..].trim_start().len());
+        at = end_of_value(text, value);
+        found.push((serde_json::from_str(&text[key]).unwrap_or_default(), value..at));
+    }
+    found.into_iter()
+}
+
+/// The byte behind the JSON value that starts at a byte of a text.
+fn end_of_value(text: &str, start: usize) -> usize {
+    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
+    for (at, byte) in text.bytes().enumerate().skip(start) {
+        if in_string {
+            in_string = is_escaped || byte != b'"';
+            is_escaped = !is_escaped && byte == b'\\';
+            if !in_string && depth == 0 {
+                return at + 1;
+            }
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' if depth == 1 => return at + 1,
+            b'}' | b']' if depth > 1 => depth -= 1,
+            b'}' | b']' | b',' | b' ' | b'\t' | b'\r' | b'\n' if depth == 0 => return at,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
 /// What `dist_info.json` says. Keys this program does not know are kept.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DistInfo {
@@ -202,5 +271,27 @@ mod tests {
         let info: DistInfo = serde_json::from_str(r#"{"dist_amdgpu_targets": "gfx942;gfx1100;", "k": 1}"#).unwrap();
         assert_eq!(info.targets(), ["gfx942", "gfx1100"]);
         assert_eq!(info.to_json(), "{\n  \"dist_amdgpu_targets\": \"gfx942;gfx1100;\",\n  \"k\": 1\n}\n");
+    }
+
+    #[test]
+    fn a_flag_is_set_and_the_rest_keeps_its_bytes() {
+        let same = |text: &str| with_flag(text, "SPLIT", true).unwrap();
+        let rest =
+            r#""rocm_package_version" : "7.1.0", "large": 123456789012345678901234567890, "n": 1.10, "x": "}\"{","#;
+        assert_eq!(
+            same(&format!(r#"{{{rest} "flags": {{"a": [1, {{}}], "SPLIT": false}}, "z": {{"SPLIT": 7}} }}"#)),
+            format!(r#"{{{rest} "flags": {{"a": [1, {{}}], "SPLIT": true}}, "z": {{"SPLIT": 7}} }}"#)
+        );
+        assert_eq!(
+            same(&format!("{{{rest} \"flags\":{{\n  \"a\": 1e3\n}}}}\n")),
+            format!("{{{rest} \"flags\":{{\"SPLIT\": true, \n  \"a\": 1e3\n}}}}\n")
+        );
+        assert_eq!(same(&format!("{{{rest}\"flags\":{{}}}}")), format!("{{{rest}\"flags\":{{\"SPLIT\": true}}}}"));
+        assert_eq!(same(&format!("{{{rest}\"flags\":null}}")), format!("{{{rest}\"flags\":{{\"SPLIT\": true}}}}"));
+        let bare = r#" {"rocm_package_version": "7.1.0"}"#;
+        assert_eq!(same(bare), r#" {"flags": {"SPLIT": true}, "rocm_package_version": "7.1.0"}"#);
+        for text in ["", "[]", "{}", "{\"flags\""] {
+            assert!(with_flag(text, "SPLIT", true).is_err(), "{text}");
+        }
     }
 }

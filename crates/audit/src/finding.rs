@@ -235,6 +235,9 @@ pub struct Finding {
     pub fix: Option<Fix>,
     /// More files of the wheel of which the same is true, and what else has to do with it.
     pub related: Vec<String>,
+    /// All names of a list of which the message has the first: symbols, versions, requirements. Empty where `subject` has them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
 }
 
 impl Finding {
@@ -249,6 +252,7 @@ impl Finding {
             message: message.into(),
             fix: None,
             related: Vec::new(),
+            names: Vec::new(),
         }
     }
 
@@ -274,6 +278,12 @@ impl Finding {
         let file = files.next();
         let related = files.chain(self.related).collect();
         Finding { file, related, ..self }
+    }
+
+    /// The same with all names of the list that the message shortens.
+    #[must_use]
+    pub fn naming<T: Into<String>>(self, names: impl IntoIterator<Item = T>) -> Finding {
+        Finding { names: names.into_iter().map(Into::into).collect(), ..self }
     }
 
     /// The same with the command that mends it, where there is one.

@@ -6,7 +6,6 @@ mod block;
 mod built_for;
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
@@ -16,7 +15,7 @@ use crate::checks::Context;
 use crate::finding::Finding;
 use crate::site::Distribution;
 
-/// A command that fixes a finding; it is its text as typed into a shell.
+/// A command that fixes a finding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fix {
     /// The wheel, or what is installed.
@@ -74,14 +73,6 @@ impl Repair {
     }
 }
 
-impl Deref for Fix {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.command
-    }
-}
-
 impl Serialize for Fix {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.command)
@@ -89,6 +80,11 @@ impl Serialize for Fix {
 }
 
 impl Fix {
+    /// The command as typed into a shell.
+    pub fn command(&self) -> &str {
+        &self.command
+    }
+
     /// Whether it fixes nothing and decides what was not decided.
     pub fn is_question(&self) -> bool {
         self.step == Step::Ask

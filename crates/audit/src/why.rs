@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::checks::file_name;
 use crate::facts::Facts;
 use crate::loader::{Loader, Scenario, is_of_system};
 use crate::site::Site;
@@ -33,10 +34,6 @@ pub struct Puller {
     pub needed_by: Vec<Puller>,
     /// Whether those who need it stand elsewhere in the tree.
     pub repeated: bool,
-}
-
-fn file_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// The name by which an ELF file is needed, or a DLL: Windows takes no notice of upper and lower case.

@@ -4,7 +4,7 @@
 //! The choice is greedy: of each distribution the newest version that meets every requirement known of it and has a wheel for
 //! this Python and system, and whatever that one requires in turn. When a requirement that is met later rules a choice out,
 //! all is chosen again with what was learned; nothing older is tried to avoid a conflict, as pip would. Wheels only: what would
-//! have to be built is not there. Pre-releases count where a requirement names one or nothing else is left (PEP 440), withdrawn
+//! have to be built is not there, but of a folder's source distribution without a wheel the requirements are met. Pre-releases count where a requirement names one or nothing else is left (PEP 440), withdrawn
 //! files where a version is pinned (PEP 592).
 
 mod choice;
@@ -31,7 +31,7 @@ pub use http::Http;
 /// Where wheels are looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// The `.whl` files of a folder, not of those below it.
+    /// The `.whl` files of a folder, not of those below it, and what its source distributions require.
     Folder(PathBuf),
     /// A package index: the address of its list of projects (PEP 503, PEP 691), ending in `/`.
     Index(Url),

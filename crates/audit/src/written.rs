@@ -71,8 +71,8 @@ pub struct Verdict {
     pub new_errors: Vec<Finding>,
     /// Errors that were there before.
     pub old_errors: Vec<Finding>,
-    /// Errors that were asked for ([`Set::wanted`]).
-    pub wanted_errors: Vec<Finding>,
+    /// Errors that somebody accepted ([`Set::wanted`], [`Set::left_out`]).
+    pub accepted_errors: Vec<Finding>,
     /// Warnings and notes.
     pub remarks: Vec<Finding>,
     /// Why nothing can be said: no installer would take the wheels, neither before nor now.
@@ -81,14 +81,14 @@ pub struct Verdict {
 
 impl Verdict {
     fn of(set: &Set, counts: Counts) -> Verdict {
-        let (new_errors, old_errors, wanted_errors, remarks) = Default::default();
+        let (new_errors, old_errors, accepted_errors, remarks) = Default::default();
         Verdict {
             wheels: set.wheels.len() as u64,
             scope: set.scope,
             counts,
             new_errors,
             old_errors,
-            wanted_errors,
+            accepted_errors,
             remarks,
             unjudged: None,
         }
@@ -125,8 +125,15 @@ pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdi
     };
     let (errors, remarks): (Vec<Finding>, Vec<Finding>) =
         std::mem::take(&mut report.findings).into_iter().partition(|finding| finding.severity == Severity::Error);
-    let (wanted_errors, errors): (Vec<Finding>, Vec<Finding>) =
-        errors.into_iter().partition(|finding| set.wanted.contains(&finding.code));
+    let is_about_libraries = |finding: &Finding| {
+        [Code::LibraryNotFound, Code::LibraryOutside, Code::MissingRequirement, Code::DllNotFound, Code::DlopenMissing]
+            .contains(&finding.code)
+    };
+    let is_accepted = |finding: &Finding| {
+        set.wanted.contains(&finding.code)
+            || is_about_libraries(finding) && subjects(finding).iter().all(|library| set.left_out.contains(*library))
+    };
+    let (accepted_errors, errors): (Vec<Finding>, Vec<Finding>) = errors.into_iter().partition(is_accepted);
     let mut old = BTreeSet::new();
     if !errors.is_empty() && !set.before.is_empty() {
         let known = match set.programs {
@@ -137,14 +144,9 @@ pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdi
             before(known)?.findings.iter().filter(|finding| finding.severity == Severity::Error).flat_map(atoms),
         );
     }
-    let is_meant = |finding: &Finding| {
-        [Code::LibraryNotFound, Code::LibraryOutside, Code::MissingRequirement, Code::DllNotFound, Code::DlopenMissing]
-            .contains(&finding.code)
-            && subjects(finding).all(|library| set.left_out.contains(library))
-    };
-    let is_old = |finding: &Finding| is_meant(finding) || atoms(finding).all(|atom| old.contains(&atom));
+    let is_old = |finding: &Finding| atoms(finding).all(|atom| old.contains(&atom));
     let (old_errors, new_errors) = errors.into_iter().partition(is_old);
-    Ok(Verdict { new_errors, old_errors, wanted_errors, remarks, ..Verdict::of(set, report.counts) })
+    Ok(Verdict { new_errors, old_errors, accepted_errors, remarks, ..Verdict::of(set, report.counts) })
 }
 
 fn look(
@@ -199,18 +201,20 @@ type Atom = (Code, String, String);
 fn atoms(finding: &Finding) -> impl Iterator<Item = Atom> {
     let files: Vec<String> = match &finding.file {
         None => vec![String::new()],
-        // What is related to an undefined symbol are more symbols.
-        Some(file) if finding.code == Code::UndefinedSymbol => vec![without_version(file)],
         Some(file) => std::iter::once(file).chain(&finding.related).map(|file| without_version(file)).collect(),
     };
-    files
-        .into_iter()
-        .flat_map(move |file| subjects(finding).map(move |subject| (finding.code, file.clone(), subject.to_owned())))
+    files.into_iter().flat_map(move |file| {
+        subjects(finding).into_iter().map(move |subject| (finding.code, file.clone(), subject.to_owned()))
+    })
 }
 
-fn subjects(finding: &Finding) -> impl Iterator<Item = &str> {
-    // What says that it is ROCm may be the version.
-    if finding.code == Code::NotRocm { "" } else { &finding.subject }.split(", ")
+fn subjects(finding: &Finding) -> Vec<&str> {
+    match finding.code {
+        // What says that it is ROCm may be the version.
+        Code::NotRocm => vec![""],
+        Code::UndefinedSymbol => finding.names.iter().map(String::as_str).collect(),
+        _ => finding.subject.split(", ").collect(),
+    }
 }
 
 fn without_version(path: &str) -> String {

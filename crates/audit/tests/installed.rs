@@ -8,7 +8,7 @@ use std::process::Command;
 use audit::facts::Facts;
 use audit::report::Report;
 use audit::site::{PackageFolder, Place, Role, Site};
-use audit::{Extra, Options, audit};
+use audit::{Extra, Fix, Options, audit};
 use report::{Hint, Silent};
 use tempfile::TempDir;
 use wheel::{Distribution, EntryPoints, Member, Metadata, Tag, WriteOptions, write_wheel};
@@ -169,7 +169,7 @@ fn what_changed_after_the_installation_is_found() {
     fs_err::remove_dir_all(packages.join("pack/__pycache__")).unwrap();
     let report = environment.audit_installed();
     assert_eq!(said(&report), ["RW016 pack/a.py hash", "RW016 pack/b.py missing"], "{:?}", report.findings);
-    let fix = report.findings[0].fix.as_deref().unwrap();
+    let fix = report.findings[0].fix.as_ref().map(Fix::command).unwrap();
     assert!(
         fix.starts_with("pip --python ") && fix.ends_with(" install --force-reinstall --no-deps pack==1.0"),
         "{fix}"
@@ -225,7 +225,7 @@ fn an_expanded_devel_tree_is_as_it_should_be() {
     let report = environment.audit_installed();
     assert_eq!(of_record(&report), ["RW016 _rocm_sdk_devel/lib/x.so missing"], "{:?}", report.findings);
     let finding = report.findings.iter().find(|finding| finding.subject == "missing").unwrap();
-    assert!(finding.fix.as_deref().unwrap().ends_with("bin/rocm-sdk init --repair"), "{finding:?}");
+    assert!(finding.fix.as_ref().map(Fix::command).unwrap().ends_with("bin/rocm-sdk init --repair"), "{finding:?}");
 }
 
 #[test]

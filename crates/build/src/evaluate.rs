@@ -70,22 +70,12 @@ pub fn evaluate(entry: &Entry, book: &Book, cell: &Cell) -> Result<Evaluated, Er
         finish,
         output,
         checks,
-        requirements,
         run_time,
+        requirements,
         cost,
         estimate,
         cell,
     })
-}
-
-fn requirements(recipe: &Recipe, facts: &Facts<'_>) -> Result<Vec<Requirement>, Error> {
-    let mut all = Vec::new();
-    for requirement in &recipe.requirements {
-        if facts.hold(&requirement.when)? {
-            all.push(Requirement { when: When::default(), ..requirement.clone() });
-        }
-    }
-    Ok(all)
 }
 
 /// Variables that the result of a recipe needs where it is used, for a cell of which only a part is known.
@@ -107,6 +97,16 @@ fn variables_at_run_time(recipe: &Recipe, facts: &Facts<'_>) -> Result<BTreeMap<
         }
     }
     Ok(variables)
+}
+
+fn requirements(recipe: &Recipe, facts: &Facts<'_>) -> Result<Vec<Requirement>, Error> {
+    let mut all = Vec::new();
+    for requirement in &recipe.requirements {
+        if facts.hold(&requirement.when)? {
+            all.push(Requirement { when: When::default(), ..requirement.clone() });
+        }
+    }
+    Ok(all)
 }
 
 fn cost(recipe: &Recipe, facts: &Facts<'_>) -> Result<Cost, Error> {

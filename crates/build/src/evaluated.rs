@@ -50,12 +50,12 @@ pub struct Evaluated {
     pub output: Output,
     /// What has to work afterwards.
     pub checks: Vec<Check>,
-    /// What has to be so on the machine, looked at before the first stage.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub requirements: Vec<Requirement>,
     /// Variables that the result needs where it is used.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub run_time: BTreeMap<String, String>,
+    /// What has to be so on the machine, looked at before the first stage.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requirements: Vec<Requirement>,
     /// What it takes.
     pub cost: Cost,
     /// How many files will be compiled.

@@ -470,6 +470,17 @@ pub struct Check {
     pub expect: Option<String>,
 }
 
+/// Variables of the program that uses the result.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunTime {
+    /// When.
+    #[serde(default)]
+    pub when: When,
+    /// Values.
+    pub set: BTreeMap<String, String>,
+}
+
 /// What has to be so on the machine, which is looked at before anything is installed: the version of a
 /// program, or that the path of the interpreter has no space.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
@@ -491,17 +502,6 @@ pub struct Requirement {
     pub says: String,
     /// What helps.
     pub fix: String,
-}
-
-/// Variables of the program that uses the result.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RunTime {
-    /// When.
-    #[serde(default)]
-    pub when: When,
-    /// Values.
-    pub set: BTreeMap<String, String>,
 }
 
 /// What a build takes.

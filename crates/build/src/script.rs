@@ -30,7 +30,8 @@ trait Dialect {
 
 /// What happens when a condition does not hold.
 enum Otherwise<'a> {
-    Warning(&'a str),
+    /// Printed when one of these variables is not set by something else; always, without any.
+    Warning(&'a str, Vec<&'a str>),
     Error(&'a str),
 }
 
@@ -161,7 +162,7 @@ fn variables(block: &Variables, dialect: &dyn Dialect) -> Vec<String> {
     lines.extend(block.append.iter().map(|(name, value)| dialect.append(name, value)));
     let otherwise = match (&block.warning, &block.error) {
         (_, Some(text)) => Some(Otherwise::Error(text)),
-        (Some(text), None) => Some(Otherwise::Warning(text)),
+        (Some(text), None) => Some(Otherwise::Warning(text, block.set.keys().map(String::as_str).collect())),
         (None, None) => None,
     };
     match &block.provided {

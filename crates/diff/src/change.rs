@@ -18,7 +18,7 @@ pub struct Change {
     /// What there is now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
-    /// How many there are, where `subject` names the first of them.
+    /// How many names `subject` has, with `, ` between them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// Why it is accepted.
@@ -79,7 +79,7 @@ impl fmt::Display for Change {
 }
 
 impl ChangeKind {
-    /// Whether the subject is a name that the next build has as well. Other subjects are numbers of lines, or the first of many
+    /// Whether the subject is a name that the next build has as well. Other subjects are numbers of lines, or all
     /// symbols.
     pub(crate) fn has_lasting_subject(self) -> bool {
         !matches!(

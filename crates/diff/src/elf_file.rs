@@ -57,8 +57,6 @@ const ABOUT: [&str; 8] = [
     ".symtab",
     ".strtab",
 ];
-/// Most changed sections and symbols that are named in one change.
-const NAMED: usize = 6;
 
 pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Error> {
     let (old_reader, new_reader) = (opened.old.open()?, opened.new.open()?);
@@ -92,7 +90,7 @@ pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Find
         findings.notes.push(if sections.about.is_empty() {
             "the same code, data and symbols at other places of the file".to_owned()
         } else {
-            format!("the same code, data and symbols; other {}", list(&sections.about))
+            format!("the same code, data and symbols; other {}", sections.about.join(", "))
         });
     }
     findings.changes.sort();
@@ -178,12 +176,12 @@ fn headers(old: &Elf, new: &Elf) -> Vec<Change> {
     changes
 }
 
-/// Symbols that others can use. Thousands of them are one change, with the first by name.
+/// Symbols that others can use. Thousands of them are one change.
 fn symbols(old: &BTreeSet<String>, new: &BTreeSet<String>) -> Vec<Change> {
     let change = |kind, names: Vec<&String>| {
         (!names.is_empty()).then(|| {
-            let names: Vec<String> = names.into_iter().cloned().collect();
-            Change { count: Some(names.len() as u64), ..Change::of(kind, list(&names)) }
+            let (count, names) = (names.len() as u64, names.into_iter().map(String::as_str).collect::<Vec<_>>());
+            Change { count: Some(count), ..Change::of(kind, names.join(", ")) }
         })
     };
     let lost = change(ChangeKind::LostSymbol, old.difference(new).collect());
@@ -191,19 +189,10 @@ fn symbols(old: &BTreeSet<String>, new: &BTreeSet<String>) -> Vec<Change> {
     lost.into_iter().chain(gained).collect()
 }
 
-/// `a, b, c and 12 more`.
-fn list(names: &[String]) -> String {
-    let shown = names[..names.len().min(NAMED)].join(", ");
-    match names.len().saturating_sub(NAMED) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
-}
-
 /// The change of code and data, with the size of all sections that differ where that is another one.
 fn code(sections: &[Part]) -> Change {
-    let names: Vec<String> = sections.iter().map(|part| part.name.clone()).collect();
-    let change = Change::of(ChangeKind::Code, list(&names));
+    let names: Vec<&str> = sections.iter().map(|part| part.name.as_str()).collect();
+    let change = Change::of(ChangeKind::Code, names.join(", "));
     let sum = |size: fn(&Part) -> u64| sections.iter().map(size).sum::<u64>();
     let (old, new) = (sum(|part| part.old), sum(|part| part.new));
     if old == new { change } else { change.values(bytes(old), bytes(new)) }

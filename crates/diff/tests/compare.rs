@@ -204,6 +204,13 @@ fn libraries_are_compared_by_what_the_loader_reads() {
     }
     assert!(found.iter().any(|line| line.starts_with("code liba.so: ")), "{found:?}");
 
+    // However many there are, the report names them all.
+    let many: String = (0..20).map(|n| format!("int more_{n}(void) {{ return {n}; }}\n")).collect();
+    let report = compare(&with("many/liba.so", &format!("{SOURCE}{many}"), &[]));
+    let mut names: Vec<String> = (0..20).map(|n| format!("more_{n}")).collect();
+    names.sort();
+    assert!(lines(&report).contains(&format!("new-symbol liba.so: {}", names.join(", "))), "{report:#?}");
+
     let other_code = with("code/liba.so", "int one(void) { return 7; }\nint two(void) { return 2; }\n", &[]);
     assert_eq!(lines(&compare(&other_code)), ["code liba.so: .text"], "the section has the size it had");
     let more_code = with(

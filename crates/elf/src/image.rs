@@ -312,16 +312,24 @@ impl Image {
         let mut segments = u64::from(header.e_phnum(endian));
         let mut names = u32::from(header.e_shstrndx(endian).0);
         let size = size_of::<H::SectionHeader>() as u64;
+        let is_counted_there = segments == u64::from(elf::PN_XNUM);
+        let uncounted = || {
+            let reason = "it has no count of program headers: 65535 says that it is in section 0, which has none";
+            Err(Error::malformed("file header", reason.to_owned()))
+        };
         if offset == 0 {
-            return Ok((segments, 0));
+            return if is_counted_there { uncounted() } else { Ok((segments, 0)) };
         }
-        if count == 0 || segments == u64::from(elf::PN_XNUM) || names == u32::from(elf::SHN_XINDEX.0) {
+        if count == 0 || is_counted_there || names == u32::from(elf::SHN_XINDEX.0) {
             let first: H::SectionHeader = cast(&source.bytes(offset, size, WHAT)?, WHAT)?;
             if count == 0 {
                 count = first.sh_size(endian).into();
             }
-            if segments == u64::from(elf::PN_XNUM) {
+            if is_counted_there {
                 segments = first.sh_info(endian).into();
+                if segments == 0 {
+                    return uncounted();
+                }
             }
             if names == u32::from(elf::SHN_XINDEX.0) {
                 names = first.sh_link(endian);

@@ -66,7 +66,7 @@ pub struct Archive {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Record {
     name: String,
-    index: u32,
+    index: Option<u32>,
     target: String,
     original_size: u64,
     offset: u64,
@@ -76,10 +76,11 @@ struct Record {
 /// Where a code object is in an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Located<'a> {
-    /// The marker's `kernel_name`.
+    /// The marker's `kernel_name`. The whole text of the table when there is no index.
     pub name: &'a str,
-    /// The wrapper's index.
-    pub index: u32,
+    /// The wrapper's index. `None` for a text that does not end with `#` and an index: no wrapper asks for that
+    /// code, since the loader always looks for `name#index`.
+    pub index: Option<u32>,
     /// The target, with its features.
     pub target: &'a str,
     /// Bytes of the code object.
@@ -91,13 +92,25 @@ pub struct Located<'a> {
 }
 
 impl Located<'_> {
+    /// The name and index as the table writes them: `lib/librocblas.so.4#0`.
+    pub fn key(&self) -> String {
+        key(self.name, self.index)
+    }
+
     fn describe(&self) -> String {
         describe(self.name, self.index, self.target)
     }
 }
 
-fn describe(name: &str, index: u32, target: &str) -> String {
-    format!("`{}#{index}` for `{}`", name.escape_debug(), target.escape_debug())
+fn key(name: &str, index: Option<u32>) -> String {
+    match index {
+        Some(index) => format!("{name}#{index}"),
+        None => name.to_owned(),
+    }
+}
+
+fn describe(name: &str, index: Option<u32>, target: &str) -> String {
+    format!("`{}` for `{}`", key(name, index).escape_debug(), target.escape_debug())
 }
 
 impl Record {
@@ -112,7 +125,7 @@ impl Record {
         }
     }
 
-    fn compare(&self, name: &str, index: u32, target: &str) -> Ordering {
+    fn compare(&self, name: &str, index: Option<u32>, target: &str) -> Ordering {
         let same = self.name.as_str().cmp(name).then_with(|| self.index.cmp(&index));
         same.then_with(|| target::compare(&self.target, target))
     }
@@ -170,8 +183,9 @@ impl Archive {
     }
 
     /// The code object that the loader takes for exactly this target; it takes none for a target that is not in
-    /// [`Archive::targets`].
-    pub fn find(&self, name: &str, index: u32, target: &str) -> Option<Located<'_>> {
+    /// [`Archive::targets`], and always asks with an index.
+    pub fn find(&self, name: &str, index: impl Into<Option<u32>>, target: &str) -> Option<Located<'_>> {
+        let index = index.into();
         let found = self.records.binary_search_by(|record| record.compare(name, index, target)).ok()?;
         Some(self.records[found].located())
     }

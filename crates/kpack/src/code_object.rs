@@ -210,6 +210,9 @@ impl<'a> Image<'a> {
     /// Where notes are: the note segments, or the note sections of a file that is not linked yet.
     fn note_ranges(&self) -> Result<Vec<(u64, u64, u64)>, Error> {
         let endian = LittleEndian;
+        if self.header.e_phnum.get(endian) == elf::PN_XNUM {
+            return Err(malformed("it has more program headers than its file header can count"));
+        }
         let segments: Vec<ProgramHeader64<LittleEndian>> = self.table(
             self.header.e_phoff.get(endian),
             self.header.e_phnum.get(endian),

@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::marker::Marker;
 use crate::target::{TargetId, base_target};
 use open::Open;
+pub use open::{CUDA, WINDOWS_CUDA};
 use source::{Pause, Sources, Unit};
 
 /// What is wanted.
@@ -162,8 +163,8 @@ pub struct Found {
     pub own_target: Option<TargetId>,
     /// The number of its bundle in the file.
     pub bundle: Option<usize>,
-    /// The name and index under which an archive has it.
-    pub entry: Option<(String, u32)>,
+    /// The text under which an archive has it: `lib/librocblas.so.4#0`.
+    pub entry: Option<String>,
     /// Bytes.
     pub size: u64,
     /// Bytes it takes in the file. Those of a compressed bundle are shared out among its code objects by their size.
@@ -229,7 +230,7 @@ pub enum Subject {
     Code,
     /// The metadata note.
     Metadata,
-    /// A wrapper or a bundle that nothing reaches.
+    /// A wrapper that reaches nothing, or code that no wrapper reaches.
     Wrapper,
     /// A file that was not looked into.
     Skipped,

@@ -208,14 +208,14 @@ fn archives_and_markers_that_python_wrote_are_read() {
         let archive = Archive::open(&bytes.as_slice(), bytes.len() as u64).unwrap();
         assert_eq!((archive.group.as_str(), archive.family.as_str()), ("test", "gfx900"));
         assert_eq!(archive.scheme.name(), scheme);
-        let found: Vec<_> = archive.entries().map(|entry| (entry.name, entry.index, entry.target)).collect();
+        let found: Vec<_> = archive.entries().map(|entry| (entry.key(), entry.target)).collect();
         assert_eq!(
-            found,
-            [("bin/testapp", 0, "gfx900"), ("lib/libtest.so", 0, "gfx900"), ("lib/libtest.so", 1, "gfx906")]
+            found.iter().map(|(key, target)| (key.as_str(), *target)).collect::<Vec<_>>(),
+            [("bin/testapp#0", "gfx900"), ("lib/libtest.so#0", "gfx900"), ("lib/libtest.so#1", "gfx906")]
         );
         for located in archive.entries() {
             let code = archive.read(&bytes.as_slice(), &located).unwrap();
-            let text = format!("code of {}#{} for {}\n", located.name, located.index, located.target);
+            let text = format!("code of {} for {}\n", located.key(), located.target);
             assert_eq!(code, text.repeat(1000).as_bytes());
         }
     }

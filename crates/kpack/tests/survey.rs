@@ -133,6 +133,28 @@ fn python(script: &str, arguments: &[&Path]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// As rocm-kpack's `pack_tree` names its entries.
+#[test]
+fn entries_without_an_index_are_listed_with_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tree.kpack");
+    let (target, code) = &WORKSHOP.code[0];
+    let targets = [target.clone()];
+    let mut writer =
+        ArchiveWriter::new(Cursor::new(Vec::new()), "group", "family", &targets, Scheme::ZstdPerKernel).unwrap();
+    for (name, index) in [("lib/a.so", Some(0)), ("lib/b.so", None), ("lib/c.so", None)] {
+        writer.add(name, index, target, &Blob::pack(code, Scheme::ZstdPerKernel, 3).unwrap()).unwrap();
+    }
+    fs_err::write(&path, writer.finish().unwrap().into_inner()).unwrap();
+    let file = only(look(&[&path]));
+    let entries: Vec<_> = file.code_objects.iter().filter_map(|found| found.entry.as_deref()).collect();
+    assert_eq!(entries, ["lib/a.so#0", "lib/b.so", "lib/c.so"]);
+    let [finding] = &file.findings[..] else { panic!("{:?}", file.findings) };
+    assert_eq!((finding.subject, finding.weight), (Subject::Wrapper, Weight::Fault));
+    let expected = format!("no wrapper asks for `lib/b.so` for `{target}` and 1 more: no index follows the name");
+    assert_eq!(finding.message, expected);
+}
+
 #[test]
 fn a_library_has_a_wrapper_and_a_bundle() {
     let file = only(look(&[&WORKSHOP.library]));
@@ -206,8 +228,8 @@ fn every_file_format_is_known_by_its_bytes() {
         let file = only(look(&[&path]));
         assert_whole(&file);
         assert_eq!(file.kind, Kind::Kpack);
-        let entry = file.code_objects[0].entry.clone().unwrap();
-        assert_eq!(entry, ("lib/library.so".to_owned(), 0));
+        let entry = file.code_objects[0].entry.as_deref();
+        assert_eq!(entry, Some("lib/library.so#0"));
         assert_eq!(file.code_objects.iter().all(|found| found.stored == found.size), scheme == Scheme::None);
     }
 }

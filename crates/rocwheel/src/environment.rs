@@ -209,6 +209,14 @@ pub(crate) fn max_jobs() -> Result<Option<u16>, Usage> {
     }
 }
 
+/// The version of the package rocm that a Python environment has.
+pub(crate) fn installed_rocm(environment: &Path) -> Option<String> {
+    let entries = |folder: PathBuf| fs_err::read_dir(folder).ok().into_iter().flatten().flatten();
+    let packages = entries(environment.join("lib")).flat_map(|python| entries(python.path().join("site-packages")));
+    let mut names = packages.filter_map(|entry| entry.file_name().into_string().ok());
+    names.find_map(|name| Some(name.strip_prefix("rocm-")?.strip_suffix(".dist-info")?.to_owned()))
+}
+
 /// The file of this program, which containers run too.
 pub(crate) fn this_program() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("cannot tell where this program is")

@@ -4,6 +4,7 @@
 mod arguments;
 mod commands;
 mod configuration;
+mod documents;
 mod environment;
 mod failure;
 mod github;
@@ -59,8 +60,10 @@ fn parse() -> Result<Parsed, Exit> {
         Ok(arguments) => return Ok(Parsed { arguments, configuration }),
         Err(error) => error,
     };
-    let typed = || typed.iter().filter_map(|argument| argument.clone().into_string().ok());
-    if let Some(misplaced) = misplaced::explain(&error).or_else(|| commands::compat::explain(&error, typed())) {
+    let typed: Vec<String> = typed.into_iter().filter_map(|argument| argument.into_string().ok()).collect();
+    if let Some(misplaced) =
+        misplaced::explain(&error, &typed).or_else(|| commands::compat::explain(&error, typed.into_iter()))
+    {
         failure::print(&misplaced.into());
         return Err(Exit::Usage);
     }

@@ -1,89 +1,168 @@
-//! Verbs that people try and that are called differently here, with the reason.
+//! Input: what clap says about a command line. Output: advice for words that other tools and documents use for
+//! what rocwheel calls differently (`data/documents.toml`). It replaces clap's own tips, which go by spelling.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory};
 
+use crate::arguments::Arguments;
+use crate::commands::compat;
+use crate::documents::{self, Word};
 use crate::failure::Usage;
 
-/// What was typed, what was probably meant, and why it is called so.
-const VERBS: [(&[&str], &str, &str); 7] = [
-    (
-        &["wheel", "wheels", "pack", "bdist", "package"],
-        "rocwheel package",
-        "it packages a ROCm that is built already; nothing is compiled",
-    ),
-    (&["import", "convert"], "rocwheel artifact import", "what it makes are artifacts"),
-    (&["list", "ls", "show"], "rocwheel artifact list", "what it lists are artifacts"),
-    (&["archive", "compress"], "rocwheel artifact archive", "what it packs are artifacts"),
-    (
-        &["flatten", "unpack", "extract", "install", "populate"],
-        "rocwheel artifact flatten",
-        "it lays artifacts over each other into one tree; wheels are installed with pip or uv",
-    ),
-    (&["verify", "check", "validate"], "rocwheel artifact verify", "what it checks are artifacts"),
-    (
-        &["version", "determine-version", "compute-version"],
-        "rocwheel rocm-version",
-        "`rocwheel --version` is the version of this program",
-    ),
-];
-
-/// An explanation for a command that does not exist, if there is one.
-pub(crate) fn explain(error: &clap::Error) -> Option<Usage> {
-    if error.kind() == ErrorKind::UnknownArgument
-        && matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(typed)) if typed == "--artifacts")
-        && error.to_string().contains("rocwheel build")
-    {
-        let usage = Usage::new("`rocwheel build` has no `--artifacts`: it builds frameworks from recipes");
-        return Some(usage.hint("did you mean `rocwheel package`? It packages a ROCm that is built already"));
-    }
-    if error.kind() == ErrorKind::UnknownArgument
-        && let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg)
-    {
-        return argument(typed, &error.to_string());
-    }
-    if error.kind() != ErrorKind::InvalidSubcommand {
-        return None;
-    }
-    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
-        return None;
+/// An explanation for a command or an option that does not exist; `None` where the table has none.
+/// `typed` is the command line, from the name of the program on.
+pub(crate) fn explain(error: &clap::Error, typed: &[String]) -> Option<Usage> {
+    let context = match error.kind() {
+        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        _ => return None,
     };
-    let (_, meant, reason) = VERBS.iter().find(|(words, ..)| words.contains(&typed.as_str()))?;
-    let usage = Usage::new(format!("there is no command `{typed}` here"));
-    Some(usage.hint(format!("did you mean `{meant}`? {}{}", reason[..1].to_uppercase(), &reason[1..])))
+    let Some(ContextValue::String(wrong)) = error.get(context) else { return None };
+    let at = command_of(typed);
+    let words = documents::words();
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        return command(wrong, &at, &words);
+    }
+    if !wrong.starts_with('-') && at == "package" {
+        let usage = Usage::new(format!("`rocwheel package` takes its input with an option, not as `{wrong}`"));
+        return Some(usage.hint(format!("did you mean `--artifacts {wrong}`?")));
+    }
+    option(name_of(wrong), &at, &words, typed)
 }
 
-/// An explanation for an argument that a command does not take; `message` is what clap says, with the usage.
-fn argument(typed: &str, message: &str) -> Option<Usage> {
-    if typed == "--rpm" && message.contains("rocwheel artifact import") {
-        let usage = Usage::new("`rocwheel artifact import` does not read RPM packages");
-        return Some(
-            usage.hint("install them, or unpack them with `rpm2cpio`, and give the directory with `--prefix DIR`"),
-        );
+/// The words of the command that was typed: `source checkout`; empty for none.
+fn command_of(typed: &[String]) -> String {
+    let mut command: &Command = &Arguments::command();
+    let mut names: Vec<&str> = Vec::new();
+    for word in typed.iter().skip(1) {
+        if let Some(found) = command.find_subcommand(word) {
+            command = found;
+            names.push(found.get_name());
+        }
     }
-    if !typed.starts_with('-') && message.contains("Usage: rocwheel package ") {
-        let usage = Usage::new(format!("`rocwheel package` takes its input with an option, not as `{typed}`"));
-        return Some(usage.hint(format!("did you mean `--artifacts {typed}`?")));
+    names.join(" ")
+}
+
+/// An option without its value.
+fn name_of(word: &str) -> &str {
+    word.split('=').next().unwrap_or(word)
+}
+
+fn find<'a>(words: &'a [Word], at: &str, typed: &str) -> Option<&'a Word> {
+    words.iter().find(|word| word.at == at && word.typed.iter().any(|one| one == typed))
+}
+
+fn command(wrong: &str, at: &str, words: &[Word]) -> Option<Usage> {
+    let script = wrong.strip_suffix(".py").or(wrong.strip_suffix(".sh")).unwrap_or(wrong);
+    if compat::has_script(script) && at != "compat" {
+        let usage = Usage::new(format!("there is no command `{wrong}` here"));
+        let hint = format!("did you mean `rocwheel compat {script}`? It takes the options of that script");
+        return Some(usage.hint(hint));
     }
-    None
+    let word = find(words, at, wrong).or_else(|| find(words, "", wrong).filter(|_| at != "compat"))?;
+    let yet = if word.later { " yet" } else { "" };
+    let usage = match at {
+        "compat" => format!("`rocwheel compat` does not cover the script `{wrong}`{yet}"),
+        _ => format!("there is no command `{wrong}` here{yet}"),
+    };
+    Some(Usage::new(usage).hint(advice(word)))
+}
+
+/// All words of the command line that the table knows are explained at once.
+fn option(wrong: &str, at: &str, words: &[Word], typed: &[String]) -> Option<Usage> {
+    let first = find(words, at, wrong)?;
+    let mut hint = advice(first);
+    let mut explained = vec![wrong];
+    for word in typed.iter().take_while(|word| *word != "--").map(|word| name_of(word)) {
+        if explained.contains(&word) || !word.starts_with("--") {
+            continue;
+        }
+        explained.push(word);
+        match find(words, at, word) {
+            Some(Word { meant: Some(meant), .. }) => hint.push_str(&format!("; `{word}` is `{meant}`")),
+            Some(Word { why, .. }) => hint.push_str(&format!("; `{word}`: {why}")),
+            None => {}
+        }
+    }
+    Some(Usage::new(format!("`rocwheel {at}` has no `{wrong}`")).hint(hint))
+}
+
+fn advice(word: &Word) -> String {
+    match &word.meant {
+        Some(meant) => format!("did you mean `{meant}`? {}", word.why),
+        None => word.why.clone(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-    use crate::arguments::Arguments;
+
+    /// The error of a command line, and what is said about it.
+    fn explained(line: &[&str]) -> Option<String> {
+        let typed: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
+        let error = Arguments::command().try_get_matches_from(&typed).unwrap_err();
+        explain(&error, &typed).map(|usage| format!("{usage} | {}", report::Hint::hint(&usage).unwrap_or_default()))
+    }
 
     #[test]
-    fn every_suggestion_exists() {
-        for (words, meant, _) in VERBS {
-            let mut arguments: Vec<&str> = meant.split(' ').collect();
-            arguments.push("--help");
-            let error = Arguments::command().try_get_matches_from(arguments).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::DisplayHelp, "{meant}");
-            for word in words {
-                assert!(!meant.ends_with(&format!("rocwheel {word}")) || *word == "package", "{word}");
+    fn every_row_is_reached_by_what_is_typed() {
+        for word in documents::words() {
+            for typed in &word.typed {
+                let line = format!("rocwheel {} {typed}", word.at);
+                let said = explained(&line.split_whitespace().collect::<Vec<_>>());
+                let said = said.unwrap_or_else(|| panic!("{line} leads nowhere"));
+                let expected = word.meant.as_ref().map_or(word.why.clone(), |meant| format!("did you mean `{meant}`?"));
+                assert!(said.contains(typed) && said.contains(&expected), "{line}: {said}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_suggested_exists() {
+        for word in documents::words() {
+            let Some(meant) = &word.meant else { continue };
+            let full = meant.strip_prefix("rocwheel ").map_or_else(|| format!("{} {meant}", word.at), str::to_owned);
+            let mut command = Arguments::command();
+            command.build();
+            let mut command = &command;
+            for name in full.split(' ') {
+                command = command.find_subcommand(name).unwrap_or(command);
+                let Some(option) = name.strip_prefix("--") else { continue };
+                let long = option.split('=').next();
+                assert!(command.get_arguments().any(|argument| argument.get_long() == long), "{full}");
+            }
+            assert!(!command.get_name().eq("rocwheel"), "{full}");
+        }
+    }
+
+    #[test]
+    fn the_words_of_a_row_are_not_ours() {
+        let mut seen = std::collections::BTreeSet::new();
+        for word in documents::words() {
+            let why =
+                if word.meant.is_some() { word.why.starts_with(|first: char| !first.is_lowercase()) } else { true };
+            assert!(
+                why && !word.why.ends_with('.'),
+                "{}: the reason follows a question mark, without a full stop",
+                word.why
+            );
+            for typed in word.typed {
+                assert!(seen.insert((word.at.clone(), typed.clone())), "{} {typed} is there twice", word.at);
+            }
+        }
+    }
+
+    #[test]
+    fn several_words_of_one_line_are_explained_together() {
+        let said = explained(&["rocwheel", "build", "all", "--install-rocm", "--index-url", "U", "--output-dir=D"]);
+        assert_eq!(
+            said.unwrap(),
+            "`rocwheel build` has no `--install-rocm` | did you mean `--rocm-sdk index=URL`? ROCm's packages are \
+             installed for each job; into your own environment with `--into VENV`; `--index-url` is `--rocm-sdk \
+             index=URL`; `--output-dir` is `--output`"
+        );
+        assert_eq!(explained(&["rocwheel", "build", "all", "--nonsense"]), None);
+        assert_eq!(explained(&["rocwheel", "nonsense"]), None);
     }
 }

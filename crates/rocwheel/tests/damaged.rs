@@ -9,27 +9,6 @@ use testing::{Ran, TestContext};
 
 const NAME: &str = "demo-1.0-py3-none-linux_x86_64.whl";
 
-/// Writes a wheel of a library, a file of a kernel database and a module.
-const WHEEL: &str = r#"
-import base64, hashlib, sys, zipfile
-info = "demo-1.0.dist-info/"
-members = {
-    "demo/__init__.py": b"import this\n" * 40,
-    "demo/lib/libdemo.so": open(sys.argv[1], "rb").read(),
-    "demo/lib/rocblas/library/K_gfx942.co": b"942" * 40,
-    info + "METADATA": b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n\nText\n",
-    info + "WHEEL": b"Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n",
-}
-record = ""
-for name, data in members.items():
-    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-    record += f"{name},sha256={digest},{len(data)}\n"
-members[info + "RECORD"] = (record + info + "RECORD,,\n").encode()
-with zipfile.ZipFile(sys.argv[2], "w", zipfile.ZIP_DEFLATED) as wheel:
-    for name, data in members.items():
-        wheel.writestr(name, data)
-"#;
-
 /// Changes one byte of the stored member whose name ends so.
 const FLIP: &str = r#"
 import sys, zipfile
@@ -55,10 +34,10 @@ assert data.count(was) == 2
 open(wheel, "wb").write(data.replace(was, new))
 "#;
 
-fn python(context: &TestContext, script: &str, arguments: &[&str]) {
-    let run = Command::new("python3").arg("-c").arg(script).args(arguments).current_dir(context.directory()).output();
-    let output = run.expect("python3 is needed for this test");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+fn compile(context: &TestContext, program: &str, arguments: &[&str]) {
+    let run = Command::new(program).args(arguments).current_dir(context.directory()).output();
+    let output = run.unwrap_or_else(|error| panic!("{program} is needed for this test: {error}"));
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn library(context: &TestContext) {
@@ -73,7 +52,7 @@ fn library(context: &TestContext) {
 fn split() -> TestContext {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     library(&context);
-    python(&context, WHEEL, &["libdemo.so", NAME]);
+    context.gpu_wheel("libdemo.so", NAME);
     let ran = context.run(["split", NAME, "-o", "parts"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     context
@@ -91,7 +70,7 @@ fn refused(ran: &Ran, words: &[&str]) {
 fn a_stored_member_is_compared_with_its_checksum() {
     let context = split();
     let device = "parts/demo_device_gfx90a-1.0-py3-none-linux_x86_64.whl";
-    python(&context, FLIP, &[device, ".kpack", "100"]);
+    context.python(FLIP, &[device, ".kpack", "100"]);
     let words = ["its CRC-32 is not the one that the archive says", "_gfx90a.kpack`"];
     let host = format!("parts/{NAME}");
     refused(&context.run(["fuse", &host, device, "-o", "fat"]), &words);
@@ -108,7 +87,7 @@ fn a_member_that_is_copied_as_it_is_packed_is_compared_with_its_checksum() {
         let words = ["its CRC-32 is not the one that the archive says", member];
         let parts = fs_err::read_dir(context.path("parts")).unwrap().map(|entry| entry.unwrap().path());
         let parts: Vec<String> = parts.map(|path| path.to_str().unwrap().to_owned()).collect();
-        python(&context, CRC, &[NAME, member]);
+        context.python(CRC, &[NAME, member]);
         refused(&context.run(["split", NAME, "-o", "again"]), &words);
         assert!(!context.path("again").join(NAME).exists());
         refused(&context.run(["prune", "--keep", "gfx942", NAME, "-o", "pruned"]), &words);
@@ -116,7 +95,7 @@ fn a_member_that_is_copied_as_it_is_packed_is_compared_with_its_checksum() {
         refused(&context.run(["prune", "--keep", "gfx942,gfx90a", NAME, "-o", "pruned"]), &words);
         assert!(!context.path("pruned").join(NAME).exists());
         let holder = if member.ends_with("py") { NAME } else { "demo_device_gfx942-1.0-py3-none-linux_x86_64.whl" };
-        python(&context, CRC, &[&format!("parts/{holder}"), member]);
+        context.python(CRC, &[&format!("parts/{holder}"), member]);
         let arguments = ["fuse", "-o", "fat"].into_iter().chain(parts.iter().map(String::as_str));
         refused(&context.run(arguments), &words);
         assert!(!context.path("fat").join(NAME).exists());
@@ -144,6 +123,22 @@ fn a_damaged_archive_is_not_taken_for_a_sound_one() {
     }
 }
 
+/// An edit copies what it does not change without unpacking it, with the checksum that tells of the damage.
+#[test]
+fn damage_that_an_edit_copies_stays_visible() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    library(&context);
+    context.gpu_wheel("libdemo.so", NAME);
+    context.python(CRC, &[NAME, "demo/__init__.py"]);
+    let ran = context.run(["edit", NAME, "--metadata", "Summary=Text", "-o", "edited"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for wheel in [NAME, &format!("edited/{NAME}")] {
+        let ran = context.run(["audit", wheel]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stdout.contains("error RW016 record: demo/__init__.py"), "{ran:?}");
+    }
+}
+
 /// Changes the type of a section in a table of section headers.
 const RETYPE: &str = r#"
 import struct, sys
@@ -165,7 +160,7 @@ fn damaged_section_headers_are_a_fault_of_the_input() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     library(&context);
     assert_eq!(context.run(["split", "libdemo.so", "-o", "parts"]).code, Some(0));
-    python(&context, RETYPE, &["parts/libdemo.so"]);
+    context.python(RETYPE, &["parts/libdemo.so"]);
     let ran = context.run(["fuse", "parts/libdemo.so", "-o", "fat.so"]);
     refused(&ran, &["error: `libdemo.so` is damaged: the header of its section `.rela.dyn` (type 5, "]);
     assert!(!context.path("fat.so").exists());
@@ -201,10 +196,16 @@ fn kernels_says_what_it_could_not_look_at() {
     assert!(!context.path("a.png").exists());
     // CUDA's code is not AMD's, and not nothing.
     context.write("cuda.c", "__attribute__((section(\".nv_fatbin\"))) const char code[] = \"code\";");
-    let mut compiler = Command::new("gcc");
-    compiler.args(["-shared", "-o", "cuda.so", "cuda.c"]).current_dir(context.directory());
-    assert!(compiler.status().expect("gcc is needed for this test").success());
-    let ran = context.run(["kernels", "cuda.so"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains("no code for AMD GPUs in 1 file: 1 file has CUDA code"), "{ran:?}");
+    compile(&context, "gcc", &["-shared", "-o", "cuda.so", "cuda.c"]);
+    compile(&context, "clang-19", &["--target=x86_64-pc-windows-msvc", "-c", "-o", "cuda.obj", "cuda.c"]);
+    compile(
+        &context,
+        "lld-link-19",
+        &["/dll", "/noentry", "/nodefaultlib", "/export:code", "/out:cuda.dll", "cuda.obj"],
+    );
+    for library in ["cuda.so", "cuda.dll"] {
+        let ran = context.run(["kernels", library]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.stderr.contains("no code for AMD GPUs in 1 file: 1 file has CUDA code"), "{ran:?}");
+    }
 }

@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
-use std::process::Command;
-
 use serde_json::Value;
 use testing::TestContext;
 use testing::gpu::{Gpu, Link, Unit};
@@ -193,28 +191,6 @@ fn builds_for_different_gpus() {
     assert!(!context.path("x.so").exists());
 }
 
-/// A wheel as Python's zipfile writes it.
-const WHEEL: &str = r#"
-import base64, hashlib, sys, zipfile
-library = open(sys.argv[1], "rb").read()
-info = "demo-1.0.dist-info/"
-members = {
-    "demo/__init__.py": b"",
-    "demo/lib/libdemo.so": library,
-    "demo/lib/rocblas/library/K_gfx942.co": b"942",
-    info + "METADATA": b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nRequires-Dist: numpy\n\nText\n",
-    info + "WHEEL": b"Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n",
-}
-record = ""
-for name, data in members.items():
-    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-    record += f"{name},sha256={digest},{len(data)}\n"
-members[info + "RECORD"] = (record + info + "RECORD,,\n").encode()
-with zipfile.ZipFile(sys.argv[2], "w", zipfile.ZIP_DEFLATED) as wheel:
-    for name, data in members.items():
-        wheel.writestr(name, data)
-"#;
-
 /// What differs between two wheels, as Python reads them.
 const COMPARE: &str = r#"
 import sys, zipfile
@@ -224,19 +200,12 @@ names |= {name for name in set(one.namelist()) & set(two.namelist()) if one.read
 print(" ".join(sorted(names)))
 "#;
 
-fn python(context: &TestContext, script: &str, arguments: &[&str]) -> String {
-    let run = Command::new("python3").arg("-c").arg(script).args(arguments).current_dir(context.directory()).output();
-    let output = run.expect("python3 is needed for this test");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
-}
-
 #[test]
 fn a_wheel_and_its_device_wheels() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     fs_err::write(context.path("libdemo.so"), library(BOTH, "libdemo.so")).unwrap();
     let name = "demo-1.0-py3-none-linux_x86_64.whl";
-    python(&context, WHEEL, &["libdemo.so", name]);
+    context.gpu_wheel("libdemo.so", name);
     let ran = context.run(["split", name, "-o", "apart"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let mut wheels: Vec<String> = fs_err::read_dir(context.path("apart"))
@@ -256,7 +225,7 @@ fn a_wheel_and_its_device_wheels() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let back = format!("back/{name}");
     // The library's host entry has another name, so it and RECORD differ; METADATA is the original's again.
-    assert_eq!(python(&context, COMPARE, &[name, &back]), "demo-1.0.dist-info/RECORD demo/lib/libdemo.so");
+    assert_eq!(context.python(COMPARE, &[name, &back]), "demo-1.0.dist-info/RECORD demo/lib/libdemo.so");
     assert_eq!(kernels(&context, &back), kernels(&context, name));
     let (devices, hosts): (Vec<String>, Vec<String>) = wheels.into_iter().partition(|wheel| wheel.contains("device"));
     let ran = fuse(&devices, "none");

@@ -143,6 +143,25 @@ fn a_dry_run_of_an_incomplete_set_shows_the_rest() {
 }
 
 #[test]
+fn a_library_that_may_be_missing_is_an_accepted_error() {
+    let context = filled();
+    context.write("build/gone.c", "");
+    let shared = |output: &str, more: &[&str]| {
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-fPIC", "-nostdlib", "-o", output]).args(more);
+        assert!(compiler.current_dir(context.path("build")).status().unwrap().success());
+    };
+    shared("libgone.so.1", &["-Wl,-soname,libgone.so.1", "gone.c"]);
+    shared("user.so", &["-Wl,-soname,libuser.so.1", "-Wl,--no-as-needed", "gone.c", "./libgone.so.1"]);
+    let user = fs_err::read(context.path("build/user.so")).unwrap();
+    context.artifact("in", "core-runtime_lib_generic", &[("core/stage/lib/libuser.so.1", &user)]);
+    assert_eq!(context.run(PACKAGE).code, Some(1));
+    let ran = context.run(PACKAGE.iter().chain(&["--allow-unresolved", "libgone.so.1"]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("audited: 1 error that was accepted (RW001)"), "{ran:?}");
+}
+
+#[test]
 fn packages_of_another_version_are_removed_only_when_that_is_asked_for() {
     let context = filled();
     assert_eq!(context.run(PACKAGE).code, Some(0));

@@ -440,7 +440,7 @@ fn shown(arguments: &[OsString]) -> String {
 }
 
 /// A word as a shell takes it.
-pub(crate) fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |character: char| character.is_ascii_alphanumeric() || "-_./:=@%+,^{}~".contains(character);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

@@ -22,7 +22,7 @@ use report::Reporter;
 pub use archive::{Unpacked, sha256, unpack};
 pub use checkout::{Convert, Outcome, Status};
 pub use error::Error;
-pub use git::{Failure, Git, without_secret};
+pub use git::{Failure, Git, quoted, without_secret};
 pub use hipified::Hipify;
 pub use pins::is_commit;
 pub use plan::{Checkout, Plan, Reference, Step};

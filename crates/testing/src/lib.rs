@@ -41,6 +41,27 @@ impl Ran {
     }
 }
 
+/// Writes a wheel of a library, a file of a kernel database and a module, as Python's zipfile writes it.
+const GPU_WHEEL: &str = r#"
+import base64, hashlib, sys, zipfile
+info = "demo-1.0.dist-info/"
+members = {
+    "demo/__init__.py": b"import this\n" * 40,
+    "demo/lib/libdemo.so": open(sys.argv[1], "rb").read(),
+    "demo/lib/rocblas/library/K_gfx942.co": b"942" * 40,
+    info + "METADATA": b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n\nText\n",
+    info + "WHEEL": b"Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n",
+}
+record = ""
+for name, data in members.items():
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    record += f"{name},sha256={digest},{len(data)}\n"
+members[info + "RECORD"] = (record + info + "RECORD,,\n").encode()
+with zipfile.ZipFile(sys.argv[2], "w", zipfile.ZIP_DEFLATED) as wheel:
+    for name, data in members.items():
+        wheel.writestr(name, data)
+"#;
+
 impl TestContext {
     /// A context for the program at `program`, usually `env!("CARGO_BIN_EXE_…")`.
     pub fn new(program: impl Into<PathBuf>) -> Self {
@@ -72,6 +93,22 @@ impl TestContext {
         fs_err::create_dir_all(parent).expect("the temporary directory can be written");
         fs_err::write(&path, contents).expect("the temporary directory can be written");
         path
+    }
+
+    /// Runs a script of Python in the directory; what it prints.
+    ///
+    /// # Panics
+    /// With what Python says when it fails.
+    pub fn python(&self, script: &str, arguments: &[&str]) -> String {
+        let run = Command::new("python3").arg("-c").arg(script).args(arguments).current_dir(self.directory()).output();
+        let output = run.expect("python3 is needed for this test");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// Writes the wheel `name`, of the distribution `demo`, with a library that lies in the directory.
+    pub fn gpu_wheel(&self, library: &str, name: &str) {
+        self.python(GPU_WHEEL, &[library, name]);
     }
 
     /// Makes an artifact directory `{name}_{component}_{target}` below `parent`. Files are given with their basedir,

@@ -8,7 +8,7 @@ use wheel::manylinux::Policies;
 
 use super::requirements::Brought;
 use super::traces::RootKind;
-use super::{Context, file_name, listed, windows};
+use super::{Context, file_name, listed, not_given, windows};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix::{self, Fix};
 use crate::loader::{Missing, Where};
@@ -33,17 +33,23 @@ pub(super) struct Verdict {
     before: String,
     /// What stands behind the names of the libraries.
     behind: String,
+    /// All names of the list that `behind` shortens.
+    names: Vec<String>,
     fix: Option<Fix>,
 }
 
 impl Verdict {
     pub(super) fn new(code: Code, behind: impl Into<String>) -> Verdict {
         let severity = code.explanation().severity;
-        Verdict { code, severity, before: String::new(), behind: behind.into(), fix: None }
+        Verdict { code, severity, before: String::new(), behind: behind.into(), names: Vec::new(), fix: None }
     }
 
     pub(super) fn weighing(self, severity: Severity) -> Verdict {
         Verdict { severity, ..self }
+    }
+
+    pub(super) fn naming<T: Into<String>>(self, names: impl IntoIterator<Item = T>) -> Verdict {
+        Verdict { names: names.into_iter().map(Into::into).collect(), ..self }
     }
 
     pub(super) fn fixed_by(self, fix: Option<Fix>) -> Verdict {
@@ -75,10 +81,10 @@ pub(super) fn say(context: &Context<'_>, groups: Groups<'_>, findings: &mut Vec<
     for ((wheel, verdict), (names, files)) in groups {
         let message = format!("{}needs {}{}", verdict.before, listed(names.iter().copied()), verdict.behind);
         let subject = names.into_iter().collect::<Vec<_>>().join(", ");
-        let mut finding = context.finding((verdict.code, wheel), subject, message, files);
+        let mut finding = context.finding((verdict.code, wheel), subject, message, files).naming(verdict.names);
         finding.severity = verdict.severity;
         // A repair takes libraries of this machine, which has glibc.
-        finding.fix = verdict.fix.filter(|fix| !fix.starts_with("rocwheel repair") || !context.is_for_musl(wheel));
+        finding.fix = verdict.fix.filter(|fix| !fix.is_repair() || !context.is_for_musl(wheel));
         findings.push(finding);
     }
 }
@@ -91,8 +97,9 @@ fn judge(context: &Context<'_>, wheel: usize, (missing, is_plugin): (&Missing, b
         return Verdict::new(Code::LibraryNotFound, message);
     }
     if !missing.skipped.is_empty() {
-        let files = listed(missing.skipped.iter().map(|path| context.site.shown(path)));
-        return Verdict::new(Code::Machine, format!(", and {files} is for another machine"));
+        let files: Vec<&str> = missing.skipped.iter().map(|path| context.site.shown(path)).collect();
+        let message = format!(", and {} is for another machine", listed(files.iter().copied()));
+        return Verdict::new(Code::Machine, message).naming(files);
     }
     if let Some(verdict) = in_the_set(context, wheel, (name, is_plugin)) {
         return verdict;
@@ -147,9 +154,7 @@ pub(super) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Own
             if unknown.is_empty() {
                 Verdict::new(Code::MissingRequirement, message).fixed_by(mend())
             } else {
-                let unless = listed(unknown.iter().map(String::as_str));
-                let were = if unknown.len() == 1 { "was" } else { "were" };
-                let message = format!("{message}; {unless} {were} not given and may bring it");
+                let message = format!("{message}; {} and may bring it", not_given(&unknown));
                 Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning).fixed_by(mend())
             }
         }
@@ -315,19 +320,19 @@ fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Ve
         format!(", which is looked for in {} only", listed(outside.iter().copied()))
     };
     if unknown.is_empty() {
-        return Verdict::new(code, message).fixed_by(fix::graft(installed));
+        return Verdict::new(code, message).naming(outside).fixed_by(fix::graft(installed));
     }
-    let list = listed(unknown.iter().map(String::as_str));
     // A search path that leads into the folder of a package that is not there.
     let neighbour = missing.searched.iter().any(|entry| leads_to_a_neighbour(context, wheel, entry));
     if neighbour {
         let them = if unknown.len() == 1 { "it was" } else { "they were" };
+        let list = listed(unknown.iter().map(String::as_str));
         let message = format!(", which the search path expects in a package of {list}; {them} not given");
-        return Verdict::new(Code::NotGiven, message);
+        return Verdict::new(Code::NotGiven, message).naming(unknown);
     }
-    message.push_str(&format!("; {list} {} not given", if unknown.len() == 1 { "was" } else { "were" }));
+    message.push_str(&format!("; {}", not_given(&unknown)));
     // A requirement may have it: a copy of it in this wheel would be a second one in the process.
-    Verdict::new(code, message).weighing(Severity::Warning).fixed_by(fix::ask(installed))
+    Verdict::new(code, message).weighing(Severity::Warning).naming(outside).fixed_by(fix::ask(installed))
 }
 
 /// Whether an entry of a search path names a folder beside the packages of the wheel that is not in the set.

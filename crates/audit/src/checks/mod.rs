@@ -332,6 +332,13 @@ pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
+/// `` `a`, `b` were not given``: requirements of which nobody knows what they bring, all of them.
+pub(crate) fn not_given(names: &[String]) -> String {
+    let were = if names.len() == 1 { "was" } else { "were" };
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    format!("{} {were} not given", names.join(", "))
+}
+
 /// Some names in backticks, and how many more there are.
 pub(crate) fn listed<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     const SHOWN: usize = 3;

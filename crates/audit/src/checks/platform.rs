@@ -226,9 +226,11 @@ fn too_new(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         let mut names: Vec<&str> = versions.keys().copied().collect();
         names.sort_by_key(|name| std::cmp::Reverse(sort_key(name)));
         let file = files.first().copied().unwrap_or_default();
-        let message = format!("{who} glibc {glibc}, and the files need {}", listed(names));
-        let mut finding =
-            Finding::new(Code::TooNew, subject, message).of(installed.file_name()).in_files(files.clone());
+        let message = format!("{who} glibc {glibc}, and the files need {}", listed(names.iter().copied()));
+        let mut finding = Finding::new(Code::TooNew, subject, message)
+            .of(installed.file_name())
+            .in_files(files.clone())
+            .naming(names);
         finding.file = Some(file.to_owned());
         if index < is_from_tag && lowest.starts_with("manylinux") {
             finding.fix = fix::platform(installed, &lowest);
@@ -320,7 +322,8 @@ fn names(wheel: usize, installed: &Distribution, context: &Context<'_>, findings
         let parts: Vec<String> = [part(&here, "the file name"), part(&there, "WHEEL")].into_iter().flatten().collect();
         let tag = name.platforms.join(".");
         let finding = finding("Tag", format!("the tags of WHEEL are not those of the file name: {}", parts.join(", ")));
-        findings.push(finding.weighing(Severity::Warning).fixed_by(fix::platform(installed, &tag)));
+        let finding = finding.weighing(Severity::Warning).naming(here.into_iter().chain(there));
+        findings.push(finding.fixed_by(fix::platform(installed, &tag)));
     }
     for (tag, platform) in platforms(installed) {
         if matches!(platform, Platform::Linux { .. }) {
@@ -446,7 +449,7 @@ fn machines(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     for (machine, paths) in files {
         let tags = listed(promised.iter().map(String::as_str));
         let message = format!("is for {machine}, and the tag is for {tags}");
-        findings.push(context.finding((Code::Machine, wheel), machine, message, paths));
+        findings.push(context.finding((Code::Machine, wheel), machine, message, paths).naming(&promised));
     }
 }
 
@@ -475,7 +478,7 @@ fn windows_machines(context: &Context<'_>, wheel: usize, findings: &mut Vec<Find
     }
     for (machine, paths) in files {
         let message = format!("is for {machine}, and the tag is for {}", listed(promised.iter().map(String::as_str)));
-        findings.push(context.finding((Code::Machine, wheel), machine, message, paths));
+        findings.push(context.finding((Code::Machine, wheel), machine, message, paths).naming(&promised));
     }
 }
 

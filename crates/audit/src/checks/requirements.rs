@@ -125,7 +125,8 @@ pub(super) fn unmet(context: &Context<'_>, findings: &mut Vec<Finding>) {
         for invalid in &context.declared.wheels[wheel].invalid {
             let text = shortened(&invalid.text);
             let message = format!("requires `{text}`, which pip and uv cannot read: {}", invalid.reason);
-            findings.push(Finding::new(Code::MissingRequirement, text, message).of(installed.file_name()));
+            let finding = Finding::new(Code::MissingRequirement, &*invalid.text, message);
+            findings.push(finding.of(installed.file_name()));
         }
     }
     for unmet in context.declared.unmet() {

@@ -9,7 +9,7 @@ use kpack::FatBinary;
 use kpack::Marker;
 use kpack::fatbin::Magic;
 use kpack::marker::TARGET_PLACEHOLDER;
-use kpack::survey::{self, Kernels, Weight};
+use kpack::survey::{self, CUDA, Kernels, WINDOWS_CUDA, Weight};
 use wheel::FileDigest;
 
 use super::{Context, Extra, file_name, listed};
@@ -73,6 +73,8 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         });
         on_linux.chain(on_windows.map(|(path, _)| *path)).collect()
     };
+    let has_windows_section =
+        |name: &str| windows.iter().any(|(_, file)| file.pe.sections.iter().any(|section| section.name == name));
     let has_section =
         |name: &str| native.iter().any(|(_, object)| object.elf.sections.iter().any(|section| section.name == name));
     let has_gpu_file = context.paths(wheel).iter().any(|path| {
@@ -100,8 +102,9 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
                 file.needed().iter().any(|name| {
                     let name = name.to_ascii_lowercase();
                     grafted_rocm(&name) || name.starts_with("torch_hip") || name.starts_with("c10_hip")
-                }) || file.pe.sections.iter().any(|section| section.name == WINDOWS_CODE)
+                })
             })
+            || has_windows_section(WINDOWS_CODE)
             || has_section(CODE)
             || has_section(MARKER)
             || has_gpu_file;
@@ -109,7 +112,7 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     if is_rocm {
         return;
     }
-    if !cuda.is_empty() || has_section(".nv_fatbin") {
+    if !cuda.is_empty() || has_section(CUDA) || has_windows_section(WINDOWS_CUDA) {
         let message = format!("`{said}` says ROCm, and the files are linked to CUDA and not to ROCm");
         findings.push(context.finding((Code::NotRocm, wheel), said, message, cuda));
     } else if !names_rocm() {
@@ -153,7 +156,7 @@ fn split_code(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) 
     let has_runtime = sonames().any(|name| name.starts_with("libamdhip64.so"));
     let understands = sonames().any(|name| name.starts_with("librocm_kpack.so"));
     let mut unread = Vec::new();
-    let mut astray: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let mut astray: BTreeMap<BTreeSet<String>, Vec<&str>> = BTreeMap::new();
     for (path, object) in context.native(wheel).filter(|(_, object)| may_be_split(object)) {
         let Some(markers) = markers(context, path, object)? else { continue };
         unread.push(path);
@@ -161,7 +164,7 @@ fn split_code(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) 
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let is_there = patterns.iter().any(|pattern| finds(context, folder, pattern));
         if !is_there && !patterns.is_empty() {
-            astray.entry(listed(patterns.iter().map(String::as_str))).or_default().push(path);
+            astray.entry(patterns).or_default().push(path);
         }
     }
     if has_runtime && !understands && !unread.is_empty() {
@@ -169,8 +172,10 @@ fn split_code(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) 
         findings.push(context.finding((Code::KpackRuntime, wheel), "libamdhip64.so", message, unread));
     }
     for (patterns, paths) in astray {
-        let message = format!("expects its GPU code in {patterns}, and the set has none of them");
-        let finding = context.finding((Code::KpackRuntime, wheel), patterns, message, paths);
+        let list = listed(patterns.iter().map(String::as_str));
+        let message = format!("expects its GPU code in {list}, and the set has none of them");
+        let subject = patterns.into_iter().collect::<Vec<_>>().join(", ");
+        let finding = context.finding((Code::KpackRuntime, wheel), subject, message, paths);
         // Device wheels are chosen by the GPU, and need not be given.
         findings.push(finding.weighing(Severity::Note));
     }

@@ -57,7 +57,7 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
                 _ => format!("needs {list}, which {are} outside of the stable ABI: another Python may not have it"),
             };
             let finding = context.finding((Code::Python, rooted.wheel), names[0], message, [rooted.path.as_str()]);
-            findings.push(finding.weighing(Severity::Warning));
+            findings.push(finding.weighing(Severity::Warning).naming(names));
         }
     }
 }

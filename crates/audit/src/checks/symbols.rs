@@ -11,7 +11,7 @@ use elf::{DynamicSymbols, Lookup, NameHash};
 use rayon::prelude::*;
 
 use super::traces::{RootKind, Rooted, has_module_tag};
-use super::{Context, file_name, listed, system_symbols};
+use super::{Context, file_name, listed, not_given, system_symbols};
 use crate::Error;
 use crate::finding::{Code, Finding, Severity};
 use crate::loader::Where;
@@ -70,7 +70,7 @@ fn versions(context: &Context<'_>, findings: &mut Vec<Finding>) {
         } else {
             format!("needs {list} of `{name}`, and `{shown}` has no versions")
         };
-        let finding = context.finding((Code::SymbolVersion, wheel), name, message, files);
+        let finding = context.finding((Code::SymbolVersion, wheel), name, message, files).naming(versions);
         findings.push(if has_versions { finding } else { finding.weighing(Severity::Warning) });
     }
 }
@@ -102,16 +102,14 @@ fn undefined(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), E
         let unknown = context.requirements[wheel].unknown(context);
         let mut message = format!("{what} {list}, which nothing that it loads defines");
         if !unknown.is_empty() {
-            let were = if unknown.len() == 1 { "was" } else { "were" };
-            message.push_str(&format!("; {} {were} not given", listed(unknown.iter().map(String::as_str))));
+            message.push_str(&format!("; {}", not_given(&unknown)));
         }
         let subject = names.first().cloned().unwrap_or_default();
         let mut finding = context.finding((Code::UndefinedSymbol, wheel), subject, message, [file]);
         if !unknown.is_empty() {
             finding = finding.weighing(Severity::Warning);
         }
-        finding.related.extend(names.into_iter().skip(1));
-        findings.push(finding);
+        findings.push(finding.naming(names));
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use wheel::windows::{self, PLATFORM, Provider};
 
 use super::libraries::{Groups, Verdict, owned, say};
 use super::requirements::Brought;
-use super::{Context, file_name, listed};
+use super::{Context, file_name, not_given};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
 use crate::owners::{Owner, Owners};
@@ -243,8 +243,8 @@ impl Search<'_, '_> {
         if unknown.is_empty() {
             return Verdict::new(Code::DllNotFound, message);
         }
-        let list = listed(unknown.iter().map(String::as_str));
-        Verdict::new(Code::DllNotFound, format!("{message}; {list} was not given")).weighing(Severity::Warning)
+        let message = format!("{message}; {}", not_given(&unknown));
+        Verdict::new(Code::DllNotFound, message).weighing(Severity::Warning)
     }
 
     /// Whether the code of a wheel does something.

@@ -65,10 +65,11 @@ impl Remedies {
             Step::Edit(options) => options.iter().for_each(|option| wheel.option(option)),
             Step::Record => wheel.record = true,
             Step::Repair(repair) => {
-                let known = wheel.repair.take().unwrap_or_default();
+                let mut known = wheel.repair.take().unwrap_or_default();
+                repair.excluded.iter().for_each(|library| add(&mut known.excluded, library.clone()));
                 // Preloading compares one version, search paths take any of a range.
                 let rocm = if repair.way > known.way { repair.rocm.clone() } else { known.rocm };
-                wheel.repair = Some(Repair { way: known.way.max(repair.way), rocm, excluded: repair.excluded.clone() });
+                wheel.repair = Some(Repair { way: known.way.max(repair.way), rocm, excluded: known.excluded });
             }
             Step::Install | Step::Ask => {}
         }
@@ -163,6 +164,18 @@ mod tests {
             "rocwheel edit a-1-py3-none-any.whl --in-place --platform-tag manylinux_2_35_x86_64 --requires torch";
         assert_eq!(remedy(options, None).commands(), [expected]);
         assert_eq!(remedy(&[], None).commands(), ["rocwheel edit a-1-py3-none-any.whl --in-place --record"]);
+    }
+
+    #[test]
+    fn repairs_of_one_wheel_leave_out_what_each_leaves_out() {
+        let mut remedies = Remedies::default();
+        for libraries in [&["liba.so"][..], &["libb.so", "liba.so"], &[]] {
+            let excluded = libraries.iter().map(|&name| name.to_owned()).collect();
+            let step = Step::Repair(Repair { excluded, ..Repair::default() });
+            remedies.wheel(&Fix { path: "a-1-py3-none-any.whl".into(), step, command: String::new() });
+        }
+        let expected = "rocwheel repair a-1-py3-none-any.whl --exclude liba.so --exclude libb.so";
+        assert_eq!(remedies.commands(), [expected]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use super::LARGEST;
 use super::python::{Import, Module};
+use crate::checks::file_name;
 use crate::facts::Facts;
 use crate::site::Site;
 
@@ -36,10 +37,6 @@ impl LoaderFile {
         self.texts.iter().map(|text| file_name(text)).any(|text| text == name || text == stem)
             || self.starts.iter().map(|start| file_name(start)).any(is_start)
     }
-}
-
-fn file_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 fn read(site: &Site, path: &str) -> Option<Module> {

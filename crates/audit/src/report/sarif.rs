@@ -47,7 +47,7 @@ fn result(finding: &Finding, report: &Report) -> Value {
     let mut text = format!("{}.", finding.message);
     if let Some(fix) = &finding.fix {
         let what = if fix.is_question() { "Decided" } else { "Fixed" };
-        text.push_str(&format!(" {what} by `{}`.", &**fix));
+        text.push_str(&format!(" {what} by `{}`.", fix.command()));
     }
     let mut result = json!({
         "ruleId": finding.code.text(),

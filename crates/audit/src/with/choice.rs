@@ -37,6 +37,8 @@ struct Candidate {
 #[derive(Debug, Clone)]
 enum Origin {
     File(PathBuf),
+    /// A source distribution of a folder: nothing in it is looked at, but what it requires is.
+    Sdist(PathBuf),
     Remote(Box<Link>),
 }
 
@@ -75,7 +77,7 @@ pub(super) struct Chooser<'a> {
     request: &'a Request<'a>,
     audited: BTreeMap<String, Known>,
     store: Option<Store<'a>>,
-    folders: Vec<BTreeMap<String, Vec<(WheelName, PathBuf)>>>,
+    folders: Vec<BTreeMap<String, folder::Files>>,
     projects: BTreeMap<String, Project>,
     /// By file name.
     known: BTreeMap<String, Known>,
@@ -236,11 +238,20 @@ impl<'a> Chooser<'a> {
             for (source, place) in self.request.sources.iter().enumerate() {
                 match place {
                     Source::Folder(_) => {
-                        for (wheel, path) in self.folders[source].get(name).into_iter().flatten() {
+                        for (wheel, path) in self.folders[source].get(name).into_iter().flat_map(|files| &files.wheels)
+                        {
                             project.add(self.request, source, wheel.clone(), Origin::File(path.clone()));
                         }
                     }
                     Source::Index(address) => self.ask(&mut project, source, address, name)?,
+                }
+            }
+            // `rocm` exists as a source distribution only: the wheels that it asks for are beside it.
+            if project.candidates.is_empty() {
+                for (source, files) in self.folders.iter().enumerate() {
+                    for (name, path) in files.get(name).into_iter().flat_map(|files| &files.sdists) {
+                        project.add(self.request, source, name.clone(), Origin::Sdist(path.clone()));
+                    }
                 }
             }
             // Newest first; of one version the first source, the best tag, the highest build.
@@ -310,6 +321,7 @@ impl<'a> Chooser<'a> {
         }
         let known = match (&candidate.origin, &self.store) {
             (Origin::File(path), _) => Known::open(path)?,
+            (Origin::Sdist(path), _) => Known::of(&candidate.name, &wheel::edit::sdist_metadata(path, self.reporter)?),
             (Origin::Remote(link), Some(store)) => match store.metadata(link)? {
                 Some(text) => Known::of(&candidate.name, &Headers::parse(&text)),
                 None => Known::open(&store.wheel(link)?)?,
@@ -326,6 +338,10 @@ impl<'a> Chooser<'a> {
         for chosen in round.chosen.into_values() {
             let path = match (chosen.candidate.origin, &self.store) {
                 (Origin::File(path), _) => Ok(path),
+                (Origin::Sdist(_), _) => {
+                    self.reporter.advance(1);
+                    continue;
+                }
                 (Origin::Remote(link), Some(store)) => store.wheel(&link),
                 (Origin::Remote(link), None) => Err(Error::Offline { address: shown(&link.address) }),
             };

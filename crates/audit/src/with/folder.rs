@@ -1,4 +1,4 @@
-//! Input: a folder. Output: the wheels in it by the name of their distribution.
+//! Input: a folder. Output: the wheels and source distributions in it by the name of their distribution.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,19 +7,33 @@ use wheel::WheelName;
 
 use crate::Error;
 
-/// The files of the folder that are named as wheels are; others are none of ours.
-pub(super) fn list(folder: &Path) -> Result<BTreeMap<String, Vec<(WheelName, PathBuf)>>, Error> {
+/// What a folder has of a distribution, sorted by name.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    pub(super) wheels: Vec<(WheelName, PathBuf)>,
+    /// Source distributions, under the name that the wheel would have that is built of them anywhere.
+    pub(super) sdists: Vec<(WheelName, PathBuf)>,
+}
+
+/// The files of the folder that are named as wheels and source distributions are; others are none of ours.
+pub(super) fn list(folder: &Path) -> Result<BTreeMap<String, Files>, Error> {
     let failed = |source| Error::Folder { path: folder.to_owned(), source };
-    let mut found: BTreeMap<String, Vec<(WheelName, PathBuf)>> = BTreeMap::new();
+    let mut found: BTreeMap<String, Files> = BTreeMap::new();
     for entry in fs_err::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let of = |name: &WheelName| wheel::canonical_name(&name.distribution);
         if let Ok(name) = name.parse::<WheelName>() {
-            found.entry(wheel::canonical_name(&name.distribution)).or_default().push((name, path));
+            found.entry(of(&name)).or_default().wheels.push((name, path));
+        } else if let Some(stem) = name.strip_suffix(".tar.gz")
+            && let Ok(name) = format!("{stem}-py3-none-any.whl").parse::<WheelName>()
+        {
+            found.entry(of(&name)).or_default().sdists.push((name, path));
         }
     }
-    for wheels in found.values_mut() {
-        wheels.sort();
+    for files in found.values_mut() {
+        files.wheels.sort();
+        files.sdists.sort();
     }
     Ok(found)
 }

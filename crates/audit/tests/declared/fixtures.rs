@@ -3,7 +3,27 @@
 use std::path::{Path, PathBuf};
 
 use report::Silent;
-use wheel::{Distribution, EntryPoints, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
+use wheel::{Distribution, EntryPoints, Level, Member, Metadata, Sdist, Tag, WriteOptions, write_sdist, write_wheel};
+
+/// A source distribution with these requirements.
+pub(crate) fn source(folder: &Path, stem: &str, requires: &[&str]) -> PathBuf {
+    let (name, version) = stem.rsplit_once('-').unwrap();
+    let metadata = Metadata {
+        requires_dist: requires.iter().map(|text| (*text).to_owned()).collect(),
+        provides_extra: extras(requires),
+        ..Metadata::default()
+    };
+    let (name, version) = (name.to_owned(), version.to_owned());
+    let sdist = Sdist { name, version, metadata, license_files: Vec::new(), members: Vec::new() };
+    fs_err::create_dir_all(folder).unwrap();
+    write_sdist(&sdist, folder, &WriteOptions::default(), &Silent).unwrap().path
+}
+
+/// The extras that requirements name.
+fn extras(requires: &[&str]) -> Vec<String> {
+    let name = |text: &&str| Some(text.split_once("extra == '")?.1.split('\'').next()?.to_owned());
+    requires.iter().filter_map(name).collect()
+}
 
 /// A wheel of a pure distribution, with these requirements and files.
 pub(crate) fn pure(folder: &Path, stem: &str, requires: &[&str], files: &[(&str, &str)]) -> PathBuf {
@@ -12,8 +32,6 @@ pub(crate) fn pure(folder: &Path, stem: &str, requires: &[&str], files: &[(&str,
 
 pub(crate) fn tagged(folder: &Path, stem: &str, requires: &[&str], files: &[(&str, &str)], tag: &str) -> PathBuf {
     let (name, version) = stem.rsplit_once('-').unwrap();
-    let extras =
-        requires.iter().filter_map(|text| Some(text.split_once("extra == '")?.1.split('\'').next()?.to_owned()));
     let tag: Tag = tag.parse().unwrap();
     let distribution = Distribution {
         name: name.to_owned(),
@@ -21,7 +39,7 @@ pub(crate) fn tagged(folder: &Path, stem: &str, requires: &[&str], files: &[(&st
         tags: vec![tag],
         metadata: Metadata {
             requires_dist: requires.iter().map(|text| (*text).to_owned()).collect(),
-            provides_extra: extras.collect(),
+            provides_extra: extras(requires),
             ..Metadata::default()
         },
         entry_points: EntryPoints::default(),

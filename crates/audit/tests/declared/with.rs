@@ -7,7 +7,7 @@ use audit::with::{Gathered, Http, Request, Source, gather};
 use report::{Exit, Hint as _, Silent};
 use tempfile::TempDir;
 
-use crate::fixtures::{pure, tagged};
+use crate::fixtures::{pure, source, tagged};
 use crate::requirements::target;
 use crate::server::{Page, Server};
 
@@ -59,6 +59,29 @@ fn a_folder_gives_the_newest_that_fits_everybody() {
     let unmet: Vec<_> = found.unmet.iter().map(|unmet| (unmet.requirer.as_str(), unmet.requirement.as_str())).collect();
     assert_eq!(unmet, [("top 1.0", "gone>1")]);
     assert_eq!(found.unmet[0].reason, "there is 1.0");
+}
+
+/// As a folder of ROCm's packages is: `rocm` chooses when it is installed.
+#[test]
+fn what_a_source_distribution_requires_is_taken_along() {
+    let folder = TempDir::new().unwrap();
+    let (at, more) = (folder.path(), folder.path().join("more"));
+    let audited = [pure(at, "top-1.0", &["rocm[libraries]==7.1", "both"], &[])];
+    let chosen = ["rocm-sdk-core==7.1", "rocm-sdk-libraries==7.1; extra == 'libraries'", "gone; extra == 'devel'"];
+    source(&more, "rocm-7.1", &chosen);
+    source(&more, "rocm-7.0", &["rocm-sdk-core==7.0"]);
+    // What has a wheel is not built.
+    source(&more, "both-2.0", &["gone"]);
+    for stem in ["rocm_sdk_core-7.0", "rocm_sdk_core-7.1", "rocm_sdk_libraries-7.1", "rocm_sdk_devel-7.1", "both-1.0"] {
+        pure(&more, stem, &[], &[]);
+    }
+    let found = from(&audited, &[Source::Folder(more.clone())], at).unwrap();
+    let expected = ["both-1.0", "rocm_sdk_core-7.1", "rocm_sdk_libraries-7.1"];
+    assert_eq!(names(&found), expected.map(|stem| format!("{stem}-py3-none-any.whl")));
+    assert_eq!(found.unmet, []);
+    fs_err::write(more.join("rocm-7.1.tar.gz"), "no archive").unwrap();
+    let error = from(&audited, &[Source::Folder(more)], at).unwrap_err();
+    assert!(error.to_string().contains("rocm-7.1.tar.gz"), "{error}");
 }
 
 #[test]

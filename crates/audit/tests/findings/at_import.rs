@@ -65,7 +65,10 @@ fn a_requirement_that_was_not_given_may_have_the_library() {
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
     // Nothing is fixed before the requirements were looked at.
     assert_eq!(finding.severity.name(), "warning");
-    assert!(finding.fix.as_ref().is_some_and(|fix| fix.is_question() && fix.ends_with(" --with index")), "{finding:?}");
+    assert!(
+        finding.fix.as_ref().is_some_and(|fix| fix.is_question() && fix.command().ends_with(" --with index")),
+        "{finding:?}"
+    );
     assert!(finding.message.ends_with("; `libx`, `other` were not given"), "{finding:?}");
 }
 

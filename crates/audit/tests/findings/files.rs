@@ -14,7 +14,7 @@ fn rw014_packages_that_are_not_meant_for_others() {
     let report = bench.audit(&[wheel().with("tests/__init__.py", "")], &Options::default());
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
     assert_eq!((finding.code.text(), finding.subject.as_str()), ("RW014", "tests"));
-    assert!(finding.fix.as_ref().unwrap().ends_with("--drop 'tests/**'"), "{finding:?}");
+    assert!(finding.fix.as_ref().unwrap().command().ends_with("--drop 'tests/**'"), "{finding:?}");
     assert_eq!(bench.found(&[wheel().with("benchmarks/run.py", "").with("conftest.py", "")]).len(), 2);
     assert_eq!(bench.found(&[wheel().with("demo/tests/__init__.py", "")]), NONE);
     assert_eq!(bench.found(&[wheel().with("other/__init__.py", "").with("demo.pth", "")]), NONE);

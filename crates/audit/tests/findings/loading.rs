@@ -23,7 +23,7 @@ fn rw001_a_library_that_nobody_has() {
     assert_eq!((finding.code.text(), finding.severity.name()), ("RW001", "error"));
     assert_eq!(finding.message, "needs `libx.so.1`, which no wheel of the set brings and no system promises");
     assert_eq!((finding.file.as_deref(), finding.subject.as_str()), (Some(MODULE), "libx.so.1"));
-    assert!(finding.fix.as_ref().unwrap().starts_with("rocwheel repair "), "{finding:?}");
+    assert!(finding.fix.as_ref().unwrap().command().starts_with("rocwheel repair "), "{finding:?}");
     assert_eq!(bench.found(&[lacking.clone().with("demo.libs/libx.so.1", &libx)]), NONE);
     // It is there, and nothing leads to it.
     assert_eq!(bench.found(&[lacking.clone().with("demo/other/libx.so.1", &libx)]), ["RW001 warning"]);
@@ -33,7 +33,7 @@ fn rw001_a_library_that_nobody_has() {
     // Nothing is to be changed before that is known: the command asks.
     let report = bench.audit(&lacking, &Options::default());
     let fix = report.findings[0].fix.as_ref().unwrap();
-    assert!(fix.is_question() && fix.ends_with(".whl --with index"), "{fix:?}");
+    assert!(fix.is_question() && fix.command().ends_with(".whl --with index"), "{fix:?}");
     let remedies = audit::Remedies::of(&report.findings);
     assert_eq!((remedies.fixed, remedies.undecided, remedies.commands().len()), (0, 1, 0));
 }
@@ -103,7 +103,7 @@ fn rw003_search_paths_that_leave_the_environment() {
     let report = bench.audit(&[wheel], &Options::default());
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
     assert_eq!(finding.related, ["demo/_n.cpython-312-x86_64-linux-gnu.so"]);
-    assert!(finding.fix.as_ref().unwrap().ends_with("--in-place --drop-absolute-rpath"), "{finding:?}");
+    assert!(finding.fix.as_ref().unwrap().command().ends_with("--in-place --drop-absolute-rpath"), "{finding:?}");
 }
 
 #[test]
@@ -145,6 +145,17 @@ fn rw005_symbols_that_nobody_defines() {
     assert_eq!(report.findings[0].message, "uses `pool_open`, which nothing that it loads defines");
     assert_eq!(bench.found(&[wheel(&open)]), ["RW005 error"]);
     assert_eq!(bench.found(&[wheel(&open).requiring("something")]), ["RW005 warning"]);
+    // The message names the first, the finding all of them, whatever their number.
+    let several = (0..5).map(|n| format!("extern int pool_{n}(void); int use_{n}(void) {{ return pool_{n}(); }}"));
+    let report = bench.audit(&[wheel(&bench.module(&several.collect::<String>(), &[]))], &Options::default());
+    let [finding] = &report.findings[..] else { panic!("{report:?}") };
+    assert!(finding.message.contains("`pool_0`, `pool_1`, `pool_2` and 2 more, which"), "{finding:?}");
+    assert_eq!(finding.names, ["pool_0", "pool_1", "pool_2", "pool_3", "pool_4"]);
+    assert_eq!(finding.related, NONE);
+    let required = ["one", "two", "three", "four"];
+    let wheel_of_many = required.iter().fold(wheel(&open), |wheel, name| wheel.requiring(name));
+    let report = bench.audit(&[wheel_of_many], &Options::default());
+    assert!(report.findings[0].message.ends_with("`four`, `one`, `three`, `two` were not given"), "{report:?}");
     // The interpreter, glibc without being linked to it, a library that is loaded, and weak references.
     assert_eq!(bench.found(&[wheel(&uses("PyErr_Occurred", &[]))]), NONE);
     assert_eq!(bench.found(&[wheel(&uses("getpid", &["-nostdlib"]))]), NONE);
@@ -191,7 +202,7 @@ fn rw012_and_rw025_requirements_that_bring_libraries() {
     let report = bench.audit(std::slice::from_ref(&torch), &Options::default());
     let finding = &report.findings[0];
     assert_eq!((finding.code.text(), finding.severity.name()), ("RW012", "error"));
-    assert!(finding.fix.as_ref().unwrap().ends_with("--in-place --requires torch"), "{finding:?}");
+    assert!(finding.fix.as_ref().unwrap().command().ends_with("--in-place --requires torch"), "{finding:?}");
     assert_eq!(bench.found(&[torch.clone().requiring("torch>=2.6")]), ["RW025 note"]);
     assert_eq!(bench.found(&[torch.clone().requiring("numpy")]), ["RW012 error"]);
     assert_eq!(bench.found(&[torch.clone().requiring("unknown")]), ["RW012 warning"]);
@@ -208,7 +219,9 @@ fn rw012_and_rw025_requirements_that_bring_libraries() {
     let both = demo().with(MODULE, bench.module("", &["-l:libtorch.so", "-l:libcudart.so.12"]));
     let report = bench.audit(std::slice::from_ref(&both), &Options::default());
     assert_eq!(report.findings.len(), 2, "one for each owner");
-    assert!(report.findings.iter().all(|finding| finding.fix.as_ref().unwrap().ends_with("--requires torch")));
+    assert!(
+        report.findings.iter().all(|finding| finding.fix.as_ref().unwrap().command().ends_with("--requires torch"))
+    );
     // The set has the library: whether it is required, and loaded before by the import of the other, decides.
     let library = bench.library("libtorch.so", "", &["-Wl,-soname,libtorch.so"]);
     let loads = bench.module("", &["-l:libtorch.so", "-Wl,-rpath,$ORIGIN/lib"]);

@@ -1,6 +1,6 @@
 //! Tags, interpreters, machines and GPUs.
 
-use audit::{Extra, Options};
+use audit::{Extra, Fix, Options};
 use kpack::Marker;
 
 use crate::fixture::{Bench, Pack, demo, pack, said};
@@ -26,7 +26,7 @@ fn rw007_a_newer_glibc_than_promised() {
     let report = bench.audit(&[with_tag("cp312-cp312-manylinux_2_28_x86_64", &new)], &Options::default());
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
     assert_eq!(finding.message, "the tag `manylinux_2_28_x86_64` promises glibc 2.28, and the files need `GLIBC_2.34`");
-    assert!(finding.fix.as_ref().unwrap().ends_with("--platform-tag manylinux_2_34_x86_64"), "{finding:?}");
+    assert!(finding.fix.as_ref().unwrap().command().ends_with("--platform-tag manylinux_2_34_x86_64"), "{finding:?}");
     assert_eq!(report.wheels[0].floor.as_ref().unwrap().newest["GLIBC"], "2.34");
     assert_eq!(bench.found(&[with_tag("cp312-cp312-manylinux_2_34_x86_64", &new)]), NONE);
     // The lower of two tags is the promise; two names of one promise are one.
@@ -254,7 +254,14 @@ fn rw009_tags_that_no_installer_knows() {
         assert_eq!((finding.code.text(), finding.severity.name()), ("RW009", "error"));
         assert!(finding.message.starts_with("no installer knows the "), "{finding:?}");
         let fix = meant.map(|meant| format!("--platform-tag {meant}"));
-        assert_eq!(finding.fix.as_ref().map(|fix| fix[fix.find("--platform-tag").unwrap()..].to_owned()), fix);
+        assert_eq!(
+            finding.fix.as_ref().map(|fix| fix
+                .command()
+                .split_at(fix.command().find("--platform-tag").unwrap())
+                .1
+                .to_owned()),
+            fix
+        );
     }
     assert_eq!(bench.found(&[pack("demo-1.0", "12.3-abi3-any")]), ["RW009 error", "RW009 error"]);
 }
@@ -306,7 +313,10 @@ fn musllinux_is_judged_by_its_own_policy() {
     let lacking = module(&["libc.musl-x86_64.so.1", "libx.so.1"]);
     let report = bench.audit(&[pack("demo-1.0", tag).with(MODULE, &lacking)], &Options::default());
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
-    assert_eq!((finding.code.text(), finding.subject.as_str(), finding.fix.as_deref()), ("RW001", "libx.so.1", None));
+    assert_eq!(
+        (finding.code.text(), finding.subject.as_str(), finding.fix.as_ref().map(Fix::command)),
+        ("RW001", "libx.so.1", None)
+    );
     assert!(finding.message.ends_with("no system of musllinux promises"), "{finding:?}");
     // glibc's library is nothing that musllinux promises.
     let glibc = pack("demo-1.0", tag)

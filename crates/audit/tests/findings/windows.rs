@@ -1,7 +1,7 @@
 //! Wheels for Windows: DLLs that are not found, and modules for another Python.
 
-use audit::Options;
 use audit::report::Report;
+use audit::{Fix, Options};
 
 use crate::fixture::{Bench, Pack, demo, pack, said};
 
@@ -71,7 +71,7 @@ fn rw012_and_rw025_dlls_of_known_distributions() {
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
     assert_eq!((finding.code.text(), finding.severity.name()), ("RW012", "error"));
     assert_eq!(finding.subject, "amdhip64_7.dll, rocblas.dll");
-    assert!(finding.fix.as_ref().unwrap().ends_with("--requires 'rocm[libraries]'"), "{finding:?}");
+    assert!(finding.fix.as_ref().unwrap().command().ends_with("--requires 'rocm[libraries]'"), "{finding:?}");
     assert_eq!(bench.found(&[wheel().requiring("rocm[libraries]==7.1")]), ["RW025 note"]);
     // Markers are those of Windows.
     assert_eq!(bench.found(&[wheel().requiring("rocm; sys_platform == 'linux'")]), ["RW012 error"]);
@@ -82,7 +82,8 @@ fn rw012_and_rw025_dlls_of_known_distributions() {
     // PyTorch brings the ROCm that it was built with.
     let torch = bench.dll(&["c10.dll", "torch_cpu.dll", "amdhip64_7.dll"]);
     let report = audit(&bench, &[windows().with("demo/_m.pyd", torch)]);
-    let fixes: Vec<&str> = report.findings.iter().filter_map(|finding| finding.fix.as_deref()).collect();
+    let fixes: Vec<&str> =
+        report.findings.iter().filter_map(|finding| finding.fix.as_ref().map(Fix::command)).collect();
     assert_eq!(fixes.len(), 2, "{report:?}");
     assert!(fixes.iter().all(|fix| fix.ends_with("--requires torch")), "{fixes:?}");
     // A wheel of the product itself has to bring it.
@@ -92,12 +93,9 @@ fn rw012_and_rw025_dlls_of_known_distributions() {
     assert_eq!((said(&report), &report.findings[0].fix), (vec!["RW029 error".to_owned()], &None));
     let cuda = windows().with("demo/_m.pyd", bench.dll(&["cudart64_110.dll", "cudnn64_8.dll"]));
     let report = audit(&bench, &[cuda]);
-    assert!(
-        report
-            .findings
-            .iter()
-            .any(|finding| { finding.fix.as_ref().is_some_and(|fix| fix.ends_with("--requires nvidia-cudnn-cu11")) })
-    );
+    assert!(report.findings.iter().any(|finding| {
+        finding.fix.as_ref().is_some_and(|fix| fix.command().ends_with("--requires nvidia-cudnn-cu11"))
+    }));
 }
 
 #[test]
@@ -112,7 +110,7 @@ fn dlls_of_other_wheels_of_the_set() {
     let report = audit(&bench, &[wheel(), core().beside()]);
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
     assert_eq!((finding.code.text(), finding.severity.name()), ("RW012", "error"));
-    assert!(finding.fix.as_ref().unwrap().ends_with("--requires 'rocm[libraries]'"), "{finding:?}");
+    assert!(finding.fix.as_ref().unwrap().command().ends_with("--requires 'rocm[libraries]'"), "{finding:?}");
     let wheel = || wheel().requiring("rocm-sdk-core==7.1");
     assert_eq!(bench.found(&[wheel(), core().beside()]), ["RW029 warning"]);
     let hook = "def initialize():\n    import rocm_sdk\n    rocm_sdk.initialize_process(preload_shortnames=[])\n";
@@ -136,11 +134,11 @@ fn wheels_that_are_not_required_say_nothing_of_known_dlls() {
     // Nor is the CUDA that some other package happens to hold.
     let report = audit(&bench, &[asking("cudart64_12.dll"), other("cudart64_12.dll")]);
     assert_eq!(said(&report), ["RW012 error"]);
-    assert!(report.findings[0].fix.as_ref().unwrap().ends_with("--requires cuda-toolkit"), "{report:?}");
+    assert!(report.findings[0].fix.as_ref().unwrap().command().ends_with("--requires cuda-toolkit"), "{report:?}");
     // Of what nobody else has it is one.
     let report = audit(&bench, &[asking("special.dll"), other("special.dll")]);
     assert_eq!(said(&report), ["RW012 error"]);
-    assert!(report.findings[0].fix.as_ref().unwrap().ends_with("--requires other"), "{report:?}");
+    assert!(report.findings[0].fix.as_ref().unwrap().command().ends_with("--requires other"), "{report:?}");
     assert_eq!(bench.found(&[asking("special.dll").requiring("lost"), other("special.dll")]), ["RW012 warning"]);
     // A runtime that is there in another folder may come from the machine all the same.
     let bundled = asking("MSVCP140.dll").with("demo.libs/msvcp140.dll", plain());
@@ -202,6 +200,12 @@ fn rw011_builds_for_windows_that_are_none_of_rocm() {
         bench.found(&[pack]).into_iter().filter(|said| said.contains("RW011")).collect()
     };
     assert_eq!(codes(build(&["cudart64_12.dll"])), ["RW011 error"]);
+    // Code for NVIDIA's GPUs is what is linked to its runtime statically.
+    let mut linked = bench.dll(&["KERNEL32.dll"]);
+    let name = linked.windows(8).position(|bytes| bytes == b".rdata\0\0").unwrap();
+    linked[name..name + 8].copy_from_slice(b".nv_fatb");
+    let linked = pack("demo-1.0+rocm7.1", "cp312-cp312-win_amd64").with("demo/_m.pyd", linked);
+    assert_eq!(codes(linked), ["RW011 error"]);
     assert_eq!(codes(build(&[])), ["RW011 warning"]);
     assert_eq!(codes(build(&["amdhip64_7.dll"])), NONE);
     assert_eq!(codes(build(&["amdhip64_7-0123456789abcdef.dll"])), NONE, "as delvewheel names them");
@@ -217,7 +221,7 @@ fn modules_for_windows_are_not_for_any_platform() {
     let report = audit(&bench, &[any().with("demo/_m.pyd", &module)]);
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
     assert!(finding.message.contains("holds compiled files for one"), "{finding:?}");
-    assert!(finding.fix.as_ref().unwrap().contains("win_amd64"), "{finding:?}");
+    assert!(finding.fix.as_ref().unwrap().command().contains("win_amd64"), "{finding:?}");
     assert_eq!(bench.found(&[any().with("demo/_m.pyd", &module).with("demo/_m.dylib", "x")]), NONE);
     let linux = bench.module("", &[]);
     assert_eq!(bench.found(&[any().with("demo/_m.pyd", &module).with("demo/_m.so", linux)]), NONE);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use artifact::targets::TargetTable;
+use artifact::targets::{TargetTable, base_target};
 use globset::Glob;
 
 use crate::cell::{Cell, ChosenBy, SdkKind, Switch};
@@ -44,8 +44,7 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
     let cell = facts.cell;
     let known = rule.map(|rule| rule.known.clone()).unwrap_or_default();
     // Features such as `:xnack+` make another target of the same GPU.
-    let base = |target: &str| target.split(':').next().unwrap_or(target).to_owned();
-    let is_known = |target: &String| known.is_empty() || known.contains(&base(target));
+    let is_known = |target: &String| known.is_empty() || known.iter().any(|name| name == base_target(target));
     if matches!(cell.chosen_by, ChosenBy::Image | ChosenBy::Sdk) {
         // They have more targets than some frameworks.
         let names: Vec<String> = cell.targets.iter().filter(|target| is_known(target)).cloned().collect();

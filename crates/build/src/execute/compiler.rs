@@ -2,24 +2,29 @@
 //! compiler does not know, before hours are spent.
 
 use std::collections::BTreeSet;
+use std::env::consts::EXE_SUFFIX;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use artifact::targets::base_target;
 
 use crate::error::Error;
 use crate::execute::context::{Call, Context};
 use crate::execute::folder::Log;
 use crate::process::Ended;
 
-/// Where ROCm has clang, below its root.
-const CLANG: [&str; 2] = ["lib/llvm/bin/clang", "llvm/bin/clang"];
+/// Folders below ROCm's root that may have clang.
+const FOLDERS: [&str; 2] = ["lib/llvm/bin", "llvm/bin"];
 const PATIENCE: Duration = Duration::from_mins(5);
 
 impl Context<'_> {
     /// Asks the compiler for the targets it knows. A ROCm without clang is not asked.
     pub(super) fn check_compiler(&self, log: &mut Log) -> Result<Option<Ended>, Error> {
         let root = PathBuf::from(self.fact("rocm.root")?);
-        let Some(clang) = CLANG.iter().map(|path| root.join(path)).find(|path| path.is_file()) else {
-            let searched = CLANG.join(" and ");
+        let program = format!("clang{EXE_SUFFIX}");
+        let Some(clang) = FOLDERS.iter().map(|folder| root.join(folder).join(&program)).find(|path| path.is_file())
+        else {
+            let searched = FOLDERS.map(|folder| format!("{folder}/{program}")).join(" and ");
             return log.say(&format!("(not checked: `{}` has no {searched})", root.display())).map(|()| None);
         };
         let clang = clang.to_string_lossy().into_owned();
@@ -38,10 +43,9 @@ impl Context<'_> {
         if known.is_empty() {
             return log.say("(not checked: it lists no targets)").map(|()| None);
         }
-        let base = |target: &str| target.split(':').next().unwrap_or(target).to_owned();
-        let targets = &self.job.recipe.targets.names;
-        let (fine, unknown): (Vec<&String>, Vec<&String>) =
-            targets.iter().partition(|target| known.contains(base(target).as_str()));
+        // Only GPUs are in the list: `amdgcnspirv` is code for any of them.
+        let is_fine = |target: &&String| !target.starts_with("gfx") || known.contains(base_target(target));
+        let (fine, unknown): (Vec<&String>, Vec<&String>) = self.job.recipe.targets.names.iter().partition(is_fine);
         if unknown.is_empty() {
             return Ok(None);
         }

@@ -145,18 +145,13 @@ impl Context<'_> {
             Rocm::Index { packages, .. } | Rocm::FindLinks { packages, .. } => packages,
             Rocm::None | Rocm::Prefix { .. } => return Ok(None),
         };
-        // A wheel of `rocm` in the cache was made of its sdist, on whatever machine for whatever GPU. Nothing may be there.
         let environment = self.base_environment();
         if let Some(ended) = self.ensure_pip("install-rocm", &self.venv(), log)? {
             return Ok(Some(ended));
         }
-        let clean = match &self.place.uv {
-            Some(uv) => vec![uv.to_string_lossy().into_owned(), "cache".into(), "clean".into(), "rocm".into()],
-            None => self.pip(&["cache", "remove", "rocm"]),
-        };
         let call = Call {
             stage: "install-rocm",
-            words: clean,
+            words: forget_rocm(self.place, &self.python()),
             directory: &self.folder,
             environment: &environment,
             timeout: MAKING,
@@ -241,19 +236,12 @@ impl Context<'_> {
         if self.place.uv.is_some() || has_pip(venv) {
             return Ok(None);
         }
-        let python = interpreter_of(venv).to_string_lossy().into_owned();
-        let words = [python, "-m".into(), "ensurepip".into(), "--default-pip".into()].to_vec();
-        self.call(stage, words, &self.base_environment(), MAKING, log)
+        self.call(stage, ensurepip(&interpreter_of(venv)), &self.base_environment(), MAKING, log)
     }
 
     /// The words before what is installed or uninstalled.
     pub(super) fn installer(&self, python: &Path, verb: &str) -> Vec<String> {
         installer(self.place, python, verb)
-    }
-
-    fn pip(&self, arguments: &[&str]) -> Vec<String> {
-        let python = self.python().to_string_lossy().into_owned();
-        [python, "-m".into(), "pip".into()].into_iter().chain(arguments.iter().map(|&word| word.to_owned())).collect()
     }
 
     /// Runs a program in the job's folder; gives how it ended when it was stopped.
@@ -304,6 +292,23 @@ pub(super) fn installer(place: &Place, python: &Path, verb: &str) -> Vec<String>
     let mut words = vec![python, "-m".into(), "pip".into(), verb.into(), "--no-input".into()];
     words.push("--disable-pip-version-check".into());
     words
+}
+
+/// Removes the wheel of `rocm` that pip or uv keeps: it was made of the sdist, perhaps for another GPU. There may be none.
+pub(super) fn forget_rocm(place: &Place, python: &Path) -> Vec<String> {
+    let Some(uv) = &place.uv else { return module(python, &["pip", "cache", "remove", "rocm"]) };
+    vec![uv.to_string_lossy().into_owned(), "cache".into(), "clean".into(), "rocm".into()]
+}
+
+/// Puts pip into the environment of an interpreter.
+pub(super) fn ensurepip(python: &Path) -> Vec<String> {
+    module(python, &["ensurepip", "--default-pip"])
+}
+
+/// A module of an interpreter, with its arguments.
+fn module(python: &Path, arguments: &[&str]) -> Vec<String> {
+    let words = ["-m"].into_iter().chain(arguments.iter().copied()).map(str::to_owned);
+    std::iter::once(python.to_string_lossy().into_owned()).chain(words).collect()
 }
 
 /// Options that make an installer find the packages of a ROCm; none for one that is not packages.

@@ -10,7 +10,7 @@ use crate::error::{Error, Failure};
 use crate::execute::Place;
 use crate::execute::context::{hidden, reason};
 use crate::execute::environment::interpreter_of;
-use crate::execute::install::{INSTALLING, has_pip, installer, rocm_options};
+use crate::execute::install::{INSTALLING, ensurepip, forget_rocm, has_pip, installer, rocm_options};
 use crate::job::Rocm;
 use crate::process::{self, Ended, Program};
 use crate::python::Search;
@@ -67,12 +67,7 @@ impl<'a> UserEnvironment<'a> {
             ));
         };
         self.ensure_pip()?;
-        // pip and uv keep the wheel that they made of `rocm`'s sdist, perhaps for another GPU.
-        let clean = match &self.place.uv {
-            Some(uv) => vec![uv.to_string_lossy().into_owned(), "cache".into(), "clean".into(), "rocm".into()],
-            None => self.pip(&["cache", "remove", "rocm"]),
-        };
-        self.run(clean)?;
+        self.run(forget_rocm(self.place, &self.interpreter()))?;
         let mut words = installer(self.place, &self.interpreter(), "install");
         words.push("--upgrade".into());
         words.extend(rocm_options(rocm, self.place));
@@ -105,14 +100,7 @@ impl<'a> UserEnvironment<'a> {
         if self.place.uv.is_some() || has_pip(&self.path) {
             return Ok(());
         }
-        let python = self.interpreter().to_string_lossy().into_owned();
-        let words = vec![python, "-m".into(), "ensurepip".into(), "--default-pip".into()];
-        self.succeed("install", words)
-    }
-
-    fn pip(&self, arguments: &[&str]) -> Vec<String> {
-        let python = self.interpreter().to_string_lossy().into_owned();
-        [&python, "-m", "pip"].into_iter().chain(arguments.iter().copied()).map(str::to_owned).collect()
+        self.succeed("install", ensurepip(&self.interpreter()))
     }
 
     fn succeed(&self, step: &str, words: Vec<String>) -> Result<(), Error> {

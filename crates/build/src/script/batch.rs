@@ -63,7 +63,15 @@ impl Dialect for Batch {
         all.extend(indented(if lines.is_empty() { vec!["rem".to_owned()] } else { lines }));
         match otherwise {
             None => {}
-            Some(Otherwise::Warning(text)) => all.extend([") else (".into(), format!("  echo warning: {text} 1>&2")]),
+            Some(Otherwise::Warning(text, names)) => {
+                let echo = format!("  echo warning: {text} 1>&2");
+                if names.is_empty() {
+                    all.extend([") else (".to_owned(), echo.clone()]);
+                }
+                for name in names {
+                    all.extend([format!(") else if not defined {name} ("), echo.clone()]);
+                }
+            }
             Some(Otherwise::Error(text)) => {
                 all.extend([") else (".into(), format!("  echo error: {text} 1>&2"), "  exit /b 1".into()]);
             }

@@ -61,8 +61,11 @@ impl Dialect for Shell {
         all.extend(indented(if lines.is_empty() { vec![":".to_owned()] } else { lines }));
         match otherwise {
             None => {}
-            Some(Otherwise::Warning(text)) => {
-                all.extend(["else".into(), format!("  echo {} >&2", quoted(&format!("warning: {text}")))]);
+            Some(Otherwise::Warning(text, names)) => {
+                let unset: Vec<String> = names.iter().map(|name| format!("[ -z \"${{{name}:-}}\" ]")).collect();
+                let head =
+                    if unset.is_empty() { "else".to_owned() } else { format!("elif {}; then", unset.join(" || ")) };
+                all.extend([head, format!("  echo {} >&2", quoted(&format!("warning: {text}")))]);
             }
             Some(Otherwise::Error(text)) => {
                 all.extend(["else".into(), format!("  echo {} >&2; exit 1", quoted(&format!("error: {text}")))]);

@@ -44,6 +44,36 @@ fn kinds_are_told_apart() {
     assert!(read(&workshop.path("kind-pie")).interpreter.is_some_and(|name| name.contains("ld-linux")));
 }
 
+/// A count of program headers that does not fit the file header is in section 0.
+#[test]
+fn program_headers_are_counted_in_section_0() {
+    let workshop = Workshop::new();
+    let file = workshop.build("counted.so", &["-shared", "-fPIC"]);
+    let (whole, mut bytes) = (read(&file), fs_err::read(&file).unwrap());
+    let sections = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
+    bytes[56..58].copy_from_slice(&[0xff, 0xff]);
+    let uncounted = Elf::read(&bytes).unwrap_err().to_string();
+    assert!(uncounted.contains("65535 says that it is in section 0, which has none"), "{uncounted}");
+    let mut bare = bytes.clone();
+    bare[40..48].fill(0);
+    assert_eq!(Elf::read(&bare).unwrap_err().to_string(), uncounted);
+    bytes[sections + 44..sections + 48].copy_from_slice(&(whole.segments.len() as u32).to_le_bytes());
+    fs_err::write(&file, &bytes).unwrap();
+    assert_eq!(read(&file), whole);
+    // Its only complaint is that so few would fit the file header.
+    let complaint = format!("readelf: Warning: [ 0]: Unexpected value ({}) in info field.\n", whole.segments.len());
+    let (said, complaints) = readelf(&file);
+    assert!(said.contains(&format!("There are {} program headers", whole.segments.len())), "{said}");
+    assert_eq!(complaints, complaint);
+    let edited = workshop.path("edited.so");
+    fs_err::copy(&file, &edited).unwrap();
+    elf::edit_file(&edited, &rpath("/a/path/that/needs/room/of/its/own")).unwrap();
+    assert_eq!(read(&edited).rpath.as_deref(), Some("/a/path/that/needs/room/of/its/own"));
+    let (said, complaints) = readelf(&edited);
+    assert!(said.contains("/a/path/that/needs/room/of/its/own"), "{said}");
+    assert_eq!(complaints, complaint);
+}
+
 #[test]
 fn headers_agree_with_readelf() {
     let workshop = Workshop::new();

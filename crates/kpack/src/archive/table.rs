@@ -18,7 +18,7 @@ pub(super) struct Table {
 /// One code object.
 pub(super) struct Kernel {
     pub(super) name: String,
-    pub(super) index: u32,
+    pub(super) index: Option<u32>,
     pub(super) target: String,
     pub(super) ordinal: u64,
     pub(super) original_size: u64,
@@ -133,7 +133,7 @@ fn kernels(reader: &mut Reader<'_>) -> Result<Vec<Kernel>, String> {
     let mut found = Vec::new();
     for _ in 0..reader.map("`toc`")? {
         let key = reader.text("a name in `toc`")?;
-        let (name, index) = split(key)?;
+        let (name, index) = split(key);
         let targets = reader.map(&format!("the entry of `{}`", key.escape_debug()))?;
         for _ in 0..targets {
             let target = reader.text("a target in `toc`")?.to_owned();
@@ -147,15 +147,17 @@ fn kernels(reader: &mut Reader<'_>) -> Result<Vec<Kernel>, String> {
     Ok(found)
 }
 
-/// The name and index of `lib/librocblas.so.4#0`. Archives made on Windows may have `\` in names.
-fn split(key: &str) -> Result<(String, u32), String> {
+/// The name and index of `lib/librocblas.so.4#0`. Archives made on Windows may have `\` in names. A text without an
+/// index, as rocm-kpack's `pack_tree` writes it, is a name.
+pub(super) fn split(key: &str) -> (String, Option<u32>) {
     // The loader compares texts, so `#00` is not `#0`.
     let number = |digits: &str| digits.parse().ok().filter(|number: &u32| number.to_string() == digits);
     let parts = key.rsplit_once('#').and_then(|(name, digits)| Some((name, number(digits)?)));
-    let (name, index) = parts.filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
-        format!("the name `{}` does not end with `#` and an index, so no binary can ask for it", key.escape_debug())
-    })?;
-    Ok((name.replace('\\', "/"), index))
+    let (name, index) = match parts.filter(|(name, _)| !name.is_empty()) {
+        Some((name, index)) => (name, Some(index)),
+        None => (key, None),
+    };
+    (name.replace('\\', "/"), index)
 }
 
 /// A code object's number and its size in bytes.

@@ -7,7 +7,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use rmp::encode;
 use zstd::bulk::Compressor;
 
-use super::{HEADER_SIZE, MAGIC, MAX_BLOBS, MAX_BLOBS_SIZE, Scheme, VERSION, describe};
+use super::{HEADER_SIZE, MAGIC, MAX_BLOBS, MAX_BLOBS_SIZE, Scheme, VERSION, describe, key, table};
 use crate::error::Error;
 
 /// A code object as an archive stores it.
@@ -63,6 +63,9 @@ fn compress(bytes: &[u8], level: i32) -> io::Result<Vec<u8>> {
     })
 }
 
+/// Number and original size of the code object of each target.
+type OfTargets = BTreeMap<String, (u64, u64)>;
+
 /// Writes an archive. The same calls give the same bytes; the table of contents is sorted, the code objects lie in the
 /// order in which they were added.
 #[derive(Debug)]
@@ -73,8 +76,7 @@ pub struct ArchiveWriter<W: Write + Seek> {
     targets: BTreeSet<String>,
     written_targets: Vec<String>,
     scheme: Scheme,
-    /// Name and index → target → number and original size.
-    kernels: BTreeMap<(String, u32), BTreeMap<String, (u64, u64)>>,
+    kernels: BTreeMap<(String, Option<u32>), OfTargets>,
     /// Offset and size of each code object.
     blobs: Vec<(u64, u64)>,
     position: u64,
@@ -100,9 +102,11 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         Ok(writer)
     }
 
-    /// Adds a code object. `name` is what the binary's marker says, `index` what its wrapper says.
-    pub fn add(&mut self, name: &str, index: u32, target: &str, blob: &Blob) -> Result<(), Error> {
-        if name.is_empty() || name.contains('\\') {
+    /// Adds a code object. `name` is what the binary's marker says, `index` what its wrapper says; `None` is for what was
+    /// read without an index.
+    pub fn add(&mut self, name: &str, index: impl Into<Option<u32>>, target: &str, blob: &Blob) -> Result<(), Error> {
+        let index = index.into();
+        if name.is_empty() || table::split(&key(name, index)) != (name.to_owned(), index) {
             return Err(refused(format!("`{}` cannot be a name in it", name.escape_debug())));
         }
         if !self.targets.contains(target) {
@@ -111,8 +115,8 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         if self.scheme == Scheme::None && blob.original_size != blob.bytes.len() as u64 {
             return Err(refused(format!("{} is compressed, and the archive is not", describe(name, index, target))));
         }
-        let key = (name.to_owned(), index);
-        if self.kernels.get(&key).is_some_and(|targets| targets.contains_key(target)) {
+        let place = (name.to_owned(), index);
+        if self.kernels.get(&place).is_some_and(|targets| targets.contains_key(target)) {
             return Err(refused(format!("it would have {} twice", describe(name, index, target))));
         }
         let ordinal = self.blobs.len() as u64;
@@ -131,7 +135,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         }
         self.blobs.push((self.position, blob.bytes.len() as u64));
         self.put(&blob.bytes)?;
-        self.kernels.entry(key).or_default().insert(target.to_owned(), (ordinal, blob.original_size));
+        self.kernels.entry(place).or_default().insert(target.to_owned(), (ordinal, blob.original_size));
         Ok(())
     }
 
@@ -194,7 +198,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         encode::write_str(&mut out, "toc")?;
         encode::write_map_len(&mut out, length(self.kernels.len())?)?;
         for ((name, index), targets) in &self.kernels {
-            encode::write_str(&mut out, &format!("{name}#{index}"))?;
+            encode::write_str(&mut out, &key(name, *index))?;
             encode::write_map_len(&mut out, length(targets.len())?)?;
             for (target, (ordinal, original_size)) in targets {
                 encode::write_str(&mut out, target)?;

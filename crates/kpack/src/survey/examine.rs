@@ -51,7 +51,7 @@ struct Examiner<'a> {
 struct Place {
     declared: Option<String>,
     bundle: Option<usize>,
-    entry: Option<(String, u32)>,
+    entry: Option<String>,
     size: u64,
     stored: u64,
 }
@@ -62,7 +62,7 @@ impl Place {
         let target = self.declared.as_deref().unwrap_or("its target").escape_debug();
         match (&self.bundle, &self.entry) {
             (Some(bundle), _) => format!("the code for `{target}` in bundle {bundle}"),
-            (None, Some((name, index))) => format!("the code for `{target}` of `{}#{index}`", name.escape_debug()),
+            (None, Some(entry)) => format!("the code for `{target}` of `{}`", entry.escape_debug()),
             (None, None) => "the code object".to_owned(),
         }
     }
@@ -112,7 +112,7 @@ impl Examiner<'_> {
             let place = Place {
                 declared: Some(located.target.to_owned()),
                 bundle: None,
-                entry: Some((located.name.to_owned(), located.index)),
+                entry: Some(located.key()),
                 size: located.original_size,
                 stored: located.size,
             };

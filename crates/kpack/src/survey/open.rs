@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use elf::{DynamicSymbols, Elf};
+use elf::{DynamicSymbols, Elf, Pe};
 use positioned_io::ReadAt;
 use wheel::Reader;
 
@@ -19,6 +19,11 @@ use crate::marker::Marker;
 
 /// Bytes that tell what a file is: a tar archive says so only at 257.
 pub(super) const START: usize = 512;
+
+/// The section of a library with code for NVIDIA's GPUs.
+pub const CUDA: &str = ".nv_fatbin";
+/// The same in a PE file, where a name has eight characters at most.
+pub const WINDOWS_CUDA: &str = ".nv_fatb";
 
 /// What the first bytes say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,8 +176,13 @@ impl Open {
 
     /// A host file without a section of AMD's GPU code.
     fn read_without_code(&mut self) -> Result<(), Error> {
+        if elf::is_pe(&self.reader)? {
+            let pe = Pe::read(&self.reader)?;
+            self.has_cuda = pe.is_some_and(|pe| pe.sections.iter().any(|section| section.name == WINDOWS_CUDA));
+            return Ok(());
+        }
         let Some(elf) = Elf::read(&self.reader)? else { return Ok(()) };
-        self.has_cuda = elf.sections.iter().any(|section| section.name == ".nv_fatbin");
+        self.has_cuda = elf.sections.iter().any(|section| section.name == CUDA);
         if elf.sections.is_empty()
             && let Ok(symbols) = DynamicSymbols::read(&self.reader)
             && symbols.undefined().any(|symbol| symbol.name == "__hipRegisterFatBinary")
@@ -193,7 +203,17 @@ impl Open {
 
     fn read_archive(&mut self) -> Result<(), Error> {
         self.kind = Kind::Kpack;
-        self.archive = Some(Archive::open(&self.reader, self.size)?);
+        let archive = self.archive.insert(Archive::open(&self.reader, self.size)?);
+        let mut unnumbered = archive.entries().filter(|located| located.index.is_none());
+        if let Some(first) = unnumbered.next() {
+            let (name, target) = (first.name.escape_debug(), first.target.escape_debug());
+            let others = match unnumbered.count() {
+                0 => String::new(),
+                count => format!(" and {count} more"),
+            };
+            let message = format!("no wrapper asks for `{name}` for `{target}`{others}: no index follows the name");
+            self.findings.push(Finding::fault(Subject::Wrapper, message));
+        }
         Ok(())
     }
 

@@ -2,17 +2,23 @@
 
 mod build_packages;
 mod expand_families;
+mod fat_wheel;
 mod fileset;
 mod flags;
+mod flash_attention;
 mod package_version;
+mod prod_wheels;
+mod repositories;
 mod split_artifacts;
 mod split_wheels;
+mod translation;
 
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment::Left;
 use report::Exit;
 
 pub(crate) use flags::explain;
+use translation::Translation;
 
 use crate::commands::{rocm_version, split_wheel};
 use crate::printer::{Format, Printer};
@@ -27,6 +33,9 @@ use crate::printer::{Format, Printer};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     script: Option<Script>,
+    /// Threads, from the global option.
+    #[arg(skip)]
+    pub(crate) jobs: Option<u16>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -43,6 +52,27 @@ enum Script {
     SplitArtifacts(split_artifacts::Arguments),
     #[command(name = "split_python_wheels", alias = "split_python_wheels.py")]
     SplitPythonWheels(split_wheels::Arguments),
+    /// pytorch_torch_repo: the sources of torch
+    #[command(name = "pytorch_torch_repo", alias = "pytorch_torch_repo.py")]
+    Torch(repositories::Arguments),
+    /// pytorch_audio_repo: the sources of torchaudio
+    #[command(name = "pytorch_audio_repo", alias = "pytorch_audio_repo.py")]
+    Audio(repositories::Arguments),
+    /// pytorch_vision_repo: the sources of torchvision
+    #[command(name = "pytorch_vision_repo", alias = "pytorch_vision_repo.py")]
+    Vision(repositories::Arguments),
+    /// pytorch_triton_repo: the sources of triton
+    #[command(name = "pytorch_triton_repo", alias = "pytorch_triton_repo.py")]
+    Triton(repositories::Arguments),
+    /// pytorch_apex_repo: the sources of apex
+    #[command(name = "pytorch_apex_repo", alias = "pytorch_apex_repo.py")]
+    Apex(repositories::Arguments),
+    #[command(name = "build_prod_wheels", alias = "build_prod_wheels.py")]
+    BuildProdWheels(Box<prod_wheels::Arguments>),
+    #[command(name = "windows_patch_fat_wheel", alias = "windows_patch_fat_wheel.py")]
+    WindowsPatchFatWheel(fat_wheel::Arguments),
+    #[command(name = "build_rocm", alias = "build_rocm.sh")]
+    BuildRocm(flash_attention::Arguments),
 }
 
 /// What the command works with.
@@ -55,13 +85,19 @@ pub(crate) enum Settings {
     Fileset(fileset::Settings),
     SplitArtifacts(split_artifacts::Settings),
     SplitWheels { settings: Box<split_wheel::Settings>, unused: Vec<&'static str> },
+    Translated(Translation),
 }
 
 impl TryFrom<Arguments> for Settings {
     type Error = anyhow::Error;
 
     fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+        let jobs = arguments.jobs;
         let Some(script) = arguments.script else { return Ok(Self::List) };
+        let translated = |mut translation: Translation| {
+            translation.jobs = jobs;
+            Self::Translated(translation)
+        };
         Ok(match script {
             Script::BuildPythonPackages(arguments) => Self::BuildPackages(Box::new(arguments.try_into()?)),
             Script::ComputeRocmPackageVersion(arguments) => Self::PackageVersion(arguments.settings()?),
@@ -72,19 +108,40 @@ impl TryFrom<Arguments> for Settings {
                 let (settings, unused) = arguments.settings()?;
                 Self::SplitWheels { settings, unused }
             }
+            Script::Torch(arguments) => translated(arguments.translated("torch")?),
+            Script::Audio(arguments) => translated(arguments.translated("torchaudio")?),
+            Script::Vision(arguments) => translated(arguments.translated("torchvision")?),
+            Script::Triton(arguments) => translated(arguments.translated("triton")?),
+            Script::Apex(arguments) => translated(arguments.translated("apex")?),
+            Script::BuildProdWheels(arguments) => translated(arguments.translated()?),
+            Script::WindowsPatchFatWheel(arguments) => translated(arguments.translated()?),
+            Script::BuildRocm(arguments) => translated(arguments.translated()?),
         })
     }
 }
 
 /// The scripts there are, with what they are for and the command that has more to offer.
-const SCRIPTS: [[&str; 3]; 6] = [
+const SCRIPTS: [[&str; 3]; 14] = [
+    ["build_prod_wheels", "wheels of torch and what belongs to it", "rocwheel build"],
     ["build_python_packages", "artifacts → wheels and the selector", "rocwheel package --artifacts DIR --output DIR"],
+    ["build_rocm", "a wheel of flash-attn (not PyTorch's script)", "rocwheel build flash-attn"],
     ["compute_rocm_package_version", "the version of a build's packages", "rocwheel rocm-version"],
     ["expand_amdgpu_families", "GPU families → their targets", "none"],
     ["fileset_tool", "a build tree → artifacts, archives, one tree", "rocwheel artifact"],
+    ["pytorch_apex_repo", "the sources of apex", "rocwheel source checkout apex"],
+    ["pytorch_audio_repo", "the sources of torchaudio", "rocwheel source checkout torchaudio"],
+    ["pytorch_torch_repo", "the sources of torch", "rocwheel source checkout torch"],
+    ["pytorch_triton_repo", "the sources of triton", "rocwheel source checkout triton"],
+    ["pytorch_vision_repo", "the sources of torchvision", "rocwheel source checkout torchvision"],
     ["split_artifacts", "an artifact → a part without GPU code and one for each target", "rocwheel split ARTIFACT"],
     ["split_python_wheels", "a wheel → a host wheel and device wheels", "rocwheel split WHEEL"],
+    ["windows_patch_fat_wheel", "a wheel with ROCm in it", "rocwheel repair --mode fat --rocm DIR WHEEL"],
 ];
+
+/// Whether a script of this name is covered.
+pub(crate) fn has_script(name: &str) -> bool {
+    SCRIPTS.iter().any(|[script, ..]| *script == name)
+}
 
 /// Runs a script, or lists them.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
@@ -99,6 +156,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
             note_unused(unused, printer);
             split_wheel::command(settings, printer)
         }
+        Settings::Translated(translation) => translation::command(translation, printer),
     }
 }
 

@@ -24,6 +24,8 @@ use crate::printer::{self, Format, Printer};
 
 /// Places that still say the old version, of which text shows this many for each file.
 const SHOWN: usize = 12;
+/// Characters of a line that are shown: files that a program wrote have long ones.
+const SHOWN_OF_LINE: usize = 120;
 
 /// Change version, tags, requirements and more of finished wheels and source distributions
 ///
@@ -406,7 +408,8 @@ fn show(plan: &Plan, written: Option<&Edited>, printer: &Printer) -> anyhow::Res
             plan.old_version
         ));
         for left in plan.leftovers.iter().take(SHOWN) {
-            printer.note(format!("  {}:{}: {}", left.member, left.line, left.text));
+            let text: String = left.text.chars().take(SHOWN_OF_LINE).collect();
+            printer.note(format!("  {}:{}: {text}", left.member, left.line));
         }
         if plan.leftovers.len() > SHOWN {
             printer.note(format!("  and {} more, which `--json` lists", plan.leftovers.len() - SHOWN));

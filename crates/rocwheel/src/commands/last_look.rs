@@ -111,9 +111,9 @@ pub(crate) fn show<P: AsRef<Path>>(verdict: &Verdict, wheels: &[P], printer: &Pr
         .map(|(amount, one, many)| printer::count(amount, one, many))
         .collect();
     let rest = if parts.is_empty() { String::new() } else { format!(", {}", parts.join(", ")) };
-    let shown = counts.warnings + counts.notes + (verdict.old_errors.len() + verdict.wanted_errors.len()) as u64;
+    let shown = counts.warnings + counts.notes + (verdict.old_errors.len() + verdict.accepted_errors.len()) as u64;
     let see = format!("`rocwheel audit {}` shows {}", words(wheels), if shown == 1 { "it" } else { "them" });
-    let errors: Vec<String> = [(&verdict.old_errors, "there before"), (&verdict.wanted_errors, "asked for")]
+    let errors: Vec<String> = [(&verdict.old_errors, "there before"), (&verdict.accepted_errors, "accepted")]
         .into_iter()
         .filter(|(findings, _)| !findings.is_empty())
         .map(|(findings, why)| {

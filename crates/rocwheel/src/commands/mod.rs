@@ -73,7 +73,10 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
         Command::Split(arguments) if arguments.is_of_wheels() => run!(split_wheel, *arguments),
         Command::Split(arguments) if arguments.is_of_files() => run!(split_files, *arguments),
         Command::Split(arguments) => run!(split, *arguments),
-        Command::Compat(arguments) => run!(compat, *arguments),
+        Command::Compat(mut arguments) => {
+            arguments.jobs = jobs;
+            run!(compat, *arguments)
+        }
         Command::Fuse(arguments) => run!(fuse, *arguments),
         Command::Audit(arguments) => run!(audit, *arguments),
         Command::Edit(arguments) => run!(edit, *arguments),

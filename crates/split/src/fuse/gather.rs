@@ -132,7 +132,7 @@ impl Part {
         let index = index as u32;
         for archive in archives.reachable(&self.path, found) {
             let entries = archive.archive.entries();
-            for entry in entries.filter(|entry| entry.name == found.kernel_name && entry.index == index) {
+            for entry in entries.filter(|entry| entry.name == found.kernel_name && entry.index == Some(index)) {
                 let id = format!("{DEVICE}{}", entry.target);
                 if let Some(other) = codes.iter().find(|code| code.id == id)
                     && !same_place(&other.origin, &archive)
@@ -172,7 +172,7 @@ impl Part {
             };
             let found = &self.fat.markers[marker].0;
             let is_numbered = archives.reachable(&self.path, found).iter().any(|archive| {
-                archive.archive.entries().any(|entry| entry.name == found.kernel_name && entry.index > 0)
+                archive.archive.entries().any(|entry| entry.name == found.kernel_name && entry.index > Some(0))
             });
             let first = |reached: &Reached| reached.marker == Some(marker) && !reached.codes.is_empty();
             let Some(first) = self.reached.iter().position(first).filter(|_| !is_numbered) else { continue };

@@ -178,12 +178,12 @@ fn different(path: &str, one: &Build, other: &Build) -> Result<Option<Difference
 
 /// The archives all of whose code is in the plan. One that holds more, or nothing, stays.
 fn used_up(builds: &[Build], archives: &[Archives<'_>], plan: &mut Plan) -> Result<Vec<String>, Error> {
-    let mut used: BTreeSet<(usize, &str, &str, u32, &str)> = BTreeSet::new();
+    let mut used: BTreeSet<(usize, &str, &str, Option<u32>, &str)> = BTreeSet::new();
     for binary in &plan.binaries {
         for (number, code) in binary.bundles.iter().flat_map(|bundle| &bundle.entries).flat_map(|entry| &entry.codes) {
             let build = builds.iter().position(|build| build.name == binary.parts[*number].build).unwrap_or(0);
             if let Origin::Archive { archive, name, index, target } = &code.origin {
-                used.insert((build, &archive.path, name, *index, target));
+                used.insert((build, &archive.path, name, Some(*index), target));
             }
         }
     }

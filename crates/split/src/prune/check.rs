@@ -130,7 +130,7 @@ fn archive(keep: &Keep, before: Side<'_>, after: Side<'_>) -> Result<Found, Stri
         differences.push(format!("it should have {} code objects and has {}", wanted.len(), new.entries().len()));
     }
     for entry in &wanted {
-        let name = format!("`{}#{}` for {}", entry.name, entry.index, entry.target);
+        let name = format!("`{}` for {}", entry.key(), entry.target);
         let Some(found) = new.find(entry.name, entry.index, entry.target) else {
             differences.push(format!("{name} is missing"));
             continue;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use artifact::{Catalog, EntryKind};
+use artifact::{Catalog, EntryKind, manifest};
 use kpack::fatbin::FatBinary;
 use report::Reporter;
 use wheel::{Content, FileContent};
@@ -75,21 +75,16 @@ fn views(catalog: &Catalog, side: Side) -> Result<BTreeMap<String, View>, Error>
 
 /// The text of `therock_manifest.json` that says that GPU code is in archives.
 pub(super) fn with_flag(path: &Path) -> Result<Vec<u8>, Error> {
-    let mut manifest = artifact::Manifest::read(path)?;
-    let flags = manifest.flags.get_or_insert_default();
-    flags.insert(FLAG.to_owned(), true.into());
-    Ok(manifest.to_json().into_bytes())
+    Ok(manifest::read_with_flag(path, FLAG, true)?.into_bytes())
 }
 
 /// The text of `therock_manifest.json` that does not say so any more.
 pub(crate) fn without_flag(path: &Path) -> Result<Vec<u8>, Error> {
-    let mut manifest = artifact::Manifest::read(path)?;
-    if let Some(flags) = &mut manifest.flags
-        && let Some(flag) = flags.get_mut(FLAG)
-    {
-        *flag = false.into();
+    let flags = artifact::Manifest::read(path)?.flags;
+    if flags.is_some_and(|flags| flags.contains_key(FLAG)) {
+        return Ok(manifest::read_with_flag(path, FLAG, false)?.into_bytes());
     }
-    Ok(manifest.to_json().into_bytes())
+    Ok(fs_err::read(path)?)
 }
 
 /// Everything below a directory: an installed prefix, an unpacked wheel, an output of ours without its mark.

@@ -136,7 +136,7 @@ struct Compared {
     equal: Vec<(String, u64)>,
     differences: Vec<Difference>,
     notes: Vec<Difference>,
-    used: Vec<(String, String, u32, String)>,
+    used: Vec<(String, String, Option<u32>, String)>,
 }
 
 /// Compares every code object that the runtime finds with the original's.
@@ -226,7 +226,7 @@ fn compare_piece(
             };
             (archive, name.to_owned())
         };
-        compared.used.push((archive.path.clone(), marker.kernel_name.clone(), *index, stored.clone()));
+        compared.used.push((archive.path.clone(), marker.kernel_name.clone(), Some(*index), stored.clone()));
         let Some(located) = archive.archive.find(&marker.kernel_name, *index, &stored) else { return Ok(()) };
         let read = archive.content.open().map_err(|error| error.to_string());
         let read = read.and_then(|reader| archive.archive.read(&reader, &located).map_err(|error| with_causes(&error)));

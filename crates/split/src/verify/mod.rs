@@ -243,7 +243,7 @@ fn differs(left: &Reader, right: &Reader, offsets: [u64; 2], size: u64) -> std::
 }
 
 /// What of an archive the runtime has a use for: name, index, target.
-type Used = BTreeSet<(String, String, u32, String)>;
+type Used = BTreeSet<(String, String, Option<u32>, String)>;
 
 /// Checks host code, wrappers and lookups of all binaries, then the bytes of all code objects.
 fn check_binaries(
@@ -397,7 +397,7 @@ fn strangers(path: &str, archives: &Archives<'_>, used: &Used, holdings: Holding
         let place = (path.to_owned(), entry.name.to_owned(), entry.index, entry.target.to_owned());
         let is_checked = || used.iter().any(|(_, name, ..)| name == entry.name);
         if !used.contains(&place) && (holdings == Holdings::Own || is_checked()) {
-            let what = format!("holds `{}#{}`, which no wrapper of the original asks for", entry.name, entry.index);
+            let what = format!("holds `{}`, which no wrapper of the original asks for", entry.key());
             found.push(Difference::new(path, what).target(entry.target));
         }
     }

@@ -42,7 +42,7 @@ fn archive(target: &str, change: impl Fn(&str, u32, Vec<u8>) -> Option<(u32, Vec
     let mut new = ArchiveWriter::new(out, &old.group, &old.family, &old.targets, Scheme::None).unwrap();
     for entry in old.entries() {
         let code = old.read(&bytes, &entry).unwrap();
-        if let Some((index, code)) = change(entry.name, entry.index, code) {
+        if let Some((index, code)) = change(entry.name, entry.index.unwrap(), code) {
             new.add(entry.name, index, entry.target, &Blob::pack(&code, Scheme::None, 3).unwrap()).unwrap();
         }
     }

@@ -80,7 +80,7 @@ pub struct Leftover {
     pub member: String,
     /// The line, counted from 1.
     pub line: u64,
-    /// The line itself, cut to 120 characters.
+    /// The line itself, without the space around it.
     pub text: String,
 }
 

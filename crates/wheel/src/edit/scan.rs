@@ -8,8 +8,6 @@ use super::version::occurrences;
 pub(super) const LARGEST: u64 = 1 << 20;
 /// Texts that `--also-in` may rewrite are held in memory.
 pub(super) const LARGEST_REWRITTEN: u64 = 16 << 20;
-/// Characters of a line that are shown.
-const SHOWN: usize = 120;
 
 const EXTENSIONS: [&str; 14] =
     ["py", "pyi", "txt", "toml", "json", "cfg", "ini", "pc", "cmake", "in", "yaml", "yml", "md", "rst"];
@@ -36,7 +34,7 @@ pub(super) fn leftovers(member: &str, bytes: &[u8], version: &str) -> Vec<Leftov
         }
         let begin = text[..at].rfind('\n').map_or(0, |end| end + 1);
         let shown = text[begin..].lines().next().unwrap_or_default().trim();
-        found.push(Leftover { member: member.to_owned(), line, text: shown.chars().take(SHOWN).collect() });
+        found.push(Leftover { member: member.to_owned(), line, text: shown.to_owned() });
     }
     found
 }

@@ -10,8 +10,8 @@ use report::Reporter;
 use tar::EntryType;
 
 use super::{Pattern, scan};
-use crate::Error;
 use crate::names::check_member_name;
+use crate::{Error, Headers};
 
 /// All texts that are held in memory for the search of versions; what comes behind is not searched.
 const HELD: u64 = 64 << 20;
@@ -113,6 +113,15 @@ impl SdistFile {
         let bytes = self.texts.get(file).ok_or_else(|| self.malformed(format!("it has no `{file}`")))?;
         String::from_utf8(bytes.clone()).map_err(|_| self.malformed(format!("`{file}` is not UTF-8")))
     }
+}
+
+/// The PKG-INFO of a source distribution.
+///
+/// # Errors
+/// [`Error::OpenSdist`] and [`Error::MalformedSdist`] for a file that is none, and one without PKG-INFO.
+pub fn sdist_metadata(path: &Path, reporter: &dyn Reporter) -> Result<Headers, Error> {
+    let sdist = SdistFile::read(path, &[], reporter)?;
+    Ok(Headers::parse(&sdist.text("PKG-INFO")?))
 }
 
 /// Files that are about the distribution rather than of it.

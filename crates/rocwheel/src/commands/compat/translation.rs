@@ -1,0 +1,105 @@
+//! Scripts whose work a command of ours does: their options become a command line of ours, which is printed and
+//! run.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::Parser as _;
+use report::Exit;
+
+use crate::arguments;
+use crate::commands;
+use crate::failure::Usage;
+use crate::printer::Printer;
+
+/// A command line of ours, and what there is to say about the options of the script.
+#[derive(Debug, Default)]
+pub(crate) struct Translation {
+    /// Without the name of the program. Empty: there is nothing to do, and the notes say why.
+    words: Vec<OsString>,
+    notes: Vec<String>,
+    /// Threads, from the global option.
+    pub(super) jobs: Option<u16>,
+}
+
+impl Translation {
+    /// A command line that begins so: `source checkout torch`.
+    pub(super) fn new(command: &str) -> Self {
+        Self { words: command.split_whitespace().map(OsString::from).collect(), ..Self::default() }
+    }
+
+    /// Adds a word.
+    pub(super) fn word(&mut self, word: impl Into<OsString>) {
+        self.words.push(word.into());
+    }
+
+    /// Adds an option with its value, if there is one.
+    pub(super) fn option(&mut self, name: &str, value: Option<impl Into<OsString>>) {
+        if let Some(value) = value {
+            self.words.extend([name.into(), value.into()]);
+        }
+    }
+
+    /// Adds an option whose value begins with a name: `--source torch=DIR`.
+    pub(super) fn named(&mut self, option: &str, name: &str, path: &Path) {
+        let mut value = OsString::from(format!("{name}="));
+        value.push(path);
+        self.option(option, Some(value));
+    }
+
+    /// Adds a flag.
+    pub(super) fn flag(&mut self, name: &str, is_set: bool) {
+        if is_set {
+            self.word(name);
+        }
+    }
+
+    /// Adds options of ours that were typed behind `--`.
+    pub(super) fn more(&mut self, options: Vec<String>) {
+        self.words.extend(options.into_iter().map(OsString::from));
+    }
+
+    /// Adds a sentence for the user.
+    pub(super) fn note(&mut self, text: impl Into<String>) {
+        self.notes.push(text.into());
+    }
+
+    /// Says of an option that it changes nothing, and why.
+    pub(super) fn without_effect(&mut self, option: &str, is_set: bool, why: &str) {
+        if is_set {
+            self.note(format!("`{option}` has no effect: {why}"));
+        }
+    }
+
+    /// The command line as it can be typed. Passwords in addresses are left out.
+    fn line(&self) -> String {
+        let shown = |word: &OsString| {
+            let text = word.to_string_lossy();
+            match text.split_once('=').filter(|(kind, _)| ["index", "find-links"].contains(kind)) {
+                Some((kind, place)) => source::quoted(&format!("{kind}={}", source::without_secret(place))),
+                None => source::quoted(&source::without_secret(&text)),
+            }
+        };
+        let words: Vec<String> = self.words.iter().map(shown).collect();
+        format!("rocwheel {}", words.join(" "))
+    }
+}
+
+/// Prints the command line and runs it.
+pub(super) fn command(translation: &Translation, printer: &Printer) -> anyhow::Result<Exit> {
+    for note in &translation.notes {
+        printer.note(note);
+    }
+    if translation.words.is_empty() {
+        return Ok(Exit::Done);
+    }
+    printer.note(format!("runs `{}`", translation.line()));
+    let words = [OsString::from("rocwheel")].into_iter().chain(translation.words.iter().cloned());
+    let mut parsed = arguments::Arguments::try_parse_from(words).map_err(|error| {
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default();
+        Usage::new(first.strip_prefix("error: ").unwrap_or(first).to_owned())
+    })?;
+    parsed.global.jobs = translation.jobs;
+    commands::dispatch(parsed, printer)
+}
