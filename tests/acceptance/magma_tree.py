@@ -1,5 +1,6 @@
-"""A source tree with MAGMA's make interface: its targets, its make.inc, its generator, kernels that are compiled, and a library
-that is linked with hipBLAS. MAGMA itself is in no registry of packages."""
+"""A source tree with MAGMA's make interface: its targets, its make.inc, its generator, kernels that are compiled, a part in
+Fortran, and a library that is linked with hipBLAS. As in MAGMA, the Makefile adds GPU targets of its own to those of make.inc.
+MAGMA itself is in no registry of packages."""
 
 from __future__ import annotations
 
@@ -26,6 +27,8 @@ int magma_dgemm(void *handle, int n, const double *a, const double *b, double *c
     # As the example that PyTorch's script takes: OpenMP in a line of its own, which the recipe takes out.
     "make.inc-examples/make.inc.hip-gcc-mkl": """\
 BACKEND = hip
+GPU_TARGET ?= gfx900 gfx906 gfx908
+FORT ?= gfortran
 CC = gcc
 CXX = g++
 DEVCC = hipcc
@@ -75,6 +78,11 @@ int magma_dgemm(void *handle, int n, const double *a, const double *b, double *c
     return hipblasDgemm(static_cast<hipblasHandle_t>(handle), HIPBLAS_OP_N, HIPBLAS_OP_N, n, n, n, &one, a, n, b, n, &zero, c, n);
 }
 """,
+    "control/magma_param.F90": """\
+module magma_param
+    integer, parameter :: sizeof_double = 8
+end module magma_param
+""",
     "testing/testing_dgemm.cpp": """\
 #include <cstdio>
 #include "magma.h"
@@ -85,7 +93,14 @@ int main() { return std::printf("MAGMA %d\\n", magma_version()) < 0; }
 include make.inc
 kernels := $(patsubst %.hip.cpp,%.hip.o,$(wildcard magmablas_hip/*.hip.cpp))
 
-lib/libmagma.so: $(kernels) src/gemm.o
+AMD_GFX := $(addprefix --offload-arch=,$(filter gfx900 gfx906 gfx908 gfx90a,$(GPU_TARGET)))
+ifeq ($(AMD_GFX),)
+    $(error GPU_TARGET, which is $(GPU_TARGET), has no target that is known here)
+else
+    DEVCCFLAGS += $(AMD_GFX)
+endif
+
+lib/libmagma.so: $(kernels) src/gemm.o control/magma_param.o
 \tmkdir -p lib
 \t$(DEVCC) -shared $(DEVCCFLAGS) -Wl,-soname,libmagma.so -o $@ $^ $(LIBDIR) $(LIB)
 
@@ -95,11 +110,14 @@ testing/testing_dgemm: testing/testing_dgemm.cpp lib/libmagma.so
 %.hip.o: %.hip.cpp
 \t$(DEVCC) $(DEVCCFLAGS) $(INC) -Iinclude -c -o $@ $<
 
+%.o: %.F90
+\t$(FORT) $(FPIC) -J$(@D) -c -o $@ $<
+
 %.o: %.cpp
 \t$(CXX) $(CXXFLAGS) $(INC) -Iinclude -c -o $@ $<
 
 clean:
-\trm -rf lib magmablas_hip src/*.o testing/testing_dgemm
+\trm -rf lib magmablas_hip src/*.o control/*.o control/*.mod testing/testing_dgemm
 """,
 }
 

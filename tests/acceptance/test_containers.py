@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tarfile
 import tempfile
 import time
 import tomllib
@@ -18,7 +19,7 @@ from cluster import Cluster
 from test_build import with_uv
 
 import engines
-from command import NOBODY, Rocwheel, download, own_suite, run
+from command import NOBODY, Result, Rocwheel, download, own_suite, run
 from engines import Engine
 
 IMAGE = "rocwheel/python:1"
@@ -53,6 +54,43 @@ path = "NAME.tar.bz2"
 from = "${stage}"
 members = ["share"]
 holds = ["share/README"]
+"""
+
+
+# A recipe of its own image, whose variables it gets, and of a package that the image lacks.
+OWN_RECIPE = """
+schema = 1
+name = "greets"
+summary = "Greets"
+source = "greets"
+platforms = ["linux"]
+backends = ["rocm"]
+any-python = ["rocm"]
+layers = ["rocm"]
+in-container = true
+named-by-rocm = "greets-rocm"
+
+[image-packages]
+apt = ["hello"]
+
+[[targets]]
+default = ["gfx1100"]
+
+[[version]]
+text = "1"
+
+[[environment]]
+default = { MKLROOT = "/opt/nowhere" }
+
+[[step]]
+name = "greet"
+run = ["sh", "-c", "mkdir -p ${stage}/share; (hello; id -u; echo $PYTORCH_ROCM_ARCH $MKLROOT) >${stage}/share/said"]
+
+[output.tarball]
+path = "linux-64/greets-rocm${rocm.compact}.tar.bz2"
+from = "${stage}"
+members = ["share"]
+holds = ["share/said"]
 """
 
 
@@ -180,6 +218,48 @@ def test_jobs_of_an_image_run_in_one_container(rocwheel: Rocwheel, engine: Engin
     assert "is for the image" in rocwheel.run(*run_job, environment=surroundings, expect=2).stderr
     executor = engine.arguments(IMAGE)[:4] + [f"--engine-option={option}" for option in engine.options]
     assert "unchanged" in rocwheel.run(*run_job, *executor, environment=surroundings).stdout
+
+
+def test_a_recipe_is_built_in_its_own_image(rocwheel: Rocwheel, engine: Engine, tmp_path: Path) -> None:
+    """No option says so: the image is the table's, DOCKER_CMD names the engine, a package that the image
+    lacks is installed once, by root, and the image's variables say the GPU targets and where MKL is.
+    """
+    image = "rocwheel/greets:rocm6.3"
+    script = "mkdir -p /opt/rocm/bin /opt/rocm/.info && echo 6.3.1-5 >/opt/rocm/.info/version"
+    engine.derive(IMAGE, image, script, PYTORCH_ROCM_ARCH="gfx90a;gfx942", MKLROOT="/opt/intel")
+    for path, text in [
+        ("recipes/greets.toml", OWN_RECIPE),
+        ("greets/README", "read me"),
+        ("images.toml", 'schema = 1\n[[image]]\nname = "rocwheel/greets:rocmROCM"\nrocm = ">=6.3"\n'),
+        (
+            "rocwheel.toml",
+            f'[build]\nrecipes = "recipes"\nimages = "images.toml"\nnetwork = "host"\nengine-option = {engine.options}\n',
+        ),
+    ]:
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    surroundings = {**engine.environment, "DOCKER_CMD": " ".join(engine.words)}
+
+    def build(*options: str) -> Result:
+        return rocwheel.run("build", "greets-rocm63", *options, cwd=tmp_path, environment=surroundings)
+
+    planned = json.loads(build("--dry-run", "--json").stdout)["recipes"]
+    container = {"engine": " ".join(engine.words), "image": image, "pull": "missing"}
+    assert [recipe["container"] for recipe in planned] == [container]
+    assert planned[0]["image-packages"] == {"apt": ["hello"]}
+    assert f"image {image}" in build("--dry-run").stderr
+    here = json.loads(build("--dry-run", "--json", "--executor", "here").stdout)["recipes"]
+    assert "container" not in here[0]
+
+    said = build()
+    assert "installing hello (apt)" in said.stderr, said.stderr
+    with tarfile.open(tmp_path / "output/linux-64/greets-rocm63.tar.bz2") as tarball:
+        lines = tarball.extractfile("share/said").read().decode().splitlines()
+    assert lines == ["Hello, world!", str(os.geteuid()), "gfx90a;gfx942 /opt/intel"]
+    # The layer is there, whatever else of the job is new.
+    again = build("--output", "again", "--gpu-targets", "gfx90a")
+    assert "installing" not in again.stderr
+    assert engine.run("ps", "--all", "--quiet").stdout.split() == []
 
 
 def test_a_container_ends_with_the_work(rocwheel: Rocwheel, engine: Engine, tmp_path: Path) -> None:
@@ -317,5 +397,9 @@ def test_podman_without_rights(public: Path, home: Path) -> None:
 
 
 # What Podman runs in CI too, and what is about Docker's daemon.
-BY_BOTH = (test_flash_attn_is_built_without_a_network, test_a_container_ends_with_the_work)
+BY_BOTH = (
+    test_flash_attn_is_built_without_a_network,
+    test_a_recipe_is_built_in_its_own_image,
+    test_a_container_ends_with_the_work,
+)
 BY_DOCKER = (test_files_belong_to_who_asked,)

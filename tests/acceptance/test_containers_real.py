@@ -135,21 +135,41 @@ print(flash_attn.__version__, padding.index_first_axis(torch.ones(3, 2), torch.t
     assert in_image(engine, torch, tmp_path, script).split()[-2:] == ["2.8.3", "2"]
 
 
-def test_magma_becomes_a_tarball(rocwheel: Rocwheel, engine: Engine, tmp_path: Path) -> None:
-    """The whole recipe: generated kernels, compiled for a GPU target, linked with hipBLAS, packed as PyTorch's script does."""
-    engine.import_root(engines.root("trixie", *FOR_HIP), HIP)
-    source = magma_tree.write(tmp_path / "magma")
-    git = ("git", "-C", source, "-c", "user.name=x", "-c", "user.email=x@example.invalid")
-    run("git", "init", "--quiet", source)
+def magma_checkout(folder: Path) -> str:
+    """A repository with MAGMA's make interface; its commit."""
+    git = ("git", "-C", folder, "-c", "user.name=x", "-c", "user.email=x@example.invalid")
+    run("git", "init", "--quiet", magma_tree.write(folder))
     run(*git, "add", ".")
     run(*git, "commit", "--quiet", "--message", "MAGMA's interface")
-    revision = run(*git, "rev-parse", "HEAD").stdout.strip()
-    rocwheel.run(
-        *("build", "magma-rocm61", "--source", source, "--gpu-targets", "gfx90a", "--rocm-sdk", "prefix=/usr"),
-        *("--output", tmp_path / "out", *engine.arguments(HIP)),
-        environment={**engine.environment, "HIP_DEVICE_LIB_PATH": DEVICE_LIBRARIES},
-    )
-    path = tmp_path / f"out/linux-64/magma-rocm61-{revision}-1.tar.bz2"
+    return run(*git, "rev-parse", "HEAD").stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def image_for_magma(engine: Engine) -> str:
+    """Debian's hipcc under the name of the image that PyTorch builds MAGMA in, with its variables and without Fortran."""
+    engine.import_root(engines.root("trixie", *FOR_HIP), HIP)
+    script = "ln -s /usr /opt/rocm && mkdir /usr/.info && echo 6.3.0-1 >/usr/.info/version"
+    variables = {
+        "PYTORCH_ROCM_ARCH": "gfx90a;gfx1100",
+        "HIP_DEVICE_LIB_PATH": DEVICE_LIBRARIES,
+        "MKLROOT": "/opt/intel",
+    }
+    image = "pytorch/almalinux-builder:rocm6.3"
+    engine.derive(HIP, image, script, **variables)
+    return image
+
+
+def test_magma_becomes_a_tarball(rocwheel: Rocwheel, engine: Engine, image_for_magma: str, tmp_path: Path) -> None:
+    """The document's own line: `DOCKER_CMD=… rocwheel build magma-rocm63`. Fortran is installed into the image, kernels are
+    generated, compiled for the image's GPU targets and no others, linked with hipBLAS, and packed as PyTorch's script does.
+    """
+    revision = magma_checkout(tmp_path / "magma")
+    # This engine has no network but the machine's, and the disk may be smaller than the whole MAGMA asks for.
+    (tmp_path / "rocwheel.toml").write_text('[build]\nnetwork = "host"\nno-preflight = true\n')
+    surroundings = {**engine.environment, "DOCKER_CMD": " ".join(engine.words)}
+    said = rocwheel.run("build", "magma-rocm63", cwd=tmp_path, environment=surroundings).stderr
+    assert f"in a new layer on the image `{image_for_magma}`" in said, said
+    path = tmp_path / f"output/linux-64/magma-rocm63-{revision}-1.tar.bz2"
     with tarfile.open(path) as tarball:
         assert sorted(member.name for member in tarball if member.isfile()) == [
             "include/magma.h",
@@ -158,9 +178,28 @@ def test_magma_becomes_a_tarball(rocwheel: Rocwheel, engine: Engine, tmp_path: P
             "lib/libmagma.so",
         ]
         tarball.extractall(tmp_path / "unpacked", filter="data")
-    kernels = rocwheel.run("kernels", tmp_path / "unpacked/lib/libmagma.so").stdout
-    assert "gfx90a" in kernels
+    library = tmp_path / "unpacked/lib/libmagma.so"
+    rocwheel.run("kernels", library, "--expect", "gfx90a,gfx1100")
+    assert "/opt/intel/lib" in run("readelf", "--dynamic", library).stdout
     assert "make lib/libmagma.so" in (tmp_path / "unpacked/info/recipe/build.sh").read_text()
+
+
+@pytest.mark.usefixtures("image_for_magma")
+def test_other_gpu_targets_of_magma_are_found(rocwheel: Rocwheel, engine: Engine, tmp_path: Path) -> None:
+    """With a recipe that lets MAGMA's Makefile add its own targets, the check of the library fails."""
+    magma_checkout(tmp_path / "magma")
+    recipe = (REPOSITORY / "recipes/magma.toml").read_text()
+    step = re.search(r'\[\[step\]\]\nname = "only-these-targets"\n.*\n', recipe)[0]
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes/magma.toml").write_text(recipe.replace(step, ""))
+    said = rocwheel.run(
+        *("build", "magma-rocm63", "--recipes", tmp_path / "recipes", "--gpu-targets", "gfx90a", "--network", "host"),
+        "--no-preflight",
+        cwd=tmp_path,
+        environment={**engine.environment, "DOCKER_CMD": " ".join(engine.words)},
+        expect=1,
+    ).stderr
+    assert "there is code for gfx900, gfx906, gfx908 too" in said, said
 
 
 def test_a_system_that_is_too_old_is_said(rocwheel: Rocwheel, engine: Engine, sdist: Path, tmp_path: Path) -> None:

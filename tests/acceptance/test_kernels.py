@@ -136,6 +136,12 @@ def test_only_the_wanted_targets(rocwheel: Rocwheel, small_wheel: Path) -> None:
     assert targets("gfx803") == []
     nothing = rocwheel.run("kernels", small_wheel, "--targets", "gfx803")
     assert nothing.stdout == "" and "no GPU code for gfx803 in 7 files" in nothing.stderr
+    there = [row["target"] for row in kernels(rocwheel, small_wheel)["targets"]]
+    rocwheel.run("kernels", small_wheel, "--expect", ",".join(there))
+    fewer = rocwheel.run("kernels", small_wheel, "--expect", ",".join(there[1:]), expect=1)
+    assert f"there is code for {there[0]} too" in fewer.stderr
+    more = rocwheel.run("kernels", small_wheel, "--expect", ",".join([*there, "gfx803"]), expect=1)
+    assert "there is no code for gfx803" in more.stderr
     unknown = rocwheel.run("kernels", small_wheel, "--targets", "radeon", expect=2)
     assert "unknown GPU target or family `radeon`" in unknown.stderr
 

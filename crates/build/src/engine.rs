@@ -6,9 +6,12 @@
 
 mod container;
 mod images;
+mod layer;
 mod mounts;
 mod tagged;
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,7 +19,7 @@ use report::{Reporter, suggestion};
 
 use crate::causes;
 use crate::error::Error;
-use crate::executor::{Executor, Image, Pull};
+use crate::executor::{Image, Pull};
 use crate::process::{self, Ended, Finished, Program};
 use crate::surroundings::Surroundings;
 
@@ -29,13 +32,14 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// How long an image may take to come: they have 20 GB and more.
 const PULLING: Duration = Duration::from_hours(6);
 
+/// What to do where there is no engine.
+pub const WITHOUT: &str = "`--executor here` builds on this machine";
+
 /// Which engine is used, and how.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Docker or Podman.
-    pub executor: Executor,
-    /// The program and options before its command, as a shell reads them; `None`: the executor's name.
-    pub command: Option<String>,
+    /// The program, Docker's or Podman's, and options before its command, as a shell reads them.
+    pub command: String,
     /// Options of `run`.
     pub options: Vec<String>,
     /// Name of the network of containers; `None`: none when nothing is downloaded, else what the engine takes.
@@ -84,8 +88,8 @@ pub struct Found {
     pub has_rocm: bool,
     /// What that says it is.
     pub rocm: Option<String>,
-    /// The GPU targets that its `PYTORCH_ROCM_ARCH` lists.
-    pub targets: Option<String>,
+    /// Its variables.
+    pub variables: BTreeMap<String, String>,
 }
 
 impl Engine {
@@ -94,13 +98,21 @@ impl Engine {
     /// # Errors
     /// A program that is not there, one that is no engine, a daemon that does not answer.
     pub fn find(request: Request, reporter: &dyn Reporter) -> Result<Engine, Error> {
-        let text = request.command.clone().unwrap_or_else(|| request.executor.to_string());
+        let text = request.command.clone();
         let words = shlex::split(&text).filter(|words| !words.is_empty()).ok_or_else(|| Error::Engine {
             reason: format!("`{text}` is no command of an engine"),
             hint: Some("name the program, such as `docker` or `podman --runtime runc`".into()),
         })?;
         let mut engine = Engine { words, kind: Kind::Docker, root: Root::Real, request };
-        let said = engine.ask(&["--version"], reporter)?.said.to_lowercase();
+        let said = match engine.ask(&["--version"], reporter) {
+            Err(Error::NoProgram { program, .. }) => {
+                return Err(Error::Engine {
+                    reason: format!("containers need the engine `{program}`, which is not installed"),
+                    hint: Some(format!("install it, or name another with DOCKER_CMD; {WITHOUT}")),
+                });
+            }
+            answer => answer?.said.to_lowercase(),
+        };
         engine.kind = if said.contains("podman") {
             Kind::Podman
         } else if said.contains("docker") {
@@ -136,7 +148,7 @@ impl Engine {
         let mut there = self.inspect(name, reporter)?;
         if self.request.pull == Pull::Always || (self.request.pull == Pull::Missing && there.is_none()) {
             told(&format!("fetching the image `{name}`, which may have gigabytes"));
-            let answer = self.run_for(&["pull", name], PULLING, reporter)?;
+            let answer = self.run_for(&["pull", &self.at_registry(name)], PULLING, reporter)?;
             if answer.ended != Ended::Code(0) {
                 return Err(self.refused(&format!("could not fetch the image `{name}`"), &answer));
             }
@@ -152,6 +164,18 @@ impl Engine {
         }
     }
 
+    /// The name by which an image is pulled. A name without a registry means Docker Hub to Docker;
+    /// Podman asks its configuration, which names no registry on Debian.
+    fn at_registry<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        let first = name.split_once('/').map(|(first, _)| first);
+        let has_registry = first.is_some_and(|first| first.contains(['.', ':']) || first == "localhost");
+        match (self.kind, first) {
+            (Kind::Podman, None) => format!("docker.io/library/{name}").into(),
+            (Kind::Podman, Some(_)) if !has_registry => format!("docker.io/{name}").into(),
+            _ => name.into(),
+        }
+    }
+
     /// What is in an image: a Python, and a ROCm in a folder.
     ///
     /// # Errors
@@ -164,7 +188,7 @@ impl Engine {
         reporter: &dyn Reporter,
     ) -> Result<Found, Error> {
         const SCRIPT: &str = r#"echo asked
-[ -z "${PYTORCH_ROCM_ARCH:-}" ] || echo "targets=$PYTORCH_ROCM_ARCH"
+env | while IFS= read -r line; do printf 'variable=%s\n' "$line"; done
 for name in ${3:-python3 python}; do
     version=$("$name" -I -c "$2" 2>/dev/null | head -n 1)
     [ -z "$version" ] || { echo "python=$version"; break; }
@@ -187,7 +211,11 @@ done
         Ok(Found {
             python: value("python="),
             has_rocm: rocm.is_some(),
-            targets: value("targets="),
+            variables: answer
+                .lines()
+                .filter_map(|line| line.strip_prefix("variable=")?.split_once('='))
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
             rocm: rocm.map(|text| text.split('-').next().unwrap_or("").to_owned()).filter(|text| !text.is_empty()),
         })
     }
@@ -261,4 +289,10 @@ done
             deadline: None,
         }
     }
+}
+
+/// `true` where SELinux labels files: with labels, nothing of the machine could be read in a
+/// container.
+fn is_labelled() -> bool {
+    Path::new("/sys/fs/selinux/enforce").exists()
 }

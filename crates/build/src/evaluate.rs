@@ -60,6 +60,8 @@ pub fn evaluate(entry: &Entry, book: &Book, cell: &Cell) -> Result<Evaluated, Er
             work_on: recipe.work_on,
             version_file: recipe.version_file.clone(),
         },
+        in_container: recipe.in_container,
+        image_packages: recipe.image_packages.clone(),
         targets,
         features,
         version,

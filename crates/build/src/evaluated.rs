@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{Cell, ChosenBy, Switch};
+use crate::executor::ImagePackages;
 use crate::recipe::{Contains, Copy, Cost, Output, Replace, Requirement, Text, VersionFile, WorkOn};
 use crate::substitute::literal;
 
@@ -27,6 +28,12 @@ pub struct Evaluated {
     pub python: Pythons,
     /// The sources.
     pub source: Sources,
+    /// Built in a container unless the user says otherwise.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub in_container: bool,
+    /// Packages of the system that its image is given.
+    #[serde(default, skip_serializing_if = "ImagePackages::is_empty")]
+    pub image_packages: ImagePackages,
     /// GPU targets, and who chose them.
     pub targets: Targets,
     /// Features, all of them.

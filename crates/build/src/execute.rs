@@ -53,6 +53,8 @@ pub struct Place {
     pub jobs: u16,
     /// When to stop and go on another time.
     pub deadline: Option<Instant>,
+    /// This program, which steps and checks may run.
+    pub program: PathBuf,
     /// uv, which makes environments and installs faster than Python itself.
     pub uv: Option<PathBuf>,
     /// The interpreter; `None`: one of the job's version is looked for.

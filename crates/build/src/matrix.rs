@@ -15,7 +15,8 @@ use serde::Serialize;
 use wheel::WheelName;
 
 use crate::book::Book;
-use crate::cell::{Cell, Platform, PythonVersion, minor};
+use crate::cell::{Cell, Platform, PythonVersion, SdkKind, minor};
+use crate::engine::{self, Images};
 use crate::error::Error;
 use crate::evaluate::evaluate;
 use crate::recipe::Recipe;
@@ -125,12 +126,12 @@ pub struct Matrix {
 /// Recipes, versions and backends that the table does not have, with the nearest.
 pub fn make(table: &Table, book: &Book, wanted: &Wanted, wheels: &[String]) -> Result<Matrix, Error> {
     let mut rows = Vec::new();
-    let frameworks = table.chosen(&wanted.recipes)?;
+    let (frameworks, images) = (table.chosen(&wanted.recipes)?, Images::built_in()?);
     check_wanted(table, &frameworks, wanted)?;
     for framework in &frameworks {
         let recipe = &book.get(&framework.recipe)?.recipe;
         for point in points(table, framework, wanted, |backend| recipe.any_python.iter().any(|any| any == backend)) {
-            let reason = table.excluded(framework, &point)?;
+            let reason = table.excluded(framework, &point)?.or_else(|| without_image(recipe, &images, &point.rocm));
             let status = if reason.is_some() { Status::Excluded } else { Status::Missing };
             rows.push(Row { point, status, reason, files: Vec::new() });
         }
@@ -143,6 +144,12 @@ pub fn make(table: &Table, book: &Book, wanted: &Wanted, wheels: &[String]) -> R
         }
     }
     Ok(matrix)
+}
+
+/// Why a recipe that is built in a container is not built for a ROCm; `None`: there is an image.
+fn without_image(recipe: &Recipe, images: &Images, rocm: &str) -> Option<String> {
+    let wanted = engine::Wanted { recipe: &recipe.name, sdk: SdkKind::Prefix, rocm: Some(rocm) };
+    recipe.in_container.then(|| images.name(wanted).err())?.map(|error| error.to_string())
 }
 
 /// Every value that was asked for is one that the table has.
@@ -375,7 +382,7 @@ fn is_tarball(name: &str) -> bool {
 }
 
 /// Whether a version fits a specifier; what is no version fits none.
-fn fits(specifier: &str, version: Option<&str>, path: &str) -> Result<bool, Error> {
+pub(crate) fn fits(specifier: &str, version: Option<&str>, path: &str) -> Result<bool, Error> {
     let specifiers = VersionSpecifiers::from_str(specifier)
         .map_err(|error| Error::malformed(path, format!("`{specifier}` is no specifier: {error}")))?;
     Ok(version.and_then(|version| Version::from_str(version).ok()).is_some_and(|version| specifiers.contains(&version)))

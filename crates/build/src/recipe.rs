@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::cell::{Platform, Repair, Switch};
+use crate::executor::ImagePackages;
 pub(crate) use reading::{SCHEMA, from_toml};
 
 /// How to build one framework.
@@ -52,6 +53,12 @@ pub struct Recipe {
     /// Where it is built.
     #[serde(default)]
     pub work_on: WorkOn,
+    /// Built in a container unless the user says otherwise.
+    #[serde(default)]
+    pub in_container: bool,
+    /// Packages of the system that its image is given.
+    #[serde(default)]
+    pub image_packages: ImagePackages,
     /// With this before the digits of a ROCm version, the name means the recipe for that version (`magma-rocm63`).
     #[serde(default)]
     pub named_by_rocm: Option<String>,

@@ -117,6 +117,13 @@ fn header(recipe: &Evaluated) -> Vec<String> {
         crate::cell::ChosenBy::Recipe => format!("{} (the recipe's)", recipe.targets.names.join(", ")),
     };
     lines.push(format!("GPU targets: {targets}"));
+    if recipe.in_container {
+        lines.push("in a container, unless `--executor here` says otherwise".to_owned());
+    }
+    if !recipe.image_packages.is_empty() {
+        let packages = recipe.image_packages.describe();
+        lines.push(format!("packages that the image is given, by its package manager: {packages}"));
+    }
     for (name, switch) in &recipe.features {
         lines.push(format!("{name}: {switch}"));
     }

@@ -7,6 +7,7 @@ use report::suggestion;
 use super::tagged::Tagged;
 use crate::cell::{PythonVersion, SdkKind, minor};
 use crate::error::Error;
+use crate::matrix;
 use crate::recipe::from_toml;
 
 const BUILT_IN: &str = include_str!("../../../../data/images.toml");
@@ -19,6 +20,9 @@ pub struct Images {
     schema: u32,
     #[serde(rename = "image")]
     rows: Vec<Row>,
+    /// What errors call the file.
+    #[serde(skip)]
+    path: String,
     /// Images by what their tags say.
     #[serde(default)]
     pub(super) tagged: Vec<Tagged>,
@@ -34,10 +38,37 @@ struct Row {
     /// `None`: any.
     #[serde(default)]
     sdk: Option<SdkKind>,
+    /// `None`: the name is the same for all.
     #[serde(default)]
-    rocm: Vec<String>,
+    rocm: Option<Versions>,
     #[serde(default)]
     interpreter: Option<String>,
+}
+
+/// Versions of ROCm that there are images for.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum Versions {
+    /// All that fit a specifier (PEP 440): an image of a new version needs no change here.
+    Fitting(String),
+    /// These, first two numbers.
+    Listed(Vec<String>),
+}
+
+impl Versions {
+    fn contain(&self, rocm: &str, path: &str) -> Result<bool, Error> {
+        match self {
+            Versions::Fitting(specifier) => matrix::fits(specifier, Some(rocm), path),
+            Versions::Listed(versions) => Ok(versions.iter().any(|version| version == rocm)),
+        }
+    }
+
+    fn describe(&self, wanted: &str) -> String {
+        match self {
+            Versions::Fitting(specifier) => format!("there are images for ROCm {specifier}"),
+            Versions::Listed(versions) => suggestion(wanted, versions.iter().map(String::as_str)),
+        }
+    }
 }
 
 /// What an image is wanted for.
@@ -68,12 +99,16 @@ impl Images {
     /// # Errors
     /// What is no table of this form.
     pub fn parse(text: &str, path: &str) -> Result<Images, Error> {
-        let images: Images = from_toml(text, path)?;
+        let mut images: Images = from_toml(text, path)?;
+        path.clone_into(&mut images.path);
         if images.schema != 1 {
             return Err(Error::malformed(path, format!("its schema is {}, and this program knows 1", images.schema)));
         }
         for row in &images.rows {
-            if row.name.contains("ROCM") && row.rocm.is_empty() {
+            if let Some(Versions::Fitting(specifier)) = &row.rocm {
+                matrix::fits(specifier, None, path)?;
+            }
+            if row.name.contains("ROCM") && row.rocm.is_none() {
                 return Err(Error::malformed(
                     path,
                     format!("`{}` does not say for which `rocm` there are images", row.name),
@@ -81,6 +116,18 @@ impl Images {
             }
         }
         images.tagged.iter().try_for_each(|tagged| tagged.check(path))?;
+        Ok(images)
+    }
+
+    /// The rows of a user's table, and behind them those that come with the program.
+    ///
+    /// # Errors
+    /// As [`Images::parse`].
+    pub fn with_own(text: &str, path: &str) -> Result<Images, Error> {
+        let mut images = Self::parse(text, path)?;
+        let ours = Self::built_in()?;
+        images.rows.extend(ours.rows);
+        images.tagged.extend(ours.tagged);
         Ok(images)
     }
 
@@ -93,23 +140,36 @@ impl Images {
             (row.recipes.is_empty() || row.recipes.iter().any(|recipe| recipe == wanted.recipe))
                 && row.sdk.is_none_or(|sdk| sdk == wanted.sdk)
         };
-        let Some(row) = self.rows.iter().find(fits) else {
+        let rows: Vec<&Row> = self.rows.iter().filter(fits).collect();
+        let of_rocm = wanted.rocm.map(minor);
+        let has = |row: &Row| match (&row.rocm, &of_rocm) {
+            (Some(versions), Some(rocm)) => versions.contain(rocm, &self.path),
+            (versions, _) => Ok(versions.is_none()),
+        };
+        let mut chosen = rows.first().copied();
+        for row in rows {
+            if has(row)? {
+                chosen = Some(row);
+                break;
+            }
+        }
+        let Some(row) = chosen else {
             let reason = format!("no image is known in which {} could be built", wanted.recipe);
             return Err(Error::request_with(reason, "name one with `--image`"));
         };
-        if !row.name.contains("ROCM") {
+        let Some(versions) = row.rocm.as_ref().filter(|_| row.name.contains("ROCM")) else {
             return Ok(row.name.clone());
-        }
-        let Some(rocm) = wanted.rocm.map(minor) else {
+        };
+        let Some(rocm) = of_rocm else {
             let reason = format!("nobody says which ROCm {} is built for, which decides the image", wanted.recipe);
             return Err(Error::request_with(reason, "say it with `--rocm`, or name the image with `--image`"));
         };
-        if !row.rocm.contains(&rocm) {
+        if !versions.contain(&rocm, &self.path)? {
             return Err(Error::Unknown {
                 what: "image for ROCm",
-                name: rocm.clone(),
+                hint: format!("{}; `--image` names any other", versions.describe(&rocm)),
+                name: rocm,
                 place: format!(" and {}", wanted.recipe),
-                hint: format!("{}; `--image` names any other", suggestion(&rocm, row.rocm.iter().map(String::as_str))),
             });
         }
         Ok(row.name.replace("ROCM", &rocm))
@@ -145,9 +205,13 @@ mod tests {
             "ghcr.io/rocm/therock_build_manylinux_x86_64:latest"
         );
         assert_eq!(name("flash-attn", SdkKind::None, Some("7.2")).unwrap(), "pytorch/manylinux2_28-builder:cpu");
-        let error = name("torch", SdkKind::Prefix, Some("7.3")).unwrap_err();
-        assert_eq!(error.to_string(), "there is no image for ROCm `7.3` and torch");
-        assert_eq!(error.hint().unwrap(), "did you mean `6.3`?; `--image` names any other");
+        // One that nobody knew of when the table was written.
+        assert_eq!(name("magma", SdkKind::Prefix, Some("7.15")).unwrap(), "pytorch/almalinux-builder:rocm7.15");
+        // Older than MAGMA's own image.
+        assert_eq!(name("magma", SdkKind::Prefix, Some("6.2")).unwrap(), "pytorch/manylinux2_28-builder:rocm6.2");
+        let error = name("torch", SdkKind::Prefix, Some("7.14")).unwrap_err();
+        assert_eq!(error.to_string(), "there is no image for ROCm `7.14` and torch");
+        assert_eq!(error.hint().unwrap(), "there are images for ROCm >=6.1, !=7.14; `--image` names any other");
         assert!(name("torch", SdkKind::Prefix, None).unwrap_err().hint().unwrap().contains("--rocm"));
     }
 
@@ -161,10 +225,19 @@ mod tests {
     }
 
     #[test]
+    fn the_rows_of_a_user_come_first() {
+        let row = "[[image]]\nname = \"mine:ROCM\"\nrecipes = [\"magma\"]\nrocm = [\"6.2\", \"7.14\"]";
+        let images = Images::with_own(&format!("schema = 1\n{row}"), "my.toml").unwrap();
+        let name = |rocm| images.name(Wanted { recipe: "magma", sdk: SdkKind::Prefix, rocm: Some(rocm) }).unwrap();
+        assert_eq!(["6.2.4", "7.14", "7.2"].map(name), ["mine:6.2", "mine:7.14", "pytorch/almalinux-builder:rocm7.2"]);
+    }
+
+    #[test]
     fn a_table_that_says_too_little_is_refused() {
         let parse =
             |row: &str| Images::parse(&format!("schema = 1\n[[image]]\n{row}"), "my.toml").unwrap_err().to_string();
         assert!(parse("name = \"x:ROCM\"").contains("`x:ROCM`"));
+        assert!(parse("name = \"x:ROCM\"\nrocm = \"new\"").contains("`new` is no specifier"));
         assert!(parse("name = \"x\"\nsdk = \"wheels\"").contains("unknown variant `wheels`"));
         assert!(Images::parse("schema = 2\nimage = []", "my.toml").unwrap_err().to_string().contains("schema is 2"));
     }

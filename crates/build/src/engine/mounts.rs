@@ -185,8 +185,7 @@ impl Engine {
                 option("--group-add", &group.to_string());
             }
         }
-        // With labels, nothing of the machine could be read in a container.
-        if Path::new("/sys/fs/selinux/enforce").exists() {
+        if super::is_labelled() {
             option("--security-opt", "label=disable");
         }
         let mut mounts: BTreeMap<PathBuf, (PathBuf, bool)> = BTreeMap::new();
@@ -257,7 +256,7 @@ fn lies_in(path: &Path, folder: &Path) -> bool {
 }
 
 /// Engines read mounts as fields of a line with commas.
-fn mountable(path: &Path) -> Result<&str, Error> {
+pub(super) fn mountable(path: &Path) -> Result<&str, Error> {
     path.to_str().filter(|text| !text.contains([',', '"', '\n'])).ok_or_else(|| Error::Engine {
         reason: format!(
             "`{}` cannot be given to a container: its name has a comma, a quote or a line's end",
@@ -384,7 +383,7 @@ fn uv_file(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
 mod tests {
     use super::*;
     use crate::engine::Request;
-    use crate::executor::{Executor, Pull};
+    use crate::executor::Pull;
     use crate::surroundings::Surroundings;
 
     #[test]
@@ -422,8 +421,7 @@ mod tests {
 
     fn options(needs: &Needs, surroundings: Surroundings, scratch: &Path) -> Vec<String> {
         let request = Request {
-            executor: Executor::Docker,
-            command: None,
+            command: "docker".into(),
             options: Vec::new(),
             network: None,
             pull: Pull::Never,

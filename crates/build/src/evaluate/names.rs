@@ -9,7 +9,7 @@ use crate::substitute::{Round, Value, substitute};
 use report::suggestion;
 
 /// Known when the job runs, with or without ROCm.
-const LATER: [&str; 11] = [
+const LATER: [&str; 12] = [
     "source",
     "source.version",
     "source.commit",
@@ -18,6 +18,7 @@ const LATER: [&str; 11] = [
     "stage",
     "python",
     "jobs",
+    "rocwheel",
     "tool.sccache",
     "estimate",
     "direction",

@@ -70,6 +70,7 @@ impl Context<'_> {
             "python" => Ok(plain(&self.python())),
             "python.version" => self.ask_python(name, &["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]),
             "python.compact" => Ok(self.fact("python.version")?.replace('.', "")),
+            "rocwheel" => Ok(plain(&self.place.program)),
             "jobs" => Ok(self.place.jobs.to_string()),
             "tool.sccache" => self.sccache(),
             "source.version" => self.source_version(),

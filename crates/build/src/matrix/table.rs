@@ -21,6 +21,8 @@ const FREE_THREADED: &str = "free-threaded";
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Table {
     schema: u32,
+    /// Empty in a table that adds rows to ours.
+    #[serde(default)]
     torch_index: TorchIndex,
     /// Versions of ROCm, oldest first.
     #[serde(default)]
@@ -38,7 +40,7 @@ pub struct Table {
     path: String,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TorchIndex {
     release: String,
@@ -123,6 +125,16 @@ struct Exclusion {
     reason: String,
 }
 
+/// Adds rows; one of the same key is replaced.
+fn lay<T>(rows: &mut Vec<T>, others: Vec<T>, key: fn(&T) -> &String) {
+    for other in others {
+        match rows.iter_mut().find(|row| key(row) == key(&other)) {
+            Some(row) => *row = other,
+            None => rows.push(other),
+        }
+    }
+}
+
 /// Why a cell is not built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WhyNot {
@@ -178,12 +190,16 @@ impl Table {
         Self::parse(BUILT_IN, NAME)
     }
 
-    /// Reads a table; `path` is what errors call it.
+    /// Reads a table; `path` is what errors call it. One with `[torch-index]` stands for itself, the
+    /// rows of any other are added to those that come with the program, or replace them.
     ///
     /// # Errors
     /// What is no table of this form, and versions that refer to nothing.
     pub fn parse(text: &str, path: &str) -> Result<Table, Error> {
         let mut table: Table = from_toml(text, path)?;
+        if table.torch_index.release.is_empty() && path != NAME {
+            table = Self::built_in()?.with_rows(table);
+        }
         let wrong = |reason: String| Err(Error::malformed(path, reason));
         if table.schema != 1 {
             return wrong(format!("its schema is {}, and this program knows 1", table.schema));
@@ -226,6 +242,17 @@ impl Table {
             }
         }
         Ok(table)
+    }
+
+    /// The same with the rows of another table, which replace those of the same version or recipe.
+    fn with_rows(mut self, other: Table) -> Table {
+        lay(&mut self.rocm, other.rocm, |row| &row.version);
+        lay(&mut self.torch, other.torch, |row| &row.version);
+        lay(&mut self.frameworks, other.frameworks, |row| &row.recipe);
+        self.rocm.sort_by_key(|row| row.version.parse::<pep440_rs::Version>().ok());
+        self.torch.sort_by_key(|row| row.version.parse::<pep440_rs::Version>().ok());
+        self.exclude.extend(other.exclude);
+        Table { schema: other.schema, ..self }
     }
 
     /// The release of LLVM that the compiler of a ROCm is, as far as the table knows.
@@ -460,6 +487,18 @@ mod tests {
         let reason = Some("torch can be built for Windows from 2.9 on".to_owned());
         assert_eq!((why("torch", Platform::Windows), why("torchvision", Platform::Windows)), (reason.clone(), reason));
         assert_eq!(why("torch", Platform::Linux), None);
+    }
+
+    #[test]
+    fn a_table_without_an_index_adds_rows() {
+        let text = "schema = 1\n[[rocm]]\nversion = \"7.3\"\n[[rocm]]\nversion = \"6.1\"\nllvm = 99";
+        let table = Table::parse(text, "my.toml").unwrap();
+        let versions = table.rocm_versions();
+        assert_eq!(versions[versions.len() - 3..], ["7.2", "7.3", "7.14"]);
+        assert_eq!((table.llvm("6.1"), table.llvm("6.2")), (Some(99), Some(18)));
+        assert_eq!(table.torch_index(None, "7.3"), "https://download.pytorch.org/whl/rocm7.3");
+        let whole = format!("{text}\n[torch-index]\nrelease = \"r\"\nnightly = \"n\"");
+        assert_eq!(Table::parse(&whole, "my.toml").unwrap().rocm_versions(), ["7.3", "6.1"]);
     }
 
     #[test]

@@ -56,6 +56,9 @@ impl Recipe {
         if self.versions.is_empty() && !self.version_from_wheel {
             return wrong("it says no `version`, nor that the wheel does (`version-from-wheel`)".into());
         }
+        if let Some(name) = self.image_packages.wrong_name() {
+            return wrong(format!("`image-packages` names `{name}`, which is no name of a package"));
+        }
         for step in self.steps.iter().chain(&self.finish) {
             step.check(path)?;
         }
@@ -230,6 +233,7 @@ wheel = "dist/*.whl"
             ("[[version]]\ntext = \"1.0\"", "", "says no `version`"),
             ("backends = [\"rocm\"]", "backends = [\"rocm\"]\nany-python = [\"rcm\"]", "names the backend `rcm`"),
             ("backends = [\"rocm\"]", "backends = []", "at least one backend"),
+            ("[[version]]", "[image-packages]\napt = [\"g++\", \"x; y\"]\n[[version]]", "`x; y`, which is no name"),
             ("name = \"small\"", "name = ", "line 3"),
         ] {
             let text = wrong(from, to).to_string();

@@ -41,6 +41,8 @@ pub(crate) use plan::with_questions;
 use plan::{Asked, Choices, PlanArguments};
 use recipes::Recipes;
 use sources::Sources;
+use states::Before;
+use text::PlannedRecipe;
 
 /// Headings of the help that several parts of it share.
 const RESULT: &str = "The result";
@@ -166,6 +168,21 @@ enum What {
     InstallRocm(Sdk),
 }
 
+impl What {
+    /// Whether something is built in a container; an error where an image is named and nothing is.
+    fn is_in_container(&self, containers: Option<&Containers>) -> anyhow::Result<bool> {
+        let Some(containers) = containers else { return Ok(false) };
+        match self {
+            What::Recipes(recipes) => {
+                containers.check(recipes.written()?.into_iter().map(|recipe| recipe.in_container))?;
+                recipes.use_containers()
+            }
+            What::File(job) => Ok(containers.take_job(job)),
+            What::Plan(_) | What::InstallRocm(_) => Ok(false),
+        }
+    }
+}
+
 /// The word of TheRock's `build_prod_wheels.py` for installing ROCm alone.
 const INSTALL_ROCM: &str = "install-rocm";
 
@@ -192,6 +209,11 @@ impl Arguments {
 }
 
 impl Settings {
+    /// The containers that a job runs in; `None`: it runs here.
+    fn containers_of(&self, job: &Job) -> Option<&Containers> {
+        self.containers.as_deref().filter(|containers| containers.take_job(job))
+    }
+
     fn is_for_slurm(&self) -> bool {
         self.executor == Executor::Slurm
     }
@@ -201,7 +223,8 @@ impl TryFrom<Arguments> for Settings {
     type Error = anyhow::Error;
 
     fn try_from(mut arguments: Arguments) -> anyhow::Result<Self> {
-        if arguments.job.is_some() && arguments.containers.executor == Executor::Slurm {
+        let executor = arguments.containers.executor();
+        if arguments.job.is_some() && executor == Executor::Slurm {
             let usage = Usage::new("`--job` runs one job on this machine, and `--executor slurm` runs plans");
             return Err(usage.hint("name the recipes and the values of their axes, or a plan with `--plan`").into());
         }
@@ -216,11 +239,45 @@ impl TryFrom<Arguments> for Settings {
             .collect();
         let containers = arguments.containers.of_jobs()?.containers(&surroundings)?.map(Rc::new);
         let into = arguments.into.map(std::path::absolute).transpose()?;
+        let mut from = arguments.from;
+        let what = if let Some(asked) = asked {
+            What::Plan(asked)
+        } else if arguments.names == [INSTALL_ROCM] {
+            What::InstallRocm(arguments.sdk)
+        } else if let Some(path) = arguments.job {
+            What::File(Box::new(Job::read(&path)?))
+        } else {
+            let wishes = arguments.cell.wishes(None)?.with_sdk(arguments.sdk.kind());
+            let mut names = wishes.recipes(&arguments.names)?;
+            // A recipe in place of a step: those before it are there already.
+            if let Some(at) = names.iter().position(|named| from.as_ref() == Some(&named.recipe)) {
+                names.drain(..at);
+                from = None;
+            }
+            let sources = arguments.sources.with_names(&wishes.book)?;
+            sources.check(&names)?;
+            let sources = sources.with_versions(&wishes.book, &names)?;
+            let mut recipes = Recipes {
+                wishes: Rc::new(wishes.clone()),
+                names,
+                sources,
+                sdk: arguments.sdk,
+                after: arguments.after,
+                try_on: arguments.try_on,
+                epoch: environment::epoch()?,
+                containers: containers.clone(),
+            };
+            let of_rocm = recipes.sdk.targets(&surroundings, !recipes.use_containers()?)?;
+            recipes.wishes = Rc::new(wishes.with_targets_of_rocm(of_rocm));
+            What::Recipes(Box::new(recipes))
+        };
+        let is_in_container = what.is_in_container(containers.as_deref())?;
         // A wheel for that environment is built with its Python.
-        let of_user = into.as_ref().filter(|_| containers.is_none()).map(|path| UserEnvironment::interpreter_of(path));
+        let of_user = into.as_ref().filter(|_| !is_in_container).map(|path| UserEnvironment::interpreter_of(path));
         let place = Place {
             work: work.unwrap_or_else(|| output.join(".rocwheel").join("jobs")),
             output,
+            program: environment::this_program()?,
             uv: if arguments.no_uv { None } else { environment::program("uv") },
             surroundings,
             jobs: 1,
@@ -231,36 +288,6 @@ impl TryFrom<Arguments> for Settings {
             existing: if arguments.overwrite { Existing::Replace } else { Existing::Refuse },
             last_look: if arguments.no_audit { LastLook::Skip } else { LastLook::Audit },
             machine: None,
-        };
-        let mut from = arguments.from;
-        let what = if let Some(asked) = asked {
-            What::Plan(asked)
-        } else if arguments.names == [INSTALL_ROCM] {
-            What::InstallRocm(arguments.sdk)
-        } else if let Some(path) = arguments.job {
-            What::File(Box::new(Job::read(&path)?))
-        } else {
-            let of_rocm = arguments.sdk.targets(&place.surroundings, containers.is_none())?;
-            let wishes = arguments.cell.wishes(None)?.with_sdk(arguments.sdk.kind()).with_targets_of_rocm(of_rocm);
-            let mut names = wishes.recipes(&arguments.names)?;
-            // A recipe in place of a step: those before it are there already.
-            if let Some(at) = names.iter().position(|named| from.as_ref() == Some(&named.recipe)) {
-                names.drain(..at);
-                from = None;
-            }
-            let sources = arguments.sources.with_names(&wishes.book)?;
-            sources.check(&names)?;
-            let sources = sources.with_versions(&wishes.book, &names)?;
-            What::Recipes(Box::new(Recipes {
-                wishes: Rc::new(wishes),
-                names,
-                sources,
-                sdk: arguments.sdk,
-                after: arguments.after,
-                try_on: arguments.try_on,
-                epoch: environment::epoch()?,
-                containers: containers.clone(),
-            }))
         };
         Ok(Self {
             what,
@@ -277,7 +304,7 @@ impl TryFrom<Arguments> for Settings {
             preflight: !arguments.no_preflight,
             mode: Mode::new(arguments.dry_run),
             write_job,
-            executor: arguments.containers.executor,
+            executor,
             choices,
             task_options,
         })
@@ -303,7 +330,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let deadline = settings.time_limit.map(|limit| Instant::now() + limit);
     let recipes = match &settings.what {
         What::File(job) if settings.mode == Mode::DryRun => {
-            return text::plan(std::slice::from_ref(&job.recipe), &[], printer);
+            let containers = settings.containers.as_ref().filter(|containers| containers.take_job(job));
+            let container = containers.and_then(|containers| containers.planned_job(job));
+            return text::plan(&[PlannedRecipe { recipe: job.recipe.clone(), container }], &[], printer);
         }
         What::File(job) => {
             let mut run = Run { settings, deadline, printer, done: Vec::new() };
@@ -316,11 +345,12 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         What::Recipes(recipes) => &**recipes,
     };
     if settings.write_job.is_none() && (settings.is_for_slurm() || recipes.are_many(&settings.choices)?) {
-        let (planned, jobs) = plan::make(recipes, settings, printer)?;
+        let made = plan::make(recipes, settings, printer)?;
         if settings.mode == Mode::DryRun {
-            return states::planned(&planned, &recipes.checkouts(&settings.place)?, settings.choices.excluded, printer);
+            let before = Before { checkouts: recipes.checkouts(&settings.place)?, containers: made.containers };
+            return states::planned(&made.plan, &before, settings.choices.excluded, printer);
         }
-        let folder = plan::write(planned, &jobs, settings)?;
+        let folder = plan::write(made.plan, &made.jobs, settings)?;
         return match settings.executor {
             _ if settings.choices.write_plan.is_some() => {
                 printer.line(folder.path().to_string_lossy())?;
@@ -332,7 +362,12 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     }
     if settings.mode == Mode::DryRun {
         let checkouts = recipes.checkouts(&settings.place)?;
-        return text::plan(&recipes.evaluated(&settings.place)?, &checkouts, printer);
+        let evaluated = recipes.evaluated(&settings.place)?.into_iter();
+        let planned = evaluated.map(|recipe| {
+            let container = recipes.planned_container(&recipe)?;
+            Ok(PlannedRecipe { recipe, container })
+        });
+        return text::plan(&planned.collect::<anyhow::Result<Vec<_>>>()?, &checkouts, printer);
     }
     let mut run = Run { settings, deadline, printer, done: Vec::new() };
     if let Some(file) = &settings.write_job {
@@ -457,7 +492,7 @@ impl Run<'_> {
 
     /// The job as it is run: in which image exactly is known now.
     fn settled<'b>(&self, job: &'b Job) -> anyhow::Result<Cow<'b, Job>> {
-        match &self.settings.containers {
+        match self.settings.containers_of(job) {
             Some(containers) => containers.settled(job, self.printer),
             None => Ok(Cow::Borrowed(job)),
         }
@@ -466,7 +501,7 @@ impl Run<'_> {
     /// Runs a job where it is to run.
     fn execute(&self, job: &Job, place: &Place, listener: &dyn Listener) -> anyhow::Result<Outcome> {
         let (printer, settings) = (self.printer, self.settings);
-        match (&settings.containers, &job.image) {
+        match (settings.containers_of(job), &job.image) {
             (Some(containers), _) => {
                 let place = Place { deadline: self.deadline, ..place.clone() };
                 let limits = (settings.compilers, settings.preflight);

@@ -40,6 +40,9 @@ pub(crate) struct Arguments {
     /// Only code for these GPU targets or families, separated by commas
     #[arg(long, value_name = "LIST")]
     targets: Option<String>,
+    /// Fail unless there is code for exactly these GPU targets or families, separated by commas
+    #[arg(long, value_name = "LIST", conflicts_with = "targets")]
+    expect: Option<String>,
     /// Draw the sizes by file and target into this SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<OutputOption>,
@@ -65,6 +68,7 @@ pub(crate) struct Settings {
     paths: Vec<PathBuf>,
     by: By,
     targets: Option<BTreeSet<String>>,
+    expected: Option<BTreeSet<String>>,
     plot: Option<OutputFile>,
     scratch: PathBuf,
 }
@@ -74,6 +78,7 @@ impl TryFrom<Arguments> for Settings {
 
     fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
         let targets = arguments.targets.as_deref().map(expand).transpose()?;
+        let expected = arguments.expect.as_deref().map(expand).transpose()?;
         let scratch = arguments.scratch.unwrap_or_else(environment::scratch);
         let plot = arguments.plot.map(|file| file.check("--plot", FileKind::Picture, &arguments.paths)).transpose()?;
         if let Some(path) = plot.as_ref().map(OutputFile::path).filter(|path| !path.exists())
@@ -82,7 +87,7 @@ impl TryFrom<Arguments> for Settings {
             let usage = Usage::new(format!("`{}` is no name for a picture in SVG", path.display()));
             return Err(usage.hint("let it end in `.svg`").into());
         }
-        Ok(Self { paths: arguments.paths, by: arguments.by, targets, plot, scratch })
+        Ok(Self { paths: arguments.paths, by: arguments.by, targets, expected, plot, scratch })
     }
 }
 
@@ -146,7 +151,27 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         Format::Text => text::print(&tally, settings.by, printer)?,
     }
     summarise(settings, &tally, printer);
+    if let Some(expected) = &settings.expected {
+        compare(expected, &tally)?;
+    }
     Ok(if tally.faults == 0 { Exit::Done } else { Exit::Failed })
+}
+
+/// An error unless the code is for the targets that were expected, and for no others.
+fn compare(expected: &BTreeSet<String>, tally: &Tally) -> anyhow::Result<()> {
+    let found: BTreeSet<String> = tally.targets.keys().cloned().collect();
+    let list = |targets: Vec<&String>| {
+        let mut targets: Vec<String> = targets.into_iter().cloned().collect();
+        kpack::target::sort(&mut targets);
+        targets.join(", ")
+    };
+    let (missing, more) = (list(expected.difference(&found).collect()), list(found.difference(expected).collect()));
+    match (missing.is_empty(), more.is_empty()) {
+        (true, true) => Ok(()),
+        (false, true) => anyhow::bail!("there is no code for {missing}"),
+        (true, false) => anyhow::bail!("there is code for {more} too, which was not expected"),
+        (false, false) => anyhow::bail!("there is no code for {missing}, but there is for {more}"),
+    }
 }
 
 fn summarise(settings: &Settings, tally: &Tally, printer: &Printer) {

@@ -67,7 +67,8 @@ pub(crate) struct Arguments {
     /// With --format github: into how many matrices more than 256 cells may be divided, as outputs matrix-1, matrix-2 and so on
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     parts: u16,
-    /// Another table, in the form of the one that --print-table prints
+    /// Rows for the table, in the form of the one that --print-table prints; a file with `[torch-index]`
+    /// replaces the table
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
     /// Print one of the tables that come with this program, to begin one of your own with

@@ -74,7 +74,8 @@ pub(crate) struct CellArguments {
     /// Folder with recipes of your own; one of the same name replaces ours
     #[arg(long, value_name = "DIR")]
     recipes: Option<PathBuf>,
-    /// Another table of versions, in the form that `rocwheel matrix --print-table` prints
+    /// Rows for the table of versions, in the form that `rocwheel matrix --print-table` prints; a file with
+    /// `[torch-index]` replaces the table
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
 }

@@ -5,11 +5,12 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use build::engine::{Container, Engine, Found, Images, Needs, Order, Request, Wanted};
+use build::engine::{self, Container, Engine, Found, Images, Needs, Order, Request, Wanted};
 use build::execute::{Outcome, Place, Selection};
 use build::executor::{Executor, Image, Pull};
 use build::{Cell, ChosenBy, Evaluated, Job, Rocm, Surroundings};
 use clap::Args;
+use serde::Serialize;
 
 use super::cell::target_set;
 use super::inputs::Sdk;
@@ -22,23 +23,26 @@ use crate::progress::Display;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Where it runs")]
 pub(crate) struct ContainerArguments {
-    /// Where jobs run: here, docker, podman or slurm
-    #[arg(long, value_name = "NAME", default_value = "here")]
-    pub(crate) executor: Executor,
-    /// With --executor slurm: where a task builds: here, docker or podman
-    #[arg(long, value_name = "NAME", default_value = "here")]
-    task_executor: Executor,
+    /// Where jobs run: here, docker, podman or slurm [default: in containers where DOCKER_CMD names an
+    /// engine, and for recipes that are built in one, such as magma; else here]
+    #[arg(long, value_name = "NAME")]
+    executor: Option<Executor>,
+    /// With --executor slurm: where a task builds: here, docker or podman [default: as for --executor]
+    #[arg(long, value_name = "NAME")]
+    task_executor: Option<Executor>,
     /// Image that jobs run in; `rocm/pytorch` without a tag is the one for ROCm, torch and Python [default: the one
     /// that the table of images has for the recipe and ROCm]
     #[arg(long, value_name = "NAME")]
     image: Option<String>,
-    /// Whether images are fetched: never, missing (one that is not here) or always
-    #[arg(long, value_name = "WHEN", default_value = "never")]
-    pull: Pull,
-    /// Another table of images, in the form that `rocwheel matrix --print-table images` prints
+    /// Whether images are fetched: never, missing (one that is not here) or always [default: missing,
+    /// and never for one that --image names]
+    #[arg(long, value_name = "WHEN")]
+    pull: Option<Pull>,
+    /// Rows that come before those of the table of images, in the form that `rocwheel matrix --print-table images` prints
     #[arg(long, value_name = "FILE")]
     images: Option<PathBuf>,
-    /// The engine's program, with options of its own: `podman --runtime runc` [default: DOCKER_CMD, else the executor's name]
+    /// The engine's program, with options of its own: `podman --runtime runc` [default: DOCKER_CMD, else the
+    /// executor's name, else docker or podman, whichever is installed]
     #[arg(long, value_name = "COMMAND")]
     engine: Option<String>,
     /// Option of the engine's `run` in one word, such as --ulimit=nofile=4096:4096
@@ -59,15 +63,20 @@ pub(super) fn absolute(path: &Path) -> PathBuf {
 }
 
 impl ContainerArguments {
+    /// Where jobs run, as far as options say it.
+    pub(super) fn executor(&self) -> Executor {
+        self.executor.unwrap_or(Executor::Here)
+    }
+
     /// The same for the jobs themselves, which Slurm does not run but starts.
     pub(super) fn of_jobs(&self) -> Result<ContainerArguments, Usage> {
-        match (self.executor, self.task_executor) {
-            (Executor::Slurm, Executor::Slurm) => {
+        match (self.executor(), self.task_executor) {
+            (Executor::Slurm, Some(Executor::Slurm)) => {
                 Err(Usage::new("`--task-executor slurm` would submit jobs from jobs")
                     .hint("it is here, docker or podman"))
             }
             (Executor::Slurm, executor) => Ok(ContainerArguments { executor, ..self.clone() }),
-            (_, Executor::Here) => Ok(self.clone()),
+            (_, None | Some(Executor::Here)) => Ok(self.clone()),
             (..) => Err(Usage::new("`--task-executor` is for `--executor slurm`")),
         }
     }
@@ -75,13 +84,9 @@ impl ContainerArguments {
     /// What of this a task needs to do the same.
     pub(super) fn task_options(&self) -> Vec<String> {
         let mut words = Vec::new();
-        if self.task_executor == Executor::Here {
-            return words;
-        }
-        let pull = (self.pull != Pull::Never).then(|| self.pull.to_string());
         for (option, value) in [
-            ("--executor", Some(self.task_executor.to_string())),
-            ("--pull", pull),
+            ("--executor", self.task_executor.map(|executor| executor.to_string())),
+            ("--pull", self.pull.map(|pull| pull.to_string())),
             ("--image", self.image.clone()),
             ("--images", self.images.as_ref().map(|path| absolute(path).to_string_lossy().into_owned())),
             ("--engine", self.engine.clone()),
@@ -93,50 +98,61 @@ impl ContainerArguments {
         words
     }
 
-    /// What is started, when jobs run in containers.
+    /// What is started for jobs that run in containers; `None`: all run here.
     pub(super) fn containers(&self, surroundings: &Surroundings) -> anyhow::Result<Option<Containers>> {
-        let is_engine = matches!(self.executor, Executor::Docker | Executor::Podman);
-        if !is_engine {
-            return match &self.image {
-                Some(image) if self.executor == Executor::Here => {
-                    Err(Usage::new(format!("`--image {image}` is for containers, and jobs run here"))
-                        .hint("say `--executor docker` or `--executor podman` as well")
-                        .into())
-                }
-                _ => Ok(None),
-            };
-        }
-        if self.inside {
+        let variable = environment::first_of(&["DOCKER_CMD"]);
+        let reach = match self.executor {
+            Some(Executor::Docker | Executor::Podman) => Reach::All,
+            Some(_) => return self.none(),
+            None if self.inside => return Ok(None),
+            None if variable.is_some() => Reach::Images,
+            None => Reach::Recipes,
+        };
+        if let Some(executor) = self.executor.filter(|_| self.inside) {
             let usage = Usage::new(format!(
-                "`--inside` says that this is a container, and `--executor {}` would start one",
-                self.executor
+                "`--inside` says that this is a container, and `--executor {executor}` would start one"
             ));
             return Err(usage.hint("leave one of them out").into());
         }
         let images = match &self.images {
-            Some(path) => Images::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?,
+            Some(path) => Images::with_own(&fs_err::read_to_string(path)?, &path.to_string_lossy())?,
             None => Images::built_in()?,
         };
         // The variable that people use names their Docker; who asks for Podman gets that, unless it is what the variable names.
-        let named = environment::first_of(&["DOCKER_CMD"])
-            .filter(|command| self.executor == Executor::Docker || command.contains("podman"));
+        let variable = variable.filter(|command| self.executor != Some(Executor::Podman) || command.contains("podman"));
+        let installed = || ["docker", "podman"].into_iter().find(|name| environment::program(name).is_some());
+        let command = (self.engine.clone().or(variable))
+            .or_else(|| self.executor.map(|executor| executor.to_string()))
+            .or_else(|| installed().map(str::to_owned));
+        // An image that the user names may be one that is only here.
+        let pull = self.pull.unwrap_or(if self.image.is_some() { Pull::Never } else { Pull::Missing });
         Ok(Some(Containers {
+            reach,
             images,
             image: self.image.clone(),
+            is_installed: command.is_some(),
             request: Request {
-                executor: self.executor,
-                command: self.engine.clone().or(named),
+                command: command.unwrap_or_else(|| Executor::Docker.to_string()),
                 options: self.engine_option.clone(),
                 network: self.network.clone(),
-                pull: self.pull,
+                pull,
                 program: environment::this_program()?,
                 cache: environment::cache().map(|cache| cache.join("containers")),
                 surroundings: surroundings.clone(),
             },
             engine: OnceCell::new(),
             known: RefCell::default(),
+            variables: RefCell::default(),
             running: RefCell::default(),
         }))
+    }
+
+    /// No containers; an image is for some.
+    fn none(&self) -> anyhow::Result<Option<Containers>> {
+        match &self.image {
+            Some(image) if self.executor == Some(Executor::Here) => Err(for_containers(image).into()),
+            _ => Ok(None),
+        }
     }
 
     /// Whether a job that is for an image may run here.
@@ -145,16 +161,37 @@ impl ContainerArguments {
     }
 }
 
+fn for_containers(image: &str) -> Usage {
+    Usage::new(format!("`--image {image}` is for containers, and jobs run here"))
+        .hint("say `--executor docker` or `--executor podman` as well")
+}
+
+/// Which jobs run in containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// All of them: an option says so.
+    All,
+    /// All but job files without an image: a variable names the engine.
+    Images,
+    /// Those of recipes that are built in containers.
+    Recipes,
+}
+
 /// Containers that jobs run in, one at a time.
 #[derive(Debug)]
 pub(super) struct Containers {
+    reach: Reach,
     images: Images,
+    /// `false` where neither an option nor this machine says which engine there is.
+    is_installed: bool,
     /// What the user names.
     image: Option<String>,
     request: Request,
     engine: OnceCell<Engine>,
     /// Images that have been looked at.
     known: RefCell<BTreeMap<String, Image>>,
+    /// The variables of those that were asked for them.
+    variables: RefCell<BTreeMap<Image, BTreeMap<String, String>>>,
     running: RefCell<Option<Container>>,
 }
 
@@ -166,30 +203,95 @@ pub(super) struct Ground {
     prefix: Option<PathBuf>,
 }
 
+/// The container that a recipe is built in, as far as it is known before anything is started.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(super) struct Planned {
+    engine: String,
+    image: String,
+    pull: Pull,
+}
+
+impl Planned {
+    /// In one line.
+    pub(super) fn describe(&self) -> String {
+        let Planned { engine, image, pull } = self;
+        let fetched = match pull {
+            Pull::Never => "never fetched",
+            Pull::Missing => "fetched when it is not here",
+            Pull::Always => "fetched each time",
+        };
+        format!("in a container of `{engine}`: image {image}, {fetched}")
+    }
+}
+
 impl Containers {
+    /// Whether a recipe is built in a container.
+    pub(super) fn take(&self, in_container: bool) -> bool {
+        self.reach != Reach::Recipes || in_container
+    }
+
+    /// Whether a job runs in a container.
+    pub(super) fn take_job(&self, job: &Job) -> bool {
+        self.reach == Reach::All || (job.image.is_some() && self.take(job.recipe.in_container))
+    }
+
+    /// Refuses an image when none of the recipes is built in a container.
+    pub(super) fn check(&self, in_container: impl IntoIterator<Item = bool>) -> Result<(), Usage> {
+        match &self.image {
+            Some(image) if !in_container.into_iter().any(|one| self.take(one)) => Err(for_containers(image)),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a recipe would be built in.
+    pub(super) fn planned(&self, recipe: &Evaluated) -> anyhow::Result<Planned> {
+        Ok(Planned { engine: self.request.command.clone(), image: self.image_name(recipe)?, pull: self.request.pull })
+    }
+
+    /// The same for a job file, which says its image.
+    pub(super) fn planned_job(&self, job: &Job) -> Option<Planned> {
+        let named = self.image.as_ref().and_then(|name| self.images.full_name(name, &job.recipe.cell).ok());
+        let image = named.or_else(|| job.image.as_ref().map(|image| image.name.clone()))?;
+        Some(Planned { engine: self.request.command.clone(), image, pull: self.request.pull })
+    }
+
+    /// The image that the user names, else the table's.
+    pub(super) fn image_name(&self, recipe: &Evaluated) -> anyhow::Result<String> {
+        let cell = &recipe.cell;
+        if let Some(name) = &self.image {
+            return Ok(self.images.full_name(name, cell)?);
+        }
+        Ok(self.images.name(Wanted { recipe: &recipe.recipe, sdk: cell.sdk, rocm: cell.rocm.as_deref() })?)
+    }
+
     /// The image for a recipe. What is in it is looked for only when it decides something.
     pub(super) fn ground(
         &self,
         recipe: &Evaluated,
         sdk: &Sdk,
-        interpreter: Option<&Path>,
+        place: &Place,
         printer: &Printer,
     ) -> anyhow::Result<Ground> {
         let prefix = if recipe.sdk { sdk.prefix_inside() } else { None };
-        let name = if let Some(name) = &self.image {
-            self.images.full_name(name, &recipe.cell)?
-        } else {
-            let cell = &recipe.cell;
-            self.images.name(Wanted { recipe: &recipe.recipe, sdk: cell.sdk, rocm: cell.rocm.as_deref() })?
-        };
-        let image = self.looked_at(&Image::named(name), printer)?;
+        let interpreter = place.interpreter.as_deref();
+        let image = self.looked_at(&Image::named(self.image_name(recipe)?), printer)?;
         let needs_python = recipe.python == build::Pythons::Each && recipe.cell.python.is_none();
         let mut found = None;
         if prefix.is_some() || needs_python || (interpreter.is_some() && recipe.cell.python.is_none()) {
             let folder = prefix.as_deref().unwrap_or(Path::new("/"));
-            found = Some(self.engine(printer)?.look(&image, interpreter, folder, printer.reporter())?);
+            let complete = self.completed(&image, recipe, place, printer)?;
+            let seen = self.engine(printer)?.look(&complete, interpreter, folder, printer.reporter())?;
+            self.variables.borrow_mut().insert(image.clone(), seen.variables.clone());
+            found = Some(seen);
         }
         Ok(Ground { image, found, prefix })
+    }
+
+    /// What a recipe's defaults give way to in an image: its variables, and before them the caller's.
+    pub(super) fn surroundings(&self, image: &Image, caller: &Surroundings) -> Surroundings {
+        let known = self.variables.borrow();
+        let of_image = known.get(image).into_iter().flatten();
+        of_image.chain(caller.iter()).map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
     /// The same job, in the image that the user names or that it names itself, as it is here.
@@ -216,11 +318,12 @@ impl Containers {
         let job = order.job;
         let image = job.image.as_ref().ok_or_else(|| Usage::new(format!("{} has no image", job.title())))?;
         let needs = Needs::of(job, order.place)?.with_options(self.images.options(&image.name));
+        let complete = self.completed(image, &job.recipe, order.place, printer)?;
         let mut running = self.running.borrow_mut();
-        if !running.as_ref().is_some_and(|container| container.serves(image, &needs)) {
+        if !running.as_ref().is_some_and(|container| container.serves(&complete, &needs)) {
             *running = None;
             let began = std::time::Instant::now();
-            let container = self.engine(printer)?.start(image, needs, &order.place.work, printer.reporter())?;
+            let container = self.engine(printer)?.start(&complete, needs, &order.place.work, printer.reporter())?;
             printer.detail(format!("a container of {} started in {} ms", image.name, began.elapsed().as_millis()));
             *running = Some(container);
         }
@@ -239,8 +342,20 @@ impl Containers {
         if let Some(engine) = self.engine.get() {
             return Ok(engine);
         }
+        if !self.is_installed {
+            let usage = Usage::new("this is built in a container, and neither `docker` nor `podman` is installed");
+            let hint = format!("install one of them, or name an engine with DOCKER_CMD; {}", engine::WITHOUT);
+            return Err(usage.hint(hint).into());
+        }
         let engine = Engine::find(self.request.clone(), printer.reporter())?;
         Ok(self.engine.get_or_init(|| engine))
+    }
+
+    /// The image with the packages of the system that a recipe needs besides.
+    fn completed(&self, image: &Image, recipe: &Evaluated, place: &Place, printer: &Printer) -> anyhow::Result<Image> {
+        let (engine, packages) = (self.engine(printer)?, &recipe.image_packages);
+        let note = |text: &str| printer.note(text);
+        Ok(engine.with_packages(image, packages, &place.work, printer.reporter(), &note)?)
     }
 
     fn looked_at(&self, image: &Image, printer: &Printer) -> anyhow::Result<Image> {
@@ -268,7 +383,8 @@ impl Ground {
 
     /// Gives a cell the GPU targets of the image, unless the user named others.
     pub(super) fn inherit_targets(&self, cell: &mut Cell) -> anyhow::Result<()> {
-        let list = self.found.as_ref().and_then(|found| found.targets.as_deref());
+        let list = self.found.as_ref().and_then(|found| found.variables.get("PYTORCH_ROCM_ARCH"));
+        let list = list.filter(|list| !list.is_empty());
         if let Some(list) = list.filter(|_| cell.chosen_by != ChosenBy::User) {
             cell.targets = target_set(list)?;
             cell.chosen_by = ChosenBy::Image;

@@ -27,9 +27,9 @@ fn check_recipes(recipes: &Recipes, settings: &Settings) -> anyhow::Result<()> {
         let usage = Usage::new("`--into` installs what one combination makes, and several are asked for");
         return Err(usage.hint("name one ROCm, torch, Python and set of GPU targets").into());
     }
-    if settings.containers.is_some() && recipes.wishes.is_in_place() {
+    if recipes.wishes.is_in_place() && recipes.use_containers()? {
         let usage = Usage::new("`--develop` in a container leaves nothing that works outside of it");
-        return Err(usage.hint("leave out `--executor`, or `--develop`").into());
+        return Err(usage.hint("leave out `--develop`, or say `--executor here`").into());
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use clap::{Args, Command};
 
 use super::Settings;
 use super::cell::Named;
+use super::containers::Planned;
 use super::recipes::Recipes;
 use crate::commands::Mode;
 use crate::failure::Usage;
@@ -131,19 +132,37 @@ impl Recipes {
     }
 }
 
+/// A plan that was made.
+pub(super) struct Made {
+    pub(super) plan: Plan,
+    /// One for each cell that is built.
+    pub(super) jobs: Vec<Job>,
+    /// What they would be built in.
+    pub(super) containers: BTreeSet<Planned>,
+}
+
 /// Plans every cell. When nothing is to be built, nothing is fetched or started either.
-pub(super) fn make(recipes: &Recipes, settings: &Settings, printer: &Printer) -> anyhow::Result<(Plan, Vec<Job>)> {
+pub(super) fn make(recipes: &Recipes, settings: &Settings, printer: &Printer) -> anyhow::Result<Made> {
     recipes.check_backends()?;
     let existing = settings.choices.missing_only.then(|| recipes.existing(settings)).transpose()?;
     let given = recipes.sdk.inputs(printer.reporter())?;
     let mut planner = Planner::new(existing.as_ref(), printer.reporter());
-    let mut maker = Maker { recipes, given, settings, printer, jobs: BTreeMap::new(), rocm: BTreeMap::new() };
+    let mut maker = Maker {
+        recipes,
+        given,
+        settings,
+        printer,
+        jobs: BTreeMap::new(),
+        rocm: BTreeMap::new(),
+        containers: BTreeSet::new(),
+    };
     for named in &recipes.names {
         maker.recipe(named, &mut planner, existing.as_ref())?;
     }
+    let containers = std::mem::take(&mut maker.containers);
     let (plan, jobs) = planner.finish(settings.place.output.clone(), settings.place.work.clone())?;
     nothing_left(&plan)?;
-    Ok((plan, jobs))
+    Ok(Made { plan, jobs, containers })
 }
 
 /// A plan of which the tables exclude everything is not what anybody meant.
@@ -234,6 +253,7 @@ struct Maker<'a> {
     /// A job for each recipe and place of its sources.
     jobs: BTreeMap<String, Job>,
     rocm: BTreeMap<String, Rocm>,
+    containers: BTreeSet<Planned>,
 }
 
 impl Maker<'_> {
@@ -264,7 +284,13 @@ impl Maker<'_> {
                 let evaluated = recipes.evaluate(name, &cell, place)?;
                 let excluded = recipes.wishes.table.why_not(&evaluated, self.chosen_by())?;
                 let excluded = excluded.map(|why| why.reason().to_owned());
+                // An image that is missing is an error, unless the table chose the ROCm.
+                let without_image = || recipes.planned_container(&evaluated).err().map(|error| error.to_string());
+                let excluded = excluded.or_else(|| without_image().filter(|_| self.settings.choices.matrix));
                 let is_there = existing.is_some_and(|existing| !existing.of(&evaluated, &folder).is_empty());
+                if excluded.is_none() && !is_there {
+                    self.containers.extend(recipes.planned_container(&evaluated)?);
+                }
                 // What is not built needs neither its sources nor its ROCm.
                 let is_built = self.settings.mode != Mode::DryRun && excluded.is_none() && !is_there;
                 let job = if is_built {
@@ -301,10 +327,11 @@ impl Maker<'_> {
             if has_targets {
                 (cell.targets, cell.chosen_by) = (like.recipe.cell.targets.clone(), ChosenBy::Image);
             }
-            let recipe = if python == cell.python && !has_targets {
+            let recipe = if python == cell.python && like.image.is_none() {
                 evaluated
             } else {
-                self.recipes.evaluate(name, &Cell { python, ..cell.clone() }, &self.settings.place)?
+                let cell = Cell { python, ..cell.clone() };
+                self.recipes.evaluate_in(like.image.as_ref(), name, &cell, &self.settings.place)?
             };
             let rocm = match self.rocm.get(&rocm_key) {
                 _ if !recipe.sdk => Rocm::None,

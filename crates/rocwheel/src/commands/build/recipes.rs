@@ -3,13 +3,14 @@
 use std::rc::Rc;
 
 use build::execute::{self, Place};
+use build::executor::Image;
 use build::matrix::WhyNot;
 use build::recipe::Recipe;
-use build::{Cell, ChosenBy, Evaluated, Input, Job, PythonVersion, Pythons, Rocm, evaluate};
+use build::{Cell, ChosenBy, Evaluated, Input, Job, PythonVersion, Pythons, Rocm, Surroundings, evaluate};
 
 use super::after::After;
 use super::cell::{Named, Wishes};
-use super::containers::{Containers, Ground};
+use super::containers::{Containers, Ground, Planned};
 use super::inputs::Sdk;
 use super::plan;
 use super::sources::{Sources, ToCheckOut};
@@ -48,10 +49,46 @@ impl Recipes {
         Ok(all)
     }
 
+    /// The containers that a recipe is built in; `None`: it is built here.
+    pub(super) fn containers_of(&self, recipe: &Recipe) -> Option<&Containers> {
+        self.containers.as_deref().filter(|containers| containers.take(recipe.in_container))
+    }
+
+    /// Whether any of the recipes is built in a container.
+    pub(super) fn use_containers(&self) -> anyhow::Result<bool> {
+        Ok(self.written()?.into_iter().any(|recipe| self.containers_of(recipe).is_some()))
+    }
+
+    /// The container that a recipe would be built in.
+    pub(super) fn planned_container(&self, recipe: &Evaluated) -> anyhow::Result<Option<Planned>> {
+        let written = &self.wishes.book.get(&recipe.recipe)?.recipe;
+        self.containers_of(written).map(|containers| containers.planned(recipe)).transpose()
+    }
+
     /// A recipe for a cell, with what variables say, and the options of the time after the build.
     pub(super) fn evaluate(&self, name: &str, cell: &Cell, place: &Place) -> anyhow::Result<Evaluated> {
+        self.evaluate_with(name, cell, &place.surroundings)
+    }
+
+    /// The same in an image, whose variables count too.
+    pub(super) fn evaluate_in(
+        &self,
+        image: Option<&Image>,
+        name: &str,
+        cell: &Cell,
+        place: &Place,
+    ) -> anyhow::Result<Evaluated> {
+        match (&self.containers, image) {
+            (Some(containers), Some(image)) => {
+                self.evaluate_with(name, cell, &containers.surroundings(image, &place.surroundings))
+            }
+            _ => self.evaluate(name, cell, place),
+        }
+    }
+
+    fn evaluate_with(&self, name: &str, cell: &Cell, surroundings: &Surroundings) -> anyhow::Result<Evaluated> {
         let mut recipe = evaluate(self.wishes.book.get(name)?, &self.wishes.book, cell)?;
-        recipe.take_defaults(&place.surroundings);
+        recipe.take_defaults(surroundings);
         let is_tried = recipe.python != Pythons::Any || recipe.checks.iter().any(|check| check.fresh);
         if !self.try_on.is_empty() && !is_tried {
             let usage = Usage::new(format!("`--try-on` is for checks in fresh environments, and {name} has none"));
@@ -114,11 +151,11 @@ impl Recipes {
     ) -> anyhow::Result<Job> {
         let entry = self.wishes.book.get(&recipe.recipe)?;
         let source = self.sources.sketch(&entry.recipe, cell, place)?;
-        let is_here = recipe.sdk && self.containers.is_none();
+        let is_here = recipe.sdk && self.containers_of(&entry.recipe).is_none();
         let rocm = is_here.then(|| self.sdk.rocm(cell.rocm.as_deref(), &place.surroundings).ok()).flatten();
         let (rocm, try_on) = (rocm.unwrap_or(Rocm::None), self.try_on.clone());
-        let python = cell.python;
-        Ok(Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch: self.epoch, image: None, recipe })
+        let (python, epoch) = (cell.python, self.epoch);
+        Ok(Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch, image: None, recipe })
     }
 
     /// The job of a cell, which is placed.
@@ -131,17 +168,15 @@ impl Recipes {
         printer: &Printer,
     ) -> anyhow::Result<Job> {
         let entry = self.wishes.book.get(name)?;
-        if cell.python.is_none() && place.interpreter.is_some() && self.containers.is_none() {
+        let containers = self.containers_of(&entry.recipe);
+        if cell.python.is_none() && place.interpreter.is_some() && containers.is_none() {
             cell.python = Some(execute::default_python(place, printer.reporter())?);
         }
         cell.version = self.sources.version(&entry.recipe, &cell, place)?;
         // What cannot be evaluated, or has no ROCm, needs no sources.
         let mut recipe = self.evaluate(name, &cell, place)?;
         self.refuse_impossible(&recipe)?;
-        let ground = match &self.containers {
-            Some(containers) => Some(containers.ground(&recipe, &self.sdk, place.interpreter.as_deref(), printer)?),
-            None => None,
-        };
+        let ground = containers.map(|containers| containers.ground(&recipe, &self.sdk, place, printer)).transpose()?;
         if let Some(python) =
             ground.as_ref().map(Ground::python).transpose()?.flatten().filter(|_| cell.python.is_none())
         {
@@ -162,17 +197,18 @@ impl Recipes {
         };
         self.sources.obtain(&self.written()?, &cell, place, printer)?;
         cell.version = self.sources.version(&entry.recipe, &cell, place)?;
-        recipe = self.evaluate(name, &cell, place)?;
+        let image = ground.map(|ground| ground.image);
+        recipe = self.evaluate_in(image.as_ref(), name, &cell, place)?;
         self.refuse_impossible(&recipe)?;
         let source = self.sources.source(&entry.recipe, &cell, place, printer)?;
         let (python, try_on) = (cell.python, self.try_on.clone());
-        let image = ground.map(|ground| ground.image);
         let mut job = Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch: self.epoch, image, recipe };
         if job.recipe.python == Pythons::Each && job.recipe.cell.python.is_none() {
             // The wheel is for one Python, and it has to be known which.
             let version = execute::default_python(place, printer.reporter())?;
             job.python = Some(version);
-            job.recipe = self.evaluate(name, &Cell { python: Some(version), ..cell }, place)?;
+            let cell = Cell { python: Some(version), ..cell };
+            job.recipe = self.evaluate_in(job.image.as_ref(), name, &cell, place)?;
         }
         Ok(job)
     }

@@ -12,6 +12,7 @@ use build::slurm::{self, Alone, Client, Launch, Queued, Submitted};
 use report::{Exit, Unit};
 
 use super::plan::Asked;
+use super::states::Before;
 use super::{Settings, cells, states};
 use crate::commands::Mode;
 use crate::environment;
@@ -28,7 +29,7 @@ pub(super) fn asked(asked: &Asked, settings: &Settings, printer: &Printer) -> an
         Asked::Run(folder, named) => {
             let folder = PlanFolder::open(folder)?;
             if settings.mode == Mode::DryRun {
-                return states::planned(&folder.plan, &[], settings.choices.excluded, printer);
+                return states::planned(&folder.plan, &Before::default(), settings.choices.excluded, printer);
             }
             if settings.is_for_slurm() {
                 return submit(&folder, named, settings, printer);

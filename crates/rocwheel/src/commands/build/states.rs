@@ -1,6 +1,6 @@
 //! What became of the cells of a plan, in words.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use build::duration;
@@ -10,6 +10,7 @@ use comfy_table::CellAlignment::{Left, Right};
 use report::Exit;
 use serde::Serialize;
 
+use super::containers::Planned;
 use super::plan::words;
 use super::sources::ToCheckOut;
 use super::text;
@@ -224,19 +225,31 @@ pub(super) fn logs(folder: &PlanFolder, named: &[String], printer: &Printer) -> 
     Ok(Exit::Done)
 }
 
+/// What happens before the cells of a plan are built.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Before {
+    pub(super) checkouts: Vec<ToCheckOut>,
+    /// The containers that are started.
+    pub(super) containers: BTreeSet<Planned>,
+}
+
 /// Prints a plan: cells to build, then existing ones, then (`with_excluded`) those that the table excludes.
-pub(super) fn planned(
-    plan: &Plan,
-    checkouts: &[ToCheckOut],
-    with_excluded: bool,
-    printer: &Printer,
-) -> anyhow::Result<Exit> {
+pub(super) fn planned(plan: &Plan, before: &Before, with_excluded: bool, printer: &Printer) -> anyhow::Result<Exit> {
+    let Before { checkouts, containers } = before;
     if printer.format() == Format::Json {
-        let document = serde_json::json!({ "output": plan.output, "checkouts": checkouts, "cells": plan.cells });
+        let document = serde_json::json!({
+            "output": plan.output,
+            "checkouts": checkouts,
+            "containers": containers,
+            "cells": plan.cells,
+        });
         printer.json_stream(&document)?;
         return Ok(Exit::Done);
     }
     text::checkouts(checkouts, printer);
+    for container in containers {
+        printer.note(container.describe());
+    }
     let titles: BTreeMap<&str, &str> = plan.cells.iter().map(|cell| (cell.id.as_str(), cell.title.as_str())).collect();
     let rank = |cell: &&PlannedCell| match cell.left_out {
         None => 0,

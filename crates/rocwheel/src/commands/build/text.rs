@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use build::execute::{Listener, Outcome, Place};
 use build::preflight::Estimated;
-use build::{Evaluated, duration, script};
+use build::{ChosenBy, Evaluated, duration, script};
 use comfy_table::CellAlignment::{Left, Right};
 use report::Exit;
+use serde::Serialize;
 
 use super::Ran;
+use super::containers::Planned;
 use super::sources::ToCheckOut;
 use crate::printer::{self, Column, Format, Printer};
 
@@ -44,16 +46,31 @@ impl Listener for Talk<'_> {
     }
 }
 
+/// What would be built, and in which container.
+#[derive(Debug, Serialize)]
+pub(super) struct PlannedRecipe {
+    #[serde(flatten)]
+    pub(super) recipe: Evaluated,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) container: Option<Planned>,
+}
+
 /// What would be checked out and built.
-pub(super) fn plan(recipes: &[Evaluated], checkouts: &[ToCheckOut], printer: &Printer) -> anyhow::Result<Exit> {
+pub(super) fn plan(recipes: &[PlannedRecipe], checkouts: &[ToCheckOut], printer: &Printer) -> anyhow::Result<Exit> {
     if printer.format() == Format::Json {
         printer.json(&serde_json::json!({ "checkouts": checkouts, "recipes": recipes }))?;
         return Ok(Exit::Done);
     }
     self::checkouts(checkouts, printer);
-    for (index, recipe) in recipes.iter().enumerate() {
+    for (index, PlannedRecipe { recipe, container }) in recipes.iter().enumerate() {
         if index > 0 {
             printer.line("")?;
+        }
+        if let Some(container) = container {
+            printer.note(format!("{}: {}", recipe.title(), container.describe()));
+            if recipe.targets.chosen_by != ChosenBy::User {
+                printer.note("GPU targets are those of the image's PYTORCH_ROCM_ARCH, where it has that variable");
+            }
         }
         printer.line(script::text(recipe).trim_end())?;
     }
