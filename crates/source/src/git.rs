@@ -182,6 +182,10 @@ impl Call<'_> {
         if reporter.interrupted() {
             return Err(Error::Interrupted);
         }
+        if let Some(lock) = &self.git.lock {
+            let (name, value) = lock.variable();
+            command.env(name, value);
+        }
         let child = command.spawn().map_err(|source| match source.kind() {
             // A folder that is gone looks like a program that is not there.
             std::io::ErrorKind::NotFound if !self.directory.is_dir() => {

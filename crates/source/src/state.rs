@@ -34,19 +34,29 @@ pub(crate) struct Folder {
 
 /// The lock of a folder. It also says which git is at work there, so that the next run can end it should this one be killed.
 #[derive(Debug, Clone)]
-pub(crate) struct Lock(Arc<lock::Lock>);
+pub(crate) struct Lock {
+    file: Arc<lock::Lock>,
+    /// The folder of the lock, which the environment of each git names.
+    own: PathBuf,
+}
 
 impl Lock {
     /// Says that a git has begun its work, which leads a group of processes.
     pub(crate) fn has_begun(&self, group: u32) -> io::Result<()> {
-        Mark::of(group).write(&self.0)
+        Mark::of(group).write(&self.file)
+    }
+
+    /// The variable by which the next run knows a git of this one, also one that was started in the moment
+    /// in which this one was killed.
+    pub(crate) fn variable(&self) -> (&'static str, &Path) {
+        (killed::VARIABLE, &self.own)
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
         // The run has ended by itself, whatever came of it. Where this fails, the next one looks for what is not there.
-        let _ = self.lock.0.set_len(0);
+        let _ = self.lock.file.set_len(0);
     }
 }
 
@@ -132,12 +142,13 @@ impl Folder {
         };
         let mark = Mark::read(&mut lock)?;
         if let Some(mark) = mark {
-            mark.end();
+            mark.end(&own);
             killed::remove_remains(own.parent().unwrap_or(&own))?;
             remove_scratch(&own)?;
         }
         Mark::NOTHING.write(&lock)?;
-        Ok(Folder { path: path.to_owned(), own, is_new, was_killed: mark.is_some(), lock: Lock(Arc::new(lock)) })
+        let lock = Lock { file: Arc::new(lock), own: own.clone() };
+        Ok(Folder { path: path.to_owned(), own, is_new, was_killed: mark.is_some(), lock })
     }
 
     /// git that leaves word of itself here.

@@ -11,6 +11,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
+/// Names the folder of the lock in the environment of each git. A run may be killed after it has started a
+/// git and before it has written down which.
+pub(super) const VARIABLE: &str = "ROCWHEEL_CHECKOUT";
+
 /// How long processes may take to disappear once they are killed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -51,14 +55,11 @@ impl Mark {
         lock.file().write_all_at(format!("{:<12} {:<24}\n", self.group, self.begun).as_bytes(), 0)
     }
 
-    /// Ends what is left of the group.
-    pub(super) fn end(self) {
-        if self.group == 0 {
-            return;
-        }
+    /// Ends what is left of the group, and every git that was started for the folder of the lock.
+    pub(super) fn end(self, own: &Path) {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
-            let left = self.members();
+            let left = self.members(own);
             if left.is_empty() {
                 break;
             }
@@ -70,17 +71,28 @@ impl Mark {
         }
     }
 
-    /// Processes of the group that are git's. Numbers are used again, so a name that is not git's is another group's.
-    fn members(self) -> Vec<i32> {
+    /// Processes of the group that are git's, and those whose environment names the folder. Numbers are used
+    /// again, so a name that is not git's is another group's.
+    fn members(self, own: &Path) -> Vec<i32> {
         let Ok(entries) = fs_err::read_dir("/proc") else { return Vec::new() };
         let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
         let is_member = |number: &i32| {
             Process::read(*number).is_some_and(|process| {
-                process.group == self.group && process.begun >= self.begun && process.is_git && !process.is_over
+                let is_ours = self.group != 0 && process.group == self.group && process.begun >= self.begun;
+                process.is_git && !process.is_over && (is_ours || names(*number, own))
             })
         };
         numbers.filter(is_member).collect()
     }
+}
+
+/// Whether the environment that a process was started with names a folder.
+fn names(number: i32, own: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let Ok(environment) = fs_err::read(format!("/proc/{number}/environ")) else { return false };
+    let wanted = [VARIABLE.as_bytes(), b"=", own.as_os_str().as_bytes()].concat();
+    environment.split(|byte| *byte == 0).any(|one| one == wanted)
 }
 
 /// What the kernel says of a process (proc_pid_stat(5)).
@@ -174,10 +186,21 @@ mod tests {
         mark.write(&fs_err::OpenOptions::new().write(true).open(&path).unwrap()).unwrap();
         assert_eq!(Mark::read(&mut fs_err::File::open(&path).unwrap()).unwrap(), Some(mark));
         // Another process that has the number by now, and one of another name.
-        Mark { begun: u64::MAX, ..mark }.end();
-        Mark::of(other.id()).end();
+        Mark { begun: u64::MAX, ..mark }.end(folder.path());
+        Mark::of(other.id()).end(folder.path());
         assert!(child.try_wait().unwrap().is_none() && other.try_wait().unwrap().is_none());
-        mark.end();
+        // One that was started for another folder, and one of this folder that nobody has written down.
+        let start = |own: &Path| {
+            let mut command = Command::new(&git);
+            command.arg("300").process_group(0).stdin(Stdio::null()).env(VARIABLE, own).spawn().unwrap()
+        };
+        let (mut unknown, mut elsewhere) = (start(folder.path()), start(&folder.path().join("x")));
+        Mark::NOTHING.end(folder.path());
+        assert!(!unknown.wait().unwrap().success() && elsewhere.try_wait().unwrap().is_none());
+        elsewhere.kill().unwrap();
+        elsewhere.wait().unwrap();
+        assert!(child.try_wait().unwrap().is_none());
+        mark.end(folder.path());
         assert!(!child.wait().unwrap().success());
         other.kill().unwrap();
         other.wait().unwrap();
