@@ -149,7 +149,10 @@ def test_rocm_packages_are_installed_for_a_build(
         *("build", "asks", "--recipes", tmp_path / "recipes", "--source", tmp_path / "source", "--only", "ask"),
         *("--rocm-sdk", sdk, "--gpu-targets", "gfx1030", "--output", tmp_path / "out"),
         *("--keep", *(["--no-uv"] if installer == "pip" else [])),
-        environment=with_uv() | ({} if is_index else {"PIP_NO_INDEX": "1", "UV_NO_INDEX": "1"}),
+        # The caller's cache would keep every set of packages that the tests ever made.
+        environment=with_uv()
+        | {"UV_CACHE_DIR": str(tmp_path / "cache"), "PIP_CACHE_DIR": str(tmp_path / "cache")}
+        | ({} if is_index else {"PIP_NO_INDEX": "1", "UV_NO_INDEX": "1"}),
     )
     assert "done up to ask" in said.stdout
     logs = list((tmp_path / "out/.rocwheel/jobs").glob("*/logs/*-ask.log"))

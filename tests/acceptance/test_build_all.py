@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -321,3 +323,50 @@ def test_the_table_of_targets_agrees_with_a_compiler() -> None:
     known = {word for word in said.split() if word.startswith("gfx")}
     rows = tomllib.loads((REPOSITORY / "data/targets.toml").read_text())["target"]
     assert {row["name"] for row in rows if row.get("llvm", 0) <= 19} == {row["name"] for row in rows} & known
+
+
+SELECTOR = """
+import os
+from setuptools import setup
+open("rocm_family.py", "w").write(f"FAMILY = {os.environ['ROCM_SDK_TARGET_FAMILY']!r}\\n")
+setup(name="rocm", version="7.1.0", py_modules=["rocm_family"], extras_require={"libraries": [], "devel": []})
+"""
+
+
+@pytest.mark.parametrize("installer", ["uv", "pip"])
+def test_rocm_is_built_anew_for_each_environment(rocwheel: Rocwheel, installer: str, tmp_path: Path) -> None:
+    """What a cache has of the package `rocm` was made for another GPU, and stays there for whoever uses it."""
+    (tmp_path / "dist").mkdir()
+    with tarfile.open(tmp_path / "dist/rocm-7.1.0.tar.gz", "w:gz") as archive:
+        for name, text in (("setup.py", SELECTOR), ("PKG-INFO", "Metadata-Version: 2.1\nName: rocm\nVersion: 7.1.0\n")):
+            member = tarfile.TarInfo(f"rocm-7.1.0/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    cache = {"PIP_CACHE_DIR": str(tmp_path / "cache"), "UV_CACHE_DIR": str(tmp_path / "cache")}
+    path = with_uv() if installer == "uv" else {}
+    # A cache that has it already.
+    sdk = ["--find-links", tmp_path / "dist"]
+    run(sys.executable, "-m", "venv", tmp_path / "first")
+    tool = [UV, "pip"] if installer == "uv" else [tmp_path / "first/bin/python", "-m", "pip"]
+    python = ["--python", tmp_path / "first/bin/python"] if installer == "uv" else []
+    run(*tool, "install", *python, *sdk, "rocm", environment={**cache, "ROCM_SDK_TARGET_FAMILY": "one"})
+    before = set((tmp_path / "cache").rglob("rocm-*.whl"))
+    assert before
+    for family in ("two", "three"):
+        run(sys.executable, "-m", "venv", tmp_path / family)
+        more = [] if installer == "uv" else ["--no-uv"]
+        rocwheel.run(
+            *(
+                "build",
+                "install-rocm",
+                "--rocm-sdk",
+                f"directory={tmp_path / 'dist'}",
+                "--into",
+                tmp_path / family,
+                *more,
+            ),
+            environment={**cache, **path, "ROCM_SDK_TARGET_FAMILY": family},
+        )
+        said = run(tmp_path / family / "bin/python", "-c", "import rocm_family; print(rocm_family.FAMILY)").stdout
+        assert said.strip() == family
+    assert all(found.exists() for found in before)

@@ -26,7 +26,8 @@ def built(rocwheel: Rocwheel, package_set: PackageSet, tmp_path_factory: pytest.
     arguments = ("build", "hip-extension", "--recipes", EXAMPLE / "recipes", "--source", folder / "source")
     sdk = ("--rocm-sdk", f"directory={package_set.dist}")
     options = (*arguments, *sdk, "--gpu-targets", ";".join(TARGETS), "--output", folder / "out", "--keep")
-    rocwheel.run(*options, environment={"PATH": f"{UV.parent}:/usr/local/bin:/usr/bin:/bin"})
+    environment = {"PATH": f"{UV.parent}:/usr/local/bin:/usr/bin:/bin", "UV_CACHE_DIR": str(folder / "cache")}
+    rocwheel.run(*options, environment=environment)
     return folder / "out"
 
 
