@@ -2,8 +2,6 @@
 
 use std::io::{Error as IoError, Write as _};
 use std::path::Path;
-use std::thread;
-use std::time::Duration;
 
 use lock::Lock;
 
@@ -56,29 +54,13 @@ pub(crate) fn lock(path: &Path) -> Result<Option<Lock>, Error> {
     Lock::try_exclusive(file).map_err(|error| no_locks(path, &error))
 }
 
-/// How often a lock is tried that seems to be held, and the time between.
-const LOOKS: u32 = 16;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
-
 /// Whether somebody has a lock. To look is not to take: whoever wants it meanwhile tries again.
-///
-/// A process that is killed while it starts a program leaves the lock to that child until it executes, which takes a
-/// while on a machine with much to do. So a lock is held only when it is held at every look.
 pub(crate) fn is_locked(path: &Path) -> Result<bool, Error> {
-    for look in 0..LOOKS {
-        if look > 0 {
-            thread::sleep(BETWEEN_LOOKS);
-        }
-        let file = match fs_err::File::open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(error.into()),
-        };
-        if Lock::try_shared(file).map_err(|error| no_locks(path, &error))?.is_some() {
-            return Ok(false);
-        }
+    match fs_err::File::open(path) {
+        Ok(file) => Ok(Lock::try_shared(file).map_err(|error| no_locks(path, &error))?.is_none()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error.into()),
     }
-    Ok(true)
 }
 
 fn no_locks(path: &Path, error: &IoError) -> Error {
@@ -100,23 +82,6 @@ mod tests {
         drop(held);
         assert!(!is_locked(&path).unwrap());
         assert!(lock(&folder.path().join("none/lock")).unwrap_err().to_string().contains("none/lock"));
-    }
-
-    /// As a process leaves it that is killed between the fork and the exec of a child.
-    #[test]
-    fn a_lock_that_a_starting_child_has_for_a_moment_is_not_held() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("lock");
-        let held = fs_err::File::create(&path).unwrap();
-        held.file().lock().unwrap();
-        let of_child = held.file().try_clone().unwrap();
-        drop(held);
-        let child = thread::spawn(move || {
-            thread::sleep(BETWEEN_LOOKS * 3);
-            drop(of_child);
-        });
-        assert!(!is_locked(&path).unwrap());
-        child.join().unwrap();
     }
 
     #[cfg(unix)]

@@ -113,6 +113,15 @@ fn what_becomes_of_cells_is_written_down_and_found_again() {
     // Whoever holds the lock is gone: nothing else says so.
     drop(taken);
     assert_eq!(state(), State::Lost);
+    // A child that a killed process was starting has the lock for a moment.
+    let lock = fs_err::File::open(folder.path().join("state").join(format!("{}.lock", first.id))).unwrap();
+    lock.file().lock().unwrap();
+    let child = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(75));
+        drop(lock);
+    });
+    assert_eq!(state(), State::Lost);
+    child.join().unwrap();
     let mut taken = folder.take(&first, Duration::ZERO, &Silent).unwrap();
     taken.begin("here", Some("7_0".into())).unwrap();
     let failed = End {

@@ -23,6 +23,10 @@ const PLANS: &str = ".rocwheel/plans";
 /// How often a lock that somebody holds is tried.
 const TICK: Duration = Duration::from_millis(200);
 
+/// How often locks of cells that seem to run are looked at, and the time between.
+const LOOKS: u32 = 16;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
+
 /// A plan and where it is.
 #[derive(Debug, Clone)]
 pub struct PlanFolder {
@@ -244,6 +248,17 @@ impl PlanFolder {
     pub fn look(&self) -> Result<Vec<Seen<'_>>, Error> {
         let mut all: Vec<Seen<'_>> =
             self.plan.cells.par_iter().map(|cell| self.look_at(cell)).collect::<Result<_, _>>()?;
+        // A process that is killed while it starts a program leaves its lock to that child until it
+        // executes, which takes a while on a busy machine: a cell runs when its lock is held at every look.
+        for _ in 1..LOOKS {
+            if !all.iter().any(|seen| seen.state == State::Running) {
+                break;
+            }
+            thread::sleep(BETWEEN_LOOKS);
+            for seen in all.iter_mut().filter(|seen| seen.state == State::Running) {
+                *seen = self.look_at(seen.cell)?;
+            }
+        }
         // A scheduler does not start what waits for something that failed. Cells stand behind those that they wait for.
         let mut failed: BTreeSet<&str> = BTreeSet::new();
         for seen in &mut all {
