@@ -265,6 +265,14 @@ impl Table {
         self.rocm.iter().map(|release| minor(&release.version)).collect()
     }
 
+    /// The versions of torch that a framework is built for, oldest first; none where torch does not matter.
+    pub fn torch_of<'t>(&'t self, framework: &'t Framework) -> impl Iterator<Item = &'t String> {
+        let is_own = |version: &String| framework.is_torch && framework.versions.contains(version);
+        let is_mapped = |version: &String| framework.torch.values().flatten().any(|other| other == version);
+        let versions = self.torch.iter().map(|torch| &torch.version);
+        versions.filter(move |version| framework.against_torch || is_own(version) || is_mapped(version))
+    }
+
     /// Where wheels of a torch for a ROCm are.
     pub fn torch_index(&self, torch: Option<&str>, rocm: &str) -> String {
         let is_nightly = torch.is_some_and(|torch| torch.contains("dev"));

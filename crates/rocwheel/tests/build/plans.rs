@@ -180,3 +180,20 @@ fn a_matrix_builds_the_releases_of_the_table() {
     let ran = context.run(matrix.iter().chain(&["--python", "3.11", "--format", "github"]));
     assert!(ran.stdout.contains(r#""torch":"2.5.1""#), "{ran:?}");
 }
+
+/// torch, and what is made beside it, by the versions of torch that the table has for a ROCm.
+#[test]
+fn a_matrix_of_torch_is_by_its_versions() {
+    let context = context("good");
+    let titles = |recipe: &str| -> Vec<String> {
+        let base = ["build", recipe, "--matrix", "--rocm", "7.1", "--python", "3.12"];
+        let ran = context.run(base.iter().chain(&["--gpu-targets", "gfx942", "--dry-run"]));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.stdout.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
+    };
+    for recipe in ["torch", "torchvision"] {
+        let expected: Vec<String> =
+            ["2.10", "2.11", "2.12", "2.13"].map(|torch| format!("{recipe}-rocm7.1-torch{torch}-py3.12")).into();
+        assert_eq!(titles(recipe), expected);
+    }
+}

@@ -325,8 +325,8 @@ impl Wishes {
         if is_free(&axes.rocm) {
             axes.rocm = values(self.table.rocm_versions());
         }
-        if is_free(&axes.torch) && frameworks.iter().any(|one| one.against_torch) {
-            axes.torch = values(self.table.torch.iter().map(|torch| torch.version.clone()));
+        if is_free(&axes.torch) {
+            axes.torch = values(frameworks.iter().flat_map(|one| self.table.torch_of(one)).cloned());
         }
         if axes.python == [None] {
             axes.python = values(frameworks.iter().flat_map(|one| &one.python).filter_map(|text| text.parse().ok()));
