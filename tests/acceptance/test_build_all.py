@@ -366,6 +366,7 @@ def test_rocm_is_built_anew_for_each_environment(rocwheel: Rocwheel, installer: 
                 *more,
             ),
             environment={**cache, **path, "ROCM_SDK_TARGET_FAMILY": family},
+            cwd=tmp_path,
         )
         said = run(tmp_path / family / "bin/python", "-c", "import rocm_family; print(rocm_family.FAMILY)").stdout
         assert said.strip() == family

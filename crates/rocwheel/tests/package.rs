@@ -120,6 +120,22 @@ fn what_cannot_be_done_is_refused_with_a_hint() {
 }
 
 #[test]
+fn the_platform_tag_can_be_named() {
+    let context = filled();
+    let ran = context.run(PACKAGE.iter().chain(&["--platform-tag", "manylinux_2_39_x86_64"]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let names = fs_err::read_dir(context.path("out/dist")).unwrap();
+    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    let wheels: Vec<_> = names.iter().filter(|name| !name.ends_with(".tar.gz")).collect();
+    assert!(
+        wheels.len() > 2 && wheels.iter().all(|name| name.ends_with("-py3-none-manylinux_2_39_x86_64.whl")),
+        "{names:?}"
+    );
+    let ran = context.run(PACKAGE.iter().chain(&["--platform-tag", "many-linux"]));
+    assert!(ran.code == Some(2) && ran.stderr.contains("many-linux"), "{ran:?}");
+}
+
+#[test]
 fn a_dry_run_of_an_incomplete_set_shows_the_rest() {
     let context = filled();
     let needing = std::path::Path::new("build/needing.so");

@@ -129,6 +129,7 @@ fn wrong_usage_and_wrong_input_are_told_apart() {
         (&["checkout", "torchaudio", "--root", "x", "--origin", "nowhere"], 1, "hint: the origin is gone"),
         (&["checkout", "triton", "--root", "x"], 1, "hint: check torch out first"),
         (&["checkout", "torch", "--table", "m.json"], 1, "could not understand the table of sources"),
+        (&["checkout", "torch", "--patches", "none"], 2, "there is no folder `none` with patches"),
         (&["manifest", "--root", "x"], 2, "nothing is checked out"),
         (&["patches", "save", "vision"], 2, "does not say which patch set is its"),
         (&["patches", "save", "vision", "--set", "x"], 1, "has no tag `THEROCK_UPSTREAM_DIFFBASE`"),

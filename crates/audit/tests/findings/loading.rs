@@ -38,6 +38,21 @@ fn rw001_a_library_that_nobody_has() {
     assert_eq!((remedies.fixed, remedies.undecided, remedies.commands().len()), (0, 1, 0));
 }
 
+/// As PySide6 has them: the host of a plug-in has loaded the library by then.
+#[test]
+fn a_library_that_the_host_of_a_plug_in_has_loaded_is_a_note() {
+    let bench = Bench::new();
+    let libx = libx(&bench);
+    let plugin = bench.library("libplugin.so", "int x(void); int y(void) { return x(); }", &["-l:libx.so.1"]);
+    let alone = demo().with("demo/Qt/lib/libx.so.1", &libx).with("demo/Qt/plugins/imageformats/libplugin.so", &plugin);
+    assert_eq!(bench.found(std::slice::from_ref(&alone)), ["RW001 warning"]);
+    let module = bench.module("", &["-l:libx.so.1", "-Wl,-rpath,$ORIGIN/Qt/lib"]);
+    let report = bench.audit(&[alone.with(MODULE, &module)], &Options::default());
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!((finding.code.text(), finding.severity.name()), ("RW001", "note"));
+    assert!(finding.message.contains("the program that loads this plug-in may have loaded it before"), "{finding:?}");
+}
+
 #[test]
 fn what_is_given_and_lacks_a_library_does_not_bring_it() {
     let bench = Bench::new();
