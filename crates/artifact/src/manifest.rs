@@ -1,10 +1,12 @@
 //! Input: `share/therock/therock_manifest.json` and `dist_info.json` of the artifact `base_lib_generic`. Output: which
 //! `ROCm` this is, how it was built and for which GPU targets.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::catalog::Catalog;
@@ -115,18 +117,20 @@ pub fn read_with_flag(path: &Path, name: &str, value: bool) -> Result<String, Er
 
 fn with_flag(text: &str, name: &str, value: bool) -> Result<String, serde_json::Error> {
     let manifest: Manifest = serde_json::from_str(text)?;
-    let flags = members(text, text.find('{').unwrap_or(0)).rfind(|(key, _)| key == "flags");
-    let known = flags.as_ref().filter(|_| manifest.flags.is_some());
-    let flag = known.and_then(|(_, flags)| members(text, flags.start).rfind(|(key, _)| key == name));
-    let (place, new) = match (flag, known, flags.as_ref()) {
-        (Some((_, place)), ..) => (place, value.to_string()),
-        (None, Some((_, flags)), _) => {
-            let comma = if members(text, flags.start).next().is_some() { ", " } else { "" };
-            (flags.start + 1..flags.start + 1, format!("\"{name}\": {value}{comma}"))
+    let top: Members<'_> = serde_json::from_str(text)?;
+    let (place, new) = match (top.get("flags").copied(), &manifest.flags) {
+        (Some(flags), Some(_)) => {
+            let members: Members<'_> = serde_json::from_str(flags.get())?;
+            if let Some(flag) = members.get(name) {
+                (place(text, flag), value.to_string())
+            } else {
+                let comma = if members.is_empty() { "" } else { ", " };
+                let start = place(text, flags).start + 1;
+                (start..start, format!("\"{name}\": {value}{comma}"))
+            }
         }
-        // `null`.
-        (None, None, Some((_, flags))) => (flags.clone(), format!("{{\"{name}\": {value}}}")),
-        (None, None, None) => {
+        (Some(null), None) => (place(text, null), format!("{{\"{name}\": {value}}}")),
+        (None, _) => {
             let start = text.find('{').unwrap_or(0) + 1;
             (start..start, format!("\"flags\": {{\"{name}\": {value}}}, "))
         }
@@ -134,43 +138,13 @@ fn with_flag(text: &str, name: &str, value: bool) -> Result<String, serde_json::
     Ok(format!("{}{new}{}", &text[..place.start], &text[place.end..]))
 }
 
-/// The keys of an object that starts at a byte of a JSON text, with the bytes of their values.
-fn members(text: &str, start: usize) -> std::vec::IntoIter<(String, Range<usize>)> {
-    let mut found = Vec::new();
-    let mut at = start + 1;
-    while let Some(length) = text[at..].find('"').filter(|length| !text[at..at + length].contains('}')) {
-        let key = at + length..end_of_value(text, at + length);
-        let Some(colon) = text[key.end..].find(':') else { break };
-        let value = key.end + colon + 1;
-        let value = value + (text[value..].len() - text[value..].trim_start().len());
-        at = end_of_value(text, value);
-        found.push((serde_json::from_str(&text[key]).unwrap_or_default(), value..at));
-    }
-    found.into_iter()
-}
+/// The members of an object, each with the text of its value.
+type Members<'t> = BTreeMap<String, &'t RawValue>;
 
-/// The byte behind the JSON value that starts at a byte of a text.
-fn end_of_value(text: &str, start: usize) -> usize {
-    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
-    for (at, byte) in text.bytes().enumerate().skip(start) {
-        if in_string {
-            in_string = is_escaped || byte != b'"';
-            is_escaped = !is_escaped && byte == b'\\';
-            if !in_string && depth == 0 {
-                return at + 1;
-            }
-            continue;
-        }
-        match byte {
-            b'"' => in_string = true,
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' if depth == 1 => return at + 1,
-            b'}' | b']' if depth > 1 => depth -= 1,
-            b'}' | b']' | b',' | b' ' | b'\t' | b'\r' | b'\n' if depth == 0 => return at,
-            _ => {}
-        }
-    }
-    text.len()
+/// Where the value of a text lies in it, in bytes.
+fn place(text: &str, value: &RawValue) -> Range<usize> {
+    let start = value.get().as_ptr().addr() - text.as_ptr().addr();
+    start..start + value.get().len()
 }
 
 /// What `dist_info.json` says. Keys this program does not know are kept.

@@ -71,7 +71,7 @@ pub struct Verdict {
     pub new_errors: Vec<Finding>,
     /// Errors that were there before.
     pub old_errors: Vec<Finding>,
-    /// Errors that somebody accepted ([`Set::wanted`], [`Set::left_out`]).
+    /// Errors that an option accepts ([`Set::wanted`], [`Set::left_out`]).
     pub accepted_errors: Vec<Finding>,
     /// Warnings and notes.
     pub remarks: Vec<Finding>,
@@ -210,7 +210,7 @@ fn atoms(finding: &Finding) -> impl Iterator<Item = Atom> {
 
 fn subjects(finding: &Finding) -> Vec<&str> {
     match finding.code {
-        // What says that it is ROCm may be the version.
+        // Its subject may be the version, which an edit changes.
         Code::NotRocm => vec![""],
         Code::UndefinedSymbol => finding.names.iter().map(String::as_str).collect(),
         _ => finding.subject.split(", ").collect(),

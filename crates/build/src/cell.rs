@@ -116,8 +116,10 @@ named! {
 
 named! {
     /// How ROCm comes to the build.
+    #[derive(Default)]
     SdkKind, "kind of ROCm" {
         /// As Python packages (`rocm[libraries,devel]`), which the result then requires and finds its libraries in.
+        #[default]
         Packages = "packages",
         /// As a folder that is already installed, such as `/opt/rocm`; the result requires no package of ROCm.
         Prefix = "prefix",
@@ -126,49 +128,32 @@ named! {
     }
 }
 
-#[allow(clippy::derivable_impls, reason = "the macro that writes the enum takes no attributes of variants")]
-impl Default for SdkKind {
-    fn default() -> SdkKind {
-        SdkKind::Packages
-    }
-}
-
 named! {
     /// Which versions of ROCm's packages a result takes.
+    #[derive(Default)]
     VersionLock, "version lock" {
         /// The one it was built against.
+        #[default]
         Exact = "exact",
         /// All of the same first two numbers (`7.10.*`).
         Minor = "minor",
     }
 }
 
-#[allow(clippy::derivable_impls, reason = "the macro that writes the enum takes no attributes of variants")]
-impl Default for VersionLock {
-    fn default() -> VersionLock {
-        VersionLock::Exact
-    }
-}
-
 named! {
     /// How the local part of a version names ROCm, in recipes that leave it to the user.
+    #[derive(Default)]
     LabelStyle, "style of labels" {
         /// `rocm6.2torch2.5`.
+        #[default]
         Dotted = "dotted",
         /// `rocm62torch2.5`, which cannot tell 7.14 from the fourth patch of 7.1.
         Compact = "compact",
     }
 }
 
-#[allow(clippy::derivable_impls, reason = "the macro that writes the enum takes no attributes of variants")]
-impl Default for LabelStyle {
-    fn default() -> LabelStyle {
-        LabelStyle::Dotted
-    }
-}
-
 impl LabelStyle {
-    /// The first two numbers of a version of ROCm as this style writes them.
+    /// The first two numbers of a version of ROCm in this style.
     pub(crate) fn rocm(self, version: &str) -> String {
         match self {
             LabelStyle::Dotted => minor(version),
@@ -217,7 +202,8 @@ pub enum ChosenBy {
     Machine,
     /// The image that the job runs in, by its `PYTORCH_ROCM_ARCH`.
     Image,
-    /// The ROCm that is built against, by its place: an index of one family, packages, an installed one.
+    /// The ROCm that is built against: the family in the address of its index, the names of its packages, or
+    /// its own list.
     Sdk,
     /// The recipe.
     Recipe,
@@ -279,7 +265,7 @@ pub struct Cell {
     /// Local part of the version, without `+`; `None`: as the ROCm that is there says.
     #[serde(default)]
     pub label: Option<String>,
-    /// How that local part names ROCm where the recipe makes it.
+    /// How the local part names ROCm when the user gives none.
     #[serde(default, skip_serializing_if = "LabelStyle::is_default")]
     pub label_style: LabelStyle,
     /// Counts builds of one version.

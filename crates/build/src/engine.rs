@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// How long an image may take to come: they have 20 GB and more.
 const PULLING: Duration = Duration::from_hours(6);
 
-/// What to do where there is no engine.
+/// The hint for machines without a container engine.
 pub const WITHOUT: &str = "`--executor here` builds on this machine";
 
 /// Which engine is used, and how.
@@ -88,7 +88,7 @@ pub struct Found {
     pub has_rocm: bool,
     /// What that says it is.
     pub rocm: Option<String>,
-    /// Its variables.
+    /// The environment variables of the image.
     pub variables: BTreeMap<String, String>,
 }
 

@@ -59,7 +59,7 @@ pub enum Error {
     Targets {
         /// Name and version of the recipe.
         recipe: String,
-        /// Those that cannot be, and whose they are.
+        /// The targets that it cannot be built for, and where they come from.
         targets: String,
         /// Those that can.
         known: Vec<String>,

@@ -53,7 +53,7 @@ pub struct Evaluated {
     /// Variables that the result needs where it is used.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub run_time: BTreeMap<String, String>,
-    /// What has to be so on the machine, looked at before the first stage.
+    /// Requirements that the machine has to meet, checked before the first stage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<Requirement>,
     /// What it takes.
@@ -289,7 +289,7 @@ impl Evaluated {
     }
 }
 
-/// The words that tell of variables which a result needs where it is used; `None`: it needs none.
+/// A sentence about the variables that the result needs at run time; `None` if it needs none.
 pub(crate) fn run_time_note(variables: &BTreeMap<String, String>) -> Option<String> {
     let assignments: Vec<String> = variables.iter().map(|(name, value)| format!("`{name}={value}`")).collect();
     let list = assignments.join(" and ");

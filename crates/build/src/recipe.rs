@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::cell::{Platform, Repair, Switch};
+use crate::cell::{Cell, Platform, Repair, Switch};
 use crate::executor::ImagePackages;
 pub(crate) use reading::{SCHEMA, from_toml};
 
@@ -86,7 +86,7 @@ pub struct Recipe {
     /// What is done at the end, also after a failure.
     #[serde(default, rename = "finish")]
     pub finish: Vec<Step>,
-    /// What has to be so on the machine.
+    /// Requirements that the machine has to meet.
     #[serde(default, rename = "require")]
     pub requirements: Vec<Requirement>,
     /// What comes out.
@@ -194,6 +194,14 @@ pub struct Feature {
     /// Where it does.
     #[serde(default)]
     pub needs_on: Vec<Platform>,
+}
+
+impl Feature {
+    /// The recipe that it needs and that is not built before in the same run.
+    pub fn lacks(&self, cell: &Cell) -> Option<&str> {
+        let needed = self.needs.as_ref().filter(|_| self.needs_on.contains(&cell.platform))?;
+        (!cell.with.contains(needed)).then_some(needed)
+    }
 }
 
 /// How the version of the result is made.
@@ -481,8 +489,8 @@ pub struct RunTime {
     pub set: BTreeMap<String, String>,
 }
 
-/// What has to be so on the machine, which is looked at before anything is installed: the version of a
-/// program, or that the path of the interpreter has no space.
+/// A requirement that the machine has to meet, checked before anything is installed: the version of a
+/// program, or an interpreter without spaces in its path.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Requirement {
@@ -495,7 +503,7 @@ pub struct Requirement {
     /// The versions that will do, as in requirements: `>=1.13.1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Whether the path of the interpreter must not have spaces.
+    /// `true`: the path of the interpreter must not have spaces.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub python_without_spaces: bool,
     /// What would fail otherwise.

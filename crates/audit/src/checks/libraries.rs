@@ -33,7 +33,7 @@ pub(super) struct Verdict {
     before: String,
     /// What stands behind the names of the libraries.
     behind: String,
-    /// All names of the list that `behind` shortens.
+    /// All names of the list, of which `behind` may have the first ones only.
     names: Vec<String>,
     fix: Option<Fix>,
 }

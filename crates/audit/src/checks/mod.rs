@@ -332,7 +332,8 @@ pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// `` `a`, `b` were not given``: requirements of which nobody knows what they bring, all of them.
+/// The words `` `a`, `b` were not given``. All names are listed: each of these requirements may bring what is
+/// missing.
 pub(crate) fn not_given(names: &[String]) -> String {
     let were = if names.len() == 1 { "was" } else { "were" };
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();

@@ -62,8 +62,8 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether a symbol is, or may be, one of a library that comes with the module: Shiboken's library, for
-/// example, defines functions of Python's that the stable ABI lacks.
+/// `true` if a library that the module loads defines the symbol, or may define it because it was not found.
+/// Shiboken's library, for example, defines functions of Python that are not in the stable ABI.
 fn may_be_of_another(context: &Context<'_>, rooted: &Rooted, name: &str) -> bool {
     let defines = |path: &String| {
         let symbols = context.facts.objects.get(path).and_then(|object| object.symbols.as_ref().ok());

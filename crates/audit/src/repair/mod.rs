@@ -85,7 +85,7 @@ pub struct Request {
     pub only_platform: bool,
     /// The version of ROCm: of the requirement in mode rocm, of the tree in mode fat.
     pub rocm_version: Option<String>,
-    /// Who brings ROCm in mode rocm.
+    /// What brings ROCm's libraries in mode rocm.
     pub rocm_from: RocmFrom,
     /// The ROCm tree of mode fat.
     pub tree: Option<PathBuf>,
@@ -101,12 +101,12 @@ pub struct Request {
     pub write: WriteOptions,
 }
 
-/// Who brings ROCm's libraries to a wheel that is repaired in mode rocm.
+/// What brings ROCm's libraries at run time to a wheel that was repaired in mode rocm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RocmFrom {
     /// ROCm's Python packages, which become a requirement.
     Packages,
-    /// torch, where the wheel requires it: PyTorch's own wheels hold a ROCm. No requirement is added.
+    /// torch, if the wheel requires it: PyTorch's wheels contain a ROCm. No requirement is added.
     Torch,
 }
 

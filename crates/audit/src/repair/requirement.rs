@@ -45,7 +45,7 @@ pub(crate) fn requires_rocm(metadata: &Headers) -> bool {
     metadata.all("Requires-Dist").iter().any(|text| is_rocm(&parse(text).name))
 }
 
-/// Whether METADATA requires torch, not only for an extra.
+/// `true` if METADATA requires torch without an extra.
 pub(super) fn requires_torch(metadata: &Headers) -> bool {
     let requirements = metadata.all("Requires-Dist");
     let mut parts = requirements.iter().map(|text| parse(text));

@@ -37,7 +37,7 @@ struct Candidate {
 #[derive(Debug, Clone)]
 enum Origin {
     File(PathBuf),
-    /// A source distribution of a folder: nothing in it is looked at, but what it requires is.
+    /// A source distribution in a folder. Only its requirements are read.
     Sdist(PathBuf),
     Remote(Box<Link>),
 }
@@ -246,7 +246,7 @@ impl<'a> Chooser<'a> {
                     Source::Index(address) => self.ask(&mut project, source, address, name)?,
                 }
             }
-            // `rocm` exists as a source distribution only: the wheels that it asks for are beside it.
+            // `rocm` is only published as a source distribution, and the wheels that it requires lie beside it.
             if project.candidates.is_empty() {
                 for (source, files) in self.folders.iter().enumerate() {
                     for (name, path) in files.get(name).into_iter().flat_map(|files| &files.sdists) {

@@ -7,15 +7,15 @@ use wheel::WheelName;
 
 use crate::Error;
 
-/// What a folder has of a distribution, sorted by name.
+/// The files of one distribution in a folder, sorted by name.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     pub(super) wheels: Vec<(WheelName, PathBuf)>,
-    /// Source distributions, under the name that the wheel would have that is built of them anywhere.
+    /// Source distributions, each with the name of a pure wheel of the same version.
     pub(super) sdists: Vec<(WheelName, PathBuf)>,
 }
 
-/// The files of the folder that are named as wheels and source distributions are; others are none of ours.
+/// The wheels and source distributions in a folder, by file name. Other files are ignored.
 pub(super) fn list(folder: &Path) -> Result<BTreeMap<String, Files>, Error> {
     let failed = |source| Error::Folder { path: folder.to_owned(), source };
     let mut found: BTreeMap<String, Files> = BTreeMap::new();

@@ -70,7 +70,7 @@ fn what_a_source_distribution_requires_is_taken_along() {
     let chosen = ["rocm-sdk-core==7.1", "rocm-sdk-libraries==7.1; extra == 'libraries'", "gone; extra == 'devel'"];
     source(&more, "rocm-7.1", &chosen);
     source(&more, "rocm-7.0", &["rocm-sdk-core==7.0"]);
-    // What has a wheel is not built.
+    // A wheel is preferred to a newer source distribution.
     source(&more, "both-2.0", &["gone"]);
     for stem in ["rocm_sdk_core-7.0", "rocm_sdk_core-7.1", "rocm_sdk_libraries-7.1", "rocm_sdk_devel-7.1", "both-1.0"] {
         pure(&more, stem, &[], &[]);

@@ -38,7 +38,7 @@ struct Row {
     /// `None`: any.
     #[serde(default)]
     sdk: Option<SdkKind>,
-    /// `None`: the name is the same for all.
+    /// `None`: one image serves every version.
     #[serde(default)]
     rocm: Option<Versions>,
     #[serde(default)]
@@ -49,7 +49,7 @@ struct Row {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 enum Versions {
-    /// All that fit a specifier (PEP 440): an image of a new version needs no change here.
+    /// Every version that fits a specifier (PEP 440), also one that comes out later.
     Fitting(String),
     /// These, first two numbers.
     Listed(Vec<String>),
@@ -119,7 +119,7 @@ impl Images {
         Ok(images)
     }
 
-    /// The rows of a user's table, and behind them those that come with the program.
+    /// The rows of a user's table, followed by the built-in ones.
     ///
     /// # Errors
     /// As [`Images::parse`].

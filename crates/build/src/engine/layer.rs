@@ -20,9 +20,9 @@ use crate::surroundings::Surroundings;
 const INSTALLING: Duration = Duration::from_hours(1);
 /// How long a commit may take: it writes what was installed.
 const COMMITTING: Duration = Duration::from_mins(30);
-/// Where a container sees what is below.
+/// Folder of the script and the settings, in the container.
 const FOLDER: &str = "/rocwheel-layer";
-/// Variables with proxies.
+/// Environment variables that name proxies.
 const PROXIES: [&str; 8] =
     ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"];
 /// Settings of this machine's apt that say how mirrors are reached.

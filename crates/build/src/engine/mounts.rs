@@ -240,7 +240,7 @@ impl Engine {
         for name in needs.named.iter().filter(|name| self.request.surroundings.contains_key(*name)) {
             option("--env", name);
         }
-        // What the user gives stands last, and wins.
+        // The user's options come last, because the last one wins.
         words.extend(needs.options.iter().chain(&self.request.options).cloned());
         Ok(words)
     }

@@ -20,7 +20,7 @@ pub(super) struct Tagged {
     /// Options of the engine's `run`.
     #[serde(default)]
     options: Vec<String>,
-    /// What the tags that exist say: values by name, in small letters.
+    /// The tags that exist, each as its values by lower-case name.
     #[serde(rename = "image")]
     images: Vec<BTreeMap<String, String>>,
 }
@@ -66,8 +66,8 @@ fn repository(image: &str) -> &str {
 }
 
 impl Images {
-    /// The image that a name stands for: one of a repository of this table gets the tag that says the cell's ROCm, torch and Python.
-    /// Every other name, also one with a tag, is what it is.
+    /// Adds the tag for the cell's ROCm, torch and Python to a repository of this table. Every other name,
+    /// also one with a tag, stays as it is.
     ///
     /// # Errors
     /// No tag of the repository fits.

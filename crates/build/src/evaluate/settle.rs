@@ -46,7 +46,7 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
     // Features such as `:xnack+` make another target of the same GPU.
     let is_known = |target: &String| known.is_empty() || known.iter().any(|name| name == base_target(target));
     if matches!(cell.chosen_by, ChosenBy::Image | ChosenBy::Sdk) {
-        // They have more targets than some frameworks.
+        // A framework may support fewer targets than its image or its ROCm.
         let names: Vec<String> = cell.targets.iter().filter(|target| is_known(target)).cloned().collect();
         if !names.is_empty() {
             return Ok(Targets { names, chosen_by: cell.chosen_by });
@@ -111,9 +111,7 @@ pub(super) fn features(recipe: &Recipe, cell: &Cell, targets: &Targets) -> Resul
     }
     let mut decided = BTreeMap::new();
     for feature in &recipe.features {
-        let missing = feature.needs.as_ref().filter(|_| feature.needs_on.contains(&cell.platform));
-        let missing = missing.filter(|needed| !cell.with.contains(*needed));
-        let switch = match (cell.features.get(&feature.name), missing) {
+        let switch = match (cell.features.get(&feature.name), feature.lacks(cell)) {
             (Some(Switch::On), Some(needed)) => {
                 return Err(Error::request_with(
                     format!("the feature `{}` of {} needs {needed}", feature.name, recipe.name),

@@ -72,7 +72,7 @@ impl Context<'_> {
     pub(super) fn repair(&self, way: Repair, folder: &mut Folder, log: &mut Log) -> Result<(), Error> {
         let wheels = self.take("repair")?;
         let has_rocm = self.job.rocm != Rocm::None;
-        // An installed ROCm is of this machine; elsewhere torch's own wheel has one.
+        // Users of the wheel do not have this machine's ROCm. Their torch brings one.
         let rocm_from = match self.job.rocm {
             Rocm::Prefix { .. } => RocmFrom::Torch,
             _ => RocmFrom::Packages,

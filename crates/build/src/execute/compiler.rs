@@ -43,7 +43,7 @@ impl Context<'_> {
         if known.is_empty() {
             return log.say("(not checked: it lists no targets)").map(|()| None);
         }
-        // Only GPUs are in the list: `amdgcnspirv` is code for any of them.
+        // The list has GPUs only. `amdgcnspirv` is no GPU, but code for all of them.
         let is_fine = |target: &&String| !target.starts_with("gfx") || known.contains(base_target(target));
         let (fine, unknown): (Vec<&String>, Vec<&String>) = self.job.recipe.targets.names.iter().partition(is_fine);
         if unknown.is_empty() {

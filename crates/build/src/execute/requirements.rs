@@ -1,5 +1,5 @@
-//! Input: what a recipe requires of the machine (`[[require]]`). Output: an error for what is not so,
-//! before anything is installed.
+//! Input: the requirements of a recipe (`[[require]]`). Output: an error for the first one that this machine
+//! does not meet, before anything is installed.
 
 use std::path::Path;
 use std::str::FromStr as _;
@@ -17,10 +17,10 @@ use crate::recipe::Requirement;
 const PATIENCE: Duration = Duration::from_mins(1);
 
 impl Context<'_> {
-    /// Looks at everything that the recipe requires.
+    /// Checks all requirements of the recipe.
     ///
     /// # Errors
-    /// The first that is not so, with what helps.
+    /// The first requirement that is not met, with its fix as the hint.
     pub(super) fn check_requirements(&self) -> Result<(), Error> {
         for requirement in &self.job.recipe.requirements {
             let wrong = match (&requirement.program, &requirement.version) {
@@ -36,7 +36,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// What is wrong with the version of a program; `None`: it is one of those that are wanted.
+    /// Why a program does not meet a version specifier; `None` if it does.
     fn wrong_version(&self, name: &str, specifier: &str) -> Result<Option<String>, Error> {
         let surroundings = &self.place.surroundings;
         let path = surroundings.get("PATH").map(String::as_str).unwrap_or_default();
@@ -64,7 +64,7 @@ impl Context<'_> {
     }
 }
 
-/// What is wrong with the place of an interpreter whose path must not have spaces.
+/// Why the path of an interpreter is refused; `None` if it has no spaces.
 fn wrong_path(python: &Path) -> Option<String> {
     let has_space = python.to_string_lossy().contains(' ');
     has_space.then(|| format!("the path of Python, `{}`, has a space", python.display()))

@@ -266,7 +266,7 @@ impl Table {
     }
 
     /// The versions of torch that a framework is built for, oldest first; none where torch does not matter.
-    pub fn torch_of<'t>(&'t self, framework: &'t Framework) -> impl Iterator<Item = &'t String> {
+    pub fn torch_versions<'t>(&'t self, framework: &'t Framework) -> impl Iterator<Item = &'t String> {
         let is_own = |version: &String| framework.is_torch && framework.versions.contains(version);
         let is_mapped = |version: &String| framework.torch.values().flatten().any(|other| other == version);
         let versions = self.torch.iter().map(|torch| &torch.version);
@@ -317,7 +317,8 @@ impl Table {
         Ok(None)
     }
 
-    /// Why a torch does not go with a cell. One that is built from sources goes with more.
+    /// Why a torch does not go with a cell. `from_source`: also the versions of ROCm count for which torch is
+    /// built from sources.
     fn unsupported(&self, torch: &str, from_source: bool, point: &Point) -> Option<String> {
         let Some(known) = self.torch.iter().find(|known| known.version == minor(torch)) else {
             return Some(format!("torch {torch} is not in the table"));
@@ -339,9 +340,9 @@ impl Table {
         (!is_between).then(|| format!("torch {torch} is for Python {first} to {last}"))
     }
 
-    /// Why a cell is not one to build; `None`: it is, or the table knows nothing of its recipe. Which versions of ROCm, torch and Python
-    /// belong together counts where the table chose some of them, and where the build installs torch from
-    /// PyTorch's index: who names all of them and has torch from elsewhere knows.
+    /// Why a cell is not built; `None`: it is, or the table does not have its recipe. `[[exclude]]` always
+    /// counts. The versions of ROCm, torch and Python that belong together count if the table chose one of
+    /// them, or if the build installs torch from PyTorch's index, which has no others.
     ///
     /// # Errors
     /// A specifier in the table that is none.
@@ -374,7 +375,7 @@ impl Table {
     /// The framework of a recipe, if the table has it, and the cell as the table has cells.
     fn point(&self, recipe: &str, cell: &Cell) -> (Option<&Framework>, Point) {
         let framework = self.frameworks.iter().find(|framework| framework.recipe == recipe);
-        // Of sources that are not there yet the version is not known, but the torch may be.
+        // Before the checkout only the torch that is asked for says the version.
         let is_torch = framework.is_some_and(|framework| framework.is_torch);
         let version = cell.version.clone().or_else(|| cell.torch.clone().filter(|_| is_torch));
         let point = Point {

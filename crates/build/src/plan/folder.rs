@@ -23,7 +23,7 @@ const PLANS: &str = ".rocwheel/plans";
 /// How often a lock that somebody holds is tried.
 const TICK: Duration = Duration::from_millis(200);
 
-/// How often locks of cells that seem to run are looked at, and the time between.
+/// Number of looks at the locks of running cells, and the time between two looks.
 const LOOKS: u32 = 16;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
 

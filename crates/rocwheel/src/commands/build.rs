@@ -347,7 +347,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     if settings.write_job.is_none() && (settings.is_for_slurm() || recipes.are_many(&settings.choices)?) {
         let made = plan::make(recipes, settings, printer)?;
         if settings.mode == Mode::DryRun {
-            let before = Before { checkouts: recipes.checkouts(&settings.place)?, containers: made.containers };
+            let before = Before { checkouts: made.checkouts, containers: made.containers };
             return states::planned(&made.plan, &before, settings.choices.excluded, printer);
         }
         let folder = plan::write(made.plan, &made.jobs, settings)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use build::recipe::Recipe;
+use build::recipe::{Feature, Recipe};
 use build::{Author, Book, Cell, Evaluated, Platform, SdkKind, Switch, evaluate, script};
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment::Left;
@@ -242,11 +242,8 @@ fn undecided(recipe: &Recipe, cell: &Cell) -> Vec<String> {
     if !cell.targets.is_empty() || !recipe.targets.is_empty() {
         return Vec::new();
     }
-    let is_needed = |needed: &String| cell.with.contains(needed);
-    let features = recipe.features.iter().filter(|feature| {
-        let needs = feature.needs.as_ref().filter(|_| feature.needs_on.contains(&cell.platform));
-        !cell.features.contains_key(&feature.name) && needs.is_none_or(is_needed)
-    });
+    let is_open = |feature: &&Feature| !cell.features.contains_key(&feature.name) && feature.lacks(cell).is_none();
+    let features = recipe.features.iter().filter(is_open);
     features.map(|feature| feature.name.clone()).collect()
 }
 

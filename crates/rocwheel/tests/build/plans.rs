@@ -189,6 +189,12 @@ fn a_matrix_of_torch_is_by_its_versions() {
         let base = ["build", recipe, "--matrix", "--rocm", "7.1", "--python", "3.12"];
         let ran = context.run(base.iter().chain(&["--gpu-targets", "gfx942", "--dry-run"]));
         assert_eq!(ran.code, Some(0), "{ran:?}");
+        // Sources of every line that is built, and of no other.
+        assert!(
+            ["2.10", "2.13"].iter().all(|line| ran.stderr.contains(&format!("torch: release/{line} of"))),
+            "{ran:?}"
+        );
+        assert!(!ran.stderr.contains("release/2.9 of"), "{ran:?}");
         ran.stdout.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
     };
     for recipe in ["torch", "torchvision"] {

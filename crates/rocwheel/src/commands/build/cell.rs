@@ -214,8 +214,8 @@ impl Wishes {
         self
     }
 
-    /// The same, with the GPU targets that the ROCm is for, where the user names none. They come before the
-    /// GPU of this machine: its packages have no code for others.
+    /// Takes the GPU targets of the ROCm, unless the user names some. They win over the GPU of this machine,
+    /// because ROCm's packages have no code for other targets.
     pub(crate) fn with_targets_of_rocm(mut self, targets: Vec<String>) -> Wishes {
         let is_free = self.cell.chosen_by != ChosenBy::User;
         if is_free && !targets.is_empty() {
@@ -326,7 +326,7 @@ impl Wishes {
             axes.rocm = values(self.table.rocm_versions());
         }
         if is_free(&axes.torch) {
-            axes.torch = values(frameworks.iter().flat_map(|one| self.table.torch_of(one)).cloned());
+            axes.torch = values(frameworks.iter().flat_map(|one| self.table.torch_versions(one)).cloned());
         }
         if axes.python == [None] {
             axes.python = values(frameworks.iter().flat_map(|one| &one.python).filter_map(|text| text.parse().ok()));

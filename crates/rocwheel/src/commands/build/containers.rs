@@ -63,7 +63,7 @@ pub(super) fn absolute(path: &Path) -> PathBuf {
 }
 
 impl ContainerArguments {
-    /// Where jobs run, as far as options say it.
+    /// Where jobs run by the options.
     pub(super) fn executor(&self) -> Executor {
         self.executor.unwrap_or(Executor::Here)
     }
@@ -190,7 +190,7 @@ pub(super) struct Containers {
     engine: OnceCell<Engine>,
     /// Images that have been looked at.
     known: RefCell<BTreeMap<String, Image>>,
-    /// The variables of those that were asked for them.
+    /// Environment variables of images that have been read.
     variables: RefCell<BTreeMap<Image, BTreeMap<String, String>>>,
     running: RefCell<Option<Container>>,
 }
@@ -287,7 +287,7 @@ impl Containers {
         Ok(Ground { image, found, prefix })
     }
 
-    /// What a recipe's defaults give way to in an image: its variables, and before them the caller's.
+    /// The variables that replace a recipe's defaults in an image: the caller's, then those of the image.
     pub(super) fn surroundings(&self, image: &Image, caller: &Surroundings) -> Surroundings {
         let known = self.variables.borrow();
         let of_image = known.get(image).into_iter().flatten();
@@ -381,11 +381,11 @@ impl Ground {
         Ok(Some(python.parse()?))
     }
 
-    /// Gives a cell the GPU targets of the image, unless the user named others.
+    /// Gives a cell the GPU targets of the image, unless the user or the ROCm packages name others.
     pub(super) fn inherit_targets(&self, cell: &mut Cell) -> anyhow::Result<()> {
         let list = self.found.as_ref().and_then(|found| found.variables.get("PYTORCH_ROCM_ARCH"));
         let list = list.filter(|list| !list.is_empty());
-        if let Some(list) = list.filter(|_| cell.chosen_by != ChosenBy::User) {
+        if let Some(list) = list.filter(|_| !matches!(cell.chosen_by, ChosenBy::User | ChosenBy::Sdk)) {
             cell.targets = target_set(list)?;
             cell.chosen_by = ChosenBy::Image;
         }

@@ -109,9 +109,9 @@ impl Sdk {
         }
     }
 
-    /// The GPU targets that the place of the ROCm says: the family in the address of an index, the names of
-    /// packages in a folder, what an installed ROCm of TheRock writes down (`share/therock/dist_info.json`).
-    /// None where it says nothing. `is_here`: an installed one is on this machine, and not in an image.
+    /// The GPU targets of the ROCm, as far as its place names them: by the family in the address of an index,
+    /// by the names of packages in a folder, or by `share/therock/dist_info.json` of an installed one.
+    /// `is_here` is `false` if an installed ROCm is in an image and cannot be read.
     ///
     /// # Errors
     /// A folder that cannot be read, and a file of TheRock's that is damaged.

@@ -14,6 +14,7 @@ use super::Settings;
 use super::cell::Named;
 use super::containers::Planned;
 use super::recipes::Recipes;
+use super::sources::ToCheckOut;
 use crate::commands::Mode;
 use crate::failure::Usage;
 use crate::printer::Printer;
@@ -137,6 +138,8 @@ pub(super) struct Made {
     pub(super) plan: Plan,
     /// One for each cell that is built.
     pub(super) jobs: Vec<Job>,
+    /// The checkouts that they need; only of a dry run.
+    pub(super) checkouts: Vec<ToCheckOut>,
     /// What they would be built in.
     pub(super) containers: BTreeSet<Planned>,
 }
@@ -154,15 +157,16 @@ pub(super) fn make(recipes: &Recipes, settings: &Settings, printer: &Printer) ->
         printer,
         jobs: BTreeMap::new(),
         rocm: BTreeMap::new(),
+        checkouts: Vec::new(),
         containers: BTreeSet::new(),
     };
     for named in &recipes.names {
         maker.recipe(named, &mut planner, existing.as_ref())?;
     }
-    let containers = std::mem::take(&mut maker.containers);
+    let Maker { checkouts, containers, .. } = maker;
     let (plan, jobs) = planner.finish(settings.place.output.clone(), settings.place.work.clone())?;
     nothing_left(&plan)?;
-    Ok(Made { plan, jobs, containers })
+    Ok(Made { plan, jobs, checkouts, containers })
 }
 
 /// A plan of which the tables exclude everything is not what anybody meant.
@@ -253,10 +257,24 @@ struct Maker<'a> {
     /// A job for each recipe and place of its sources.
     jobs: BTreeMap<String, Job>,
     rocm: BTreeMap<String, Rocm>,
+    checkouts: Vec<ToCheckOut>,
     containers: BTreeSet<Planned>,
 }
 
 impl Maker<'_> {
+    /// Notes the checkouts that a cell needs, each folder once. A real run makes them when it gets there.
+    fn plan_checkouts(&mut self, placed: &Recipes, cell: &Cell) -> anyhow::Result<()> {
+        if self.settings.mode != Mode::DryRun {
+            return Ok(());
+        }
+        for checkout in placed.sources.planned(&placed.written()?, cell, &self.settings.place)? {
+            if !self.checkouts.iter().any(|other| other.directory == checkout.directory) {
+                self.checkouts.push(checkout);
+            }
+        }
+        Ok(())
+    }
+
     /// All cells of a recipe.
     fn recipe(&mut self, named: &Named, planner: &mut Planner<'_>, existing: Option<&Existing>) -> anyhow::Result<()> {
         let recipes = self.recipes;
@@ -290,6 +308,7 @@ impl Maker<'_> {
                 let is_there = existing.is_some_and(|existing| !existing.of(&evaluated, &folder).is_empty());
                 if excluded.is_none() && !is_there {
                     self.containers.extend(recipes.planned_container(&evaluated)?);
+                    self.plan_checkouts(&placed, &cell)?;
                 }
                 // What is not built needs neither its sources nor its ROCm.
                 let is_built = self.settings.mode != Mode::DryRun && excluded.is_none() && !is_there;

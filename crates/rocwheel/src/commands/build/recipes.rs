@@ -122,17 +122,10 @@ impl Recipes {
     pub(super) fn checkouts(&self, place: &Place) -> anyhow::Result<Vec<ToCheckOut>> {
         let Some(named) = self.names.first() else { return Ok(Vec::new()) };
         let cells = self.wishes.cells(named, &self.sdk.given())?;
-        let Some(cell) = cells.first() else { return Ok(Vec::new()) };
-        let mut checkouts: Vec<ToCheckOut> = Vec::new();
-        for variant in 0..self.sources.variants()? {
-            let placed = self.placed(cell, &self.sources.variant(variant))?;
-            for checkout in placed.sources.planned(&self.written()?, cell, place)? {
-                if !checkouts.iter().any(|other| other.directory == checkout.directory) {
-                    checkouts.push(checkout);
-                }
-            }
+        match cells.first() {
+            Some(cell) => self.placed(cell, &self.sources)?.sources.planned(&self.written()?, cell, place),
+            None => Ok(Vec::new()),
         }
-        Ok(checkouts)
     }
 
     /// The same for one cell: with its versions in the places of sources and ROCm.

@@ -427,8 +427,8 @@ impl Sources {
         Ok(Some((request, table)))
     }
 
-    /// A torch that is only checked out because it says which commits of the others belong to a line;
-    /// `None`: nothing that is needed follows one, or there is one where people keep it.
+    /// A checkout of torch that is only read for its pins; `None` if nothing that is needed follows torch, or if
+    /// torch is checked out in the usual place.
     fn torch_that_pins(
         &self,
         needed: &[Needed],
