@@ -9,13 +9,13 @@
 //! ```
 #![no_main]
 
-use elf::{Edit, Elf, NeededEdit, Outcome, Patched, SearchPath};
+use rocwheel_elf::{Edit, Elf, NeededEdit, Outcome, Patched, SearchPath};
 use libfuzzer_sys::fuzz_target;
 use positioned_io::ReadAt;
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = Elf::read(&bytes);
-    let _ = elf::is_pe(&bytes);
+    let _ = rocwheel_elf::is_pe(&bytes);
     let edit = Edit {
         search_path: Some(SearchPath::Add(vec!["$ORIGIN/somewhere/else".to_owned()])),
         soname: Some("libfuzzed.so.1".to_owned()),

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wheel::edit::{ExtraEdit, Requirement};
-use wheel::{Headers, parse_rows};
+use rocwheel_wheel::edit::{ExtraEdit, Requirement};
+use rocwheel_wheel::{Headers, parse_rows};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };

@@ -2,8 +2,8 @@
 //! elf_edit.rs for how to run it.
 #![no_main]
 
-use hipify::python::Module;
-use hipify::{Tables, build_amd};
+use rocwheel_hipify::python::Module;
+use rocwheel_hipify::{Tables, build_amd};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -4,8 +4,8 @@
 
 use std::sync::OnceLock;
 
-use hipify::transform::{Conversion, decode};
-use hipify::{Defects, Launches, Setting, Tables};
+use rocwheel_hipify::transform::{Conversion, decode};
+use rocwheel_hipify::{Defects, Launches, Setting, Tables};
 use libfuzzer_sys::fuzz_target;
 
 fn tables() -> &'static [Tables; 2] {

@@ -4,7 +4,7 @@
 
 use std::io::Cursor;
 
-use kpack::{Archive, ArchiveWriter};
+use rocwheel_kpack::{Archive, ArchiveWriter};
 use libfuzzer_sys::fuzz_target;
 
 /// The table up to its code objects, and of a compressed archive's up to the list of targets.

@@ -2,7 +2,7 @@
 //! read: never a panic, never another content. See elf_edit.rs for how to run it.
 #![no_main]
 
-use kpack::Marker;
+use rocwheel_kpack::Marker;
 use libfuzzer_sys::fuzz_target;
 
 fn check(bytes: &[u8]) {

@@ -7,10 +7,10 @@ use std::fs;
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use report::Silent;
+use rocwheel_report::Silent;
 use tempfile::TempDir;
-use wheel::read::{Kind, Problem, Wheel};
-use wheel::{Existing, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
+use rocwheel_wheel::read::{Kind, Problem, Wheel};
+use rocwheel_wheel::{Existing, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
 
 const NAME: &str = "pkg-1.0-py3-none-any.whl";
 const METADATA: &[u8] = b"Metadata-Version: 2.1\nName: pkg\nVersion: 1.0\n";

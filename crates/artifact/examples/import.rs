@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use artifact::import::{ImportOptions, ImportSource, Sonames, execute, plan};
-use report::{Hint as _, Silent};
+use rocwheel_artifact::import::{ImportOptions, ImportSource, Sonames, execute, plan};
+use rocwheel_report::{Hint as _, Silent};
 
 fn main() {
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);

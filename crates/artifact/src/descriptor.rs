@@ -7,7 +7,7 @@ mod write;
 
 use std::path::PathBuf;
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 pub use claim::{Claimed, ClaimedComponent, Claims, Repeated};
 pub use parse::{Descriptor, Options};

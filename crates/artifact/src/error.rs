@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 /// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]

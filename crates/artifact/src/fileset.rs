@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 use walkdir::WalkDir;
 
 use crate::catalog::EntryKind;
@@ -204,7 +204,7 @@ fn copy_file(source: &Path, copy: &Path, reporter: &dyn Reporter) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
-    use report::Silent;
+    use rocwheel_report::Silent;
 
     use super::*;
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 use rustix::fs::{CWD, RenameFlags};
 use serde::Serialize;
 

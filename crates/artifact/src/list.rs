@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 use serde::Serialize;
 
 use crate::archive;

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 use walkdir::WalkDir;
 
 use crate::catalog::{Entry, EntryKind};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tempfile::TempDir;
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 use crate::input;
 
@@ -166,14 +166,14 @@ fn check_output(output: &Path, maker: Maker) -> Result<(), Error> {
 /// A lock file that disappears with the lock.
 struct Lock {
     path: PathBuf,
-    _file: lock::Lock,
+    _file: rocwheel_lock::Lock,
 }
 
 impl Lock {
     fn take(path: &Path, output: &Path) -> Result<Self, Error> {
         let locked = || Error::Locked { path: output.to_owned() };
         let file = fs_err::OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
-        let file = lock::Lock::try_exclusive(file)?.ok_or_else(locked)?;
+        let file = rocwheel_lock::Lock::try_exclusive(file)?.ok_or_else(locked)?;
         // The run before may have removed the file between our open and lock.
         let same =
             fs_err::metadata(path).is_ok_and(|there| file.metadata().is_ok_and(|ours| there.ino() == ours.ino()));

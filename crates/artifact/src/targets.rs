@@ -8,7 +8,7 @@ use crate::error::Error;
 
 const TABLE: &str = include_str!("../../../data/targets.toml");
 
-pub use kpack::target::{base_target, compare, sort};
+pub use rocwheel_kpack::target::{base_target, compare, sort};
 
 /// One GPU target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,7 +135,7 @@ impl TargetTable {
         let begins = |known: &&str| known.to_lowercase().starts_with(&name.to_lowercase());
         let mut near: Vec<String> = names.iter().copied().filter(begins).map(str::to_owned).collect();
         if near.is_empty() || near.len() > MOST_NEAR {
-            near = report::nearest(name, names.iter().copied()).map(str::to_owned).into_iter().collect();
+            near = rocwheel_report::nearest(name, names.iter().copied()).map(str::to_owned).into_iter().collect();
         }
         let (mut families, mut known): (Vec<String>, Vec<String>) =
             names.into_iter().map(str::to_owned).partition(|name| name.contains('-'));
@@ -149,7 +149,7 @@ impl TargetTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::Hint;
+    use rocwheel_report::Hint;
 
     #[test]
     fn the_embedded_table() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 use serde::Serialize;
 
 use crate::archive;

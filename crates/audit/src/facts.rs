@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::dlopen;
-use elf::{DynamicSymbols, Elf, Imports, Kind, Pe};
 use positioned_io::ReadAt;
 use rayon::prelude::*;
-use report::{Reporter, Unit, with_causes};
+use rocwheel_artifact::dlopen;
+use rocwheel_elf::{DynamicSymbols, Elf, Imports, Kind, Pe};
+use rocwheel_report::{Reporter, Unit, with_causes};
 
 use crate::Error;
 use crate::site::Site;
@@ -106,7 +106,7 @@ impl Object {
     ///
     /// # Errors
     /// Those of [`Elf::read`]. Symbols that cannot be read are in [`Object::symbols`].
-    pub fn read(reader: &dyn ReadAt, size: u64) -> Result<Option<Object>, elf::Error> {
+    pub fn read(reader: &dyn ReadAt, size: u64) -> Result<Option<Object>, rocwheel_elf::Error> {
         let Some(elf) = Elf::read(reader)? else { return Ok(None) };
         let purpose = Purpose::of(&elf);
         let symbols = match purpose {
@@ -255,13 +255,13 @@ fn look(site: &Site, path: &str) -> Found {
         let reader = places.reader();
         if format == "ELF" {
             // Where nothing can be said beforehand, reading does what it has to, and knows what is wrong.
-            places.want(&elf::header_places(reader, placed.size).unwrap_or_default());
-            places.want(&elf::dynamic_places(reader).unwrap_or_default());
+            places.want(&rocwheel_elf::header_places(reader, placed.size).unwrap_or_default());
+            places.want(&rocwheel_elf::dynamic_places(reader).unwrap_or_default());
             let object = Object::read(reader, placed.size).map_err(|error| with_causes(&error))?;
             return Ok(object.map_or(Found::Data, |object| Found::Object(Box::new(object))));
         }
         // Programs for DOS, and text that begins with these letters, are no programs for Windows.
-        if !elf::is_pe(reader).map_err(|error| with_causes(&error))? {
+        if !rocwheel_elf::is_pe(reader).map_err(|error| with_causes(&error))? {
             return Ok(Found::Data);
         }
         let Some(pe) = Pe::read(reader).map_err(|error| with_causes(&error))? else { return Ok(Found::Windows(None)) };
@@ -276,7 +276,8 @@ fn look(site: &Site, path: &str) -> Found {
 fn mentions(site: &Site, path: &str, elf: &Elf) -> Option<BTreeSet<String>> {
     let placed = site.files.get(path)?;
     let places = site.distributions[placed.wheel].places(&placed.member, site.scratch()).ok()?;
-    let ends = |section: &elf::Section| section.offset..section.offset.saturating_add(section.size).min(placed.size);
+    let ends =
+        |section: &rocwheel_elf::Section| section.offset..section.offset.saturating_add(section.size).min(placed.size);
     places.want(&dlopen::sections(elf).map(ends).collect::<Vec<_>>());
     let file = path.rsplit('/').next().unwrap_or(path);
     // A name without version in the data means the same library as one with it that the file is linked to.

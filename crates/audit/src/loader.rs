@@ -13,7 +13,7 @@ mod search;
 use std::collections::HashMap;
 use std::sync::{LazyLock, OnceLock};
 
-use wheel::manylinux::Release;
+use rocwheel_wheel::manylinux::Release;
 
 use crate::facts::Facts;
 use crate::site::Site;

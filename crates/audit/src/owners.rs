@@ -3,9 +3,9 @@
 
 use std::sync::LazyLock;
 
-use artifact::Pattern;
+use rocwheel_artifact::Pattern;
+use rocwheel_wheel::windows;
 use serde::Deserialize;
-use wheel::windows;
 
 use crate::providers::{self, Kind, Providers};
 
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn names_in_the_table_are_canonical() {
         for plain in &Owners::embedded().plain {
-            assert_eq!(*plain, wheel::canonical_name(plain));
+            assert_eq!(*plain, rocwheel_wheel::canonical_name(plain));
         }
     }
 }

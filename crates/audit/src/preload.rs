@@ -7,7 +7,7 @@ mod python;
 
 use std::collections::BTreeMap;
 
-use artifact::pattern::Pattern;
+use rocwheel_artifact::pattern::Pattern;
 
 use crate::site::Site;
 use python::{Call, Value, calls};

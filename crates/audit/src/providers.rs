@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use artifact::Pattern;
+use rocwheel_artifact::Pattern;
 use serde::{Deserialize, Serialize};
 
 const TABLE: &str = include_str!("../../../data/providers.toml");

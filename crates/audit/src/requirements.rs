@@ -11,8 +11,8 @@ use std::str::FromStr;
 
 use pep440_rs::Version;
 use pep508_rs::{ExtraName, MarkerEnvironment, MarkerEnvironmentBuilder, VersionOrUrl};
+use rocwheel_wheel::{Headers, WheelName};
 use url::Url;
-use wheel::{Headers, WheelName};
 
 use crate::site::{PythonVersion, Site};
 
@@ -141,14 +141,14 @@ pub struct Requirement {
 impl Requirement {
     /// Reads one. The error says why it is none.
     pub fn parse(text: &str) -> Result<Requirement, String> {
-        wheel::check_requirement(text).map_err(|error| error.to_string())?;
+        rocwheel_wheel::check_requirement(text).map_err(|error| error.to_string())?;
         let parsed = pep508_rs::Requirement::<Url>::from_str(text).map_err(|error| {
             // Behind the first line is a drawing of where the error is.
             error.to_string().lines().next().unwrap_or_default().to_owned()
         })?;
         Ok(Requirement {
             text: text.to_owned(),
-            name: wheel::canonical_name(parsed.name.as_ref()),
+            name: rocwheel_wheel::canonical_name(parsed.name.as_ref()),
             extras: parsed.extras.iter().map(ToString::to_string).collect(),
             parsed,
         })
@@ -224,7 +224,7 @@ pub struct Requirements {
 impl Requirements {
     /// Reads the requirements of a METADATA.
     pub fn of(metadata: &Headers) -> Requirements {
-        let extras = metadata.all("Provides-Extra").iter().map(|extra| wheel::canonical_name(extra)).collect();
+        let extras = metadata.all("Provides-Extra").iter().map(|extra| rocwheel_wheel::canonical_name(extra)).collect();
         let mut found = Requirements { extras, ..Requirements::default() };
         for text in metadata.all("Requires-Dist") {
             match Requirement::parse(&text) {

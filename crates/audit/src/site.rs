@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use report::Reporter;
-use wheel::read::Kind;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::Kind;
 
 use crate::Error;
 pub use distribution::{Distribution, Form};
@@ -275,11 +275,11 @@ impl Site {
         path.strip_prefix(packages.as_str()).and_then(|rest| rest.strip_prefix('/')).unwrap_or(path)
     }
 
-    /// Random access to a file, as [`wheel::read::Wheel::reader`] gives it.
+    /// Random access to a file, as [`rocwheel_wheel::read::Wheel::reader`] gives it.
     ///
     /// # Errors
     /// [`Error::NoSuchFile`], [`Error::Wheel`] when it cannot be unpacked and [`Error::Read`] when it cannot be opened.
-    pub fn reader(&self, path: &str) -> Result<wheel::Reader, Error> {
+    pub fn reader(&self, path: &str) -> Result<rocwheel_wheel::Reader, Error> {
         let placed = self.placed(path)?;
         self.distributions[placed.wheel].reader(&placed.member, &self.scratch)
     }

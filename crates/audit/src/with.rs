@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use report::Reporter;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::Headers;
+use rocwheel_wheel::read::Wheel;
 use url::Url;
-use wheel::Headers;
-use wheel::read::Wheel;
 
 use crate::Error;
 use crate::requirements::{Requirement, Requirements, Target};
@@ -153,14 +153,14 @@ impl Known {
         Ok(Known::of(&wheel.name, &Headers::parse(&String::from_utf8_lossy(&bytes))))
     }
 
-    fn of(name: &wheel::WheelName, metadata: &Headers) -> Known {
+    fn of(name: &rocwheel_wheel::WheelName, metadata: &Headers) -> Known {
         // What is in a file name is escaped.
         Known::with(&name.distribution, &name.version.replace('_', "-"), metadata)
     }
 
     fn with(name: &str, version: &str, metadata: &Headers) -> Known {
         Known {
-            name: wheel::canonical_name(name),
+            name: rocwheel_wheel::canonical_name(name),
             // The name of a wheel is read only when it has a version.
             version: version.parse().unwrap_or_else(|_| pep440_rs::Version::new([0])),
             requirements: Requirements::of(metadata).all,

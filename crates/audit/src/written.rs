@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 use serde::Serialize;
 
 use crate::Error;

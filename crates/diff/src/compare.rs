@@ -5,9 +5,9 @@ use std::io;
 use std::path::Path;
 
 use positioned_io::ReadAt;
-use report::{Reporter, with_causes};
-use wheel::Content;
-use wheel::read::Spool;
+use rocwheel_report::{Reporter, with_causes};
+use rocwheel_wheel::Content;
+use rocwheel_wheel::read::Spool;
 
 use crate::change::{Change, ChangeKind};
 use crate::entry::{Entry, File};
@@ -184,10 +184,10 @@ impl<'a> Context<'a> {
 /// for nothing.
 fn imports(content: &dyn Content) -> Result<BTreeSet<String>, Error> {
     let reader = content.open()?;
-    if !elf::is_pe(&reader)? {
+    if !rocwheel_elf::is_pe(&reader)? {
         return Ok(BTreeSet::new());
     }
-    let Some(pe) = elf::Pe::read(&reader)? else { return Ok(BTreeSet::new()) };
+    let Some(pe) = rocwheel_elf::Pe::read(&reader)? else { return Ok(BTreeSet::new()) };
     let imports = pe.imports(&reader)?;
     let delayed = imports.delayed.iter().map(|name| format!("{} (delayed)", name.to_lowercase()));
     Ok(imports.needed.iter().map(|name| name.to_lowercase()).chain(delayed).collect())

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr as _;
 
 use pep508_rs::{Requirement, VerbatimUrl};
-use wheel::Headers;
+use rocwheel_wheel::Headers;
 
 use crate::change::{Change, ChangeKind};
 use crate::compare::{Findings, Opened, has_ending, whole};
@@ -51,7 +51,7 @@ fn metadata(old: &str, new: &str) -> Findings {
     }
     changes.extend(requirements(&old.all("Requires-Dist"), &new.all("Requires-Dist")));
     let extras = |headers: &Headers| -> Vec<String> {
-        headers.all("Provides-Extra").iter().map(|extra| wheel::canonical_name(extra)).collect()
+        headers.all("Provides-Extra").iter().map(|extra| rocwheel_wheel::canonical_name(extra)).collect()
     };
     changes.extend(Change::of_sets((ChangeKind::LostExtra, ChangeKind::NewExtra), &extras(&old), &extras(&new)));
     changes.extend(other_fields(&old, &new, &OWN));
@@ -118,7 +118,8 @@ fn requirements(old: &[String], new: &[String]) -> Vec<Change> {
 fn by_subject(requirements: &[String]) -> BTreeMap<String, BTreeSet<String>> {
     let mut map: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for text in requirements {
-        let parsed = wheel::check_requirement(text).ok().and_then(|()| Requirement::<VerbatimUrl>::from_str(text).ok());
+        let parsed =
+            rocwheel_wheel::check_requirement(text).ok().and_then(|()| Requirement::<VerbatimUrl>::from_str(text).ok());
         let (subject, whole) = match parsed {
             // What nobody understands is compared as it is.
             None => (text.clone(), text.clone()),

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use elf::{Elf, Section};
 use positioned_io::ReadAt;
+use rocwheel_elf::{Elf, Section};
 
 use crate::Error;
 use crate::change::{Change, ChangeKind};
@@ -61,7 +61,7 @@ const ABOUT: [&str; 8] = [
 pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Error> {
     let (old_reader, new_reader) = (opened.old.open()?, opened.new.open()?);
     let read = |reader: &dyn ReadAt| -> Result<Elf, Error> {
-        Elf::read(reader)?.ok_or_else(|| Error::Elf(elf::Error::NotElf))
+        Elf::read(reader)?.ok_or_else(|| Error::Elf(rocwheel_elf::Error::NotElf))
     };
     let sides =
         Sides { old: read(&old_reader)?, new: read(&new_reader)?, old_reader: &old_reader, new_reader: &new_reader };
@@ -126,7 +126,7 @@ impl Sides<'_> {
             Side::New => self.new_reader,
         };
         let mut names = Vec::new();
-        elf::visit_symbols(reader, &mut |symbol| {
+        rocwheel_elf::visit_symbols(reader, &mut |symbol| {
             let name = match symbol.version {
                 Some(version) => format!("{}@{version}", symbol.name),
                 None => symbol.name.to_string(),

@@ -70,7 +70,7 @@ impl FailOn {
 
 fn kind(rule: &str) -> Result<ChangeKind, Error> {
     ChangeKind::ALL.iter().copied().find(|kind| kind.name() == rule).ok_or_else(|| {
-        let nearest = report::nearest(rule, ChangeKind::ALL.iter().map(|kind| kind.name()));
+        let nearest = rocwheel_report::nearest(rule, ChangeKind::ALL.iter().map(|kind| kind.name()));
         Error::Rule { rule: rule.to_owned(), nearest }
     })
 }

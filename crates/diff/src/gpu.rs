@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kpack::survey::{self, Found, Kernels, Location, Surveyed, Weight};
-use wheel::{Content, FileDigest};
+use rocwheel_kpack::survey::{self, Found, Kernels, Location, Surveyed, Weight};
+use rocwheel_wheel::{Content, FileDigest};
 
 use crate::Error;
 use crate::change::{Change, ChangeKind};

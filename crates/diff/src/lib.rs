@@ -29,7 +29,7 @@ mod text;
 
 use std::path::{Path, PathBuf};
 
-use ::report::Reporter;
+use rocwheel_report::Reporter;
 
 pub use accept::{Accepted, Deviation, Deviations};
 pub use change::{Change, ChangeKind};

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
-use elf::Elf;
 use rayon::prelude::*;
-use report::Unit;
-use wheel::manylinux::{self, FileNeeds, LibraryNeeds};
-use wheel::read::{Problem, Wheel};
+use rocwheel_elf::Elf;
+use rocwheel_report::Unit;
+use rocwheel_wheel::manylinux::{self, FileNeeds, LibraryNeeds};
+use rocwheel_wheel::read::{Problem, Wheel};
 
 use crate::Error;
 use crate::change::{Change, ChangeKind};
@@ -86,8 +86,8 @@ fn headers(file: &File, context: &Context<'_>) -> Result<Option<Elf>, Error> {
     }
     if let Source::Member { wheel, name } = &file.source {
         let reader = wheel.sparse(name, context.scratch)?;
-        reader.want(&elf::header_places(&reader, file.size).unwrap_or_default());
-        reader.want(&elf::dynamic_places(&reader).unwrap_or_default());
+        reader.want(&rocwheel_elf::header_places(&reader, file.size).unwrap_or_default());
+        reader.want(&rocwheel_elf::dynamic_places(&reader).unwrap_or_default());
         return Ok(Elf::read(&reader).ok().flatten());
     }
     Ok(Elf::read(&file.content(&context.spool)?.open()?).ok().flatten())

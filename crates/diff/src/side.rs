@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use artifact::ArtifactName;
-use report::Reporter;
+use rocwheel_artifact::ArtifactName;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::{Kind as MemberKind, Wheel};
+use rocwheel_wheel::{WheelName, canonical_name};
 use walkdir::WalkDir;
-use wheel::read::{Kind as MemberKind, Wheel};
-use wheel::{WheelName, canonical_name};
 
 use crate::Error;
 use crate::compare::has_ending;
@@ -118,8 +118,8 @@ fn is_package(path: &Path) -> bool {
 /// Name and version of a source distribution (PEP 625).
 fn sdist_name(file: &str) -> Option<(String, String)> {
     let (name, version) = file.strip_suffix(".tar.gz")?.rsplit_once('-')?;
-    let is_version = wheel::check_version(version).is_ok();
-    (is_version && wheel::check_name(name).is_ok()).then(|| (name.to_owned(), version.to_owned()))
+    let is_version = rocwheel_wheel::check_version(version).is_ok();
+    (is_version && rocwheel_wheel::check_name(name).is_ok()).then(|| (name.to_owned(), version.to_owned()))
 }
 
 /// The name of an archive of ROCm's build.

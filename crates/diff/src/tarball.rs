@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use positioned_io::{Cursor, ReadAt};
-use report::Reporter;
+use rocwheel_report::Reporter;
 use tar::EntryType;
 
 use crate::Error;

@@ -8,8 +8,8 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use elf::{Edit, SearchPath, edit_file};
 use fs_err::OpenOptions;
+use rocwheel_elf::{Edit, SearchPath, edit_file};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 /// Why an ELF file could not be read or edited.
 #[derive(Debug, thiserror::Error)]

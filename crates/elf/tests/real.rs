@@ -13,7 +13,7 @@ use std::process::Command;
 #[path = "suite/oracle.rs"]
 mod oracle;
 
-use elf::{DynamicSymbols, Edit, Elf, Kind, NeededEdit, Outcome, SearchPath, edit_file};
+use rocwheel_elf::{DynamicSymbols, Edit, Elf, Kind, NeededEdit, Outcome, SearchPath, edit_file};
 use tempfile::TempDir;
 
 const RUNNER: &str = r#"
@@ -55,7 +55,7 @@ impl Root {
         command.arg(file);
         if kind == Kind::Executable {
             // The loader does all its work and lists the libraries instead of starting the program.
-            testing::make_program(file);
+            rocwheel_testing::make_program(file);
             command = Command::new(file);
             command.env("LD_TRACE_LOADED_OBJECTS", "1").env("LD_WARN", "1").env("LD_BIND_NOW", "1");
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 /// Why GPU code could not be read. Offsets are in bytes from the start of the `.hip_fatbin` section.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +65,7 @@ pub enum Error {
     },
     /// The host file's headers or their edit.
     #[error(transparent)]
-    Elf(#[from] elf::Error),
+    Elf(#[from] rocwheel_elf::Error),
     /// The headers of an AMDGPU ELF file contradict each other, or leave the file.
     #[error("malformed AMDGPU code object: {reason}")]
     MalformedCodeObject {

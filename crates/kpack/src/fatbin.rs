@@ -128,7 +128,7 @@ impl FatBinary {
     /// [`Error::Elf`] for broken headers, [`Error::Wrapper`] and [`Error::FatBinary`] for wrappers and sections that
     /// contradict themselves, [`Error::Malformed`] and its like for bundles.
     pub fn read(reader: &dyn ReadAt, size: u64) -> Result<Option<Self>, Error> {
-        if elf::is_pe(reader)? {
+        if rocwheel_elf::is_pe(reader)? {
             return pe_file::read(reader);
         }
         elf_file::read(reader, size)

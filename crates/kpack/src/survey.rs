@@ -14,8 +14,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 use positioned_io::ReadAt as _;
-use report::{Reporter, Unit as Counted};
-use wheel::{Digest, FileDigest, Reader};
+use rocwheel_report::{Reporter, Unit as Counted};
+use rocwheel_wheel::{Digest, FileDigest, Reader};
 
 use crate::bundle::Compression;
 use crate::code_object::{Kernel, Metadata};
@@ -294,7 +294,7 @@ pub fn survey_file(location: Location, reader: Reader, size: u64, options: &Opti
     reader.read_exact_at(0, &mut start).map_err(failed)?;
     let file = Open::read(location, size, open::looks(&start), reader);
     let mut surveyed = file.surveyed();
-    pipeline::ordered(
+    rocwheel_pipeline::ordered(
         source::units(file).into_iter(),
         |unit: Unit| Ok(examine::examine(unit, options)),
         |part| {
@@ -336,14 +336,14 @@ pub fn survey<E: From<Error> + Send>(
     let work = |unit: Unit| Ok(examine::examine(unit, options));
     let mut sources = Sources::new(paths, options);
     loop {
-        pipeline::ordered(&mut sources, work, &mut hand_over)?;
+        rocwheel_pipeline::ordered(&mut sources, work, &mut hand_over)?;
         match sources.resume() {
             None => break,
             // Memory is free again.
             Some(Pause::Full) => {}
             Some(Pause::Tar(file)) => {
                 source::for_each_tar_member(&file, options, &mut |member: Open| {
-                    pipeline::ordered(source::units(member).into_iter(), work, &mut hand_over)
+                    rocwheel_pipeline::ordered(source::units(member).into_iter(), work, &mut hand_over)
                 })?;
             }
         }

@@ -4,8 +4,8 @@
 
 use std::io::Cursor;
 
-use kpack::{Archive, ArchiveWriter, Blob, Error, Located, Scheme};
 use proptest::prelude::*;
+use rocwheel_kpack::{Archive, ArchiveWriter, Blob, Error, Located, Scheme};
 
 const TARGETS: [&str; 2] = ["gfx90a:xnack+", "gfx90a:xnack-"];
 

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kpack::bundle::{self, Checksum, Form, Limits, Method, Part};
-use kpack::{Bundle, Error};
 use md5::{Digest, Md5};
 use positioned_io::ReadAt;
 use proptest::prelude::*;
+use rocwheel_kpack::bundle::{self, Checksum, Form, Limits, Method, Part};
+use rocwheel_kpack::{Bundle, Error};
 
 const HOST: &str = "host-x86_64-unknown-linux--";
 

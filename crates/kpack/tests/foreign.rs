@@ -7,8 +7,8 @@ use std::io::Cursor;
 use std::path::Path;
 use std::process::Command;
 
-use kpack::bundle::{self, Form, Method, Part};
-use kpack::{Archive, ArchiveWriter, Blob, Bundle, Error, Marker, Scheme};
+use rocwheel_kpack::bundle::{self, Form, Method, Part};
+use rocwheel_kpack::{Archive, ArchiveWriter, Blob, Bundle, Error, Marker, Scheme};
 use tempfile::TempDir;
 
 const SOURCE: &str = "__attribute__((global)) void add(float *a, const float *b) { a[0] += b[0]; }\n";

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
-use lock::Lock;
+use rocwheel_lock::Lock;
 
 #[test]
 fn one_holder_at_a_time() {

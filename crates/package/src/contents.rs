@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use artifact::Pattern;
+use rocwheel_artifact::Pattern;
 use serde::{Deserialize, Serialize};
 
 use crate::inspect::Natures;

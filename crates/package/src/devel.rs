@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::EntryKind;
-use artifact::links::leaves_tree;
+use rocwheel_artifact::EntryKind;
+use rocwheel_artifact::links::leaves_tree;
 use serde::Serialize;
 
 use crate::Logical;

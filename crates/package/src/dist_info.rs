@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::targets::base_target;
+use rocwheel_artifact::targets::base_target;
 
 use crate::Logical;
 use crate::system::System;

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wheel::windows;
+use rocwheel_wheel::windows;
 
 use crate::inspect::{Nature, Natures};
 use crate::populate::Population;

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 use crate::request::Shape;
 use crate::stub;
@@ -20,17 +20,17 @@ pub enum Error {
     },
     /// The artifacts cannot be read.
     #[error(transparent)]
-    Artifact(#[from] artifact::Error),
+    Artifact(#[from] rocwheel_artifact::Error),
     /// A wheel or the selector cannot be written.
     #[error(transparent)]
-    Wheel(#[from] wheel::Error),
+    Wheel(#[from] rocwheel_wheel::Error),
     /// An ELF file cannot be read or edited.
     #[error("cannot read the headers of `{path}`")]
     Elf {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        source: elf::Error,
+        source: rocwheel_elf::Error,
     },
     /// A link to a program that no exec stub can stand for.
     #[error("cannot make an exec stub")]
@@ -134,7 +134,7 @@ pub enum Error {
         /// The artifact's file.
         path: PathBuf,
         /// What is wrong with the name.
-        source: wheel::Error,
+        source: rocwheel_wheel::Error,
     },
     /// Two packages that installers take for one.
     #[error("`{}` and `{}` are one name to installers; the artifacts are {}", names[0], names[1], list(artifacts))]
@@ -285,7 +285,9 @@ impl Error {
     pub(crate) fn or_full_disk(self, output: &Path) -> Error {
         let is_full = match &self {
             Error::Io { source, .. }
-            | Error::Wheel(wheel::Error::Write { source, .. } | wheel::Error::Create { source, .. }) => {
+            | Error::Wheel(
+                rocwheel_wheel::Error::Write { source, .. } | rocwheel_wheel::Error::Create { source, .. },
+            ) => {
                 matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
             }
             _ => false,

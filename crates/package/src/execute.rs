@@ -8,12 +8,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use elf::{Edit, Patch, Patched, SearchPath, StackFlag};
 use fs_err as fs;
-use report::Reporter;
+use rocwheel_elf::{Edit, Patch, Patched, SearchPath, StackFlag};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::tar::TarBuilder;
+use rocwheel_wheel::{Content, Distribution, EntryPoints, FileContent, Member, Reader, Tag, WriteOptions, Written};
 use serde::Serialize;
-use wheel::tar::TarBuilder;
-use wheel::{Content, Distribution, EntryPoints, FileContent, Member, Reader, Tag, WriteOptions, Written};
 
 use crate::devel::DevelEntry;
 use crate::populate::{PlannedFile, Source};
@@ -197,10 +197,10 @@ fn write(
             let (promise, templates) = (&selector.promise, &selector.templates);
             Ok(match selector.form {
                 SelectorForm::Sdist => {
-                    wheel::write_sdist(&selector::sdist(promise, templates)?, staging, &run.options, reporter)?
+                    rocwheel_wheel::write_sdist(&selector::sdist(promise, templates)?, staging, &run.options, reporter)?
                 }
                 SelectorForm::Wheel => {
-                    wheel::write_wheel(&selector::wheel(promise, templates), staging, &run.options, reporter)?
+                    rocwheel_wheel::write_wheel(&selector::wheel(promise, templates), staging, &run.options, reporter)?
                 }
             })
         })?;
@@ -267,7 +267,7 @@ impl Run<'_> {
         let mut metadata = selector::metadata(&planned.summary);
         metadata.license_expression = Some(planned.license.clone());
         metadata.requires_dist.clone_from(&planned.requires);
-        metadata.description = Some(wheel::Description {
+        metadata.description = Some(rocwheel_wheel::Description {
             content_type: "text/markdown".to_owned(),
             text: format!("{}.\n\nOne of the packages that `pip install rocm` selects.\n", planned.summary),
         });
@@ -284,7 +284,7 @@ impl Run<'_> {
             licenses: self.members(&planned.licenses)?,
             members,
         };
-        Ok(wheel::write_wheel(&distribution, staging, &self.options, self.reporter)?)
+        Ok(rocwheel_wheel::write_wheel(&distribution, staging, &self.options, self.reporter)?)
     }
 
     fn members(&self, files: &BTreeMap<String, PlannedFile>) -> Result<Vec<Member>, Error> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use artifact::Manifest;
+use rocwheel_artifact::Manifest;
 use serde::Deserialize;
 
 /// The object `rocwheel.import` of `therock_manifest.json`, as far as packaging reads it.

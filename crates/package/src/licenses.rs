@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::{Catalog, EntryKind};
+use rocwheel_artifact::{Catalog, EntryKind};
 use serde::Deserialize;
 
 use crate::Error;

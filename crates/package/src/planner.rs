@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use artifact::dlopen::DlopenTable;
-use artifact::targets::{self, base_target};
-use artifact::{Catalog, EntryKind, Manifest, Pattern, TargetTable};
-use report::{Reporter, Unit};
-use wheel::manylinux;
+use rocwheel_artifact::dlopen::DlopenTable;
+use rocwheel_artifact::targets::{self, base_target};
+use rocwheel_artifact::{Catalog, EntryKind, Manifest, Pattern, TargetTable};
+use rocwheel_report::{Reporter, Unit};
+use rocwheel_wheel::manylinux;
 
 use crate::contents::Tools;
 use crate::devel::{DevelEntry, DevelTree};
@@ -163,7 +163,7 @@ impl<'a> Planner<'a> {
         let Place { artifacts, catalog, system } = place;
         let manifest = Manifest::find(catalog)?;
         let version = request.version.clone().unwrap_or_else(|| manifest.rocm_package_version.clone());
-        if wheel::check_version(&version).is_err() {
+        if rocwheel_wheel::check_version(&version).is_err() {
             return Err(match (&request.version, version.parse::<pep440_rs::Version>()) {
                 (Some(_), Ok(read)) => Error::VersionForm { value: version, canonical: read.to_string() },
                 (Some(_), Err(_)) => Error::Version { value: version },

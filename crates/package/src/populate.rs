@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use artifact::{EntryKind, Pattern};
+use rocwheel_artifact::{EntryKind, Pattern};
 use serde::Serialize;
 
 use crate::Logical;
@@ -263,7 +263,7 @@ impl Population {
     }
 
     /// Shared libraries and dynamically linked programs in it, with their headers.
-    pub fn elves<'a>(&'a self, natures: &'a Natures) -> impl Iterator<Item = (&'a str, &'a elf::Elf)> {
+    pub fn elves<'a>(&'a self, natures: &'a Natures) -> impl Iterator<Item = (&'a str, &'a rocwheel_elf::Elf)> {
         self.files.iter().filter_map(|(path, file)| Some((path.as_str(), natures.of(file.path()?).elf()?)))
     }
 

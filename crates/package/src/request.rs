@@ -118,7 +118,7 @@ pub struct Request {
     /// is `win_amd64` for Windows.
     pub platform_tag: Option<String>,
     /// Compression of the wheels.
-    pub level: wheel::Level,
+    pub level: rocwheel_wheel::Level,
     /// Time stamp of every member, seconds since 1970.
     pub epoch: u64,
     /// What to do about files without a place.
@@ -165,7 +165,7 @@ impl Request {
             windows_targets: Vec::new(),
             only: Vec::new(),
             platform_tag: None,
-            level: wheel::Level::Default,
+            level: rocwheel_wheel::Level::Default,
             epoch: 315_532_800,
             unclaimed: Unclaimed::Report,
             unsupported: Unsupported::Refuse,

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::dlopen::{DlopenTable, Load};
-use elf::Elf;
+use rocwheel_artifact::dlopen::{DlopenTable, Load};
+use rocwheel_elf::Elf;
 use serde::Serialize;
 
 use crate::Logical;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::{Artifact, Catalog, EntryKind, Predicate};
+use rocwheel_artifact::{Artifact, Catalog, EntryKind, Predicate};
 
 use crate::Logical;
 use crate::request::{LeftOut, Shape};

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use wheel::{Distribution, EntryPoints, Member, Metadata, Sdist, Tag};
+use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, Sdist, Tag};
 
 use crate::dist_info::{Promise, Requirement};
 use crate::templates::{self, Templates};
@@ -40,7 +40,7 @@ fn with_extras(promise: &Promise, templates: &Templates, extras: Vec<(String, Ve
         metadata.provides_extra.push(extra);
     }
     let text = templates.readme().to_owned();
-    metadata.description = Some(wheel::Description { content_type: "text/markdown".to_owned(), text });
+    metadata.description = Some(rocwheel_wheel::Description { content_type: "text/markdown".to_owned(), text });
     metadata
 }
 

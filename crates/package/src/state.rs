@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use artifact::Catalog;
 use fs_err as fs;
-use lock::Lock;
+use rocwheel_artifact::Catalog;
+use rocwheel_lock::Lock;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;

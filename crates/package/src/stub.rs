@@ -6,7 +6,7 @@
 //! and need no libc: the same bytes run on every x86-64 Linux. Source, build script and the committed blob are in
 //! `crates/package/stub/`.
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 /// What `stub/build.sh` makes of `stub/stub.rs`, without a target.
 static PROGRAM: &[u8] = include_bytes!("../stub/stub.elf");

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use artifact::{Artifact, EntryKind};
+use rocwheel_artifact::{Artifact, EntryKind};
 use serde::{Deserialize, Serialize};
 
 use crate::inspect::{Nature, Natures};

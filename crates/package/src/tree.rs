@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use artifact::links::Links;
-use artifact::{Artifact, Catalog, EntryKind};
 use fs_err as fs;
+use rocwheel_artifact::links::Links;
+use rocwheel_artifact::{Artifact, Catalog, EntryKind};
 
 use crate::Error;
 
@@ -68,7 +68,7 @@ impl Tree {
         self.nodes.get(path)
     }
 
-    /// Every link with its text, for [`artifact::links::leaves_tree`].
+    /// Every link with its text, for [`rocwheel_artifact::links::leaves_tree`].
     pub fn links(&self) -> Links<'_> {
         let links = self.iter().filter_map(|(path, node)| match &node.kind {
             EntryKind::Symlink { target } => Some((path, target.as_str())),

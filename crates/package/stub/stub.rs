@@ -7,7 +7,7 @@
 //!
 //! The path is followed by the kernel: directory of `/proc/self/exe`, `/`, and the text as it stands. `/proc/self/exe`
 //! is the stub's real place, so a link to the stub works too. There is no libc in it: it runs wherever Linux does.
-//! `build.sh` makes the committed `stub.elf` from this file; `package::stub` fills in the path.
+//! `build.sh` makes the committed `stub.elf` from this file; `rocwheel_package::stub` fills in the path.
 
 #![no_std]
 #![no_main]

@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
-use package::{Request, SelectorForm, Shape};
+use rocwheel_package::{Request, SelectorForm, Shape};
 use support::Build;
 
 const FOLDER: &str = "rocm-10.1.0a20260822";
@@ -141,7 +141,7 @@ fn a_per_family_set() {
 fn text_in_names_never_becomes_code() {
     let build = build(&["gfx942"]);
     let request = Request { nonce: "'; import os; os.abort() #".into(), ..build.request() };
-    assert!(matches!(build.plan(&request).unwrap_err(), package::Error::Suffix { .. }));
+    assert!(matches!(build.plan(&request).unwrap_err(), rocwheel_package::Error::Suffix { .. }));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use package::stub::stub;
+use rocwheel_package::stub::stub;
 
 const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/stub");
 
@@ -19,7 +19,7 @@ fn install(path: &Path, target: &str) -> PathBuf {
 fn write_program(path: &Path, bytes: &[u8]) -> PathBuf {
     fs_err::create_dir_all(path.parent().unwrap()).unwrap();
     fs_err::write(path, bytes).unwrap();
-    testing::make_program(path);
+    rocwheel_testing::make_program(path);
     path.to_owned()
 }
 

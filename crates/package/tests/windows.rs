@@ -7,8 +7,8 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use package::{Error, Incompletes, Request, Shape, System};
-use report::Hint as _;
+use rocwheel_package::{Error, Incompletes, Request, Shape, System};
+use rocwheel_report::Hint as _;
 use support::{Build, members, tar_members, text};
 
 const VERSION: &str = "10.1.0a20260822";
@@ -152,8 +152,8 @@ fn the_sets_of_two_systems_are_two() {
     let (linux, windows) = (linux(), windows());
     let request = linux.request_with(&windows);
     let plan = linux.plan(&request).unwrap();
-    let mut folder = package::OutputFolder::open(&request.output).unwrap();
-    let prepared = package::prepare(&plan, &request, &mut folder, &report::Silent).unwrap();
+    let mut folder = rocwheel_package::OutputFolder::open(&request.output).unwrap();
+    let prepared = rocwheel_package::prepare(&plan, &request, &mut folder, &rocwheel_report::Silent).unwrap();
     let sets = prepared.sets(&folder);
     let counts: Vec<(System, usize)> = sets.iter().map(|set| (set.system, set.wheels.len())).collect();
     assert_eq!(counts, [(System::Linux, 6), (System::Windows, 4)]);

@@ -27,7 +27,7 @@ const NAP: Duration = Duration::from_micros(200);
 ///     squares.push(square);
 ///     Ok(())
 /// };
-/// pipeline::ordered(0_u64..4, |number| Ok(number * number), collect)?;
+/// rocwheel_pipeline::ordered(0_u64..4, |number| Ok(number * number), collect)?;
 /// assert_eq!(squares, [0, 1, 4, 9]);
 /// # Ok::<(), String>(())
 /// ```

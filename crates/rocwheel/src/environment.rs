@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
-use wheel::Staging;
+use rocwheel_wheel::Staging;
 
 use crate::arguments::GlobalArguments;
 use crate::failure::Usage;
@@ -224,7 +224,7 @@ pub(crate) fn this_program() -> anyhow::Result<PathBuf> {
 
 /// A program of PATH.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
-    build::find_program(name, &std::env::var("PATH").ok()?)
+    rocwheel_recipe::find_program(name, &std::env::var("PATH").ok()?)
 }
 
 /// A new directory below `parent` that is removed when it goes out of scope, or by the next one when this process is killed.

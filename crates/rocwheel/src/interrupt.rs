@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use report::Exit;
+use rocwheel_report::Exit;
 
 use crate::progress::Progress;
 

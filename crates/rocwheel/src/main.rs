@@ -19,7 +19,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
-use report::Exit;
+use rocwheel_report::Exit;
 
 use crate::arguments::Arguments;
 use crate::configuration::{CommandLine, Used};

@@ -102,7 +102,8 @@ mod tests {
     fn explained(line: &[&str]) -> Option<String> {
         let typed: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
         let error = Arguments::command().try_get_matches_from(&typed).unwrap_err();
-        explain(&error, &typed).map(|usage| format!("{usage} | {}", report::Hint::hint(&usage).unwrap_or_default()))
+        explain(&error, &typed)
+            .map(|usage| format!("{usage} | {}", rocwheel_report::Hint::hint(&usage).unwrap_or_default()))
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use clap::builder::styling::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use report::{Exit, Reporter};
+use rocwheel_report::{Exit, Reporter};
 use serde::Serialize;
 use serde_json::{Map, Value};
 

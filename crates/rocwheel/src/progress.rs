@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 
 use crate::github;
 use crate::printer::{self, Talk};

@@ -5,10 +5,10 @@
 use std::process::Command;
 
 use insta::assert_snapshot;
-use report::Silent;
+use rocwheel_report::Silent;
+use rocwheel_testing::TestContext;
+use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, WriteOptions, write_wheel};
 use serde_json::Value;
-use testing::TestContext;
-use wheel::{Distribution, EntryPoints, Member, Metadata, WriteOptions, write_wheel};
 
 const WHEEL: &str = "demo-1.0-cp312-cp312-manylinux_2_34_x86_64.whl";
 

@@ -4,8 +4,8 @@
 
 use std::process::Command;
 
-use testing::gpu::{Gpu, Link, Unit};
-use testing::{Ran, TestContext};
+use rocwheel_testing::gpu::{Gpu, Link, Unit};
+use rocwheel_testing::{Ran, TestContext};
 
 const NAME: &str = "demo-1.0-py3-none-linux_x86_64.whl";
 

@@ -4,8 +4,8 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use rocwheel_testing::TestContext;
 use serde_json::Value;
-use testing::TestContext;
 
 /// Two folders: a text that changed, one that is new, and a document that was written in another way.
 fn context() -> TestContext {

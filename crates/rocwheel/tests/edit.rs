@@ -4,8 +4,8 @@
 
 use std::process::Command;
 
+use rocwheel_testing::TestContext;
 use serde_json::Value;
-use testing::TestContext;
 
 const NAME: &str = "pkg-1.0-py3-none-any.whl";
 

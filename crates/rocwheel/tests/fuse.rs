@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
+use rocwheel_testing::TestContext;
+use rocwheel_testing::gpu::{Gpu, Link, Unit};
 use serde_json::Value;
-use testing::TestContext;
-use testing::gpu::{Gpu, Link, Unit};
 
 fn library(targets: &[&str], name: &str) -> Vec<u8> {
     let units = [Unit { source: "first", targets }, Unit { source: "second", targets }];

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
-use testing::{Ran, TestContext};
+use rocwheel_testing::{Ran, TestContext};
 
 const WHEEL: &str = "demo-1.0-py3-none-any.whl";
 /// The beginning of a ZIP file is enough: nothing reads it.

@@ -6,8 +6,8 @@
 use std::process::Command;
 
 use insta::assert_snapshot;
+use rocwheel_testing::TestContext;
 use serde_json::Value;
-use testing::TestContext;
 
 const MANIFEST: &str = r#"{"the_rock_commit": null, "rocm_package_version": "7.1.0", "rocm_version": "7.1.0", "submodules": [],
     "flags": {"KPACK_SPLIT_ARTIFACTS": true}}"#;

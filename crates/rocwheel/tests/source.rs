@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
+use rocwheel_testing::{Ran, TestContext};
 use serde_json::Value;
-use testing::{Ran, TestContext};
 
 fn git(directory: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("git");
@@ -177,7 +177,7 @@ fn a_signal_ends_git_too_and_the_next_run_goes_on() {
         real.trim()
     );
     let slow = context.write("slow/git", script);
-    testing::make_program(&slow);
+    rocwheel_testing::make_program(&slow);
     let path = format!("{}:{}", slow.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let mut command = context.command();
     command.env("PATH", path).args(["source", "checkout", "torchvision", "--origin", "vision", "--root", "trees"]);

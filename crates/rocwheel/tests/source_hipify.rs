@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Stdio;
 
 use insta::assert_snapshot;
-use testing::TestContext;
+use rocwheel_testing::TestContext;
 
 const VERSION: &str = "__version__ = '2.0.0'\n";
 const TABLES: &str = "import collections\nNAMES = collections.OrderedDict([\n    ('cudaMalloc', 'hipMalloc'),\n    \
@@ -35,7 +35,7 @@ fn read(context: &TestContext, path: &str) -> String {
 
 const HIPIFY: [&str; 4] = ["source", "hipify", "--tables", "torch"];
 
-fn run(context: &TestContext, arguments: &[&str]) -> testing::Ran {
+fn run(context: &TestContext, arguments: &[&str]) -> rocwheel_testing::Ran {
     context.run([&HIPIFY[..], arguments].concat())
 }
 

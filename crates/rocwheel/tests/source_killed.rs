@@ -5,8 +5,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use testing::TestContext;
-use testing::git_server::{Behaviour, GitServer, Protocol};
+use rocwheel_testing::TestContext;
+use rocwheel_testing::git_server::{Behaviour, GitServer, Protocol};
 
 fn git(directory: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("git");

@@ -5,9 +5,9 @@
 
 use std::path::Path;
 
+use rocwheel_testing::TestContext;
+use rocwheel_testing::gpu::{Gpu, Link, Unit};
 use serde_json::Value;
-use testing::TestContext;
-use testing::gpu::{Gpu, Link, Unit};
 
 const MANIFEST: &[u8] = br#"{"the_rock_commit": null, "rocm_package_version": "7.1.0"}"#;
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
 use fs_err::os::unix::fs::OpenOptionsExt as _;
-use report::{Reporter, Unit, Watched};
+use rocwheel_report::{Reporter, Unit, Watched};
 use sha2::{Digest as _, Sha256};
 use tar::EntryType;
 
@@ -205,7 +205,7 @@ fn lift(folder: &Path) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use report::Silent;
+    use rocwheel_report::Silent;
 
     use super::*;
 

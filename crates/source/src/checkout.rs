@@ -6,7 +6,7 @@ mod protect;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Silent, Unit};
+use rocwheel_report::{Reporter, Silent, Unit};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 

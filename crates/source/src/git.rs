@@ -16,7 +16,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use report::{Exit, Hint, Reporter};
+use rocwheel_report::{Exit, Hint, Reporter};
 use rustix::process::{Pid, Signal};
 
 use crate::error::Error;

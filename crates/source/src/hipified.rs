@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use hipify::tree::{self, Place, Request};
-use hipify::{Defects, Error, Launches, Tables, build_amd, tables};
-use report::Reporter;
+use rocwheel_hipify::tree::{self, Place, Request};
+use rocwheel_hipify::{Defects, Error, Launches, Tables, build_amd, tables};
+use rocwheel_report::Reporter;
 
 use crate::checkout::Convert;
 

@@ -17,7 +17,7 @@ mod request;
 mod state;
 mod table;
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 
 pub use archive::{Unpacked, sha256, unpack};
 pub use checkout::{Convert, Outcome, Status};

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 use serde_json::{Map, Value};
 
 use crate::error::Error;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Silent};
+use rocwheel_report::{Reporter, Silent};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;

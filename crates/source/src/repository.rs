@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 
 use crate::error::Error;
 use crate::git::{Git, quoted};

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 use serde::{Deserialize, Serialize};
 
 use self::killed::Mark;
@@ -35,7 +35,7 @@ pub(crate) struct Folder {
 /// The lock of a folder. It also says which git is at work there, so that the next run can end it should this one be killed.
 #[derive(Debug, Clone)]
 pub(crate) struct Lock {
-    file: Arc<lock::Lock>,
+    file: Arc<rocwheel_lock::Lock>,
     /// The folder of the lock, which the environment of each git names.
     own: PathBuf,
 }
@@ -137,7 +137,7 @@ impl Folder {
         let mut options = fs_err::OpenOptions::new();
         // What is in it is somebody else's until the lock is ours.
         let lock = options.read(true).write(true).create(true).truncate(false).open(own.join("lock"))?;
-        let Some(mut lock) = lock::Lock::try_exclusive(lock)? else {
+        let Some(mut lock) = rocwheel_lock::Lock::try_exclusive(lock)? else {
             return Err(Error::Locked { path: path.to_owned() });
         };
         let mark = Mark::read(&mut lock)?;

@@ -8,11 +8,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use artifact::staging::Staging;
-use kpack::bundle::Checksum;
-use report::{Reporter, Unit as Counted};
+use rocwheel_artifact::staging::Staging;
+use rocwheel_kpack::bundle::Checksum;
+use rocwheel_report::{Reporter, Unit as Counted};
+use rocwheel_wheel::{Content as _, FileContent, PatchedContent};
 use serde::Serialize;
-use wheel::{Content as _, FileContent, PatchedContent};
 
 use crate::copy::copy;
 use crate::engine::{self, Packing, WrittenArchive};
@@ -131,7 +131,7 @@ pub fn execute(
     reporter: &dyn Reporter,
 ) -> Result<Outcome, Error> {
     let inputs: Vec<PathBuf> = plan.iter().map(|file| file.input.clone()).collect();
-    artifact::separate(output, &inputs)?;
+    rocwheel_artifact::separate(output, &inputs)?;
     let staging = Staging::new(output, MAKER)?;
     let mut outcome =
         Outcome { files: vec![], archives: vec![], section_bytes: 0, archive_bytes: 0, verification: None };

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use artifact::targets;
+use rocwheel_artifact::targets;
 use serde::{Deserialize, Serialize};
 
 const TABLE: &str = include_str!("../../../data/package-families.toml");
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn every_known_target_is_in_one_sub_family() {
         let families = Families::embedded();
-        for target in artifact::TargetTable::embedded().targets() {
+        for target in rocwheel_artifact::TargetTable::embedded().targets() {
             let chain = families.chain(&target.name);
             assert_eq!(
                 chain.iter().filter(|key| families.level(key) == Level::SubFamily).count(),

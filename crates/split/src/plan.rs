@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use artifact::targets;
-use kpack::bundle::{Checksum, Limits};
-use kpack::fatbin::{FatBinary, Magic, Points};
 use rayon::prelude::*;
-use report::Reporter;
+use rocwheel_artifact::targets;
+use rocwheel_kpack::bundle::{Checksum, Limits};
+use rocwheel_kpack::fatbin::{FatBinary, Magic, Points};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::Content;
 use serde::Serialize;
-use wheel::Content;
 
 use crate::error::Error;
 use crate::group::{self, Selection, TargetNames, TargetSet};
@@ -195,13 +195,13 @@ pub(crate) fn wrappers(fat: &FatBinary) -> Result<Vec<usize>, Reason> {
     if split > 0 {
         return Err(Reason::HalfSplit);
     }
-    let bundle = |(wrapper, found): (usize, &kpack::fatbin::Wrapper)| match found.points {
+    let bundle = |(wrapper, found): (usize, &rocwheel_kpack::fatbin::Wrapper)| match found.points {
         Points::Bundle(bundle) => Ok(bundle),
         _ => Err(Reason::Elsewhere { wrapper }),
     };
     let bundles: Vec<usize> = fat.wrappers.iter().enumerate().map(bundle).collect::<Result<_, _>>()?;
     let reached: BTreeSet<usize> = bundles.iter().copied().collect();
-    let has_code = |bundle: &kpack::Bundle| bundle.entries.iter().any(|entry| entry.size > 0);
+    let has_code = |bundle: &rocwheel_kpack::Bundle| bundle.entries.iter().any(|entry| entry.size > 0);
     let unreached = fat.bundles.iter().enumerate().find(|(index, bundle)| has_code(bundle) && !reached.contains(index));
     match unreached {
         Some((bundle, _)) => Err(Reason::Unreached { bundle }),
@@ -213,7 +213,7 @@ pub(crate) fn wrappers(fat: &FatBinary) -> Result<Vec<usize>, Reason> {
 ///
 /// # Errors
 /// Code without a target, two code objects for one target, a target that cannot be part of a file name.
-fn bundle_targets(key: &str, index: usize, bundle: &kpack::Bundle) -> Result<BTreeSet<String>, Error> {
+fn bundle_targets(key: &str, index: usize, bundle: &rocwheel_kpack::Bundle) -> Result<BTreeSet<String>, Error> {
     let mut found = BTreeSet::new();
     for entry in bundle.entries.iter().filter(|entry| entry.size > 0) {
         let Some(target) = entry.target() else {
@@ -309,7 +309,7 @@ fn read_unit(unit: &Unit) -> Result<Option<FatBinary>, Error> {
     FatBinary::read(&reader, unit.content.size()).map_err(|source| Error::GpuCode { key: unit.key.clone(), source })
 }
 
-fn planned_bundle(bundle: &kpack::Bundle, selection: &Selection) -> PlannedBundle {
+fn planned_bundle(bundle: &rocwheel_kpack::Bundle, selection: &Selection) -> PlannedBundle {
     let kept = bundle.entries.iter().filter(|entry| is_kept(entry, selection));
     let sizes: Vec<u64> = kept.map(|entry| entry.size).collect();
     let (code_objects, bytes) = (sizes.len() as u64, sizes.iter().sum());
@@ -317,7 +317,7 @@ fn planned_bundle(bundle: &kpack::Bundle, selection: &Selection) -> PlannedBundl
 }
 
 /// Whether an entry goes into an archive.
-pub(crate) fn is_kept(entry: &kpack::Entry, selection: &Selection) -> bool {
+pub(crate) fn is_kept(entry: &rocwheel_kpack::Entry, selection: &Selection) -> bool {
     entry.size > 0 && entry.target().is_some_and(|target| selection.takes(target))
 }
 

@@ -3,7 +3,7 @@
 //! changed.
 //!
 //! What goes: entries of offload bundles in host files and alone, `.kpack` archives, files of kernel databases by the rules
-//! of [`kpack::database`], artifacts for one target. What stays: generic targets that cover a wanted one, portable code, files
+//! of [`rocwheel_kpack::database`], artifacts for one target. What stays: generic targets that cover a wanted one, portable code, files
 //! that serve all targets, and code that nothing registers, since nobody knows who reads it.
 
 mod check;
@@ -19,9 +19,9 @@ mod wheel_file;
 
 use std::path::{Path, PathBuf};
 
-use artifact::TargetTable;
-use report::Reporter;
-use wheel::WriteOptions;
+use rocwheel_artifact::TargetTable;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::WriteOptions;
 
 use crate::error::Error;
 pub use keep::Keep;

@@ -55,7 +55,7 @@ pub struct Request {
     /// How code objects are stored in archives.
     pub packing: Packing,
     /// How members are compressed that are new or change.
-    pub level: wheel::Level,
+    pub level: rocwheel_wheel::Level,
     /// Time stamp of every member, in seconds since 1970.
     pub epoch: u64,
     /// Whether what was written is compared with the input before it is moved in place.

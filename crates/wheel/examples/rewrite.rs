@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::time::Instant;
 
-use report::Silent;
-use wheel::read::Wheel;
-use wheel::{Error, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
+use rocwheel_report::Silent;
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{Error, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
 
 #[allow(clippy::print_stdout, reason = "an example shows its result")]
 fn main() -> Result<(), Error> {

@@ -8,8 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use elf::{Patch, Patched};
 use positioned_io::ReadAt;
+use rocwheel_elf::{Patch, Patched};
 
 /// An open content. Many threads read from it at once.
 pub type Reader = Box<dyn ReadAt + Send + Sync>;

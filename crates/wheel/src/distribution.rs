@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Silent, Unit};
+use rocwheel_report::{Reporter, Silent, Unit};
 
 use crate::archive::{Archive, Source, file_mode};
 use crate::names::{self, Tag, WheelName};

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 use crate::TagPart;
 use crate::read::Fault;
@@ -183,7 +183,7 @@ pub enum Error {
         /// The library.
         member: String,
         /// Why.
-        source: Box<elf::Error>,
+        source: Box<rocwheel_elf::Error>,
     },
     /// Something has the name of the output.
     #[error("the output `{}` exists", path.display())]

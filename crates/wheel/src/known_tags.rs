@@ -205,7 +205,7 @@ fn platform_meant(text: &str) -> Option<String> {
     if is_platform(&with_machine) {
         return Some(with_machine);
     }
-    report::nearest(text, COMMON).map(str::to_owned)
+    rocwheel_report::nearest(text, COMMON).map(str::to_owned)
 }
 
 #[cfg(test)]

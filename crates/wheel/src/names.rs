@@ -361,7 +361,7 @@ mod tests {
         let error = check_version("6.4.0-rc1").unwrap_err();
         assert_eq!(error.to_string(), "`6.4.0-rc1` is not a valid version: its canonical form is `6.4.0rc1`");
         assert_eq!(
-            report::Hint::hint(&error).as_deref(),
+            rocwheel_report::Hint::hint(&error).as_deref(),
             Some("write it as `6.4.0rc1`, the canonical form of PEP 440")
         );
     }

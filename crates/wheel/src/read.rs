@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
-use report::Reporter;
+use rocwheel_report::Reporter;
 
 use crate::content::Shared;
 use crate::record::{Algorithm, Hash, Row, parse_rows};

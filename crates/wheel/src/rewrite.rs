@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use report::{Reporter, Silent, Unit};
+use rocwheel_report::{Reporter, Silent, Unit};
 
 use crate::archive::{Archive, Copied, DIRECTORY, Method, REGULAR_FILE, Run, SYMLINK, Source, file_mode};
 use crate::distribution::check_tree;
@@ -374,7 +374,7 @@ fn hashes<'a>(
     }
     let total = missing.iter().map(|listed| listed.size).sum();
     reporter.begin("hashing members that RECORD has no SHA-256 of", Some(total), Unit::Bytes);
-    let result = pipeline::ordered(
+    let result = rocwheel_pipeline::ordered(
         missing.into_iter(),
         |listed| {
             let go_on = || {

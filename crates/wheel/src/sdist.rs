@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 
 use crate::distribution::check_tree;
 use crate::output::Output;

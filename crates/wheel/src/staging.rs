@@ -7,7 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use lock::Lock;
+use rocwheel_lock::Lock;
 use tempfile::TempDir;
 
 /// The file that marks such a folder, and is locked while somebody uses it.

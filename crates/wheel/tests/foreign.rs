@@ -6,8 +6,8 @@ use std::path::Path;
 
 use forge::{NAME, forge};
 use positioned_io::ReadAt as _;
-use wheel::Error;
-use wheel::read::{Kind, Problem, Wheel};
+use rocwheel_wheel::Error;
+use rocwheel_wheel::read::{Kind, Problem, Wheel};
 
 fn causes(error: &Error) -> String {
     let mut text = error.to_string();
@@ -242,9 +242,9 @@ open(path, 'wb').write(data)
         assert!(error.contains("`pkg/stored`") && error.contains("CRC-32"), "{error}");
     }
     let members = ["pkg/stored", "pkg/packed"];
-    let error = causes(&wheel.check_members(members, &report::Silent).expect_err("a flipped bit"));
+    let error = causes(&wheel.check_members(members, &rocwheel_report::Silent).expect_err("a flipped bit"));
     assert!(error.contains("`pkg/stored`") && error.contains("CRC-32"), "{error}");
-    wheel.check_members(["pkg/packed"], &report::Silent).expect("the other one");
+    wheel.check_members(["pkg/packed"], &rocwheel_report::Silent).expect("the other one");
     // Of a few places nobody knows.
     assert!(wheel.sparse("pkg/stored", scratch.path()).is_ok());
 }

@@ -4,10 +4,10 @@
 use std::process::Command;
 
 use positioned_io::ReadAt;
-use report::Silent;
-use wheel::edit::{self, Destination, Edit, Place, VersionEdit};
-use wheel::read::Wheel;
-use wheel::{
+use rocwheel_report::Silent;
+use rocwheel_wheel::edit::{self, Destination, Edit, Place, VersionEdit};
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{
     Content, Distribution, EntryPoints, Existing, FileDigest, Level, Member, Metadata, Reader, Rewrite, Tag,
     WriteOptions, rewrite, write_wheel,
 };

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use forge::listing;
-use report::Silent;
-use wheel::edit::{self, Destination, Edit, Place, VersionEdit};
-use wheel::read::{Kind, Problem, Wheel};
-use wheel::{Existing, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
+use rocwheel_report::Silent;
+use rocwheel_wheel::edit::{self, Destination, Edit, Place, VersionEdit};
+use rocwheel_wheel::read::{Kind, Problem, Wheel};
+use rocwheel_wheel::{Existing, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
 
 fn real_wheels() -> Vec<PathBuf> {
     let folder = std::env::var_os("ROCWHEEL_REAL_WHEELS")

@@ -9,9 +9,9 @@ use std::process::Command;
 use flate2::{Compress, Compression, FlushCompress};
 use positioned_io::ReadAt;
 use proptest::prelude::*;
-use report::Silent;
-use wheel::read::{Problem, Sparse, Wheel};
-use wheel::{Distribution, EntryPoints, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
+use rocwheel_report::Silent;
+use rocwheel_wheel::read::{Problem, Sparse, Wheel};
+use rocwheel_wheel::{Distribution, EntryPoints, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
 
 const CHUNK: usize = 4 << 20;
 

@@ -5,9 +5,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
-use report::{Reporter, Silent, Unit};
-use wheel::read::{Problem, Wheel};
-use wheel::{
+use rocwheel_report::{Reporter, Silent, Unit};
+use rocwheel_wheel::read::{Problem, Wheel};
+use rocwheel_wheel::{
     Content, Distribution, EntryPoints, Error, FileContent, Level, Member, Metadata, Reader, Tag, WriteOptions,
     Written, write_wheel,
 };

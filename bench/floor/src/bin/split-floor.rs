@@ -13,8 +13,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use kpack::bundle::Method;
-use kpack::{Bundle, FatBinary};
+use rocwheel_kpack::bundle::Method;
+use rocwheel_kpack::{Bundle, FatBinary};
 use libdeflater::{CompressionLvl, Compressor, Decompressor};
 use positioned_io::ReadAt;
 use rayon::prelude::*;

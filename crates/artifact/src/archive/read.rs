@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use report::{Reporter, Watched};
+use rocwheel_report::{Reporter, Watched};
 use tar::EntryType;
 
 use super::Compression;

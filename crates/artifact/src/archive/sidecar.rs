@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;

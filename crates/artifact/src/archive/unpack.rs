@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 
 use super::read::{self, Content, Member, MemberKind};
 use super::sidecar::verify_digest;

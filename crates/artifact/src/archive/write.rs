@@ -6,7 +6,7 @@ use std::io::{self, Read as _, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tar::EntryType;

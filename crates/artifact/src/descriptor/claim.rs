@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 
 use super::parse::{Basedir, Rules};
 use super::{Descriptor, Error};
@@ -167,7 +167,7 @@ impl Claiming<'_> {
 
 #[cfg(test)]
 mod tests {
-    use report::Silent;
+    use rocwheel_report::Silent;
 
     use super::*;
 

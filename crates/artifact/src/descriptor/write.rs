@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 
 use super::{ClaimedComponent, Error};
 use crate::fileset::Transfer;
@@ -57,7 +57,7 @@ fn write_artifact(
 mod tests {
     use std::os::unix::fs::MetadataExt as _;
 
-    use report::Silent;
+    use rocwheel_report::Silent;
 
     use super::super::Descriptor;
     use super::*;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use elf::{Elf, Section};
 use positioned_io::ReadAt;
 use regex::bytes::Regex;
+use rocwheel_elf::{Elf, Section};
 
 /// ELF's section type for sections without bytes in the file.
 const SHT_NOBITS: u32 = 8;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use elf::{Elf, Kind};
+use rocwheel_elf::{Elf, Kind};
 
 use super::error::Error;
 use super::libraries::SystemLibraries;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 use super::report::Missing;
 use crate::staging;
@@ -133,7 +133,7 @@ pub enum Error {
         /// The file, in the flattened tree.
         path: String,
         /// Why.
-        source: elf::Error,
+        source: rocwheel_elf::Error,
     },
     /// Device code that could not be understood.
     #[error("could not read the GPU code in `{path}`")]
@@ -141,7 +141,7 @@ pub enum Error {
         /// The file, in the flattened tree.
         path: String,
         /// Why.
-        source: kpack::Error,
+        source: rocwheel_kpack::Error,
     },
     /// A library for another processor.
     #[error("`{path}` is built for the processor type {machine}; only x86-64 (62) is supported")]

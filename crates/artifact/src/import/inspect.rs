@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use elf::Elf;
-use kpack::{Entry, FatBinary};
 use positioned_io::ReadAt as _;
+use rocwheel_elf::Elf;
+use rocwheel_kpack::{Entry, FatBinary};
 
 use super::error::Error;
 use crate::dlopen;

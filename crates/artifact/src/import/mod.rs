@@ -24,8 +24,8 @@ mod unpack;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use ::report::{Reporter, Unit};
 use rayon::prelude::*;
+use rocwheel_report::{Reporter, Unit};
 use serde::Serialize;
 
 pub use error::Error;

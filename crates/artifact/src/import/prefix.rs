@@ -9,8 +9,8 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use elf::Elf;
 use rayon::prelude::*;
+use rocwheel_elf::Elf;
 use walkdir::WalkDir;
 
 use super::deb::{Control, upstream};

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::symlink;
 
-use elf::{Edit, NeededEdit, SearchPath, StackFlag};
 use rayon::prelude::*;
-use report::Reporter;
+use rocwheel_elf::{Edit, NeededEdit, SearchPath, StackFlag};
+use rocwheel_report::Reporter;
 
 use super::closure::{self, Resolution};
 use super::error::Error;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use kpack::Databases;
 use regex::Regex;
+use rocwheel_kpack::Databases;
 use serde::Deserialize;
 
 use super::error::Error;

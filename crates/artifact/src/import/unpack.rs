@@ -10,9 +10,9 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use elf::Elf;
 use fs_err::os::unix::fs::OpenOptionsExt as _;
-use report::Reporter;
+use rocwheel_elf::Elf;
+use rocwheel_report::Reporter;
 
 use super::cmake;
 use super::error::Error;

@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use artifact::import::{self, ImportOptions, ImportReport, ImportSource, Sonames};
-use report::Silent;
+use rocwheel_artifact::import::{self, ImportOptions, ImportReport, ImportSource, Sonames};
+use rocwheel_report::Silent;
 
 /// How the members of a package are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use artifact::Catalog;
-use artifact::import::{Error, ImportSource};
-use report::{Hint as _, Silent};
+use rocwheel_artifact::Catalog;
+use rocwheel_artifact::import::{Error, ImportSource};
+use rocwheel_report::{Hint as _, Silent};
 
 use super::fixture::{Packing, Tar, import, library, listing, options};
 

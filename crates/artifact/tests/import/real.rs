@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use artifact::Catalog;
-use artifact::import::ImportSource;
-use report::Silent;
+use rocwheel_artifact::Catalog;
+use rocwheel_artifact::import::ImportSource;
+use rocwheel_report::Silent;
 
 use super::fixture::{flatten, import, loader, options, outside};
 

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::dlopen::{DlopenTable, Load};
-use wheel::manylinux::Policies;
+use rocwheel_artifact::dlopen::{DlopenTable, Load};
+use rocwheel_wheel::manylinux::Policies;
 
 use super::requirements::Brought;
 use super::traces::RootKind;
@@ -177,7 +177,7 @@ fn holder(context: &Context<'_>, wheel: usize, (owner, library): (&Owner, &str))
     let known = provider.and_then(|provider| provider.distribution.clone());
     known.unwrap_or_else(|| {
         let requirement = owner.requirement(cuda(context, wheel));
-        wheel::canonical_name(requirement.split('[').next().unwrap_or_default())
+        rocwheel_wheel::canonical_name(requirement.split('[').next().unwrap_or_default())
     })
 }
 

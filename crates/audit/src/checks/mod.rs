@@ -22,10 +22,10 @@ mod windows;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
-use report::Reporter;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::edit::Pattern;
+use rocwheel_wheel::manylinux::Release;
 use serde::Serialize;
-use wheel::edit::Pattern;
-use wheel::manylinux::Release;
 
 use crate::Error;
 use crate::facts::{Facts, Object, WindowsFile};

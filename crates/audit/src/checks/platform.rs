@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use elf::Kind;
-use wheel::manylinux::{self, FileNeeds, LibraryNeeds, Policies, Release};
-use wheel::{Tag, TagPart, WheelName};
+use rocwheel_elf::Kind;
+use rocwheel_wheel::manylinux::{self, FileNeeds, LibraryNeeds, Policies, Release};
+use rocwheel_wheel::{Tag, TagPart, WheelName};
 
 use super::{Context, listed};
 use crate::facts::{Object, PE_ARM64, PE_X86_64, Purpose, WindowsFile};
@@ -298,12 +298,12 @@ fn names(wheel: usize, installed: &Distribution, context: &Context<'_>, findings
         findings.push(finding("dist-info", message));
     }
     let said = installed.metadata.get("Name").unwrap_or_default();
-    if wheel::canonical_name(&said) != wheel::canonical_name(&name.distribution) {
+    if rocwheel_wheel::canonical_name(&said) != rocwheel_wheel::canonical_name(&name.distribution) {
         let message = format!("METADATA says the name is `{said}`, the file name says `{}`", name.distribution);
         findings.push(finding("Name", message));
     }
     let said = installed.metadata.get("Version").unwrap_or_default();
-    if !wheel::same_version(&said, &name.version) {
+    if !rocwheel_wheel::same_version(&said, &name.version) {
         let message = format!("METADATA says the version is `{said}`, the file name says `{}`", name.version);
         findings.push(finding("Version", message));
     }

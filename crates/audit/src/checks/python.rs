@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use elf::{Lookup, NameHash};
-use wheel::windows;
+use rocwheel_elf::{Lookup, NameHash};
+use rocwheel_wheel::windows;
 
 use super::traces::has_module_tag;
 use super::{Context, Extra, file_name};

@@ -1,7 +1,7 @@
 //! Input: the members of a wheel and its RECORD. Output: what does not match (RW016), hashes that are none (RW017), and
 //! files that are not what they claim to be (RW023).
 
-use wheel::read::Problem;
+use rocwheel_wheel::read::Problem;
 
 use super::{Context, Extra, Scope, file_name};
 use crate::Error;
@@ -36,7 +36,7 @@ fn record(context: &Context<'_>, installed: &Distribution, findings: &mut Vec<Fi
         return Ok(());
     };
     let problems = match problems {
-        Err(error @ (Error::Wheel(wheel::Error::Malformed { .. }) | Error::Record { .. })) => {
+        Err(error @ (Error::Wheel(rocwheel_wheel::Error::Malformed { .. }) | Error::Record { .. })) => {
             findings.push(finding(Code::Record, "RECORD", error.to_string()));
             return Ok(());
         }

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use artifact::Pattern;
-use kpack::FatBinary;
-use kpack::Marker;
-use kpack::fatbin::Magic;
-use kpack::marker::TARGET_PLACEHOLDER;
-use kpack::survey::{self, CUDA, Kernels, WINDOWS_CUDA, Weight};
-use wheel::FileDigest;
+use rocwheel_artifact::Pattern;
+use rocwheel_kpack::FatBinary;
+use rocwheel_kpack::Marker;
+use rocwheel_kpack::fatbin::Magic;
+use rocwheel_kpack::marker::TARGET_PLACEHOLDER;
+use rocwheel_kpack::survey::{self, CUDA, Kernels, WINDOWS_CUDA, Weight};
+use rocwheel_wheel::FileDigest;
 
 use super::{Context, Extra, file_name, listed};
 use crate::Error;
@@ -249,7 +249,7 @@ fn gpu_code(
     if paths.is_empty() {
         return Ok(());
     }
-    survey::survey(&paths, &options, context.reporter, |file| -> Result<(), kpack::Error> {
+    survey::survey(&paths, &options, context.reporter, |file| -> Result<(), rocwheel_kpack::Error> {
         for fault in file.findings.iter().filter(|finding| finding.weight == Weight::Fault) {
             let finding = Finding::new(Code::GpuCode, fault.subject.name(), fault.message.clone());
             let member = files.get(&file.location.path).map(|member| (*member).to_owned());
@@ -259,7 +259,7 @@ fn gpu_code(
         Ok(())
     })
     .map_err(|error| match error {
-        kpack::Error::Interrupted => Error::Interrupted,
+        rocwheel_kpack::Error::Interrupted => Error::Interrupted,
         other => Error::GpuCode { path: installed.path.clone(), source: Box::new(other) },
     })
 }

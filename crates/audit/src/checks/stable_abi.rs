@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use elf::{Lookup, NameHash};
+use rocwheel_elf::{Lookup, NameHash};
 
 use super::traces::Rooted;
 use super::{Context, listed};

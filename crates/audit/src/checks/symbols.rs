@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use elf::{DynamicSymbols, Lookup, NameHash};
 use rayon::prelude::*;
+use rocwheel_elf::{DynamicSymbols, Lookup, NameHash};
 
 use super::traces::{RootKind, Rooted, has_module_tag};
 use super::{Context, file_name, listed, not_given, system_symbols};

@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::dlopen::DlopenTable;
 use rayon::prelude::*;
+use rocwheel_artifact::dlopen::DlopenTable;
 
 use super::{Context, file_name};
 use crate::Error;

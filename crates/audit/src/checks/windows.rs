@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use regex::bytes::Regex;
-use wheel::windows::{self, PLATFORM, Provider};
+use rocwheel_wheel::windows::{self, PLATFORM, Provider};
 
 use super::libraries::{Groups, Verdict, owned, say};
 use super::requirements::Brought;

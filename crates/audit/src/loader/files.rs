@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use elf::Kind;
+use rocwheel_elf::Kind;
 
 use super::Loader;
 use super::machine::{NotTaken, Real};

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rocwheel_wheel::manylinux::{Policies, Release};
 use serde::Deserialize;
-use wheel::manylinux::{Policies, Release};
 
 use super::System;
 use super::files::{Verdict, judge};

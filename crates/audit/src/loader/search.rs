@@ -124,7 +124,7 @@ impl<'a> Loader<'a> {
 
     /// The search paths of a file. An empty one is as good as none, except that DT_RUNPATH puts DT_RPATH out of force all the
     /// same.
-    pub(super) fn search_paths(&self, elf: &elf::Elf, origin: &str) -> SearchPaths {
+    pub(super) fn search_paths(&self, elf: &rocwheel_elf::Elf, origin: &str) -> SearchPaths {
         let read = |text: &Option<String>| {
             text.as_deref().filter(|text| !text.is_empty()).map(|text| self.search_path(text, origin))
         };

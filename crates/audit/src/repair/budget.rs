@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wheel::read::Wheel;
+use rocwheel_wheel::read::Wheel;
 
 use super::paths;
 use super::plan::Plan;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use elf::{Elf, Kind};
+use rocwheel_elf::{Elf, Kind};
 
 /// x86-64: what can be edited.
 pub(crate) const MACHINE: u16 = 62;

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use report::Reporter;
 use ring::digest::{Context, SHA256};
-use wheel::read::Wheel;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::Wheel;
 
 use super::inventory::{Binary, Inventory, Place};
 use super::plan::{Edit, FileEdit, Graft, Mode, Package, Text};
@@ -273,7 +273,7 @@ fn shim(member: &str, moved: &str) -> Text {
 }
 
 /// Whether there is anything that `strip` would remove.
-fn has_symbols(elf: &elf::Elf) -> bool {
+fn has_symbols(elf: &rocwheel_elf::Elf) -> bool {
     elf.sections.iter().any(|section| section.name == ".symtab" || section.name.starts_with(".debug_"))
 }
 

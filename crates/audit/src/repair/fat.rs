@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use artifact::Pattern;
-use elf::{Elf, Kind};
+use rocwheel_artifact::Pattern;
+use rocwheel_elf::{Elf, Kind};
+use rocwheel_wheel::read::Wheel;
 use walkdir::WalkDir;
-use wheel::read::Wheel;
 
 use super::directories::MACHINE;
 use super::inventory::Inventory;
@@ -81,7 +81,7 @@ pub(super) fn plan(wheel: &Wheel, request: &Request, inventory: &mut Inventory) 
             None => candidate.path.clone(),
         };
         let member = format!("{folder}/{place}");
-        wheel::check_member_name(&member)?;
+        rocwheel_wheel::check_member_name(&member)?;
         if wheel.member(&member).is_some() {
             return Err(Error::Exists { wheel: wheel.path().to_owned(), member });
         }
@@ -250,13 +250,13 @@ fn package(wheel: &Wheel, request: &Request, inventory: &Inventory) -> Result<St
 /// The version of ROCm: as given, or as the tree says.
 fn version(root: &Path, request: &Request) -> Result<String, Error> {
     if let Some(version) = &request.rocm_version {
-        wheel::check_version(version)?;
+        rocwheel_wheel::check_version(version)?;
         return Ok(version.clone());
     }
     for file in [".info/version", "share/therock/version.txt"] {
         let text = fs_err::read_to_string(root.join(file)).unwrap_or_default();
         let version = text.trim().split('-').next().unwrap_or_default();
-        if wheel::check_version(version).is_ok() {
+        if rocwheel_wheel::check_version(version).is_ok() {
             return Ok(version.to_owned());
         }
     }
@@ -276,7 +276,7 @@ fn local_version(wheel: &Wheel, rocm: &str) -> Result<Option<Change>, Error> {
         Some(_) => format!("{before}.{label}"),
         None => format!("{before}+{label}"),
     };
-    wheel::check_version(&after)?;
+    rocwheel_wheel::check_version(&after)?;
     Ok(Some(Change { before, after }))
 }
 

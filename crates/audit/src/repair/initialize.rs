@@ -4,8 +4,8 @@
 //! `_rocm_init.py` has the form of those that framework builds write (framework-builds, 2.5): promotion tools edit its
 //! version as text.
 
-use artifact::dlopen::DlopenTable;
-use wheel::read::Wheel;
+use rocwheel_artifact::dlopen::DlopenTable;
+use rocwheel_wheel::read::Wheel;
 
 use super::inventory::{Binary, Inventory};
 use super::plan::Text;

@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use elf::{Elf, Kind};
 use rayon::prelude::*;
-use report::Reporter;
-use wheel::read::{Kind as MemberKind, Listed, Spool, Wheel};
-use wheel::{Content, FileContent};
+use rocwheel_elf::{Elf, Kind};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::{Kind as MemberKind, Listed, Spool, Wheel};
+use rocwheel_wheel::{Content, FileContent};
 
 use super::directories::MACHINE;
 use super::{Error, paths};
@@ -158,7 +158,7 @@ fn member(wheel: &Arc<Wheel>, listed: &Listed, spool: &Spool) -> Result<Found, E
     let start = wheel.start(&listed.name, 4)?;
     if start.starts_with(b"MZ") {
         let reader = spool.member(wheel, &listed.name)?.open().map_err(Error::file("read", wheel.path()))?;
-        let is_pe = elf::is_pe(&reader).unwrap_or(false);
+        let is_pe = rocwheel_elf::is_pe(&reader).unwrap_or(false);
         return Ok(if is_pe { Found::Windows(listed.name.clone()) } else { Found::Nothing });
     }
     if start != *b"\x7fELF" {

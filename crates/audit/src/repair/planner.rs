@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use report::Reporter;
-use wheel::read::Wheel;
-use wheel::{Headers, WheelName};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{Headers, WheelName};
 
 use super::edits::{Edits, Read};
 use super::inventory::{Binary, Inventory};
@@ -207,7 +207,7 @@ impl Draft<'_> {
             }
             return Err(Error::RocmVersion { wheel: self.wheel.path().to_owned() });
         };
-        wheel::check_version(version.strip_suffix(".*").unwrap_or(version))?;
+        rocwheel_wheel::check_version(version.strip_suffix(".*").unwrap_or(version))?;
         let libraries = left.values().any(|(_, distribution)| *distribution == Some("rocm-sdk-libraries"));
         let requirements = requirement::pin(metadata, &requirement::Rocm { version, libraries });
         let mut texts = Vec::new();
@@ -298,8 +298,8 @@ impl Draft<'_> {
     fn stacks(&self) -> Vec<String> {
         let of_wheel =
             self.inventory.binaries.iter().map(|binary| (binary.member.clone(), &binary.elf, &binary.content));
-        let stays = |elf: &elf::Elf, reader: &dyn positioned_io::ReadAt| {
-            elf.kind == elf::Kind::SharedLibrary
+        let stays = |elf: &rocwheel_elf::Elf, reader: &dyn positioned_io::ReadAt| {
+            elf.kind == rocwheel_elf::Kind::SharedLibrary
                 && elf.wants_executable_stack()
                 && !elf.has_needless_stack_flag(reader).unwrap_or(false)
         };

@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-use elf::{Elf, Kind};
 use rayon::prelude::*;
-use wheel::manylinux::{Policies, Release};
+use rocwheel_elf::{Elf, Kind};
+use rocwheel_wheel::manylinux::{Policies, Release};
 
 use super::beside::Beside;
 use super::directories::{Finder, Found};

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use rocwheel_wheel::WheelName;
 use serde_json::{Value, json};
-use wheel::WheelName;
 
 use super::packages::{percent, read_copyright};
 use super::plan::{Graft, Tree};
@@ -25,7 +25,7 @@ pub(crate) fn text(wheel: &WheelName, grafts: &[Graft], tree: Option<(&Tree, &st
     let (name, version) = (wheel.distribution.as_str(), wheel.version.as_str());
     let reference = format!(
         "pkg:pypi/{}@{}?file_name={}",
-        wheel::canonical_name(name),
+        rocwheel_wheel::canonical_name(name),
         percent(version),
         percent(&wheel.to_string())
     );

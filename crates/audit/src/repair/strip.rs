@@ -6,9 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use elf::Elf;
+use rocwheel_elf::Elf;
+use rocwheel_wheel::{Content, Reader};
 use tempfile::{NamedTempFile, TempPath};
-use wheel::{Content, Reader};
 
 use super::Error;
 

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use elf::Elf;
-use wheel::manylinux::{FileNeeds, LibraryNeeds, Policies, Policy};
-use wheel::read::Wheel;
-use wheel::{Headers, WheelName};
+use rocwheel_elf::Elf;
+use rocwheel_wheel::manylinux::{FileNeeds, LibraryNeeds, Policies, Policy};
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{Headers, WheelName};
 
 use super::plan::{Edit, Tags};
 use super::{Error, resolve};

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use positioned_io::ReadAt;
-use wheel::read::{Kind, Problem, Sparse, Wheel};
-use wheel::{Headers, Tag};
+use rocwheel_wheel::read::{Kind, Problem, Sparse, Wheel};
+use rocwheel_wheel::{Headers, Tag};
 
 use super::Role;
 use super::installed::Installed;
@@ -42,7 +42,7 @@ pub(crate) enum Places {
     /// Of a member of a wheel.
     Member(Box<Sparse>),
     /// Of a file of this machine.
-    File(wheel::Reader),
+    File(rocwheel_wheel::Reader),
 }
 
 impl Places {
@@ -72,7 +72,7 @@ impl Distribution {
         };
         Ok(Distribution {
             path: path.to_owned(),
-            name: wheel::canonical_name(&wheel.name.distribution),
+            name: rocwheel_wheel::canonical_name(&wheel.name.distribution),
             metadata: text("METADATA")?,
             wheel_file: text("WHEEL")?,
             role,
@@ -198,7 +198,7 @@ impl Distribution {
     }
 
     /// Random access to a file; `scratch` is for what must be unpacked.
-    pub(crate) fn reader(&self, member: &str, scratch: &Path) -> Result<wheel::Reader, Error> {
+    pub(crate) fn reader(&self, member: &str, scratch: &Path) -> Result<rocwheel_wheel::Reader, Error> {
         match &self.form {
             Form::Wheel(wheel) => Ok(wheel.reader(member, scratch)?),
             Form::Installed(installed) => installed.reader(member),

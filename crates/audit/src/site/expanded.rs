@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use rocwheel_wheel::read::Problem;
 use serde::Deserialize;
-use wheel::read::Problem;
 
 /// How the names of the tree's folder and of the package that brings it begin. Builds may append a suffix.
 const TREE: &str = "_rocm_sdk_devel";

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use pep440_rs::Version;
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
+use rocwheel_wheel::read::Problem;
+use rocwheel_wheel::{Headers, Row};
 use serde::Deserialize;
 use walkdir::WalkDir;
-use wheel::read::Problem;
-use wheel::{Headers, Row};
 
 use super::{Distribution, Form, Place, PythonVersion, Role};
 use crate::Error;
@@ -253,7 +253,7 @@ impl PackageFolder {
             text(&path.join("direct_url.json"))?.and_then(|text| serde_json::from_str::<DirectUrl>(&text).ok());
         let record = match text(&path.join("RECORD"))? {
             None => Record::Absent,
-            Some(text) => wheel::parse_rows(&text).map_or_else(Record::Damaged, Record::Rows),
+            Some(text) => rocwheel_wheel::parse_rows(&text).map_or_else(Record::Damaged, Record::Rows),
         };
         let mut installed = Installed {
             folder: self.path.clone(),
@@ -268,7 +268,7 @@ impl PackageFolder {
         }
         installed.files = files;
         Ok(Ok(Distribution {
-            name: wheel::canonical_name(&name),
+            name: rocwheel_wheel::canonical_name(&name),
             wheel_file: Headers::parse(&text(&wheel_file)?.unwrap_or_default()),
             metadata,
             role,
@@ -431,7 +431,7 @@ impl Installed {
         Ok(start)
     }
 
-    pub(super) fn reader(&self, member: &str) -> Result<wheel::Reader, Error> {
+    pub(super) fn reader(&self, member: &str) -> Result<rocwheel_wheel::Reader, Error> {
         Ok(Box::new(self.open(member)?.0.into_parts().0))
     }
 
@@ -494,9 +494,9 @@ impl Installed {
         }
         // Other algorithms are hardly ever used, and no worse for not being compared.
         if hashes && row.hash.starts_with("sha256=") {
-            let digest = fs_err::File::open(&file.path).and_then(wheel::digest);
+            let digest = fs_err::File::open(&file.path).and_then(rocwheel_wheel::digest);
             match digest {
-                Ok(digest) if wheel::hash_column(&digest) != row.hash => problems.push(Problem::Hash(name())),
+                Ok(digest) if rocwheel_wheel::hash_column(&digest) != row.hash => problems.push(Problem::Hash(name())),
                 Ok(_) => {}
                 Err(_) => problems.push(Problem::Unreadable(name())),
             }

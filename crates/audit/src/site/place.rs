@@ -5,8 +5,8 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-use wheel::WheelName;
-use wheel::read::Wheel;
+use rocwheel_wheel::WheelName;
+use rocwheel_wheel::read::Wheel;
 
 use crate::Error;
 
@@ -120,7 +120,7 @@ impl Destination<'_> {
             "purelib" | "platlib" => (format!("{packages}/{path}"), false),
             "data" => (path.to_owned(), false),
             "headers" => {
-                let name = wheel::canonical_name(&self.wheel.name.distribution);
+                let name = rocwheel_wheel::canonical_name(&self.wheel.name.distribution);
                 let python = PythonVersion { free_threaded: false, ..self.place.python };
                 (format!("include/site/python{python}/{name}/{path}"), false)
             }

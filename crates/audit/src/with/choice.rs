@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use pep440_rs::{Version, VersionSpecifiers};
-use report::{Reporter, Unit};
-use wheel::{Headers, WheelName};
+use rocwheel_report::{Reporter, Unit};
+use rocwheel_wheel::{Headers, WheelName};
 
 use super::index::{self, Link};
 use super::store::Store;
@@ -299,7 +299,7 @@ impl<'a> Chooser<'a> {
         for link in links {
             let Ok(wheel) = link.file_name.parse::<WheelName>() else { continue };
             // What names the file in the cache is one name, and of this project.
-            if link.file_name.contains(['/', '\\']) || wheel::canonical_name(&wheel.distribution) != name {
+            if link.file_name.contains(['/', '\\']) || rocwheel_wheel::canonical_name(&wheel.distribution) != name {
                 continue;
             }
             project.add(self.request, source, wheel, Origin::Remote(Box::new(link)));
@@ -321,7 +321,9 @@ impl<'a> Chooser<'a> {
         }
         let known = match (&candidate.origin, &self.store) {
             (Origin::File(path), _) => Known::open(path)?,
-            (Origin::Sdist(path), _) => Known::of(&candidate.name, &wheel::edit::sdist_metadata(path, self.reporter)?),
+            (Origin::Sdist(path), _) => {
+                Known::of(&candidate.name, &rocwheel_wheel::edit::sdist_metadata(path, self.reporter)?)
+            }
             (Origin::Remote(link), Some(store)) => match store.metadata(link)? {
                 Some(text) => Known::of(&candidate.name, &Headers::parse(&text)),
                 None => Known::open(&store.wheel(link)?)?,

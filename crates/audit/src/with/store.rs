@@ -6,8 +6,8 @@
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 
-use report::Reporter;
 use ring::digest::{Context, SHA256, SHA384, SHA512};
+use rocwheel_report::Reporter;
 use tempfile::NamedTempFile;
 use url::Url;
 

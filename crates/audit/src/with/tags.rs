@@ -3,7 +3,7 @@
 //! The tags and their order are those of CPython in the platform compatibility tags specification (PEP 425, 600), as
 //! `packaging.tags` lists them: the exact ABI first, then `abi3` and none, then older Pythons; newer platforms first.
 
-use wheel::{Tag, WheelName};
+use rocwheel_wheel::{Tag, WheelName};
 
 use crate::requirements::{Platform, Target};
 

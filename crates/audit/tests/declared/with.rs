@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use audit::with::{Gathered, Http, Request, Source, gather};
-use report::{Exit, Hint as _, Silent};
+use rocwheel_audit::with::{Gathered, Http, Request, Source, gather};
+use rocwheel_report::{Exit, Hint as _, Silent};
 use tempfile::TempDir;
 
 use crate::fixtures::{pure, source, tagged};
@@ -15,7 +15,7 @@ fn names(gathered: &Gathered) -> Vec<String> {
     gathered.wheels.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
 }
 
-fn from(audited: &[PathBuf], sources: &[Source], cache: &Path) -> Result<Gathered, audit::Error> {
+fn from(audited: &[PathBuf], sources: &[Source], cache: &Path) -> Result<Gathered, rocwheel_audit::Error> {
     let http = Http::new(None).unwrap();
     let target = target();
     gather(&Request { audited, sources, target: &target, cache, fetch: Some(&http) }, &Silent)
@@ -208,7 +208,7 @@ fn what_an_index_does_wrong_is_an_error_and_leaves_nothing() {
     let request = Request { audited: &audited, sources: &source, target: &target, cache: at, fetch: None };
     let error = gather(&request, &Silent).unwrap_err();
     assert_eq!(error.to_string(), "cannot read the index `http://127.0.0.1:9/simple/` offline");
-    assert!(matches!(Source::parse("https://[x"), Err(audit::Error::Address { .. })));
+    assert!(matches!(Source::parse("https://[x"), Err(rocwheel_audit::Error::Address { .. })));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Libraries, symbols and requirements.
 
-use audit::Options;
+use rocwheel_audit::Options;
 
 use crate::fixture::{Bench, demo, pack};
 
@@ -34,7 +34,7 @@ fn rw001_a_library_that_nobody_has() {
     let report = bench.audit(&lacking, &Options::default());
     let fix = report.findings[0].fix.as_ref().unwrap();
     assert!(fix.is_question() && fix.command().ends_with(".whl --with index"), "{fix:?}");
-    let remedies = audit::Remedies::of(&report.findings);
+    let remedies = rocwheel_audit::Remedies::of(&report.findings);
     assert_eq!((remedies.fixed, remedies.undecided, remedies.commands().len()), (0, 1, 0));
 }
 
@@ -315,8 +315,9 @@ fn rw028_a_library_of_the_library_path_comes_before_runpath() {
     let elsewhere = tempfile::tempdir().unwrap();
     fs_err::write(elsewhere.path().join("libx.so.1"), &libx).unwrap();
     let directories = vec![elsewhere.path().to_str().unwrap().to_owned()];
-    let machine = audit::loader::Root::read(std::path::Path::new("/")).unwrap();
-    let options = Options { library_path: Some(audit::SetLibraryPath { machine, directories }), ..Options::default() };
+    let machine = rocwheel_audit::loader::Root::read(std::path::Path::new("/")).unwrap();
+    let options =
+        Options { library_path: Some(rocwheel_audit::SetLibraryPath { machine, directories }), ..Options::default() };
     let wheel = |tags: &str| {
         let module = bench.module("", &["-l:libx.so.1", "-Wl,-rpath,$ORIGIN", tags]);
         demo().with(MODULE, &module).with("demo/libx.so.1", &libx)

@@ -1,7 +1,7 @@
 //! Tags, interpreters, machines and GPUs.
 
-use audit::{Extra, Fix, Options};
-use kpack::Marker;
+use rocwheel_audit::{Extra, Fix, Options};
+use rocwheel_kpack::Marker;
 
 use crate::fixture::{Bench, Pack, demo, pack, said};
 

@@ -1,7 +1,7 @@
 //! Wheels for Windows: DLLs that are not found, and modules for another Python.
 
-use audit::report::Report;
-use audit::{Fix, Options};
+use rocwheel_audit::report::Report;
+use rocwheel_audit::{Fix, Options};
 
 use crate::fixture::{Bench, Pack, demo, pack, said};
 

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use audit::facts::Facts;
-use audit::loader::{Loader, Root, Scenario, System, Trace, Where};
-use audit::site::{Place, Role, Site};
-use report::Silent;
+use rocwheel_audit::facts::Facts;
+use rocwheel_audit::loader::{Loader, Root, Scenario, System, Trace, Where};
+use rocwheel_audit::site::{Place, Role, Site};
+use rocwheel_report::Silent;
+use rocwheel_wheel::{Distribution, EntryPoints, FileContent, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
 use tempfile::TempDir;
-use wheel::{Distribution, EntryPoints, FileContent, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
 
 pub(crate) const PACKAGES: &str = "lib/python3.11/site-packages";
 pub(crate) const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";

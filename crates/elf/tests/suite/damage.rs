@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use elf::{DynamicSymbols, Edit, Elf, NeededEdit, Outcome, Patched, SearchPath};
 use proptest::prelude::*;
+use rocwheel_elf::{DynamicSymbols, Edit, Elf, NeededEdit, Outcome, Patched, SearchPath};
 
 use crate::fixtures::{Workshop, forget_sections};
 

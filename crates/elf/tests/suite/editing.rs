@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use elf::{Edit, Elf, NeededEdit, Outcome, SearchPath, StackFlag, edit_file};
+use rocwheel_elf::{Edit, Elf, NeededEdit, Outcome, SearchPath, StackFlag, edit_file};
 
 use crate::fixtures::{Try, Workshop, forget_sections, readelf};
 

@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use elf::{Edit, Elf, Error, NeededEdit, Outcome, Patched, SearchPath, SearchPathTag, edit_file};
 use positioned_io::ReadAt;
+use rocwheel_elf::{Edit, Elf, Error, NeededEdit, Outcome, Patched, SearchPath, SearchPathTag, edit_file};
 
 use crate::editing::read;
 use crate::fixtures::{Try, Workshop, readelf};

@@ -142,7 +142,7 @@ impl Workshop {
     pub(crate) fn answer(&self, file: &Path, how: Try, search: Option<&str>) -> Result<(), String> {
         let mut command = match how {
             Try::Program => {
-                testing::make_program(file);
+                rocwheel_testing::make_program(file);
                 Command::new(file)
             }
             Try::Library => Command::new(self.path("runner")),

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
-use report::Reporter;
+use rocwheel_report::Reporter;
 
 use super::Status;
 use super::convert::{Converted, Converter, Failed, Source};

@@ -9,8 +9,8 @@ use std::io::{self, Read, Write as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use lock::Lock;
 use rayon::prelude::*;
+use rocwheel_lock::Lock;
 use serde::{Deserialize, Serialize};
 
 use super::Write;

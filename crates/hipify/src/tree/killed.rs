@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use report::{Reporter, Silent, Unit};
+use rocwheel_report::{Reporter, Silent, Unit};
 
 use super::{Place, Recovered, Request, plan, recover};
 use crate::{Error, Setting, Tables};

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 
 use super::convert::{Converted, Converter, Failed, root};
 use super::includes::Includes;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use regex::bytes::{Regex, RegexBuilder};
-use report::Reporter;
+use rocwheel_report::Reporter;
 use walkdir::{DirEntry, WalkDir};
 
 use crate::tables::Algorithm;

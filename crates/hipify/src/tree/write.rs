@@ -5,9 +5,9 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use lock::Lock;
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use rocwheel_lock::Lock;
+use rocwheel_report::{Reporter, Unit};
 use walkdir::WalkDir;
 
 use super::journal::{Journal, Stamp, step};

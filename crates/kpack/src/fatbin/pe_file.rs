@@ -1,7 +1,7 @@
 //! Input: a PE file. Output: its fat binary, and its edit. Section names are cut to eight characters there.
 
-use elf::{External, Patch, Pe, PeSection};
 use positioned_io::ReadAt;
+use rocwheel_elf::{External, Patch, Pe, PeSection};
 
 use super::{Area, FatBinary, Format, assemble, read_wrappers};
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! Input: a [`FatBinary`], what its section shall hold and where its wrappers shall point. Output: an [`elf::Patch`].
+//! Input: a [`FatBinary`], what its section shall hold and where its wrappers shall point. Output: an [`rocwheel_elf::Patch`].
 //!
 //! This is the one edit behind taking code out (the section becomes a page with markers), keeping some of it (smaller
 //! bundles) and putting it back.
@@ -46,7 +46,7 @@ impl FatBinary {
     /// # Errors
     /// [`Error::FatBinary`] when the replacement does not fit the file's wrappers; [`Error::Elf`] when the file cannot be
     /// edited, for example because something else points into the section.
-    pub fn replace(&self, reader: &dyn ReadAt, with: Replacement) -> Result<elf::Patch, Error> {
+    pub fn replace(&self, reader: &dyn ReadAt, with: Replacement) -> Result<rocwheel_elf::Patch, Error> {
         let refuse = |reason: String| Err(Error::FatBinary { reason });
         if with.wrappers.len() != self.wrappers.len() {
             let (new, old) = (with.wrappers.len(), self.wrappers.len());
@@ -71,7 +71,8 @@ impl FatBinary {
         match self.format {
             Format::Elf => {
                 let section = elf_file::CODE.to_owned();
-                let edit = elf::SectionEdit { section, content: with.content, size: with.size, pointers, bytes };
+                let edit =
+                    rocwheel_elf::SectionEdit { section, content: with.content, size: with.size, pointers, bytes };
                 Ok(edit.plan(reader)?)
             }
             Format::Pe => pe_file::replace(reader, (with.content, with.size), pointers, bytes),

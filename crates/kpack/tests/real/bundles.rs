@@ -1,8 +1,8 @@
 //! Code objects, as their bundles say.
 
-use kpack::bundle::{self, Form, Part};
-use kpack::{CodeObject, Error};
 use positioned_io::ReadAt;
+use rocwheel_kpack::bundle::{self, Form, Part};
+use rocwheel_kpack::{CodeObject, Error};
 
 use crate::{read, unpacked};
 

@@ -12,7 +12,7 @@ mod fat_binaries;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kpack::FatBinary;
+use rocwheel_kpack::FatBinary;
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs_err::read_dir(folder).unwrap() {

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use artifact::portable;
-use artifact::targets::base_target;
-use wheel::manylinux::{self, FileNeeds, LibraryNeeds};
-use wheel::{Tag, WheelName};
+use rocwheel_artifact::portable;
+use rocwheel_artifact::targets::base_target;
+use rocwheel_wheel::manylinux::{self, FileNeeds, LibraryNeeds};
+use rocwheel_wheel::{Tag, WheelName};
 
 use super::systems::Folders;
 use super::{Planner, Set};
@@ -18,7 +18,7 @@ use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, Selector
 use crate::system::System;
 use crate::{Error, Logical, templates};
 
-fn libraries(elf: &elf::Elf) -> Vec<LibraryNeeds> {
+fn libraries(elf: &rocwheel_elf::Elf) -> Vec<LibraryNeeds> {
     let versions = |library: &str| {
         let needs = elf.version_needs.iter().filter(|need| need.library == library);
         needs.flat_map(|need| need.versions.iter().cloned()).collect()
@@ -77,7 +77,7 @@ impl Planner<'_> {
             }
         }
         if self.system == System::Windows {
-            return Ok((wheel::windows::PLATFORM.to_owned(), None));
+            return Ok((rocwheel_wheel::windows::PLATFORM.to_owned(), None));
         }
         let needs: Vec<FileNeeds> = needs.collect();
         let floor = manylinux::floor(&needs);
@@ -294,7 +294,7 @@ impl Planner<'_> {
 
 /// Refuses a name that could not be unpacked everywhere, or not be listed in a RECORD.
 fn check_name(name: &str, file: Option<&PlannedFile>) -> Result<(), Error> {
-    wheel::check_member_name(name).map_err(|source| {
+    rocwheel_wheel::check_member_name(name).map_err(|source| {
         let path = file.and_then(|file| file.path().cloned()).unwrap_or_else(|| name.into());
         Error::Name { path, source }
     })

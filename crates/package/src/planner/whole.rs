@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use artifact::EntryKind;
-use artifact::targets::base_target;
-use kpack::{FatBinary, Magic};
+use rocwheel_artifact::EntryKind;
+use rocwheel_artifact::targets::base_target;
+use rocwheel_kpack::{FatBinary, Magic};
 
 use super::{Planner, Set};
 use crate::error::Ways;

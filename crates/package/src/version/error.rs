@@ -1,6 +1,6 @@
 //! What can be wrong with the parts of a version.
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 /// Errors of making and comparing versions. All of them are wrong arguments or a wrong `version.json`.
 #[derive(Debug, thiserror::Error)]

@@ -8,9 +8,9 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use artifact::Catalog;
-use package::{Outcome, OutputFolder, Plan, Request, System};
-use report::Silent;
+use rocwheel_artifact::Catalog;
+use rocwheel_package::{Outcome, OutputFolder, Plan, Request, System};
+use rocwheel_report::Silent;
 
 /// A folder of artifacts and a folder for packages.
 pub struct Build {
@@ -154,21 +154,23 @@ impl Build {
     }
 
     pub fn request(&self) -> Request {
-        Request { level: wheel::Level::Fast, ..Request::new(self.artifacts(), self.output()) }
+        Request { level: rocwheel_wheel::Level::Fast, ..Request::new(self.artifacts(), self.output()) }
     }
 
-    pub fn plan(&self, request: &Request) -> Result<Plan, package::Error> {
+    pub fn plan(&self, request: &Request) -> Result<Plan, rocwheel_package::Error> {
         let scratch = self.folder.path().join("scratch");
         let catalog = Catalog::open(&request.artifacts, &scratch, &Silent)?;
-        let Some(windows) = &request.windows_artifacts else { return package::plan(request, &catalog, &Silent) };
+        let Some(windows) = &request.windows_artifacts else {
+            return rocwheel_package::plan(request, &catalog, &Silent);
+        };
         let windows = Catalog::open(windows, &scratch, &Silent)?;
-        package::plan_both(request, [&catalog, &windows], &Silent)
+        rocwheel_package::plan_both(request, [&catalog, &windows], &Silent)
     }
 
-    pub fn package(&self, request: &Request) -> Result<(Plan, Outcome), package::Error> {
+    pub fn package(&self, request: &Request) -> Result<(Plan, Outcome), rocwheel_package::Error> {
         let plan = self.plan(request)?;
         let mut folder = OutputFolder::open(&request.output)?;
-        let outcome = package::execute(&plan, request, &mut folder, &Silent)?;
+        let outcome = rocwheel_package::execute(&plan, request, &mut folder, &Silent)?;
         Ok((plan, outcome))
     }
 

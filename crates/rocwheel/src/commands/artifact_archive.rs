@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use artifact::archive::{self, ArchivePlan, Compression, WriteOptions};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use report::Exit;
+use rocwheel_artifact::archive::{self, ArchivePlan, Compression, WriteOptions};
+use rocwheel_report::Exit;
 use serde::Serialize;
 
 use crate::commands::Mode;

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use artifact::flatten::{self, Existing, Run};
-use artifact::{Component, TargetTable, targets};
 use clap::Args;
-use report::Exit;
+use rocwheel_artifact::flatten::{self, Existing, Run};
+use rocwheel_artifact::{Component, TargetTable, targets};
+use rocwheel_report::Exit;
 
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};

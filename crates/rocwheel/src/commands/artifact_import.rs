@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use artifact::import::{self, ImportOptions, ImportReport, ImportSource, Sonames};
 use clap::{ArgGroup, Args};
 use comfy_table::CellAlignment::{Left, Right};
-use report::Exit;
+use rocwheel_artifact::import::{self, ImportOptions, ImportReport, ImportSource, Sonames};
+use rocwheel_report::Exit;
 
 use crate::commands::Mode;
 use crate::environment;

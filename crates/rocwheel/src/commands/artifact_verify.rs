@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use artifact::TargetTable;
-use artifact::verify::{self, Severity};
 use clap::Args;
-use report::Exit;
+use rocwheel_artifact::TargetTable;
+use rocwheel_artifact::verify::{self, Severity};
+use rocwheel_report::Exit;
 
 use crate::environment;
 use crate::printer::{self, Format, Printer};

@@ -6,19 +6,19 @@ pub(super) mod text;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use audit::facts::Facts;
-use audit::finding::{Code, Severity};
-use audit::loader::Root;
-use audit::report::{Report, sarif};
-use audit::requirements::{Platform, Target};
-use audit::site::{PackageFolder, Place, PythonVersion, Role, Site};
-use audit::with::{self, Fetch, Http, Request, Source};
-use audit::{Extra, Options, SetLibraryPath};
 use clap::{Args, ValueEnum};
-use report::Exit;
-use wheel::WheelName;
-use wheel::edit::Pattern;
-use wheel::manylinux::{Policies, Release};
+use rocwheel_audit::facts::Facts;
+use rocwheel_audit::finding::{Code, Severity};
+use rocwheel_audit::loader::Root;
+use rocwheel_audit::report::{Report, sarif};
+use rocwheel_audit::requirements::{Platform, Target};
+use rocwheel_audit::site::{PackageFolder, Place, PythonVersion, Role, Site};
+use rocwheel_audit::with::{self, Fetch, Http, Request, Source};
+use rocwheel_audit::{Extra, Options, SetLibraryPath};
+use rocwheel_report::Exit;
+use rocwheel_wheel::WheelName;
+use rocwheel_wheel::edit::Pattern;
+use rocwheel_wheel::manylinux::{Policies, Release};
 
 use crate::failure::Usage;
 use crate::output_file::{FileKind, OutputFile, OutputOption};
@@ -267,7 +267,7 @@ fn look(look: &Look, printer: &Printer) -> anyhow::Result<Exit> {
 /// Audits wheels without printing.
 fn examine(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> anyhow::Result<Report> {
     let (site, facts) = read(look, wheels, scratch, printer)?;
-    Ok(audit::audit(&site, &facts, &look.options, printer.reporter())?)
+    Ok(rocwheel_audit::audit(&site, &facts, &look.options, printer.reporter())?)
 }
 
 fn read(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> anyhow::Result<(Site, Facts)> {
@@ -321,7 +321,8 @@ fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> 
     let mut offline = look.offline;
     let mut folder: Option<PackageFolder> = None;
     for path in given.iter().filter(|path| path.is_dir()) {
-        let found = PackageFolder::find(path)?.ok_or_else(|| audit::Error::NotPackages { path: path.clone() })?;
+        let found =
+            PackageFolder::find(path)?.ok_or_else(|| rocwheel_audit::Error::NotPackages { path: path.clone() })?;
         only(&mut folder, found)?;
     }
     for text in &look.with {
@@ -371,7 +372,7 @@ fn given(paths: &[PathBuf], printer: &Printer) -> anyhow::Result<Vec<PathBuf>> {
             files.sort();
             files.retain(|file| is_wheel(&file.to_string_lossy()) || is_sdist(file));
             if files.is_empty() {
-                return Err(audit::Error::NotPackages { path: path.clone() }.into());
+                return Err(rocwheel_audit::Error::NotPackages { path: path.clone() }.into());
             }
             given.extend(files);
         } else {
@@ -432,7 +433,7 @@ fn same_distribution(one: &Path, other: &Path) -> bool {
     let name = |path: &Path| path.file_name()?.to_str()?.parse::<WheelName>().ok();
     match (name(one), name(other)) {
         (Some(one), Some(other)) => {
-            wheel::canonical_name(&one.distribution) == wheel::canonical_name(&other.distribution)
+            rocwheel_wheel::canonical_name(&one.distribution) == rocwheel_wheel::canonical_name(&other.distribution)
         }
         _ => false,
     }
@@ -482,11 +483,11 @@ fn gather(
 const SHOWN: usize = 8;
 
 fn why(site: &Site, facts: &Facts, library: &str, printer: &Printer) -> anyhow::Result<Exit> {
-    let Some(why) = audit::why::why(site, facts, library) else {
-        let names = audit::why::names(facts);
+    let Some(why) = rocwheel_audit::why::why(site, facts, library) else {
+        let names = rocwheel_audit::why::names(facts);
         let usage = Usage::new(format!("no file of the wheels is `{library}` or needs it"));
         let begins = names.iter().copied().find(|name| name.starts_with(library));
-        return Err(match begins.or_else(|| report::nearest(library, names.iter().copied())) {
+        return Err(match begins.or_else(|| rocwheel_report::nearest(library, names.iter().copied())) {
             Some(name) => usage.hint(format!("did you mean `{name}`?")).into(),
             None if names.is_empty() => usage.into(),
             None => {

@@ -20,12 +20,14 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use build::execute::{self, Existing, LastLook, Leftovers, Listener, Outcome, Place, Selection, UserEnvironment};
-use build::executor::Executor;
-use build::preflight::Machine;
-use build::{Input, Job, PythonVersion, duration};
 use clap::Args;
-use report::{Exit, Hint as _};
+use rocwheel_recipe::execute::{
+    self, Existing, LastLook, Leftovers, Listener, Outcome, Place, Selection, UserEnvironment,
+};
+use rocwheel_recipe::executor::Executor;
+use rocwheel_recipe::preflight::Machine;
+use rocwheel_recipe::{Input, Job, PythonVersion, duration};
+use rocwheel_report::{Exit, Hint as _};
 use serde::Serialize;
 
 use crate::commands::Mode;
@@ -450,7 +452,8 @@ impl Run<'_> {
                             return Err(error);
                         }
                         failed.insert(name.clone());
-                        let hint = error.chain().find_map(|error| error.downcast_ref::<build::Error>()?.hint());
+                        let hint =
+                            error.chain().find_map(|error| error.downcast_ref::<rocwheel_recipe::Error>()?.hint());
                         let text = format!("{error:#}");
                         let ran =
                             Ran { title: name.clone(), key: String::new(), outcome: None, error: Some(text), hint };

@@ -15,7 +15,7 @@ mod translation;
 
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment::Left;
-use report::Exit;
+use rocwheel_report::Exit;
 
 pub(crate) use flags::explain;
 use translation::Translation;

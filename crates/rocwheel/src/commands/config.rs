@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, Args, CommandFactory, Subcommand};
 use comfy_table::CellAlignment::Left;
-use report::Exit;
+use rocwheel_report::Exit;
 use serde::Serialize;
 
 use crate::configuration::{self, Choice, File, Setting};
@@ -155,7 +155,7 @@ fn all(names: &[String], file: Option<&File>, program: &clap::Command) -> anyhow
         let known: Vec<&str> = configuration::commands(command).map(clap::Command::get_name).collect();
         command = configuration::commands(command).find(|inner| inner.get_name() == name).ok_or_else(|| {
             let usage = Usage::new(format!("there is no command `{}` with settings", names.join(" ")));
-            usage.hint(report::suggestion(name, known.iter().copied()))
+            usage.hint(rocwheel_report::suggestion(name, known.iter().copied()))
         })?;
     }
     let rows = configuration::options(command).map(|argument| {

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use ::diff::{
-    Accepted, Change, ChangeKind, Described, Deviations, FailOn, FileReport, Kept, PackageReport, Report, Request,
-};
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
-use report::Exit;
+use rocwheel_diff::{
+    Accepted, Change, ChangeKind, Described, Deviations, FailOn, FileReport, Kept, PackageReport, Report, Request,
+};
+use rocwheel_report::Exit;
 use serde::Serialize;
 
 use crate::environment;
@@ -125,7 +125,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let Settings::Compare(comparison) = settings else { return explain(printer) };
     let scratch = environment::scratch_below(&comparison.request.scratch)?;
     let request = Request { scratch: scratch.path().to_owned(), ..comparison.request.clone() };
-    let mut report = ::diff::compare(&request, printer.reporter())?;
+    let mut report = rocwheel_diff::compare(&request, printer.reporter())?;
     comparison.fail_on.measure(&mut report);
     let deviations = comparison.accept.as_ref().map(|accept| accept.accept(&mut report)).unwrap_or_default();
     let failures = comparison.fail_on.failures(&report);

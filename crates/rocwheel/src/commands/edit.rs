@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use ::wheel::edit::{
+use anyhow::Context as _;
+use clap::Args;
+use rocwheel_audit::Scope;
+use rocwheel_audit::written::{Set, Verdict, Written};
+use rocwheel_report::Exit;
+use rocwheel_wheel::edit::{
     self, BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, Prepared, RecordEdit,
     Requirement, RequirementEdit, SearchPathEdit, TagEdit, VersionEdit,
 };
-use ::wheel::{Existing, FileDigest, Staging, TagPart, WriteOptions};
-use anyhow::Context as _;
-use audit::Scope;
-use audit::written::{Set, Verdict, Written};
-use clap::Args;
-use report::Exit;
+use rocwheel_wheel::{Existing, FileDigest, Staging, TagPart, WriteOptions};
 use serde::Serialize;
 
 use crate::commands::last_look::{self, LastLook, LastLookArguments};
@@ -201,13 +201,16 @@ fn read_edit(
     metadata: &MetadataArguments,
     members: &MemberArguments,
 ) -> Result<Edit, Usage> {
-    fn all<T>(texts: &[String], read: impl Fn(&str) -> Result<T, ::wheel::Error>) -> Result<Vec<T>, Usage> {
+    fn all<T>(texts: &[String], read: impl Fn(&str) -> Result<T, rocwheel_wheel::Error>) -> Result<Vec<T>, Usage> {
         texts.iter().map(|text| read(text).map_err(|error| Usage::of(&error))).collect()
     }
-    fn one<T>(text: Option<&String>, read: impl Fn(&str) -> Result<T, ::wheel::Error>) -> Result<Option<T>, Usage> {
+    fn one<T>(
+        text: Option<&String>,
+        read: impl Fn(&str) -> Result<T, rocwheel_wheel::Error>,
+    ) -> Result<Option<T>, Usage> {
         text.map(|text| read(text).map_err(|error| Usage::of(&error))).transpose()
     }
-    let name = |name: &str| ::wheel::check_name(name).map(|()| name.to_owned());
+    let name = |name: &str| rocwheel_wheel::check_name(name).map(|()| name.to_owned());
     let new_version = match (&version.version, &version.local_version, version.no_local) {
         (Some(version), _, _) => Some(VersionEdit::set(version).map_err(|error| Usage::of(&error))?),
         (None, Some(local), _) => Some(VersionEdit::local(local).map_err(|error| Usage::of(&error))?),

@@ -3,19 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use artifact::Catalog;
-use audit::written::{Set, Verdict, Written};
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
-use kpack::bundle::{Form, Method};
-use report::Exit;
+use rocwheel_artifact::Catalog;
+use rocwheel_audit::written::{Set, Verdict, Written};
+use rocwheel_kpack::bundle::{Form, Method};
+use rocwheel_report::Exit;
+use rocwheel_split::Error;
+use rocwheel_split::fuse::builds::{self, Artifacts};
+use rocwheel_split::fuse::{self, Build, Fused, FusedFile, Plan, wheels};
+use rocwheel_split::prune::Empty;
+use rocwheel_split::verify::View;
+use rocwheel_wheel::{Staging, WriteOptions};
 use serde::Serialize;
-use split::Error;
-use split::fuse::builds::{self, Artifacts};
-use split::fuse::{self, Build, Fused, FusedFile, Plan, wheels};
-use split::prune::Empty;
-use split::verify::View;
-use wheel::{Staging, WriteOptions};
 
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
@@ -137,7 +137,7 @@ struct Document<'a, W: Serialize> {
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     for input in &settings.inputs {
         if !input.exists() {
-            return Err(artifact::Error::NotThere { path: input.clone() }.into());
+            return Err(rocwheel_artifact::Error::NotThere { path: input.clone() }.into());
         }
     }
     let has = |extension: &str| {
@@ -157,7 +157,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
 /// Whether a path is a single file that may have GPU code.
 fn is_host(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.is_file() && !split::group::is_archive(&name) && artifact::ArtifactName::parse_archive(&name).is_none()
+    path.is_file()
+        && !rocwheel_split::group::is_archive(&name)
+        && rocwheel_artifact::ArtifactName::parse_archive(&name).is_none()
 }
 
 struct Job<'a> {
@@ -177,7 +179,7 @@ impl Job<'_> {
                     return Err(Usage::new(format!("there are no `.kpack` archives in `{path}`")).into());
                 }
                 archives.extend(found);
-            } else if split::group::is_archive(&input.to_string_lossy()) {
+            } else if rocwheel_split::group::is_archive(&input.to_string_lossy()) {
                 archives.push(input.clone());
             } else {
                 hosts.push(input.clone());

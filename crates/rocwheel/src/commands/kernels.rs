@@ -7,13 +7,13 @@ mod text;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use artifact::TargetTable;
 use clap::{Args, ValueEnum};
-use kpack::survey::{self, Kernels, Weight};
-use kpack::target::is_processor;
-use kpack::{TargetId, plot};
-use report::Exit;
-use wheel::FileDigest;
+use rocwheel_artifact::TargetTable;
+use rocwheel_kpack::survey::{self, Kernels, Weight};
+use rocwheel_kpack::target::is_processor;
+use rocwheel_kpack::{TargetId, plot};
+use rocwheel_report::Exit;
+use rocwheel_wheel::FileDigest;
 
 use crate::environment;
 use crate::failure::Usage;
@@ -93,7 +93,7 @@ impl TryFrom<Arguments> for Settings {
 
 /// Families become their members. Targets that are in no table are taken as they are, if they look like one: what is
 /// looked for may be older or newer than the table.
-fn expand(list: &str) -> Result<BTreeSet<String>, artifact::Error> {
+fn expand(list: &str) -> Result<BTreeSet<String>, rocwheel_artifact::Error> {
     let table = TargetTable::embedded();
     let mut targets = BTreeSet::new();
     for name in list.split([',', ';']).map(str::trim).filter(|name| !name.is_empty()) {
@@ -141,7 +141,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
                 .note(format!("`{}` is split: its code is in `{paths}`, as `{}`", file.location, marker.kernel_name));
         }
         tally.add(file);
-        Ok::<(), kpack::Error>(())
+        Ok::<(), rocwheel_kpack::Error>(())
     })?;
     if let Some(file) = &settings.plot {
         draw(file, settings, &tally)?;
@@ -162,7 +162,7 @@ fn compare(expected: &BTreeSet<String>, tally: &Tally) -> anyhow::Result<()> {
     let found: BTreeSet<String> = tally.targets.keys().cloned().collect();
     let list = |targets: Vec<&String>| {
         let mut targets: Vec<String> = targets.into_iter().cloned().collect();
-        kpack::target::sort(&mut targets);
+        rocwheel_kpack::target::sort(&mut targets);
         targets.join(", ")
     };
     let (missing, more) = (list(expected.difference(&found).collect()), list(found.difference(expected).collect()));
@@ -180,7 +180,7 @@ fn summarise(settings: &Settings, tally: &Tally, printer: &Printer) {
     if total.code_objects == 0 {
         let wanted = settings.targets.as_ref().map(|targets| {
             let mut targets: Vec<String> = targets.iter().cloned().collect();
-            kpack::target::sort(&mut targets);
+            rocwheel_kpack::target::sort(&mut targets);
             format!(" for {}", targets.join(", "))
         });
         let wanted = wanted.unwrap_or_default();

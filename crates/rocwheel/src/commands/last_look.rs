@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use audit::Scope;
-use audit::finding::Finding;
-use audit::written::{self, Set, Verdict};
 use clap::Args;
-use report::{Exit, Hint};
+use rocwheel_audit::Scope;
+use rocwheel_audit::finding::Finding;
+use rocwheel_audit::written::{self, Set, Verdict};
+use rocwheel_report::{Exit, Hint};
 
 use crate::commands::audit::text;
 use crate::printer::{self, Format, Printer};
@@ -146,9 +146,9 @@ fn words<P: AsRef<Path>>(wheels: &[P]) -> String {
     const TYPED: usize = 2;
     let folder = wheels.first().and_then(|wheel| wheel.as_ref().parent());
     match folder {
-        Some(folder) if wheels.len() > TYPED => format!("{}/*.whl", audit::word(&folder.to_string_lossy())),
+        Some(folder) if wheels.len() > TYPED => format!("{}/*.whl", rocwheel_audit::word(&folder.to_string_lossy())),
         _ => {
-            let words = wheels.iter().map(|wheel| audit::word(&wheel.as_ref().to_string_lossy()));
+            let words = wheels.iter().map(|wheel| rocwheel_audit::word(&wheel.as_ref().to_string_lossy()));
             words.collect::<Vec<_>>().join(" ")
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use clap::CommandFactory;
 use clap_mangen::Man;
-use report::Exit;
+use rocwheel_report::Exit;
 
 use crate::arguments::Arguments;
 use crate::printer::Printer;

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use build::matrix::{self, Matrix, Origin, Row, Status, Table, Wanted};
-use build::{Book, Platform, PythonVersion, github};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::Left;
-use report::Exit;
+use rocwheel_recipe::matrix::{self, Matrix, Origin, Row, Status, Table, Wanted};
+use rocwheel_recipe::{Book, Platform, PythonVersion, github};
+use rocwheel_report::Exit;
 use serde::Serialize;
 
 use crate::failure::Usage;
@@ -113,8 +113,8 @@ impl TableName {
     fn text(self) -> &'static str {
         match self {
             TableName::Frameworks => Table::BUILT_IN,
-            TableName::Sources => source::Table::BUILT_IN,
-            TableName::Images => build::engine::Images::BUILT_IN,
+            TableName::Sources => rocwheel_source::Table::BUILT_IN,
+            TableName::Images => rocwheel_recipe::engine::Images::BUILT_IN,
         }
     }
 }
@@ -194,7 +194,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         return Ok(Exit::Done);
     }
     if settings.format == Format::Workflow {
-        printer.line(build::github::workflow().trim_end())?;
+        printer.line(rocwheel_recipe::github::workflow().trim_end())?;
         return Ok(Exit::Done);
     }
     if settings.format == Format::ReleaseWorkflow {
@@ -204,7 +204,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         }
         // What the table does not have is said now, and not by GitHub.
         matrix::make(&settings.table, &settings.book, &settings.wanted, &[])?;
-        printer.line(build::github::release_workflow(&settings.wanted).trim_end())?;
+        printer.line(rocwheel_recipe::github::release_workflow(&settings.wanted).trim_end())?;
         return Ok(Exit::Done);
     }
     let mut wheels = Vec::new();
@@ -352,7 +352,7 @@ fn summary(matrix: &Matrix, settings: &Settings, printer: &Printer) {
 
 /// What is missing, and which sources it is made of.
 fn missing<'a>(rows: &[&'a Row], settings: &Settings) -> Vec<(&'a Row, Option<Origin>)> {
-    let sources = source::Table::built_in();
+    let sources = rocwheel_source::Table::built_in();
     let missing = rows.iter().copied().filter(|row| row.status == Status::Missing);
     missing.map(|row| (row, Origin::of(&row.point, &settings.book, &sources))).collect()
 }
@@ -387,5 +387,5 @@ fn slurm(rows: &[&Row], settings: &Settings, printer: &Printer) -> anyhow::Resul
         printer.note("nothing is missing");
         return Ok(());
     }
-    printer.line(build::slurm::script(&rows).trim_end())
+    printer.line(rocwheel_recipe::slurm::script(&rows).trim_end())
 }

@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use artifact::Catalog;
-use audit::finding::Code;
-use audit::written::{self, Verdict};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use package::{
+use rocwheel_artifact::Catalog;
+use rocwheel_audit::finding::Code;
+use rocwheel_audit::written::{self, Verdict};
+use rocwheel_package::{
     Incomplete, Incompletes, LeftOut, Logical, Missing, Outcome, OutputFolder, Plan, Prepared, Request, SelectorForm,
     Shape, System, Unclaimed, Unsupported,
 };
-use report::Exit;
+use rocwheel_report::Exit;
 use serde::Serialize;
 
 use crate::commands::Mode;
@@ -164,10 +164,10 @@ impl TryFrom<Arguments> for Settings {
             ShapeArgument::Fat => Shape::Fat,
         });
         let level = match arguments.compression {
-            CompressionArgument::None => wheel::Level::None,
-            CompressionArgument::Fast => wheel::Level::Fast,
-            CompressionArgument::Default => wheel::Level::Default,
-            CompressionArgument::Best => wheel::Level::Best,
+            CompressionArgument::None => rocwheel_wheel::Level::None,
+            CompressionArgument::Fast => rocwheel_wheel::Level::Fast,
+            CompressionArgument::Default => rocwheel_wheel::Level::Default,
+            CompressionArgument::Best => rocwheel_wheel::Level::Best,
         };
         let only = arguments.only.iter().map(|name| distribution(name)).collect::<Result<_, _>>()?;
         let selectors = match arguments.selector {
@@ -212,7 +212,7 @@ impl TryFrom<Arguments> for Settings {
 }
 
 fn known_platform(tag: String) -> Result<String, Usage> {
-    wheel::TagPart::Platform.check(&tag).map_err(|error| Usage::of(&error))?;
+    rocwheel_wheel::TagPart::Platform.check(&tag).map_err(|error| Usage::of(&error))?;
     Ok(tag)
 }
 
@@ -249,16 +249,16 @@ struct Artifacts {
 }
 
 impl Artifacts {
-    fn open(request: &Request, scratch: &Path, printer: &Printer) -> Result<Artifacts, artifact::Error> {
+    fn open(request: &Request, scratch: &Path, printer: &Printer) -> Result<Artifacts, rocwheel_artifact::Error> {
         let open = |folder: &PathBuf| Catalog::open(folder, scratch, printer.reporter());
         let windows = request.windows_artifacts.as_ref().map(open).transpose()?;
         Ok(Artifacts { first: open(&request.artifacts)?, windows })
     }
 
-    fn plan(&self, request: &Request, printer: &Printer) -> Result<Plan, package::Error> {
+    fn plan(&self, request: &Request, printer: &Printer) -> Result<Plan, rocwheel_package::Error> {
         match &self.windows {
-            Some(windows) => package::plan_both(request, [&self.first, windows], printer.reporter()),
-            None => package::plan(request, &self.first, printer.reporter()),
+            Some(windows) => rocwheel_package::plan_both(request, [&self.first, windows], printer.reporter()),
+            None => rocwheel_package::plan(request, &self.first, printer.reporter()),
         }
     }
 }
@@ -271,7 +271,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         let scratch = environment::scratch_below(&settings.scratch)?;
         let artifacts = Artifacts::open(request, scratch.path(), printer)?;
         return match artifacts.plan(request, printer) {
-            Err(error @ package::Error::Incomplete { .. }) => {
+            Err(error @ rocwheel_package::Error::Incomplete { .. }) => {
                 // The plan of the rest tells what the missing part costs.
                 let rest = Request { incompletes: Incompletes::Drop, ..request.clone() };
                 if let Ok(plan) = artifacts.plan(&rest, printer)
@@ -288,9 +288,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         std::iter::once(&request.artifacts).chain(&request.windows_artifacts).cloned().collect();
     // An artifact may be a link to a folder elsewhere.
     for folder in inputs.clone() {
-        inputs.extend(artifact::survey(&folder)?.places.into_iter().map(|(_, place)| place.path().to_owned()));
+        inputs.extend(rocwheel_artifact::survey(&folder)?.places.into_iter().map(|(_, place)| place.path().to_owned()));
     }
-    artifact::outside(&request.output, &inputs)?;
+    rocwheel_artifact::outside(&request.output, &inputs)?;
     let mut folder = OutputFolder::open(&request.output)?;
     let artifacts = Artifacts::open(request, &folder.scratch(), printer)?;
     let plan = artifacts.plan(request, printer)?;
@@ -298,13 +298,13 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         && let Some(there) = folder.versions().into_iter().find(|there| *there != plan.version)
     {
         let (path, version) = (request.output.clone(), plan.version);
-        return Err(package::Error::OtherVersion { path, there, version }.into());
+        return Err(rocwheel_package::Error::OtherVersion { path, there, version }.into());
     }
-    let prepared = package::prepare(&plan, request, &mut folder, printer.reporter())?;
+    let prepared = rocwheel_package::prepare(&plan, request, &mut folder, printer.reporter())?;
     let verdicts = audit(&plan, &prepared, settings, &folder, printer)?;
     let look = match settings.last_look {
-        LastLook::Audit => package::LastLook::Passed,
-        LastLook::Skip => package::LastLook::Skipped,
+        LastLook::Audit => rocwheel_package::LastLook::Passed,
+        LastLook::Skip => rocwheel_package::LastLook::Skipped,
     };
     let outcome = prepared.publish(request, &mut folder, look)?;
     let used: Vec<&Catalog> = std::iter::once(&artifacts.first).chain(&artifacts.windows).collect();
@@ -381,7 +381,7 @@ fn audit(
         [Some(library.clone()), stem].into_iter().flatten()
     });
     let left_out: BTreeSet<String> = unknown.chain(allowed).collect();
-    let look = |set: package::Set| {
+    let look = |set: rocwheel_package::Set| {
         let what = match set.system {
             System::Linux => "the set",
             System::Windows => "the set for Windows",
@@ -409,7 +409,7 @@ fn show_outcome(outcome: &Outcome, seconds: f64, printer: &Printer) -> anyhow::R
             row(&package.path, [package.files, package.raw, package.compressed], time)
         })
         .collect();
-    let sum = |of: fn(&package::Package) -> u64| outcome.packages.iter().map(of).sum();
+    let sum = |of: fn(&rocwheel_package::Package) -> u64| outcome.packages.iter().map(of).sum();
     let sums = [sum(|package| package.files), sum(|package| package.raw), sum(|package| package.compressed)];
     let packages = printer::count(outcome.packages.len() as u64, "package", "packages");
     rows.push(row(&packages, sums, format!("{seconds:.1} s")));
@@ -455,7 +455,7 @@ fn show_plan(plan: &Plan, request: &Request, printer: &Printer) -> anyhow::Resul
     }
     show_remarks(plan, request, printer);
     let files = plan.wheels.iter().map(|wheel| wheel.file_count() as u64).sum();
-    let raw = plan.wheels.iter().map(package::PlannedWheel::raw_size).sum();
+    let raw = plan.wheels.iter().map(rocwheel_package::PlannedWheel::raw_size).sum();
     printer.note(format!(
         "would write {} with {} of {}",
         printer::count((plan.wheels.len() + plan.selectors.len()) as u64, "package", "packages"),

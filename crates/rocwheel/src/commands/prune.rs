@@ -2,16 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use artifact::TargetTable;
-use audit::written::{Set, Verdict, Written};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use report::Exit;
-use serde::Serialize;
-use split::prune::{
+use rocwheel_artifact::TargetTable;
+use rocwheel_audit::written::{Set, Verdict, Written};
+use rocwheel_report::Exit;
+use rocwheel_split::prune::{
     self, Action, Compress, Destination, Empty, Keep, LEVEL, Options, Outcome, PrunedFile, Run, StagedWheel,
 };
-use wheel::WriteOptions;
+use rocwheel_wheel::WriteOptions;
+use serde::Serialize;
 
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments};

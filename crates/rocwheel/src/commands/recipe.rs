@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use build::recipe::{Feature, Recipe};
-use build::{Author, Book, Cell, Evaluated, Platform, SdkKind, Switch, evaluate, script};
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment::Left;
-use report::Exit;
+use rocwheel_recipe::recipe::{Feature, Recipe};
+use rocwheel_recipe::{Author, Book, Cell, Evaluated, Platform, SdkKind, Switch, evaluate, script};
+use rocwheel_report::Exit;
 use serde::Serialize;
 
 use crate::commands::build::cell::{CellArguments, Wishes};
@@ -253,9 +253,9 @@ fn check(book: &Book, names: &[String], printer: &Printer) -> anyhow::Result<()>
         let entry = book.get(name)?;
         // Sources of one's own are given with `--source`.
         if entry.author == Author::Us {
-            source::Table::built_in().project(&entry.recipe.source)?;
+            rocwheel_source::Table::built_in().project(&entry.recipe.source)?;
         }
-        rows.push((name, build::check(entry, book)?));
+        rows.push((name, rocwheel_recipe::check(entry, book)?));
     }
     if printer.format() == Format::Json {
         let checked = rows.iter().map(|(name, cells)| serde_json::json!({ "name": name, "combinations": cells }));
@@ -275,9 +275,9 @@ fn new(name: &str, path: &Path, printer: &Printer) -> anyhow::Result<()> {
         let usage = Usage::new(format!("`{}` is there already", path.display()));
         return Err(usage.hint("choose another name, or remove it first").into());
     }
-    let text = TEMPLATE.replace("NAME", name).replace("DISTRIBUTION", &wheel::file_name_part(name));
+    let text = TEMPLATE.replace("NAME", name).replace("DISTRIBUTION", &rocwheel_wheel::file_name_part(name));
     // What is written is right.
-    build::recipe::Recipe::parse(&text, &path.to_string_lossy())?;
+    rocwheel_recipe::recipe::Recipe::parse(&text, &path.to_string_lossy())?;
     if let Some(folder) = path.parent() {
         fs_err::create_dir_all(folder)?;
     }

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use audit::repair::{
-    self, Change, Edit, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve, RocmFrom, Staged,
-};
-use audit::written::{Set, Verdict, Written};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use report::Exit;
+use rocwheel_audit::repair::{
+    self, Change, Edit, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve, RocmFrom, Staged,
+};
+use rocwheel_audit::written::{Set, Verdict, Written};
+use rocwheel_report::Exit;
+use rocwheel_wheel::{FileDigest, Level, WriteOptions};
 use serde::Serialize;
-use wheel::{FileDigest, Level, WriteOptions};
 
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments};

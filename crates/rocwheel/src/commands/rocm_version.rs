@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::builder::PossibleValue;
 use clap::{ArgGroup, Args, ValueEnum};
-use package::version::{self, Date, Form, ReleaseType, Request, VersionFile};
-use report::Exit;
+use rocwheel_package::version::{self, Date, Form, ReleaseType, Request, VersionFile};
+use rocwheel_report::Exit;
 
 use crate::environment;
 use crate::failure::Usage;

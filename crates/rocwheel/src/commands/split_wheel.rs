@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ::split::TargetNames;
-use ::split::verify::Verification;
-use ::split::wheels::{self, Growth, Kind, Outcome, Output, Plan, Ready, Request};
-use audit::written::{Programs, Set, Verdict, Written};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use report::Exit;
+use rocwheel_audit::written::{Programs, Set, Verdict, Written};
+use rocwheel_report::Exit;
+use rocwheel_split::TargetNames;
+use rocwheel_split::verify::Verification;
+use rocwheel_split::wheels::{self, Growth, Kind, Outcome, Output, Plan, Ready, Request};
 use serde::Serialize;
 
 use crate::commands::last_look::{self, LastLook, LastLookArguments};
@@ -123,7 +123,7 @@ impl TryFrom<split::Arguments> for Settings {
             variant: wheel.variant,
             names: if arguments.verbatim_names { TargetNames::Verbatim } else { TargetNames::Base },
             packing,
-            level: ::wheel::Level::Default,
+            level: rocwheel_wheel::Level::Default,
             epoch: environment::epoch()?,
             verification: if arguments.no_verify { Verification::Skip } else { Verification::Full },
         };

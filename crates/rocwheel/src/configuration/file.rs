@@ -123,7 +123,7 @@ impl Reading<'_> {
         let hint = if !is_table && options::options(command).any(is_of_all) {
             format!("`{spelled}` is an option of all commands: it stands above the first table")
         } else {
-            report::suggestion(&spelled, known.iter().map(String::as_str))
+            rocwheel_report::suggestion(&spelled, known.iter().map(String::as_str))
         };
         let of = if above.is_empty() { String::new() } else { format!(" of `rocwheel {}`", above.join(" ")) };
         Error::Unknown { path: self.path.to_owned(), line, what: format!("{what} `{name}`{of}"), hint }

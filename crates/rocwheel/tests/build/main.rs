@@ -11,8 +11,8 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
+use rocwheel_testing::{Ran, TestContext};
 use serde_json::Value;
-use testing::{Ran, TestContext};
 
 const RECIPE: &str = r#"
 schema = 1

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use insta::assert_snapshot;
+use rocwheel_testing::TestContext;
 use serde_json::Value;
-use testing::TestContext;
 
 use super::{RECIPE, context};
 

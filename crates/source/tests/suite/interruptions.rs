@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use source::{Error, Request, UPSTREAM};
+use rocwheel_source::{Error, Request, UPSTREAM};
 
 use crate::world::{Stop, Warnings, World, commit, git, write};
 

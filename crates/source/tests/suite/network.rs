@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use report::{Exit, Hint};
-use source::{Error, Request, Status, UPSTREAM};
+use rocwheel_report::{Exit, Hint};
+use rocwheel_source::{Error, Request, Status, UPSTREAM};
+use rocwheel_testing::git_server::{Behaviour, GitServer, Protocol};
 use tempfile::TempDir;
-use testing::git_server::{Behaviour, GitServer, Protocol};
 
 use crate::world::{World, commit, git, write};
 

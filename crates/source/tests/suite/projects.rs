@@ -1,6 +1,6 @@
 //! Each of the seven projects, with what decides its commit when nobody names one.
 
-use source::{Error, HIPIFY, Reference, Status, UPSTREAM};
+use rocwheel_source::{Error, HIPIFY, Reference, Status, UPSTREAM};
 
 use crate::world::{World, commit, git, write};
 

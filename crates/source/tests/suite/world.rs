@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use report::{Reporter, Silent, Unit};
-use source::{Convert, Error, Git, Outcome, Plan, Request, Table, Wanted};
+use rocwheel_report::{Reporter, Silent, Unit};
+use rocwheel_source::{Convert, Error, Git, Outcome, Plan, Request, Table, Wanted};
 use tempfile::TempDir;
 
 const TABLE: &str = include_str!("../../../../data/sources.toml");

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use artifact::{Catalog, EntryKind};
-use kpack::fatbin::FatBinary;
-use wheel::{Content, FileContent};
+use rocwheel_artifact::{Catalog, EntryKind};
+use rocwheel_kpack::fatbin::FatBinary;
+use rocwheel_wheel::{Content, FileContent};
 
 use super::Build;
 use crate::error::Error;

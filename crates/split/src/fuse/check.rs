@@ -6,12 +6,12 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
 
-use kpack::bundle::Checksum;
-use kpack::fatbin::{FatBinary, Magic, Points};
 use positioned_io::ReadAt;
 use rayon::prelude::*;
-use report::{Reporter, Unit, with_causes};
-use wheel::Content;
+use rocwheel_kpack::bundle::Checksum;
+use rocwheel_kpack::fatbin::{FatBinary, Magic, Points};
+use rocwheel_report::{Reporter, Unit, with_causes};
+use rocwheel_wheel::Content;
 
 use super::Plan;
 use super::combine::Binary;
@@ -92,7 +92,7 @@ fn same_code(
         missing.push(part.reached[*place].codes.iter().map(|code| code.id.as_str()).collect());
     }
     let found = &fat.bundles[bundle];
-    let wanted = |entry: &kpack::Entry| entry.size > 0;
+    let wanted = |entry: &rocwheel_kpack::Entry| entry.size > 0;
     let sources: Vec<(&Part, usize)> = binary.parts.iter().zip(reached.iter().copied()).collect();
     let mut sums: HashMap<String, u64> = HashMap::new();
     let fused = Source { key: &binary.path, reader, section: &fat.section, checksum: Checksum::Compare };

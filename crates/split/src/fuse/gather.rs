@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use kpack::fatbin::{FatBinary, Format, Points};
 use positioned_io::ReadAt as _;
-use wheel::Content;
+use rocwheel_kpack::fatbin::{FatBinary, Format, Points};
+use rocwheel_wheel::Content;
 
 use crate::error::Error;
 use crate::verify::{Archives, OpenArchive};

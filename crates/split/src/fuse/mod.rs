@@ -16,12 +16,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use kpack::bundle::Form;
-use kpack::fatbin::{Format, Magic, NewWrapper, Replacement};
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use rocwheel_kpack::bundle::Form;
+use rocwheel_kpack::fatbin::{Format, Magic, NewWrapper, Replacement};
+use rocwheel_report::{Reporter, Unit};
+use rocwheel_wheel::{Content, PatchedContent};
 use serde::Serialize;
-use wheel::{Content, PatchedContent};
 
 use crate::error::Error;
 use crate::group::is_archive;
@@ -124,7 +124,7 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
     let targets: BTreeSet<String> =
         entries.filter_map(|entry| Some(entry.id.rsplit_once("--")?.1.to_owned())).collect();
     plan.targets = targets.into_iter().collect();
-    artifact::targets::sort(&mut plan.targets);
+    rocwheel_artifact::targets::sort(&mut plan.targets);
     Ok(plan)
 }
 
@@ -191,7 +191,7 @@ fn used_up(builds: &[Build], archives: &[Archives<'_>], plan: &mut Plan) -> Resu
     for (number, (build, archives)) in builds.iter().zip(archives).enumerate() {
         for (path, _) in build.view.items().filter(|(path, _)| is_archive(path)) {
             let Some(archive) = archives.get(path)? else { continue };
-            let unused = |entry: &kpack::archive::Located<'_>| {
+            let unused = |entry: &rocwheel_kpack::archive::Located<'_>| {
                 !used.contains(&(number, path, entry.name, entry.index, entry.target))
             };
             let is_needed =

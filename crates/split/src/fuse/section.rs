@@ -9,10 +9,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use kpack::CodeObject;
-use kpack::bundle::{self, ALIGNMENT, Checksum, Form};
 use positioned_io::ReadAt;
-use report::Reporter;
+use rocwheel_kpack::CodeObject;
+use rocwheel_kpack::bundle::{self, ALIGNMENT, Checksum, Form};
+use rocwheel_report::Reporter;
 
 use super::combine::{Binary, Bundle, Entry};
 use super::gather::{Origin, Part, shown};
@@ -44,7 +44,7 @@ pub(crate) fn write(binary: &Binary, form: Form, scratch: &Path, reporter: &dyn 
             places.push((planned, start));
         }
         file.set_len(end)?;
-        pipeline::ordered(
+        rocwheel_pipeline::ordered(
             places.into_iter(),
             |(planned, start)| {
                 let mut out = At { file: &file, position: start };
@@ -53,7 +53,7 @@ pub(crate) fn write(binary: &Binary, form: Form, scratch: &Path, reporter: &dyn 
             |_| Ok(()),
         )?;
     } else {
-        pipeline::ordered(
+        rocwheel_pipeline::ordered(
             binary.bundles.iter(),
             |planned| {
                 let mut out = tempfile::tempfile_in(scratch)?;
@@ -265,7 +265,7 @@ fn spool(part: &Part, bundle: usize, scratch: &Path) -> Result<(Arc<dyn ReadAt +
     let mut places = vec![0; found.entries.len()];
     let mut end = 0;
     let reader = part.content.open().map_err(|source| Error::Read { key: part.path.clone(), source })?;
-    let wanted = |entry: &kpack::Entry| entry.size > 0;
+    let wanted = |entry: &rocwheel_kpack::Entry| entry.size > 0;
     let source = Source { key: &part.path, reader: &reader, section: &part.fat.section, checksum: Checksum::Compare };
     code::visit(&source, (found, &Piece::Whole), wanted, |entry, code| {
         if let Some(place) = found.entries.iter().position(|other| other.id == entry.id) {

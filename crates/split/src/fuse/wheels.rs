@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kpack::Databases;
-use report::Reporter;
+use rocwheel_kpack::Databases;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::{Kind, Listed, MemberContent, Wheel};
+use rocwheel_wheel::{Content, Headers, Member, Rewrite, Staging, WriteOptions};
 use serde::Serialize;
-use wheel::read::{Kind, Listed, MemberContent, Wheel};
-use wheel::{Content, Headers, Member, Rewrite, Staging, WriteOptions};
 
 use super::{Build, Fused, Plan};
 use crate::error::Error;
@@ -265,7 +265,7 @@ pub fn prepare(
     let input = wheels.host.path();
     let path = output.join(input.file_name().unwrap_or_default());
     if fs_err::canonicalize(&path).ok() == Some(fs_err::canonicalize(input)?) {
-        return Err(wheel::Error::SameFile { path }.into());
+        return Err(rocwheel_wheel::Error::SameFile { path }.into());
     }
     // A damaged member that is copied packed would be hidden by the new RECORD.
     let members = wheels.host.members().iter().filter(|member| member.kind != Kind::Directory);
@@ -274,7 +274,7 @@ pub fn prepare(
         .filter(|name| !rewrite.drop.contains(*name) && !rewrite.replace.contains_key(*name));
     wheels.host.check_members(copied, reporter)?;
     let staging = Staging::for_results(output, ".rocwheel-")?;
-    let written = wheel::rewrite(&wheels.host, &rewrite, staging.path(), options, reporter)?;
+    let written = rocwheel_wheel::rewrite(&wheels.host, &rewrite, staging.path(), options, reporter)?;
     let bytes = written.compressed;
     let sha256 = written.sha256.unwrap_or_default();
     let files = written.files;

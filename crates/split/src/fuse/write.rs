@@ -3,11 +3,11 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use artifact::staging::{Maker, Staging};
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use rocwheel_artifact::staging::{Maker, Staging};
+use rocwheel_report::{Reporter, Unit};
+use rocwheel_wheel::Content;
 use serde::Serialize;
-use wheel::Content;
 
 use crate::copy::copy;
 use crate::error::Error;
@@ -36,7 +36,7 @@ pub fn write_directory(
     (output, inputs): (&Path, &[PathBuf]),
     reporter: &dyn Reporter,
 ) -> Result<Written, Error> {
-    artifact::outside(output, inputs)?;
+    rocwheel_artifact::outside(output, inputs)?;
     let staging = Staging::new(output, MAKER)?;
     let items: Vec<(PathBuf, &Item)> = view.items().map(|(path, item)| (staging.root().join(path), item)).collect();
     for (path, _) in &items {

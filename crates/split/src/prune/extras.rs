@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::TargetTable;
-use wheel::edit::{Belongs, Requirement, belongs};
-use wheel::{Headers, canonical_name};
+use rocwheel_artifact::TargetTable;
+use rocwheel_wheel::edit::{Belongs, Requirement, belongs};
+use rocwheel_wheel::{Headers, canonical_name};
 
 use super::Keep;
 

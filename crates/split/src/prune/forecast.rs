@@ -7,11 +7,11 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
-use kpack::bundle::{self, ALIGNMENT, Bundle, Checksum, Form, Limits, Method, Part};
-use kpack::{Archive, ArchiveWriter, Blob, Entry};
 use positioned_io::ReadAt;
 use rayon::prelude::*;
-use wheel::Reader;
+use rocwheel_kpack::bundle::{self, ALIGNMENT, Bundle, Checksum, Form, Limits, Method, Part};
+use rocwheel_kpack::{Archive, ArchiveWriter, Blob, Entry};
+use rocwheel_wheel::Reader;
 
 use super::code::{Kept, Pruner, Section};
 
@@ -70,7 +70,7 @@ impl Pruner<'_> {
         reader: &Reader,
         section: Range<u64>,
         bundles: &[Bundle],
-    ) -> Result<Section, kpack::Error> {
+    ) -> Result<Section, rocwheel_kpack::Error> {
         let expected = bundles.par_iter().map(|bundle| self.expect_bundle(reader, section.clone(), bundle));
         let expected: Vec<(Amount, bool)> = expected.collect::<Result<_, _>>()?;
         let (mut position, mut offsets) = (0_u64, Vec::with_capacity(bundles.len()));
@@ -95,7 +95,7 @@ impl Pruner<'_> {
         reader: &Reader,
         section: Range<u64>,
         bundle: &Bundle,
-    ) -> Result<(Amount, bool), kpack::Error> {
+    ) -> Result<(Amount, bool), rocwheel_kpack::Error> {
         let level = self.options.level;
         let is_whole = self.is_whole(bundle);
         let form = match (bundle.compression, self.options.compress) {
@@ -122,7 +122,7 @@ fn compressed(
     bundle: &Bundle,
     form: Form,
     stays: &dyn Fn(&Entry) -> bool,
-) -> Result<u64, kpack::Error> {
+) -> Result<u64, rocwheel_kpack::Error> {
     let (mut size, mut samples) = (0, Vec::new());
     // A bundle that is damaged is found when it is pruned.
     let limits = Limits { checksum: Checksum::Skip, ..Limits::default() };
@@ -132,7 +132,7 @@ fn compressed(
             size += code.len() as u64;
             samples.push((entry.id.clone(), code[start..code.len().min(start + SAMPLE)].to_vec()));
         }
-        Ok::<(), kpack::Error>(())
+        Ok::<(), rocwheel_kpack::Error>(())
     })?;
     let sampled: u64 = samples.iter().map(|(_, sample)| sample.len() as u64).sum();
     let nothing: &[u8] = &[];
@@ -146,7 +146,7 @@ fn compressed(
 }
 
 /// Bytes of the archive with these targets only.
-pub(super) fn archive(archive: &Archive, kept: &[String]) -> Result<u64, kpack::Error> {
+pub(super) fn archive(archive: &Archive, kept: &[String]) -> Result<u64, rocwheel_kpack::Error> {
     let mut writer = ArchiveWriter::new(Counter::default(), &archive.group, &archive.family, kept, archive.scheme)?;
     for located in archive.entries().filter(|located| kept.iter().any(|target| target == located.target)) {
         let bytes = vec![0; usize::try_from(located.size).unwrap_or(usize::MAX)];

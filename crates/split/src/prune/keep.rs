@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use artifact::TargetTable;
-use kpack::target::TargetId;
+use rocwheel_artifact::TargetTable;
+use rocwheel_kpack::target::TargetId;
 
 use super::Error;
 
@@ -32,7 +32,7 @@ impl Keep {
             let members = table.members(name);
             let targets = match name.parse::<TargetId>() {
                 _ if !members.is_empty() => members.into_iter().map(TargetId::plain).collect(),
-                Ok(target) if kpack::target::is_processor(&target.processor) => vec![target],
+                Ok(target) if rocwheel_kpack::target::is_processor(&target.processor) => vec![target],
                 Err(error) if name.contains(':') => return Err(Error::Target(error)),
                 _ => table.expand(name)?.into_iter().map(TargetId::plain).collect(),
             };

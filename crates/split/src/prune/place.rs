@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use wheel::Staging;
+use rocwheel_wheel::Staging;
 
 use super::{Destination, Error, Options, Pruned, Run, StagedWheel};
 

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use report::Reporter;
-use wheel::{Digest, Row, RowEdit, digest, edit_rows, parse_rows};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::{Digest, Row, RowEdit, digest, edit_rows, parse_rows};
 
 use super::place::Place;
 use super::tree::resolve;

@@ -7,10 +7,10 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use artifact::ArtifactName;
-use report::Unit;
+use rocwheel_artifact::ArtifactName;
+use rocwheel_report::Unit;
+use rocwheel_wheel::{Content, FileContent, WheelName};
 use walkdir::WalkDir;
-use wheel::{Content, FileContent, WheelName};
 
 use super::code::{Fate, Kind, Pruner, Verdict};
 use super::outcome::sorted;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use wheel::read::{Kind as MemberKind, MemberContent, Wheel};
-use wheel::{Content, FileContent, Rewrite};
+use rocwheel_wheel::read::{Kind as MemberKind, MemberContent, Wheel};
+use rocwheel_wheel::{Content, FileContent, Rewrite};
 
 use super::code::{Fate, Kind, Pruner, Spooled, looks_like};
 use super::outcome::sorted;
@@ -157,7 +157,7 @@ impl<'a> WheelFile<'a> {
             return Ok(pruned);
         }
         let folder = tempfile::tempdir_in(result.parent().unwrap_or(result))?;
-        let written = wheel::rewrite(&wheel, &change, folder.path(), &pruner.options.write, pruner.reporter)?;
+        let written = rocwheel_wheel::rewrite(&wheel, &change, folder.path(), &pruner.options.write, pruner.reporter)?;
         pruned.after = written.compressed;
         let was = check::WheelBefore { wheel: &wheel, change: &change, originals: &originals };
         let (verified, differences) = check::wheel(&pruner.options.keep, &was, &written.path, pruner.options.scratch)?;

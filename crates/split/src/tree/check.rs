@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use artifact::{Catalog, EntryKind, manifest};
-use kpack::fatbin::FatBinary;
-use report::Reporter;
-use wheel::{Content, FileContent};
+use rocwheel_artifact::{Catalog, EntryKind, manifest};
+use rocwheel_kpack::fatbin::FatBinary;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::{Content, FileContent};
 
 use super::is_manifest;
 use crate::error::Error;
@@ -80,7 +80,7 @@ pub(super) fn with_flag(path: &Path) -> Result<Vec<u8>, Error> {
 
 /// The text of `therock_manifest.json` that does not say so any more.
 pub(crate) fn without_flag(path: &Path) -> Result<Vec<u8>, Error> {
-    let flags = artifact::Manifest::read(path)?.flags;
+    let flags = rocwheel_artifact::Manifest::read(path)?.flags;
     if flags.is_some_and(|flags| flags.contains_key(FLAG)) {
         return Ok(manifest::read_with_flag(path, FLAG, false)?.into_bytes());
     }
@@ -98,7 +98,7 @@ pub fn view_of_directory(root: &Path) -> Result<View, Error> {
         for entry in fs_err::read_dir(&directory)? {
             let entry = entry?;
             let name = entry.file_name();
-            let name = name.to_str().ok_or_else(|| artifact::Error::NotUnicode { path: entry.path() })?;
+            let name = name.to_str().ok_or_else(|| rocwheel_artifact::Error::NotUnicode { path: entry.path() })?;
             let path = format!("{prefix}{name}");
             let kind = entry.file_type()?;
             if kind.is_dir() {

@@ -11,12 +11,12 @@ mod write;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use artifact::{Artifact, ArtifactName, Catalog, EntryKind, manifest, targets};
-use kpack::Databases;
-use kpack::bundle::Checksum;
-use report::Reporter;
+use rocwheel_artifact::{Artifact, ArtifactName, Catalog, EntryKind, manifest, targets};
+use rocwheel_kpack::Databases;
+use rocwheel_kpack::bundle::Checksum;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::FileContent;
 use serde::Serialize;
-use wheel::FileContent;
 
 use crate::engine::Packing;
 use crate::error::Error;
@@ -209,8 +209,9 @@ fn check_runtime(catalog: &Catalog, unsupported: Unsupported) -> Result<(), Erro
     let named = |start: &str| {
         let mut entries =
             catalog.artifacts.iter().flat_map(|artifact| artifact.entries.iter().map(move |entry| (artifact, entry)));
-        let starts =
-            |entry: &artifact::Entry| entry.path.rsplit('/').next().is_some_and(|name| name.starts_with(start));
+        let starts = |entry: &rocwheel_artifact::Entry| {
+            entry.path.rsplit('/').next().is_some_and(|name| name.starts_with(start))
+        };
         entries.find(|(_, entry)| starts(entry)).map(|(artifact, entry)| artifact.path(entry))
     };
     match (named("libamdhip64.so"), named("librocm_kpack.so")) {
@@ -235,7 +236,7 @@ fn check_selection(
 }
 
 /// Whether a file is the manifest that records whether the artifacts are split.
-pub(crate) fn is_manifest(artifact: &Artifact, entry: &artifact::Entry) -> bool {
+pub(crate) fn is_manifest(artifact: &Artifact, entry: &rocwheel_artifact::Entry) -> bool {
     artifact.name.to_string() == manifest::BASE_ARTIFACT
         && format!("{}/{}", artifact.basedirs[entry.basedir], entry.path)
             == format!("{}/{}", manifest::MANIFEST_DIRECTORY, manifest::MANIFEST_FILE)

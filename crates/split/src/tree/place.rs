@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind, targets};
-use kpack::Databases;
-use kpack::target::TargetId;
+use rocwheel_artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind, targets};
+use rocwheel_kpack::Databases;
+use rocwheel_kpack::target::TargetId;
 use serde::Serialize;
 
 use super::{ARCHIVES, GENERIC, Request, Units};

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use artifact::staging::{Maker, Staging};
-use artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind, Form};
-use kpack::bundle::Checksum;
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use rocwheel_artifact::staging::{Maker, Staging};
+use rocwheel_artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind, Form};
+use rocwheel_kpack::bundle::Checksum;
+use rocwheel_report::{Reporter, Unit};
+use rocwheel_wheel::{Content as _, FileContent, PatchedContent};
 use serde::Serialize;
-use wheel::{Content as _, FileContent, PatchedContent};
 
 use super::place::{PlannedArtifact, archive_artifact};
 use super::{Request, TreePlan, check, is_manifest};
@@ -83,7 +83,7 @@ pub fn execute(
         Form::Archive { path, .. } => path.clone(),
     };
     let inputs: Vec<PathBuf> = catalog.artifacts.iter().map(place).collect();
-    artifact::separate(output, &inputs)?;
+    rocwheel_artifact::separate(output, &inputs)?;
     let staging = Staging::new(output, MAKER)?;
     let writer = Writer { plan, catalog, root: staging.root(), reporter };
     let mut outcome = writer.write(request)?;

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::TargetTable;
-use kpack::Entry;
-use kpack::code_object;
-use kpack::marker::Marker;
-use kpack::target::{Feature, TargetId};
-use report::{Reporter, Unit, with_causes};
+use rocwheel_artifact::TargetTable;
+use rocwheel_kpack::Entry;
+use rocwheel_kpack::code_object;
+use rocwheel_kpack::marker::Marker;
+use rocwheel_kpack::target::{Feature, TargetId};
+use rocwheel_report::{Reporter, Unit, with_causes};
 
 use super::lookup::{Archives, Found};
 use super::{Checks, Difference, Pair, Report, Used};
@@ -162,7 +162,7 @@ pub(super) fn compare(
     });
     let mut used = Used::new();
     let mut targets: Vec<BTreeSet<String>> = vec![BTreeSet::new(); pairs.len()];
-    let done = pipeline::ordered(
+    let done = rocwheel_pipeline::ordered(
         work,
         |work| {
             if reporter.interrupted() {
@@ -187,7 +187,7 @@ pub(super) fn compare(
     done?;
     for (binary, targets) in report.binaries.iter_mut().zip(targets) {
         binary.targets = targets.into_iter().collect();
-        artifact::targets::sort(&mut binary.targets);
+        rocwheel_artifact::targets::sort(&mut binary.targets);
     }
     Ok(used)
 }

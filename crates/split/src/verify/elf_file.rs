@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use elf::{Elf, Section, Segment};
-use kpack::fatbin::{FatBinary, WRAPPER_POINTER, WRAPPER_SIZE};
 use positioned_io::ReadAt as _;
-use report::with_causes;
-use wheel::{Content, Reader};
+use rocwheel_elf::{Elf, Section, Segment};
+use rocwheel_kpack::fatbin::{FatBinary, WRAPPER_POINTER, WRAPPER_SIZE};
+use rocwheel_report::with_causes;
+use rocwheel_wheel::{Content, Reader};
 
 const LOAD: u32 = 1;
 const DYNAMIC: u32 = 6;

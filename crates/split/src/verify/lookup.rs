@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use kpack::archive::Archive;
-use kpack::marker::Marker;
-use kpack::target::TargetId;
-use wheel::Content;
+use rocwheel_kpack::archive::Archive;
+use rocwheel_kpack::marker::Marker;
+use rocwheel_kpack::target::TargetId;
+use rocwheel_wheel::Content;
 
 use super::View;
 use crate::error::Error;
@@ -108,7 +108,9 @@ impl<'a> Archives<'a> {
                 // `x_@GFXARCH@` also fits `x_set2_gfx942`, which no GPU is called.
                 let is_of = |held: &String| {
                     let of_gpu = |held: TargetId| held.compatible().iter().any(|name| name.to_string() == target);
-                    held == target || artifact::targets::base_target(held) == target || held.parse().is_ok_and(of_gpu)
+                    held == target
+                        || rocwheel_artifact::targets::base_target(held) == target
+                        || held.parse().is_ok_and(of_gpu)
                 };
                 if archive.archive.targets.iter().any(is_of) {
                     reachable.push(archive);

@@ -18,14 +18,14 @@ mod view;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kpack::Databases;
-use kpack::archive::Archive;
-use kpack::bundle::Checksum;
-use kpack::fatbin::{FatBinary, Format, Magic, Points};
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
-use report::{Reporter, Unit, with_causes};
-use wheel::{Content, Reader};
+use rocwheel_kpack::Databases;
+use rocwheel_kpack::archive::Archive;
+use rocwheel_kpack::bundle::Checksum;
+use rocwheel_kpack::fatbin::{FatBinary, Format, Magic, Points};
+use rocwheel_report::{Reporter, Unit, with_causes};
+use rocwheel_wheel::{Content, Reader};
 
 use crate::error::Error;
 use crate::group::{Selection, is_archive};
@@ -305,7 +305,7 @@ fn check_host(pair: &Pair<'_>) -> Result<(Checked, Vec<Registration>, Vec<Differ
         differences.push(difference(what));
     }
     for (number, bundle) in after.bundles.iter().enumerate() {
-        let targets: Vec<&str> = bundle.entries.iter().filter_map(kpack::Entry::target).collect();
+        let targets: Vec<&str> = bundle.entries.iter().filter_map(rocwheel_kpack::Entry::target).collect();
         let what = format!("bundle {number} is still in the file, with code for {}", targets.join(", "));
         differences.push(difference(what));
     }

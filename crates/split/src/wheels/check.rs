@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kpack::Databases;
-use kpack::bundle::Checksum;
-use report::Reporter;
-use wheel::read::{Kind, Known, Listed, MemberContent, Spool, Wheel};
-use wheel::{Content, Headers, Row};
+use rocwheel_kpack::Databases;
+use rocwheel_kpack::bundle::Checksum;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::{Kind, Known, Listed, MemberContent, Spool, Wheel};
+use rocwheel_wheel::{Content, Headers, Row};
 
 use super::metadata::{self, Markers};
 use super::place::{Folders, Place, Scheme};

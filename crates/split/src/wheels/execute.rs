@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Unit as Counted};
+use rocwheel_report::{Reporter, Unit as Counted};
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{Content, FileContent, Member, PatchedContent, Rewrite, Staging, WriteOptions, Written};
 use serde::Serialize;
-use wheel::read::Wheel;
-use wheel::{Content, FileContent, Member, PatchedContent, Rewrite, Staging, WriteOptions, Written};
 
 use super::metadata::{self, Markers};
 use super::survey::code_error;
@@ -205,7 +205,8 @@ impl Job<'_> {
     fn check_copies(&self) -> Result<(), Error> {
         let parts = &self.plan.parts;
         let is_program = |name: &str| parts.programs.is_known(name);
-        let members = parts.wheel.members().iter().filter(|member| member.kind != wheel::read::Kind::Directory);
+        let members =
+            parts.wheel.members().iter().filter(|member| member.kind != rocwheel_wheel::read::Kind::Directory);
         let copied = members.map(|member| member.name.as_str()).filter(|name| !is_program(name));
         Ok(parts.wheel.check_members(copied, self.reporter)?)
     }
@@ -249,7 +250,7 @@ impl Job<'_> {
         let lines = self.plan.host_lines(Markers::Extras);
         let metadata = Some(metadata::host_text(&parts.headers, &lines)?);
         let rewrite = Rewrite { drop, replace, metadata, ..Rewrite::default() };
-        let written = wheel::rewrite(&parts.wheel, &rewrite, folder, &self.options(), self.reporter)?;
+        let written = rocwheel_wheel::rewrite(&parts.wheel, &rewrite, folder, &self.options(), self.reporter)?;
         Ok(Staged { kind: Kind::Host, key: None, name: self.plan.host.clone(), written })
     }
 
@@ -265,7 +266,8 @@ impl Job<'_> {
             metadata: Some(metadata::host_text(&parts.headers, &lines)?),
             ..Rewrite::default()
         };
-        let written = wheel::rewrite(&host, &rewrite, &self.make_folder("variant")?, &self.options(), self.reporter)?;
+        let written =
+            rocwheel_wheel::rewrite(&host, &rewrite, &self.make_folder("variant")?, &self.options(), self.reporter)?;
         Ok(Staged { kind: Kind::Variant, key: None, name: variant::file_name(&self.plan.host, label), written })
     }
 
@@ -284,7 +286,7 @@ impl Job<'_> {
         let mut licenses = Vec::new();
         for member in parts.wheel.members() {
             let Some(name) = member.name.strip_prefix(&license_folder) else { continue };
-            if member.kind == wheel::read::Kind::File {
+            if member.kind == rocwheel_wheel::read::Kind::File {
                 licenses.push(name.to_owned());
                 stay.insert(member.name.clone());
             }
@@ -302,7 +304,7 @@ impl Job<'_> {
             add.push(Member::new(file.path.clone(), content));
         }
         let installed = device.files.iter().map(|file| file.path.as_str()).chain([device.module.as_str()]);
-        let top_level = wheel::top_level(installed);
+        let top_level = rocwheel_wheel::top_level(installed);
         if !top_level.is_empty() {
             add.push(Member::new(format!("{info}/top_level.txt"), top_level.into_bytes()));
         }
@@ -323,7 +325,7 @@ impl Job<'_> {
             ..Rewrite::default()
         };
         let quiet = WithoutWarnings(self.reporter);
-        let written = wheel::rewrite(&parts.wheel, &rewrite, folder, &self.options(), &quiet)?;
+        let written = rocwheel_wheel::rewrite(&parts.wheel, &rewrite, folder, &self.options(), &quiet)?;
         self.reporter.advance(1);
         Ok(Staged { kind: Kind::Device, key: Some(device.key.clone()), name: device.file_name.clone(), written })
     }
@@ -331,7 +333,7 @@ impl Job<'_> {
 
 /// One line about a device wheel.
 fn summary(plan: &Plan, device: &Device) -> String {
-    let table = artifact::TargetTable::embedded();
+    let table = rocwheel_artifact::TargetTable::embedded();
     let product = table.product(&device.key).map(|product| format!(", {product}")).unwrap_or_default();
     format!("AMD device kernels ({}{product}) for {}", device.key, plan.distribution)
 }

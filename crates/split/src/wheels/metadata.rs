@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::str::FromStr as _;
 
 use pep440_rs::VersionSpecifiers;
+use rocwheel_wheel::{Description, Headers, Metadata, WheelName};
 use serde::Serialize;
-use wheel::{Description, Headers, Metadata, WheelName};
 
 use super::Error;
 use crate::names::{self, Families, Level};
@@ -176,12 +176,12 @@ pub(super) fn check_requirement(template: &str) -> Result<(), Error> {
     let head = head.trim();
     let end = head.find(|character| !is_name(character)).unwrap_or(head.len());
     let (name, rest) = head.split_at(end);
-    wheel::check_name(name).map_err(|_| fail(format!("`{name}` is not a distribution name")))?;
+    rocwheel_wheel::check_name(name).map_err(|_| fail(format!("`{name}` is not a distribution name")))?;
     let mut rest = rest.trim();
     if let Some(inside) = rest.strip_prefix('[') {
         let (extras, after) = inside.split_once(']').ok_or_else(|| fail("a bracket is not closed".to_owned()))?;
         for extra in extras.split(',').map(str::trim).filter(|extra| !extra.is_empty()) {
-            wheel::check_name(extra).map_err(|_| fail(format!("`{extra}` is not an extra")))?;
+            rocwheel_wheel::check_name(extra).map_err(|_| fail(format!("`{extra}` is not an extra")))?;
         }
         rest = after.trim();
     }

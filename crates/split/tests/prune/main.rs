@@ -6,15 +6,15 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use artifact::TargetTable;
-use kpack::bundle::{self, Form, Method, Part};
-use kpack::{Archive, ArchiveWriter, Blob, FatBinary, Scheme};
-use report::Silent;
-use split::Error;
-use split::prune::{Action, Compress, Destination, Empty, Keep, Options, Outcome, Run, prune};
-use testing::gpu::{Gpu, Link, Unit};
-use wheel::read::Wheel;
-use wheel::{Distribution, EntryPoints, FileContent, Member, Metadata, Tag, WriteOptions, write_wheel};
+use rocwheel_artifact::TargetTable;
+use rocwheel_kpack::bundle::{self, Form, Method, Part};
+use rocwheel_kpack::{Archive, ArchiveWriter, Blob, FatBinary, Scheme};
+use rocwheel_report::Silent;
+use rocwheel_split::Error;
+use rocwheel_split::prune::{Action, Compress, Destination, Empty, Keep, Options, Outcome, Run, prune};
+use rocwheel_testing::gpu::{Gpu, Link, Unit};
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{Distribution, EntryPoints, FileContent, Member, Metadata, Tag, WriteOptions, write_wheel};
 
 mod trees;
 
@@ -70,11 +70,11 @@ type Code = Vec<Vec<(String, Vec<u8>)>>;
 /// Targets and bytes of the code objects of each bundle.
 fn code(path: &Path) -> Code {
     let (bytes, fat) = read(path);
-    let objects = |bundle: &kpack::Bundle| {
+    let objects = |bundle: &rocwheel_kpack::Bundle| {
         let mut objects = Vec::new();
         let visit = bundle.visit(&bytes, fat.section.clone(), |entry, code| {
             objects.push((entry.target().unwrap_or("host").to_owned(), code.to_vec()));
-            Ok::<(), kpack::Error>(())
+            Ok::<(), rocwheel_kpack::Error>(())
         });
         visit.expect("bundle");
         objects

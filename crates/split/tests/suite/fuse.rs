@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kpack::bundle::{Form, Method};
-use kpack::fatbin::{FatBinary, Magic, NewWrapper, Points, Replacement};
-use kpack::marker::Marker;
-use kpack::{ArchiveWriter, Blob, Scheme};
 use positioned_io::ReadAt as _;
-use report::{Hint as _, Silent};
-use split::Error;
-use split::fuse::{self, Build, Fused, Plan};
-use split::verify::{Item, View};
-use testing::gpu::Link;
+use rocwheel_kpack::bundle::{Form, Method};
+use rocwheel_kpack::fatbin::{FatBinary, Magic, NewWrapper, Points, Replacement};
+use rocwheel_kpack::marker::Marker;
+use rocwheel_kpack::{ArchiveWriter, Blob, Scheme};
+use rocwheel_report::{Hint as _, Silent};
+use rocwheel_split::Error;
+use rocwheel_split::fuse::{self, Build, Fused, Plan};
+use rocwheel_split::verify::{Item, View};
+use rocwheel_testing::gpu::Link;
 
 use crate::fixture::{self, Settings, Split, built, unit, view};
 
@@ -26,7 +26,7 @@ fn codes(bytes: &Vec<u8>) -> Codes {
         fat.bundles[number]
             .visit(bytes, fat.section.clone(), |entry, code| {
                 codes.insert(entry.id.clone(), code.to_vec());
-                Ok::<(), kpack::Error>(())
+                Ok::<(), rocwheel_kpack::Error>(())
             })
             .unwrap();
         codes
@@ -332,20 +332,20 @@ fn two_builds_with_different_code_for_one_gpu() {
     let one = split_one(&["gfx942"]);
     let mut other = one.clone();
     // The same host, and a code object that was compiled otherwise.
-    let archive = other.keys().find(|path| split::group::is_archive(path)).unwrap().clone();
+    let archive = other.keys().find(|path| rocwheel_split::group::is_archive(path)).unwrap().clone();
     let host = other["x.so"].clone();
     let fat = FatBinary::read(&host, host.len() as u64).unwrap().unwrap();
     let marker = fat.markers[0].0.clone();
     let bytes = other[&archive].clone();
-    let known = kpack::archive::Archive::open(&bytes, bytes.len() as u64).unwrap();
+    let known = rocwheel_kpack::archive::Archive::open(&bytes, bytes.len() as u64).unwrap();
     let located = known.find(&marker.kernel_name, 0, "gfx942").unwrap();
     let mut code = known.read(&bytes, &located).unwrap();
     *code.last_mut().unwrap() ^= 1;
     let out = std::io::Cursor::new(Vec::new());
-    let scheme = kpack::archive::Scheme::None;
+    let scheme = rocwheel_kpack::archive::Scheme::None;
     let mut writer =
-        kpack::archive::ArchiveWriter::new(out, &known.group, &known.family, &known.targets, scheme).unwrap();
-    let blob = kpack::archive::Blob::pack(&code, scheme, 0).unwrap();
+        rocwheel_kpack::archive::ArchiveWriter::new(out, &known.group, &known.family, &known.targets, scheme).unwrap();
+    let blob = rocwheel_kpack::archive::Blob::pack(&code, scheme, 0).unwrap();
     writer.add(&marker.kernel_name, 0, "gfx942", &blob).unwrap();
     other.insert(archive, writer.finish().unwrap().into_inner());
     let error = said(fused(&[build("A", one), build("B", other)], Form::Plain));
@@ -361,7 +361,7 @@ fn missing_archives_are_named() {
     let (plan, files) = fused(&[build("it", after.clone())], Form::Plain).unwrap();
     assert!(!plan.targets.contains(&"gfx942".to_owned()));
     assert_eq!(codes(&files["lib/x.so"])[0].len(), whole[0].len() - 1);
-    after.retain(|path, _| !split::group::is_archive(path));
+    after.retain(|path, _| !rocwheel_split::group::is_archive(path));
     let error = said(fused(&[build("it", after)], Form::Plain));
     assert_eq!(
         error,
@@ -376,7 +376,7 @@ fn archives_that_hold_more_stay() {
     let mut after = split(&files).after;
     after.remove("lib/b.so").unwrap();
     let (plan, fused) = fused(&[build("it", after)], Form::Plain).unwrap();
-    let left: BTreeSet<&String> = fused.keys().filter(|path| split::group::is_archive(path)).collect();
+    let left: BTreeSet<&String> = fused.keys().filter(|path| rocwheel_split::group::is_archive(path)).collect();
     assert!(!left.is_empty());
     assert_eq!(left.into_iter().collect::<Vec<_>>(), plan.kept.iter().collect::<Vec<_>>());
 }
@@ -399,7 +399,7 @@ fn numbered(host: &Vec<u8>, marker: &Marker) -> Vec<u8> {
     let wrappers = (0..fat.wrappers.len() as u64).map(|index| NewWrapper { magic: Magic::Kpacked, pointer: 0, index });
     let with =
         Replacement { size: content.len() as u64, content: Arc::new(content.clone()), wrappers: wrappers.collect() };
-    let patched = elf::Patched::new(host, fat.replace(host, with).unwrap());
+    let patched = rocwheel_elf::Patched::new(host, fat.replace(host, with).unwrap());
     let mut bytes = vec![0; patched.size() as usize];
     patched.read_exact_at(0, &mut bytes).unwrap();
     bytes

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kpack::archive::Archive;
-use kpack::fatbin::{FatBinary, Points};
+use rocwheel_kpack::archive::Archive;
+use rocwheel_kpack::fatbin::{FatBinary, Points};
 
 use crate::fixture::{self, ALL, Settings, library, split, unit};
 
@@ -114,7 +114,7 @@ fn fat(bytes: &[u8], wrapper: usize, gpu: &(String, Option<String>)) -> Option<V
     let fat = FatBinary::read(&bytes, bytes.len() as u64).unwrap().unwrap();
     let Points::Bundle(bundle) = fat.wrappers[wrapper].points else { panic!("no bundle") };
     let mut codes = BTreeMap::new();
-    let collect = |entry: &kpack::Entry, code: &[u8]| -> Result<(), kpack::Error> {
+    let collect = |entry: &rocwheel_kpack::Entry, code: &[u8]| -> Result<(), rocwheel_kpack::Error> {
         if let Some(target) = entry.target() {
             codes.insert(target.to_owned(), code.to_vec());
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
-use report::Reporter;
+use rocwheel_report::Reporter;
 
 use crate::content::Shared;
 use crate::output::{Hashing, Output};
@@ -120,7 +120,7 @@ impl Archive {
         let workshop = Workshop::new(self.options.level);
         let units = units(&workshop, sources)?;
         let mut entries = Vec::with_capacity(sources.len());
-        pipeline::ordered(
+        rocwheel_pipeline::ordered(
             units.into_iter(),
             |unit| chunks::run(&workshop, sources, unit),
             |done| {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 
 use super::plan::{Plan, Steps, WheelSteps};
 use super::sdist;

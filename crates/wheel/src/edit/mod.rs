@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 
 use crate::names::canonical_name;
 use crate::read::Wheel;

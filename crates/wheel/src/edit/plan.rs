@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use elf::Patch;
+use rocwheel_elf::Patch;
 use serde::Serialize;
 
 use super::sdist::SdistSteps;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 
 use super::plan::{Change, Form, Plan, Steps};
 use super::sdist_file::{Kind, SdistFile, each};

@@ -6,7 +6,7 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use report::Reporter;
+use rocwheel_report::Reporter;
 use tar::EntryType;
 
 use super::{Pattern, scan};

@@ -75,7 +75,7 @@ impl Packed<'_> {
         let mut context = ring::digest::Context::new(algorithm);
         let mut crc32 = crc32fast::Hasher::new();
         let mut is_whole = true;
-        pipeline::ordered(
+        rocwheel_pipeline::ordered(
             0..starts.len() - 1,
             |number| {
                 let bytes = self.chunk(starts, number).map_err(|error| self.error(Fault::Read(error)))?;

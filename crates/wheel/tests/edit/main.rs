@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 use forge::{NAME, forge, listing, python};
 use proptest::prelude::*;
-use report::Silent;
-use tempfile::TempDir;
-use wheel::edit::{
+use rocwheel_report::Silent;
+use rocwheel_wheel::edit::{
     BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, Requirement,
     RequirementEdit, SearchPathEdit, TagEdit, VersionEdit, execute, plan,
 };
-use wheel::read::Wheel;
-use wheel::{Error, Existing, FileDigest, TagPart, WriteOptions};
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{Error, Existing, FileDigest, TagPart, WriteOptions};
+use tempfile::TempDir;
 
 const METADATA: &str = "Metadata-Version:  2.1\r\nName: Pkg\r\nVersion: 1.0\r\nSummary: one\r\n  two\r\n\
     Requires-Dist: pkg-core == 1.0 ; os_name == 'posix'\r\nRequires-Dist: numpy>=1; python_version < '3.12'\r\n\
@@ -250,13 +250,13 @@ fn members_go_and_search_paths_change() {
     let result = Wheel::open(&edited.path).expect("open");
     assert_eq!(result.verify().expect("verify"), []);
     assert!(result.member("pkg/lib/liby.so").is_none());
-    let elf = elf::Elf::read(&result.bytes("pkg/lib/libx.so").expect("bytes")).expect("ELF").expect("ELF");
+    let elf = rocwheel_elf::Elf::read(&result.bytes("pkg/lib/libx.so").expect("bytes")).expect("ELF").expect("ELF");
     assert_eq!((elf.rpath, elf.runpath.as_deref()), (None, Some("$ORIGIN:$ORIGIN/../core")));
     assert!(!planned(&edited.path, &edit).expect("plan").changes_anything());
     let remove = Edit { search_paths: vec![SearchPathEdit::remove("*.so").expect("path")], ..Edit::default() };
     let (_, removed) = self::edited(&edited.path, &remove, folders[2].path()).expect("edit");
     let bytes = Wheel::open(&removed.path).expect("open").bytes("pkg/lib/libx.so").expect("bytes");
-    let elf = elf::Elf::read(&bytes).expect("ELF").expect("ELF");
+    let elf = rocwheel_elf::Elf::read(&bytes).expect("ELF").expect("ELF");
     assert_eq!((elf.rpath, elf.runpath), (None, None));
 }
 

@@ -4,11 +4,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ::wheel::Staging;
 use anyhow::Context as _;
-use audit::report::Report;
-use audit::{Remedies, WheelRemedy, repair as repairs};
 use clap::Parser as _;
+use rocwheel_audit::report::Report;
+use rocwheel_audit::{Remedies, WheelRemedy, repair as repairs};
+use rocwheel_wheel::Staging;
 
 use crate::arguments::{Arguments, Command};
 use crate::commands::{edit, repair};
@@ -85,7 +85,7 @@ fn obstacle(wheel: &WheelRemedy, scratch: &Path, printer: &Printer) -> anyhow::R
             Some(Obstacle::Missing(missing.into_iter().map(|missing| missing.library).collect()))
         }
         Err(error) => {
-            let hint = report::Hint::hint(&error).map(|hint| format!(" ({hint})")).unwrap_or_default();
+            let hint = rocwheel_report::Hint::hint(&error).map(|hint| format!(" ({hint})")).unwrap_or_default();
             Some(Obstacle::Other(format!("{error}{hint}")))
         }
     })

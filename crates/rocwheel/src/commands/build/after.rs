@@ -1,8 +1,8 @@
 //! What follows a build, as options say it.
 
-use build::{Evaluated, Repair, Switch};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use rocwheel_recipe::{Evaluated, Repair, Switch};
 
 use crate::failure::Usage;
 

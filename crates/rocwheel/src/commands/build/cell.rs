@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use artifact::targets::TargetTable;
-use build::matrix::{RocmLabel, Table};
-use build::recipe::Recipe;
-use build::{
+use clap::Args;
+use rocwheel_artifact::targets::TargetTable;
+use rocwheel_recipe::matrix::{RocmLabel, Table};
+use rocwheel_recipe::recipe::Recipe;
+use rocwheel_recipe::{
     Book, Cell, ChosenBy, CompilerCache, LabelStyle, Mode, Platform, PythonVersion, Release, SdkKind, Switch,
     VersionLock,
 };
-use clap::Args;
 
 use super::machine;
 use crate::environment;
@@ -252,7 +252,7 @@ impl Wishes {
             wanted.push(entry.recipe.name.clone());
         }
         let order = self.book.order(&wanted)?;
-        let named = |entry: &build::Entry| {
+        let named = |entry: &rocwheel_recipe::Entry| {
             let recipe = entry.recipe.name.clone();
             Named { rocm: rocm.get(&recipe).cloned().unwrap_or_default(), recipe }
         };
@@ -315,7 +315,7 @@ impl Wishes {
         let frameworks: Vec<_> = self.table.frameworks.iter().filter(|one| names.contains(&one.recipe)).collect();
         let unknown = names.iter().find(|name| !frameworks.iter().any(|one| one.recipe == **name));
         if let Some(name) = unknown {
-            let known = report::suggestion(name, self.table.frameworks.iter().map(|one| one.recipe.as_str()));
+            let known = rocwheel_report::suggestion(name, self.table.frameworks.iter().map(|one| one.recipe.as_str()));
             return Err(Usage::new(format!("the table of frameworks does not know {name}"))
                 .hint(format!("{known}; without `--matrix`, name the values of every axis"))
                 .into());

@@ -5,11 +5,11 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use build::engine::{self, Container, Engine, Found, Images, Needs, Order, Request, Wanted};
-use build::execute::{Outcome, Place, Selection};
-use build::executor::{Executor, Image, Pull};
-use build::{Cell, ChosenBy, Evaluated, Job, Rocm, Surroundings};
 use clap::Args;
+use rocwheel_recipe::engine::{self, Container, Engine, Found, Images, Needs, Order, Request, Wanted};
+use rocwheel_recipe::execute::{Outcome, Place, Selection};
+use rocwheel_recipe::executor::{Executor, Image, Pull};
+use rocwheel_recipe::{Cell, ChosenBy, Evaluated, Job, Rocm, Surroundings};
 use serde::Serialize;
 
 use super::cell::target_set;
@@ -275,7 +275,7 @@ impl Containers {
         let prefix = if recipe.sdk { sdk.prefix_inside() } else { None };
         let interpreter = place.interpreter.as_deref();
         let image = self.looked_at(&Image::named(self.image_name(recipe)?), printer)?;
-        let needs_python = recipe.python == build::Pythons::Each && recipe.cell.python.is_none();
+        let needs_python = recipe.python == rocwheel_recipe::Pythons::Each && recipe.cell.python.is_none();
         let mut found = None;
         if prefix.is_some() || needs_python || (interpreter.is_some() && recipe.cell.python.is_none()) {
             let folder = prefix.as_deref().unwrap_or(Path::new("/"));
@@ -372,7 +372,7 @@ impl Containers {
 
 impl Ground {
     /// The Python of the image.
-    pub(super) fn python(&self) -> anyhow::Result<Option<build::PythonVersion>> {
+    pub(super) fn python(&self) -> anyhow::Result<Option<rocwheel_recipe::PythonVersion>> {
         let Some(found) = &self.found else { return Ok(None) };
         let Some(python) = &found.python else {
             let usage = Usage::new(format!("there is no Python in the image `{}`", self.image.name));

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use artifact::manifest::{DIST_INFO_FILE, DistInfo};
-use artifact::targets::TargetTable;
-use build::{Input, Packages, Rocm, SdkKind};
 use clap::Args;
-use report::Reporter;
-use wheel::WheelName;
+use rocwheel_artifact::manifest::{DIST_INFO_FILE, DistInfo};
+use rocwheel_artifact::targets::TargetTable;
+use rocwheel_recipe::{Input, Packages, Rocm, SdkKind};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::WheelName;
 
 use crate::failure::Usage;
 
@@ -41,7 +41,7 @@ impl fmt::Debug for Sdk {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Sdk { rocm_sdk, rocm_sdk_version, rocm_extras, no_pre, with } = self;
         let shown = rocm_sdk.as_deref().map(|text| match text.split_once('=') {
-            Some((kind, place)) => format!("{kind}={}", source::without_secret(place)),
+            Some((kind, place)) => format!("{kind}={}", rocwheel_source::without_secret(place)),
             None => text.to_owned(),
         });
         let mut fields = formatter.debug_struct("Sdk");
@@ -143,7 +143,7 @@ impl Sdk {
         let family = |name: &String| known.iter().find(|known| known.eq_ignore_ascii_case(name));
         let mut targets: Vec<String> =
             names.iter().filter_map(family).flat_map(|family| table.members(family)).map(str::to_owned).collect();
-        artifact::targets::sort(&mut targets);
+        rocwheel_artifact::targets::sort(&mut targets);
         targets.dedup();
         Ok(targets)
     }
@@ -204,7 +204,7 @@ fn families_of_packages(folder: &Path) -> anyhow::Result<Vec<String>> {
     for entry in fs_err::read_dir(folder)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         let Ok(wheel) = name.parse::<WheelName>() else { continue };
-        let distribution = wheel::canonical_name(&wheel.distribution);
+        let distribution = rocwheel_wheel::canonical_name(&wheel.distribution);
         let of = |prefix: &str| distribution.strip_prefix(prefix).map(str::to_owned);
         families.extend(of("rocm-sdk-libraries-").or_else(|| of("rocm-sdk-device-")));
     }

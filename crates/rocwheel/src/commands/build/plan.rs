@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use build::matrix::{Existing, Framework};
-use build::plan::{self, Combination, LeftOut, Plan, PlanFolder, Planner, Wanted};
-use build::{Cell, ChosenBy, Evaluated, Input, Job, Pythons, Rocm};
 use clap::{Args, Command};
+use rocwheel_recipe::matrix::{Existing, Framework};
+use rocwheel_recipe::plan::{self, Combination, LeftOut, Plan, PlanFolder, Planner, Wanted};
+use rocwheel_recipe::{Cell, ChosenBy, Evaluated, Input, Job, Pythons, Rocm};
 
 use super::Settings;
 use super::cell::Named;
@@ -205,7 +205,7 @@ impl Recipes {
             known.extend(self.wishes.book.get(&named.recipe)?.recipe.backends.iter().map(String::as_str));
         }
         if let Some(unknown) = self.wishes.axes.backends.iter().flatten().find(|name| !known.contains(&name.as_str())) {
-            let hint = report::suggestion(unknown, known);
+            let hint = rocwheel_report::suggestion(unknown, known);
             return Err(Usage::new(format!("none of the recipes has a backend `{unknown}`")).hint(hint).into());
         }
         Ok(())

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use build::execute::Place;
-use build::recipe::Recipe;
-use build::{Book, Cell, Release, Source};
 use clap::Args;
-use hipify::{Defects, Launches};
 use regex::Regex;
+use rocwheel_hipify::{Defects, Launches};
+use rocwheel_recipe::execute::Place;
+use rocwheel_recipe::recipe::Recipe;
+use rocwheel_recipe::{Book, Cell, Release, Source};
+use rocwheel_source::{Conversion, Hipify, KnownArchive, Plan, Request, Submodules, Table, Wanted};
 use serde::Serialize;
-use source::{Conversion, Hipify, KnownArchive, Plan, Request, Submodules, Table, Wanted};
 
 use super::cell::Named;
 use crate::commands::source::download;
@@ -167,7 +167,7 @@ impl Sources {
             for name in texts.iter().filter(|text| !Path::new(text).exists()).filter_map(|text| recipe_name(text)) {
                 if !is_project(name) && project_of(name).is_none() {
                     let usage = Usage::new(format!("`{option} {name}=…`: there is no project `{name}`"));
-                    return Err(usage.hint(report::suggestion(name, names.clone())).into());
+                    return Err(usage.hint(rocwheel_report::suggestion(name, names.clone())).into());
                 }
             }
         }
@@ -209,7 +209,7 @@ impl Sources {
         let table = self.table()?;
         let is_release = |version: &&String| {
             let tag = table.project(&recipe.source).ok().and_then(|project| project.release_tag(version));
-            !source::is_commit(version) && (tag.is_some() || table.archive(&recipe.source, version).is_some())
+            !rocwheel_source::is_commit(version) && (tag.is_some() || table.archive(&recipe.source, version).is_some())
         };
         let releases: Vec<String> =
             versions.iter().filter(is_release).map(|version| format!("{}={version}", recipe.name)).collect();
@@ -327,7 +327,7 @@ impl Sources {
     /// The commit that a result without another version is named after: that of the checkout, else the one
     /// that the table pins; `None` where another is asked for, or only git could tell.
     fn revision(&self, recipe: &Recipe, folder: &Path) -> Option<String> {
-        let is_commit = |text: &String| source::is_commit(text);
+        let is_commit = |text: &String| rocwheel_source::is_commit(text);
         if !self.reference.is_empty() {
             return None;
         }
@@ -379,7 +379,7 @@ impl Sources {
                 table.line(&minor(torch))?;
             }
             let is_empty = fs_err::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_none());
-            let moves = match source::obtained(&folder) {
+            let moves = match rocwheel_source::obtained(&folder) {
                 _ if !folder.exists() || is_empty => true,
                 Some(obtained) => {
                     let is_elsewhere = asked.as_ref().is_some_and(|asked| *asked != obtained.reference);
@@ -439,8 +439,9 @@ impl Sources {
         let is_required = table.line(line)?.related;
         let follows = |needed: &Needed| {
             let project = table.project(&needed.wanted.project).ok();
-            let is_pinned =
-                |project: &source::Project| project.pinned_by_torch || (is_required && project.related.is_some());
+            let is_pinned = |project: &rocwheel_source::Project| {
+                project.pinned_by_torch || (is_required && project.related.is_some())
+            };
             needed.wanted.reference.is_none() && project.is_some_and(is_pinned)
         };
         let torch = table.project("torch")?;
@@ -458,7 +459,7 @@ impl Sources {
     pub(crate) fn planned(&self, recipes: &[&Recipe], cell: &Cell, place: &Place) -> anyhow::Result<Vec<ToCheckOut>> {
         let Some((request, table)) = self.request(recipes, cell, place)? else { return Ok(Vec::new()) };
         let plan = Plan::new(&request, table)?;
-        let planned = |checkout: source::Checkout| ToCheckOut {
+        let planned = |checkout: rocwheel_source::Checkout| ToCheckOut {
             reference: checkout.reference.describe(),
             project: checkout.project,
             directory: checkout.directory,
@@ -480,7 +481,7 @@ impl Sources {
             compiler: if environment::hip_compiler_is_clang() { Launches::Keep } else { Launches::Convert },
             defects: Defects::Refuse,
         };
-        let outcomes = source::check_out(&request, table, &projects::git()?, &convert, printer.reporter())?;
+        let outcomes = rocwheel_source::check_out(&request, table, &projects::git()?, &convert, printer.reporter())?;
         for outcome in &outcomes {
             let commit: String = outcome.commit.chars().take(12).collect();
             let (project, folder) = (&outcome.project, outcome.directory.display());

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use artifact::Manifest;
-use artifact::manifest::{BASE_ARTIFACT, MANIFEST_DIRECTORY, MANIFEST_FILE};
 use clap::Args;
-use package::{Request, Unclaimed, Unsupported};
-use report::Exit;
+use rocwheel_artifact::Manifest;
+use rocwheel_artifact::manifest::{BASE_ARTIFACT, MANIFEST_DIRECTORY, MANIFEST_FILE};
+use rocwheel_package::{Request, Unclaimed, Unsupported};
+use rocwheel_report::Exit;
 
 use super::given;
 use crate::commands::last_look::LastLookArguments;
@@ -78,7 +78,11 @@ impl TryFrom<Arguments> for Settings {
             nonce: given(arguments.version_suffix).unwrap_or_default(),
             linux_targets: given(arguments.linux_amdgpu_families).into_iter().collect(),
             windows_targets: given(arguments.windows_amdgpu_families).into_iter().collect(),
-            level: if arguments.no_wheel_compression { wheel::Level::None } else { wheel::Level::Default },
+            level: if arguments.no_wheel_compression {
+                rocwheel_wheel::Level::None
+            } else {
+                rocwheel_wheel::Level::Default
+            },
             epoch: environment::epoch()?,
             unclaimed: Unclaimed::Report,
             unsupported: Unsupported::Refuse,

@@ -109,7 +109,7 @@ mod tests {
         use clap::CommandFactory;
         let error = crate::arguments::Arguments::command().try_get_matches_from(arguments).unwrap_err();
         explain(&error, arguments.iter().map(|argument| (*argument).to_owned()))
-            .map(|usage| format!("{usage} | {}", report::Hint::hint(&usage).unwrap_or_default()))
+            .map(|usage| format!("{usage} | {}", rocwheel_report::Hint::hint(&usage).unwrap_or_default()))
     }
 
     #[test]

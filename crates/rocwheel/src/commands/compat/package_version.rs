@@ -1,7 +1,7 @@
 //! `rocwheel compat compute_rocm_package_version`: today's flags, by `rocwheel rocm-version`.
 
 use clap::Args;
-use package::version::{Form, ReleaseType};
+use rocwheel_package::version::{Form, ReleaseType};
 
 use super::given;
 use crate::commands::rocm_version::{self, Sources};

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use source::Table;
+use rocwheel_source::Table;
 
 use super::given;
 use super::translation::Translation;
@@ -193,9 +193,13 @@ impl TreeArguments {
         self.check(project, "hipify")?;
         let folder = self.folder(project)?;
         let is_there = folder.is_dir();
-        if is_there && !folder.join(hipify::build_amd::FILE).is_file() {
+        if is_there && !folder.join(rocwheel_hipify::build_amd::FILE).is_file() {
             let mut line = Translation::default();
-            line.note(format!("nothing is converted: `{}` has no {}", folder.display(), hipify::build_amd::FILE));
+            line.note(format!(
+                "nothing is converted: `{}` has no {}",
+                folder.display(),
+                rocwheel_hipify::build_amd::FILE
+            ));
             return Ok(line);
         }
         let mut line = Translation::new("source hipify");

@@ -3,12 +3,12 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use build::Book;
-use build::matrix::{self, Wanted};
-use build::pages::{self as page, Packages, Release};
 use clap::Args;
 use comfy_table::CellAlignment::Left;
-use report::Exit;
+use rocwheel_recipe::Book;
+use rocwheel_recipe::matrix::{self, Wanted};
+use rocwheel_recipe::pages::{self as page, Packages, Release};
+use rocwheel_report::Exit;
 use serde::Serialize;
 
 use super::Built;

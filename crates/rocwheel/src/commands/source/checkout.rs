@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use hipify::{Defects, Launches};
-use report::{Exit, Reporter};
-use serde::Serialize;
-use source::manifest::Manifest;
-use source::{
+use rocwheel_hipify::{Defects, Launches};
+use rocwheel_report::{Exit, Reporter};
+use rocwheel_source::manifest::Manifest;
+use rocwheel_source::{
     Archive, Checkout, Conversion, Hipify, Movement, Outcome, Plan, Project, Related, Request, Status, Submodules,
     Table, TritonPin, Wanted,
 };
+use serde::Serialize;
 
 use super::download;
 use super::projects::{self, ByProject};

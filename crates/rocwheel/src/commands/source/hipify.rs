@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use hipify::tree::{self, Place, Plan, Recovered, Request, Selection, Status, Survey};
-use hipify::{Defects, Launches, Tables, build_amd, tables};
-use report::Exit;
+use rocwheel_hipify::tree::{self, Place, Plan, Recovered, Request, Selection, Status, Survey};
+use rocwheel_hipify::{Defects, Launches, Tables, build_amd, tables};
+use rocwheel_report::Exit;
 use serde::Serialize;
 
 use crate::commands::Mode;
@@ -182,7 +182,7 @@ fn within(tree: &Path, path: &Path) -> anyhow::Result<String> {
 /// Converts the tree.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     if !settings.tree.is_dir() {
-        return Err(hipify::Error::NoTree(settings.tree.display().to_string()).into());
+        return Err(rocwheel_hipify::Error::NoTree(settings.tree.display().to_string()).into());
     }
     if settings.recover {
         return recover(&settings.tree, printer);

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use report::Exit;
+use rocwheel_report::Exit;
+use rocwheel_source::Table;
+use rocwheel_source::manifest::{self, Entry, Manifest, Sources};
 use serde::Serialize;
 use serde_json::Value;
-use source::Table;
-use source::manifest::{self, Entry, Manifest, Sources};
 
 use super::projects::{self, ByProject};
 use crate::failure::Usage;
@@ -77,7 +77,7 @@ impl TryFrom<Arguments> for Settings {
         let table = projects::table(arguments.table.as_deref())?;
         let root = projects::absolute(&arguments.root)?;
         let directories = ByProject::new("--directory", &arguments.directory, &table);
-        let place = |project: &source::Project| match directories.of(project) {
+        let place = |project: &rocwheel_source::Project| match directories.of(project) {
             Some(path) => projects::absolute(Path::new(path)),
             None => Ok(root.join(&project.directory)),
         };

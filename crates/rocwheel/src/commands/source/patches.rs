@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use comfy_table::CellAlignment::Left;
-use report::Exit;
+use rocwheel_report::Exit;
+use rocwheel_source::Table;
+use rocwheel_source::patches::{self, Group, PatchSet, Stage};
 use serde::Serialize;
-use source::Table;
-use source::patches::{self, Group, PatchSet, Stage};
 
 use super::projects;
 use crate::printer::{self, Column, Format, Printer};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use source::{Git, Project, Table};
+use rocwheel_source::{Git, Project, Table};
 
 use crate::environment;
 use crate::failure::Usage;
