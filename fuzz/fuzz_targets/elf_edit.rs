@@ -1,4 +1,5 @@
-//! Reads and edits arbitrary bytes as ELF: never a panic, never a wrong success. On stable Rust, from this folder:
+//! Reads and edits arbitrary bytes as ELF: never a panic, never a wrong success. On stable Rust,
+//! from this folder:
 //!
 //! ```sh
 //! mkdir -p corpus/elf_edit && cp /usr/lib/x86_64-linux-gnu/libdl.so.2 corpus/elf_edit/

@@ -1,5 +1,5 @@
-//! Reads arbitrary text as METADATA and RECORD and changes it: what is not touched stays byte for byte, what is written is
-//! read back. See elf_edit.rs for how to run it.
+//! Reads arbitrary text as METADATA and RECORD and changes it: what is not touched stays byte for
+//! byte, what is written is read back. See elf_edit.rs for how to run it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Reads arbitrary text as Python literals, as tables and as PyTorch's settings: a value or an error with a line of the text. See
-//! elf_edit.rs for how to run it.
+//! Reads arbitrary text as Python literals, as tables and as PyTorch's settings: a value or an
+//! error with a line of the text. See elf_edit.rs for how to run it.
 #![no_main]
 
 use rocwheel_hipify::python::Module;

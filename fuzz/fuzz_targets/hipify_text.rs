@@ -1,5 +1,6 @@
-//! Converts arbitrary bytes as sources of both algorithms and settings: it ends, and what mends defects has a result for everything
-//! and changes nothing the second time. See elf_edit.rs for how to run it.
+//! Converts arbitrary bytes as sources of both algorithms and settings: it ends, and what mends
+//! defects has a result for everything and changes nothing the second time. See elf_edit.rs for how
+//! to run it.
 #![no_main]
 
 use std::sync::OnceLock;

@@ -1,5 +1,6 @@
-//! Reads arbitrary bytes as a kpack archive, whole or as its table of contents or a part of that, reads its code objects,
-//! and writes them again: never a panic, never another content. See elf_edit.rs for how to run it.
+//! Reads arbitrary bytes as a kpack archive, whole or as its table of contents or a part of that,
+//! reads its code objects, and writes them again: never a panic, never another content. See
+//! elf_edit.rs for how to run it.
 #![no_main]
 
 use std::io::Cursor;

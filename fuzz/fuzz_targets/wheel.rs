@@ -1,5 +1,6 @@
-//! Opens arbitrary bytes as a wheel, as they are and as fields of a ZIP file that is otherwise good, reads its members, and
-//! makes another wheel of it: never a panic, never a wheel that is not true to its RECORD. See elf_edit.rs for how to run it.
+//! Opens arbitrary bytes as a wheel, as they are and as fields of a ZIP file that is otherwise
+//! good, reads its members, and makes another wheel of it: never a panic, never a wheel that is not
+//! true to its RECORD. See elf_edit.rs for how to run it.
 #![no_main]
 
 use std::cell::OnceCell;

@@ -1,4 +1,5 @@
-//! Imports packages, a prefix or a tarball and prints the report: `import OUTPUT (--deb FILE… | --prefix DIR | --tarball FILE)`.
+//! Imports packages, a prefix or a tarball and prints the report: `import OUTPUT (--deb FILE… |
+//! --prefix DIR | --tarball FILE)`.
 
 #![allow(clippy::print_stdout, reason = "an example")]
 

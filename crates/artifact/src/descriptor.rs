@@ -1,5 +1,6 @@
-//! Input: the descriptor of an artifact (`artifact-*.toml`) and the root of a build tree. Output: which component gets
-//! which file, and from that artifact directories (rocm-python-packages spec 1.4).
+//! Input: the descriptor of an artifact (`artifact-*.toml`) and the root of a build tree. Output:
+//! which component gets which file, and from that artifact directories (rocm-python-packages spec
+//! 1.4).
 
 mod claim;
 mod parse;

@@ -1,7 +1,9 @@
-//! Input: the output directory. Output: a staging tree beside it that takes its place at the very end.
+//! Input: the output directory. Output: a staging tree beside it that takes its place at the very
+//! end.
 //!
-//! Until [`Staging::commit`] nothing at the output changes; a run that fails or is interrupted removes its staging tree
-//! and leaves the rest as it was. A lock beside the output keeps two runs apart.
+//! Until [`Staging::commit`] nothing at the output changes; a run that fails or is interrupted
+//! removes its staging tree and leaves the rest as it was. A lock beside the output keeps two runs
+//! apart.
 
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -96,8 +98,8 @@ impl Staging {
     /// Locks `output` and makes the staging tree.
     ///
     /// # Errors
-    /// [`Error::NotOurs`] for a directory that is neither empty nor made by `maker`, [`Error::Locked`],
-    /// [`Error::Dangling`].
+    /// [`Error::NotOurs`] for a directory that is neither empty nor made by `maker`,
+    /// [`Error::Locked`], [`Error::Dangling`].
     pub fn new(output: &Path, maker: Maker) -> Result<Self, Error> {
         let output = input::resolve(&std::path::absolute(output)?).map_err(|error| match error {
             crate::Error::Io(source) => Error::Io(source),
@@ -138,7 +140,8 @@ impl Staging {
         fs_err::write(self.tree.path().join(self.maker.marker), text)?;
         fs_err::set_permissions(self.tree.path(), std::fs::Permissions::from_mode(0o755))?;
         if self.output.exists() {
-            // Both names change at once, so there is no moment without an output; the old one goes with the TempDir.
+            // Both names change at once, so there is no moment without an output; the old one goes
+            // with the TempDir.
             renameat_with(CWD, self.tree.path(), CWD, &self.output, RenameFlags::EXCHANGE).map_err(io::Error::from)?;
             self.tree.close()?;
         } else {

@@ -1,4 +1,5 @@
-//! Input: the table of GPU targets (`data/targets.toml`) and lists of targets and families. Output: targets.
+//! Input: the table of GPU targets (`data/targets.toml`) and lists of targets and families. Output:
+//! targets.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +53,8 @@ impl TargetTable {
         Ok(Self { targets: file.target })
     }
 
-    /// The table with the entries of a user's file: targets of the same name are replaced, others come last.
+    /// The table with the entries of a user's file: targets of the same name are replaced, others
+    /// come last.
     pub fn with_override(mut self, text: &str) -> Result<Self, Error> {
         for target in Self::parse(text)?.targets {
             match self.targets.iter_mut().find(|known| known.name == target.name) {
@@ -96,8 +98,9 @@ impl TargetTable {
         self.targets.iter().filter(belongs).map(|target| target.name.as_str()).collect()
     }
 
-    /// Expands a list of targets and families, separated by `;` or `,`, to targets. The order is that of the list,
-    /// repetitions are dropped, a target may carry features (`gfx942:xnack+`). An empty list expands to nothing.
+    /// Expands a list of targets and families, separated by `;` or `,`, to targets. The order is
+    /// that of the list, repetitions are dropped, a target may carry features (`gfx942:xnack+`). An
+    /// empty list expands to nothing.
     ///
     /// # Errors
     /// [`Error::UnknownFamily`] for a name that is not in the table.
@@ -105,7 +108,8 @@ impl TargetTable {
         self.expand_with(list, &[])
     }
 
-    /// As [`TargetTable::expand`], but the targets in `also` (those found in the input, say) count as known.
+    /// As [`TargetTable::expand`], but the targets in `also` (those found in the input, say) count
+    /// as known.
     ///
     /// # Errors
     /// [`Error::UnknownFamily`] for a name that is neither in the table nor in `also`.

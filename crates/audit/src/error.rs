@@ -1,5 +1,5 @@
-//! What can go wrong when a set of wheels is looked at, and what to do about it. What is wrong *with* the wheels is not here:
-//! those are findings.
+//! What can go wrong when a set of wheels is looked at, and what to do about it. What is wrong
+//! *with* the wheels is not here: those are findings.
 
 use std::path::PathBuf;
 

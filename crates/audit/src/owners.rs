@@ -1,5 +1,6 @@
-//! Input: `data/library-owners.toml` and the name of a library. Output: which distributions bring it. Where ROCm's and PyTorch's
-//! libraries lie is in the table of [`crate::providers`], and their names are there only.
+//! Input: `data/library-owners.toml` and the name of a library. Output: which distributions bring
+//! it. Where ROCm's and PyTorch's libraries lie is in the table of [`crate::providers`], and their
+//! names are there only.
 
 use std::sync::LazyLock;
 
@@ -126,7 +127,8 @@ impl Owners {
         })
     }
 
-    /// Whether the distribution of this canonical name is known to bring no libraries that others link to.
+    /// Whether the distribution of this canonical name is known to bring no libraries that others
+    /// link to.
     pub(crate) fn is_plain(&self, distribution: &str) -> bool {
         self.plain.iter().any(|plain| plain == distribution)
     }

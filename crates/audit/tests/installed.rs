@@ -181,7 +181,8 @@ fn what_changed_after_the_installation_is_found() {
     assert_eq!(said(&environment.audit_installed()), ["RW016 - RECORD"]);
 }
 
-/// What `rocm-sdk init` leaves: rows without hashes, names of files that are there only for a moment, no tar file.
+/// What `rocm-sdk init` leaves: rows without hashes, names of files that are there only for a
+/// moment, no tar file.
 #[test]
 fn an_expanded_devel_tree_is_as_it_should_be() {
     let environment = Environment::new();
@@ -290,7 +291,8 @@ fn an_editable_installation_has_its_files_elsewhere() {
     fs_err::write(environment.packages().join("__editable__.project-1.0.pth"), "/src/project\n").unwrap();
     fs_err::write(info.join("RECORD"), RECORD).unwrap();
     let report = environment.audit_installed();
-    // The library may well come from the project: a warning, and nothing about what the project does not use.
+    // The library may well come from the project: a warning, and nothing about what the project
+    // does not use.
     let severities: Vec<String> =
         report.findings.iter().map(|found| format!("{} {}", found.code, found.severity.name())).collect();
     assert_eq!(severities, ["RW001 warning"], "{:?}", report.findings);

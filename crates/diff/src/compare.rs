@@ -1,4 +1,5 @@
-//! Input: one entry of each side. Output: whether they are the same, mean the same, or what differs.
+//! Input: one entry of each side. Output: whether they are the same, mean the same, or what
+//! differs.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -157,7 +158,8 @@ impl<'a> Context<'a> {
         data(&opened)
     }
 
-    /// Programs and libraries for Windows: what they import and their GPU code are told apart, of the rest only the bytes.
+    /// Programs and libraries for Windows: what they import and their GPU code are told apart, of
+    /// the rest only the bytes.
     fn windows(&self, opened: &Opened<'_>) -> Result<Findings, Error> {
         let mut findings = data(opened)?;
         let told = or_unreadable(opened, gpu::compare(opened, self))?;
@@ -180,8 +182,8 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The DLLs that a file asks for. Windows takes no notice of upper and lower case; text that only begins as programs do asks
-/// for nothing.
+/// The DLLs that a file asks for. Windows takes no notice of upper and lower case; text that only
+/// begins as programs do asks for nothing.
 fn imports(content: &dyn Content) -> Result<BTreeSet<String>, Error> {
     let reader = content.open()?;
     if !rocwheel_elf::is_pe(&reader)? {

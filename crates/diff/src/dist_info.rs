@@ -1,4 +1,5 @@
-//! Files whose form says what may differ without meaning anything: METADATA, WHEEL, RECORD, entry points, JSON, TOML, bytecode.
+//! Files whose form says what may differ without meaning anything: METADATA, WHEEL, RECORD, entry
+//! points, JSON, TOML, bytecode.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr as _;
@@ -93,8 +94,8 @@ fn other_fields(old: &Headers, new: &Headers, own: &[&str]) -> Vec<Change> {
         .collect()
 }
 
-/// Requirements as they mean: spaces, quotes and brackets do not count. Those of one name, extras and marker are one whose
-/// version changed.
+/// Requirements as they mean: spaces, quotes and brackets do not count. Those of one name, extras
+/// and marker are one whose version changed.
 fn requirements(old: &[String], new: &[String]) -> Vec<Change> {
     let (old, new) = (by_subject(old), by_subject(new));
     let subjects: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
@@ -198,7 +199,8 @@ pub(crate) fn same_document(key: &str, old: &[u8], new: &[u8]) -> Option<&'stati
     None
 }
 
-/// Objects with their names in order: two of them are equal whatever the order in which they were written.
+/// Objects with their names in order: two of them are equal whatever the order in which they were
+/// written.
 fn sorted(value: serde_json::Value) -> serde_json::Value {
     use serde_json::Value;
     match value {

@@ -49,7 +49,8 @@ impl FailOn {
         Ok(parsed)
     }
 
-    /// Adds a change to every package that grew by more than it may: by what has to be downloaded, or lies in the folder.
+    /// Adds a change to every package that grew by more than it may: by what has to be downloaded,
+    /// or lies in the folder.
     pub fn measure(&self, report: &mut Report) {
         let Some(growth) = self.growth else { return };
         for package in &mut report.packages {

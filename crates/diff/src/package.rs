@@ -79,7 +79,8 @@ fn floor(package: &Package, context: &Context<'_>) -> Result<Option<String>, Err
     Ok((!needs.is_empty() && !is_musl).then(|| manylinux::floor(&needs).tag))
 }
 
-/// The headers of an ELF file; `None` for all others, and for those that cannot be read, of which the comparison tells.
+/// The headers of an ELF file; `None` for all others, and for those that cannot be read, of which
+/// the comparison tells.
 fn headers(file: &File, context: &Context<'_>) -> Result<Option<Elf>, Error> {
     if file.start(4)? != b"\x7fELF" {
         return Ok(None);

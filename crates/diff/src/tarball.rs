@@ -1,4 +1,5 @@
-//! Input: a tar archive, compressed or not. Output: its entries, with their bytes one after the other in a file without a name.
+//! Input: a tar archive, compressed or not. Output: its entries, with their bytes one after the
+//! other in a file without a name.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read, Write};

@@ -305,7 +305,8 @@ fn what_the_loader_does_with_the_same_code_is_part_of_it() {
     let base = ["-Wl,-soname,liba.so.1", "-Wl,--build-id=none"];
     let with = |name: &str, options: &[&str]| library(&place, name, SOURCE, &[&base[..], options].concat());
     let old = with("old/liba.so", &["-Wl,-z,lazy"]);
-    // The same bytes in every section, but for a flag of the dynamic section, a permission, the entry point.
+    // The same bytes in every section, but for a flag of the dynamic section, a permission, the
+    // entry point.
     let bytes = fs_err::read(&old).unwrap();
     let changed = |name: &str, at: usize, byte: u8| {
         let mut bytes = bytes.clone();

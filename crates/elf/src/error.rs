@@ -1,5 +1,6 @@
-//! What can go wrong with an ELF file. Readers have no path, so these errors do not name one: whoever opened the
-//! file puts its path in front ([`Error::File`] does so for [`crate::edit_file`]).
+//! What can go wrong with an ELF file. Readers have no path, so these errors do not name one:
+//! whoever opened the file puts its path in front ([`Error::File`] does so for
+//! [`crate::edit_file`]).
 
 use std::io;
 use std::path::PathBuf;
@@ -71,7 +72,8 @@ pub enum Error {
         /// Why not.
         why: &'static str,
     },
-    /// The edited file did not read back as asked for: a file that lies in a way not met before. Nothing is written.
+    /// The edited file did not read back as asked for: a file that lies in a way not met before.
+    /// Nothing is written.
     #[error("the edit of the ELF file did not read back: {what} is `{found}` instead of `{wanted}`")]
     ReadBack {
         /// What differs.

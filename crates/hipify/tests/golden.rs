@@ -1,5 +1,6 @@
-//! What the original makes of small inputs, by its two algorithms. `golden/v1` was made with torch 2.6.0, `golden/v2` with 2.15.0, by
-//! running `torch.utils.hipify`; the tables beside them have the names that occur.
+//! What the original makes of small inputs, by its two algorithms. `golden/v1` was made with torch
+//! 2.6.0, `golden/v2` with 2.15.0, by running `torch.utils.hipify`; the tables beside them have the
+//! names that occur.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,5 @@
-//! Whatever the sources are: conversion ends, mending has a result, and what was converted is not converted again.
+//! Whatever the sources are: conversion ends, mending has a result, and what was converted is not
+//! converted again.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use proptest::prelude::*;

@@ -1,5 +1,5 @@
-//! Fat binaries that clang made, taken apart and put back: a stand-in for the HIP runtime, loaded with each of them, says
-//! what every registration reaches.
+//! Fat binaries that clang made, taken apart and put back: a stand-in for the HIP runtime, loaded
+//! with each of them, says what every registration reaches.
 
 #![allow(clippy::unwrap_used, reason = "a test file")]
 
@@ -62,7 +62,8 @@ fn replaced(path: &Path, content: Vec<u8>, wrappers: Vec<NewWrapper>, name: &str
     to
 }
 
-/// The file with its code taken out: every wrapper points at the marker of the bundle that it reached.
+/// The file with its code taken out: every wrapper points at the marker of the bundle that it
+/// reached.
 fn split(path: &Path, name: &str) -> PathBuf {
     let fat = read(path).unwrap();
     let (content, places) = page(fat.bundles.len());

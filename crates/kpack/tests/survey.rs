@@ -1,4 +1,5 @@
-//! The same code objects in every kind of file, and what is said about files that lie or are broken.
+//! The same code objects in every kind of file, and what is said about files that lie or are
+//! broken.
 
 #![allow(clippy::unwrap_used, reason = "a test file")]
 

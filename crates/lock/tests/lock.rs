@@ -1,4 +1,5 @@
-//! A lock excludes other holders until it is dropped, and no longer, whatever copies of its descriptor exist.
+//! A lock excludes other holders until it is dropped, and no longer, whatever copies of its
+//! descriptor exist.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 

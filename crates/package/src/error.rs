@@ -281,7 +281,8 @@ fn count(number: usize) -> String {
 }
 
 impl Error {
-    /// The same, or [`Error::DiskFull`] when a file of the output could not be written for lack of space.
+    /// The same, or [`Error::DiskFull`] when a file of the output could not be written for lack of
+    /// space.
     pub(crate) fn or_full_disk(self, output: &Path) -> Error {
         let is_full = match &self {
             Error::Io { source, .. }
@@ -295,7 +296,8 @@ impl Error {
         if is_full { Error::DiskFull { output: output.to_owned() } } else { self }
     }
 
-    /// Wraps an I/O error with what was attempted, to be used as `.map_err(Error::io("write the state"))`.
+    /// Wraps an I/O error with what was attempted, to be used as
+    /// `.map_err(Error::io("write the state"))`.
     pub(crate) fn io(attempt: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
         let attempt = attempt.into();
         move |source| Error::Io { attempt, source }

@@ -1,7 +1,8 @@
-//! Walks a [`Plan`]: opens the sources, patches ELF headers on the way and writes wheels and selectors.
+//! Walks a [`Plan`]: opens the sources, patches ELF headers on the way and writes wheels and
+//! selectors.
 //!
-//! A library is never copied to be edited: its patch is laid over the original while the wheel reads it (pitfalls 15),
-//! so every input byte is read once and every output byte written once.
+//! A library is never copied to be edited: its patch is laid over the original while the wheel
+//! reads it (pitfalls 15), so every input byte is read once and every output byte written once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -57,7 +58,8 @@ pub struct Outcome {
 
 /// Writes everything in `plan` below `folder`.
 ///
-/// Packages appear in `dist/` together, when all of them are complete; on any error the folder is as it was before.
+/// Packages appear in `dist/` together, when all of them are complete; on any error the folder is
+/// as it was before.
 ///
 /// # Errors
 /// What cannot be read or written, and an interruption.
@@ -110,8 +112,9 @@ pub fn prepare(
 }
 
 impl Prepared {
-    /// The sets that have a wheel which nobody has looked at yet. Packages of a GPU family lie in a folder of their own and are
-    /// installed with those that are for all; those for Linux and for Windows are never installed together.
+    /// The sets that have a wheel which nobody has looked at yet. Packages of a GPU family lie in a
+    /// folder of their own and are installed with those that are for all; those for Linux and for
+    /// Windows are never installed together.
     pub fn sets(&self, folder: &OutputFolder) -> Vec<Set> {
         let staged = |path: &str| {
             let moved = self.moved.iter().find(|(moved, ..)| moved == path);
@@ -159,7 +162,8 @@ impl Prepared {
     }
 }
 
-/// The systems that a wheel is installed on: that of its tag, or each that the other packages are for.
+/// The systems that a wheel is installed on: that of its tag, or each that the other packages are
+/// for.
 fn systems(path: &str, packages: &[Package]) -> BTreeSet<System> {
     let of = |path: &str| {
         let tag = path.strip_suffix(".whl")?.rsplit('-').next()?;

@@ -1,5 +1,5 @@
-//! What `rocwheel artifact import` wrote into the manifest about itself: manifest in, [`Imported`] out. A build of
-//! TheRock has nothing there.
+//! What `rocwheel artifact import` wrote into the manifest about itself: manifest in, [`Imported`]
+//! out. A build of TheRock has nothing there.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! What kind of thing each file is: paths in, [`Nature`] out, read from the first bytes and the ELF headers only.
+//! What kind of thing each file is: paths in, [`Nature`] out, read from the first bytes and the ELF
+//! headers only.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -141,7 +142,8 @@ fn is_called_program(path: &Path) -> bool {
     WINDOWS_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// `None` for programs of DOS, for those of 32 bits, which HIP does not exist for, and for those of other machines.
+/// `None` for programs of DOS, for those of 32 bits, which HIP does not exist for, and for those of
+/// other machines.
 fn windows_file(file: &dyn positioned_io::ReadAt) -> Result<Option<WindowsFile>, rocwheel_elf::Error> {
     if !rocwheel_elf::is_pe(file)? {
         return Ok(None);

@@ -1,4 +1,5 @@
-//! Licence expressions and texts of the artifacts: catalog and manifest in, what METADATA needs out (PEP 639).
+//! Licence expressions and texts of the artifacts: catalog and manifest in, what METADATA needs out
+//! (PEP 639).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,8 @@
-//! The `rocm` source distribution: a promise in, the files of the sdist out (rocm-python-packages spec 2.13, 3.3).
+//! The `rocm` source distribution: a promise in, the files of the sdist out (rocm-python-packages
+//! spec 2.13, 3.3).
 //!
-//! AMD's promotion tool edits PKG-INFO, `requires.txt` and `_dist_info.py` as text, so all of them are there and agree.
+//! AMD's promotion tool edits PKG-INFO, `requires.txt` and `_dist_info.py` as text, so all of them
+//! are there and agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -73,7 +75,8 @@ pub fn wheel(promise: &Promise, templates: &Templates) -> Distribution {
 /// The selector as a source distribution.
 pub fn sdist(promise: &Promise, templates: &Templates) -> Result<Sdist, Error> {
     let mut metadata = with_extras(promise, templates, promise.extras());
-    // Two lines, spelled so, or uv takes the requirements as final and never asks the backend (pitfalls 16).
+    // Two lines, spelled so, or uv takes the requirements as final and never asks the backend
+    // (pitfalls 16).
     metadata.dynamic = vec!["Requires-Dist".to_owned(), "Provides-Extra".to_owned()];
     let information = metadata.text("rocm", &promise.version, &[])?;
 

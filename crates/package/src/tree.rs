@@ -1,6 +1,7 @@
 //! Artifacts laid over each other: a selection of a [`Catalog`] in, one flattened [`Tree`] out.
 //!
-//! One path with two different contents is an error that names both owners; today's scripts keep the first silently (C1).
+//! One path with two different contents is an error that names both owners; today's scripts keep
+//! the first silently (C1).
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -77,8 +78,8 @@ impl Tree {
         links.collect()
     }
 
-    /// Where `path` leads when links are followed, also links to directories on the way. `None` when it leaves the
-    /// tree, leads nowhere or runs in circles.
+    /// Where `path` leads when links are followed, also links to directories on the way. `None`
+    /// when it leaves the tree, leads nowhere or runs in circles.
     pub fn resolve(&self, path: &str) -> Option<String> {
         let mut pending: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
         let mut resolved: Vec<String> = Vec::new();

@@ -1,4 +1,5 @@
-//! The selector: what Rust writes into it agrees with what its own backend computes where it is installed.
+//! The selector: what Rust writes into it agrees with what its own backend computes where it is
+//! installed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -156,7 +157,8 @@ fn every_python_file_is_embedded() {
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
             let below = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
             if path.is_dir() {
-                // What a repair writes into wheels of others is embedded by the crate `audit`, with its own tests.
+                // What a repair writes into wheels of others is embedded by the crate `audit`, with
+                // its own tests.
                 if below != "tests" && below != "wheel-repair" && name != "__pycache__" {
                     pending.push(path);
                 }

@@ -1,4 +1,5 @@
-//! The shape of a TheRock build with kpack, against the table of appendix A.6 and the formats of section 2.
+//! The shape of a TheRock build with kpack, against the table of appendix A.6 and the formats of
+//! section 2.
 
 #![allow(clippy::unwrap_used)]
 
@@ -155,7 +156,8 @@ fn device_wheels_own_nothing_that_another_wheel_owns() {
     );
 }
 
-/// As TheRock's own test of installed packages has it: the devel tree is a superset of the libraries' folder.
+/// As TheRock's own test of installed packages has it: the devel tree is a superset of the
+/// libraries' folder.
 #[test]
 fn every_file_of_the_libraries_folder_is_in_the_devel_tree() {
     let build = build();

@@ -1,4 +1,5 @@
-//! The exec stub as a process: made from its source, through links, in chains, with arguments, and when it cannot.
+//! The exec stub as a process: made from its source, through links, in chains, with arguments, and
+//! when it cannot.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -23,7 +24,8 @@ fn write_program(path: &Path, bytes: &[u8]) -> PathBuf {
     path.to_owned()
 }
 
-/// A copy of /bin/sh (its real file, so that nothing of the system's layout matters), the target of the chains.
+/// A copy of /bin/sh (its real file, so that nothing of the system's layout matters), the target of
+/// the chains.
 fn install_shell(path: &Path) {
     write_program(path, &fs_err::read(fs_err::canonicalize("/bin/sh").unwrap()).unwrap());
 }

@@ -1,4 +1,5 @@
-//! `--python-templates`: packages with the Python of templates in TheRock's layout, made here of our own words.
+//! `--python-templates`: packages with the Python of templates in TheRock's layout, made here of
+//! our own words.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +11,8 @@ use std::process::Command;
 use rocwheel_package::{Request, SelectorForm};
 use support::{Build, members, text};
 
-/// The interface of appendix B.2 of the specification, as small as it can be; functions take what today's take.
+/// The interface of appendix B.2 of the specification, as small as it can be; functions take what
+/// today's take.
 const DIST_INFO: &str = r#"
 ALL_PACKAGES = {}
 

@@ -1,5 +1,5 @@
-//! Packages for Windows: alone, and together with those for Linux. The libraries are made by clang and lld; nothing of them
-//! runs here.
+//! Packages for Windows: alone, and together with those for Linux. The libraries are made by clang
+//! and lld; nothing of them runs here.
 
 #![allow(clippy::unwrap_used)]
 
@@ -335,7 +335,8 @@ fn a_damaged_library_is_named_and_other_files_may_begin_as_they_like() {
     let library = build.place("blas_lib_generic", "bin/rocblas.dll");
     let whole = fs_err::read(&library).unwrap();
     let start = u32::from_le_bytes(whole[0x3c..0x40].try_into().unwrap()) as usize;
-    // The directory of imports is the second behind the optional header's 112 bytes; its signature and header are 24.
+    // The directory of imports is the second behind the optional header's 112 bytes; its signature
+    // and header are 24.
     let imports = start + 24 + 112 + 8;
     for (place, bytes) in [(imports, 0x7fff_ffff_u32), (imports, 1)] {
         let mut damaged = whole.clone();

@@ -1,4 +1,5 @@
-//! Input: the recipes that come with the program and those of a user. Output: recipes by name, and the order they are built in.
+//! Input: the recipes that come with the program and those of a user. Output: recipes by name, and
+//! the order they are built in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -68,8 +69,8 @@ impl Book {
         Ok(book)
     }
 
-    /// Adds the `.toml` files of a folder and gives the names of their recipes; a recipe of the same name is replaced, and so is a layer
-    /// in its folder `layers`.
+    /// Adds the `.toml` files of a folder and gives the names of their recipes; a recipe of the
+    /// same name is replaced, and so is a layer in its folder `layers`.
     ///
     /// # Errors
     /// A folder that cannot be read, files that are no recipes, two of one name.
@@ -128,7 +129,8 @@ impl Book {
         })
     }
 
-    /// A recipe by its name, or by one that also says for which ROCm (`magma-rocm63`), of those that are known.
+    /// A recipe by its name, or by one that also says for which ROCm (`magma-rocm63`), of those
+    /// that are known.
     ///
     /// # Errors
     /// As [`Book::get`]; a version of ROCm that nobody knows.
@@ -158,7 +160,8 @@ impl Book {
         self.layers.get(name)
     }
 
-    /// The recipes in the order in which they are built: each after those that it names, as far as they are among them, and else as given.
+    /// The recipes in the order in which they are built: each after those that it names, as far as
+    /// they are among them, and else as given.
     ///
     /// # Errors
     /// Recipes that do not exist, and circles.

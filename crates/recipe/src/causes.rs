@@ -1,4 +1,5 @@
-//! Input: the last lines of a step that failed (`data/build-failures.toml` knows some). Output: the likely cause, and what helps.
+//! Input: the last lines of a step that failed (`data/build-failures.toml` knows some). Output: the
+//! likely cause, and what helps.
 
 use std::sync::LazyLock;
 
@@ -78,8 +79,9 @@ pub(crate) struct Likely {
     pub(crate) text: String,
 }
 
-/// The cause that fits one of the lines, the last lines first. What a build said long before its last error did not end it, and what
-/// builds also say when they go on counts only where there is no error that is known.
+/// The cause that fits one of the lines, the last lines first. What a build said long before its
+/// last error did not end it, and what builds also say when they go on counts only where there is
+/// no error that is known.
 pub(crate) fn likely<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Likely> {
     let certain = |cause: &&Cause| !cause.is_harmless;
     let is_certain = |line: &str| CAUSES.iter().filter(certain).any(|cause| cause.captures(line).is_some());

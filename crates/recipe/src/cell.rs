@@ -118,10 +118,12 @@ named! {
     /// How ROCm comes to the build.
     #[derive(Default)]
     SdkKind, "kind of ROCm" {
-        /// As Python packages (`rocm[libraries,devel]`), which the result then requires and finds its libraries in.
+        /// As Python packages (`rocm[libraries,devel]`), which the result then requires and finds
+        /// its libraries in.
         #[default]
         Packages = "packages",
-        /// As a folder that is already installed, such as `/opt/rocm`; the result requires no package of ROCm.
+        /// As a folder that is already installed, such as `/opt/rocm`; the result requires no
+        /// package of ROCm.
         Prefix = "prefix",
         /// Not at all: the backend is built without it.
         None = "none",
@@ -202,8 +204,8 @@ pub enum ChosenBy {
     Machine,
     /// The image that the job runs in, by its `PYTORCH_ROCM_ARCH`.
     Image,
-    /// The ROCm that is built against: the family in the address of its index, the names of its packages, or
-    /// its own list.
+    /// The ROCm that is built against: the family in the address of its index, the names of its
+    /// packages, or its own list.
     Sdk,
     /// The recipe.
     Recipe,

@@ -1,8 +1,11 @@
-//! Input: a job and an image. Output: what became of the job in a container of it. Docker and Podman, by their own programs.
+//! Input: a job and an image. Output: what became of the job in a container of it. Docker and
+//! Podman, by their own programs.
 //!
-//! The container runs this same program with the job's file, with every folder that the job needs under the path that it has here: so a
-//! job, its logs and its messages mean the same inside and outside. A [`Container`] is started once and takes one job after the other. Its
-//! first process reads from us and ends when we do, however that happens, and everything in the container with it.
+//! The container runs this same program with the job's file, with every folder that the job needs
+//! under the path that it has here: so a job, its logs and its messages mean the same inside and
+//! outside. A [`Container`] is started once and takes one job after the other. Its first process
+//! reads from us and ends when we do, however that happens, and everything in the container with
+//! it.
 
 mod container;
 mod images;
@@ -27,7 +30,8 @@ pub use container::{Container, Order};
 pub use images::{Images, Wanted};
 pub use mounts::Needs;
 
-/// How long an engine may take to answer a question; a daemon that has just been started takes seconds.
+/// How long an engine may take to answer a question; a daemon that has just been started takes
+/// seconds.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// How long an image may take to come: they have 20 GB and more.
 const PULLING: Duration = Duration::from_hours(6);
@@ -42,13 +46,15 @@ pub struct Request {
     pub command: String,
     /// Options of `run`.
     pub options: Vec<String>,
-    /// Name of the network of containers; `None`: none when nothing is downloaded, else what the engine takes.
+    /// Name of the network of containers; `None`: none when nothing is downloaded, else what the
+    /// engine takes.
     pub network: Option<String>,
     /// Whether images are fetched.
     pub pull: Pull,
     /// This program, which containers run.
     pub program: PathBuf,
-    /// Folder for what is downloaded in containers and used again, in one folder for each image; `None`: it is not kept.
+    /// Folder for what is downloaded in containers and used again, in one folder for each image;
+    /// `None`: it is not kept.
     pub cache: Option<PathBuf>,
     /// The environment of the engine's program.
     pub surroundings: Surroundings,

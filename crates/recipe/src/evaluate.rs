@@ -24,8 +24,8 @@ const OTHER: u64 = 3600;
 /// Decides everything that can be decided before the job runs.
 ///
 /// # Errors
-/// A platform, backend, feature, target or version that the recipe does not have; something that it needs to know and nobody said; a
-/// recipe with conditions or names that do not exist.
+/// A platform, backend, feature, target or version that the recipe does not have; something that it
+/// needs to know and nobody said; a recipe with conditions or names that do not exist.
 pub fn evaluate(entry: &Entry, book: &Book, cell: &Cell) -> Result<Evaluated, Error> {
     let recipe = &entry.recipe;
     let backend = settle::backend(recipe, cell)?;
@@ -78,7 +78,8 @@ pub fn evaluate(entry: &Entry, book: &Book, cell: &Cell) -> Result<Evaluated, Er
     })
 }
 
-/// Variables that the result of a recipe needs where it is used, for a cell of which only a part is known.
+/// Variables that the result of a recipe needs where it is used, for a cell of which only a part is
+/// known.
 ///
 /// # Errors
 /// A platform or backend that the recipe does not have; conditions that do not exist.
@@ -366,7 +367,8 @@ impl Evaluator<'_> {
     }
 }
 
-/// Every combination of platform, backend, mode and the rest that conditions may ask for, evaluated: what `recipe check` does.
+/// Every combination of platform, backend, mode and the rest that conditions may ask for,
+/// evaluated: what `recipe check` does.
 ///
 /// # Errors
 /// The first that cannot be evaluated.

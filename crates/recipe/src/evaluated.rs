@@ -1,5 +1,6 @@
-//! A recipe as evaluated: everything decided for one cell. What depends on the place where a job runs is left as `${…}`, so that the
-//! same job means the same here, in a container and on a node of a cluster, and has the same key.
+//! A recipe as evaluated: everything decided for one cell. What depends on the place where a job
+//! runs is left as `${…}`, so that the same job means the same here, in a container and on a node
+//! of a cluster, and has the same key.
 
 use std::collections::BTreeMap;
 
@@ -63,8 +64,8 @@ pub struct Evaluated {
 }
 
 impl Evaluated {
-    /// Puts the caller's variables in place of the values that a recipe has for them. They decide what is made: from here on they are a
-    /// part of the job, of its file and of its key.
+    /// Puts the caller's variables in place of the values that a recipe has for them. They decide
+    /// what is made: from here on they are a part of the job, of its file and of its key.
     pub fn take_defaults(&mut self, surroundings: &BTreeMap<String, String>) {
         for block in &mut self.environment {
             for (name, value) in &mut block.default_values {
@@ -102,7 +103,8 @@ pub struct Sources {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Targets {
-    /// The targets; empty when nothing is compiled for GPUs, or when ROCm says them as the job runs.
+    /// The targets; empty when nothing is compiled for GPUs, or when ROCm says them as the job
+    /// runs.
     pub names: Vec<String>,
     /// Who chose them.
     pub chosen_by: ChosenBy,
@@ -264,7 +266,8 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Evaluated {
-    /// A name for people and folders: recipe, version, backend, ROCm, torch and Python, as far as they are known.
+    /// A name for people and folders: recipe, version, backend, ROCm, torch and Python, as far as
+    /// they are known.
     pub fn title(&self) -> String {
         let cell = &self.cell;
         let mut parts = vec![self.recipe.clone()];

@@ -1,7 +1,9 @@
-//! Input: a job and a place. Output: the wheel or tarball of it in the folder of outputs, tried and audited, or why not.
+//! Input: a job and a place. Output: the wheel or tarball of it in the folder of outputs, tried and
+//! audited, or why not.
 //!
-//! A job has a folder of its own with its sources, its Python environment and a log for each stage. What is done is written down, so that
-//! a job that was stopped goes on, and one that is done is not run again.
+//! A job has a folder of its own with its sources, its Python environment and a log for each stage.
+//! What is done is written down, so that a job that was stopped goes on, and one that is done is
+//! not run again.
 
 mod actions;
 mod after;
@@ -247,7 +249,8 @@ pub fn stage_names(job: &Job) -> Vec<String> {
     stages(job).into_iter().map(Stage::name).collect()
 }
 
-/// The Python that a build takes when nobody names one: that of `interpreter`, else the `python3` that is found first.
+/// The Python that a build takes when nobody names one: that of `interpreter`, else the `python3`
+/// that is found first.
 ///
 /// # Errors
 /// When there is none.
@@ -264,7 +267,8 @@ pub fn default_python(place: &Place, reporter: &dyn Reporter) -> Result<PythonVe
 /// Runs a job, or what is left of it.
 ///
 /// # Errors
-/// A stage that fails, with the last it said and the likely cause; outputs that are not what they have to be; another run of the same job.
+/// A stage that fails, with the last it said and the likely cause; outputs that are not what they
+/// have to be; another run of the same job.
 pub fn run(
     job: &Job,
     place: &Place,
@@ -354,7 +358,8 @@ fn walk(
         let began = Instant::now();
         let mut log = folder.log(number, &name)?;
         listener.begins(&title, &name, log.path());
-        // How long steps take has nothing to do with how many there are: only the step is shown, and how long it runs.
+        // How long steps take has nothing to do with how many there are: only the step is shown,
+        // and how long it runs.
         let step = format!("{title}: {name} (step {} of {})", number + 1, stages.len());
         context.reporter.begin(&step, None, Unit::Items);
         let ended = match *stage {

@@ -72,7 +72,8 @@ impl ImagePackages {
 pub struct Image {
     /// As the engine takes it, `pytorch/manylinux2_28-builder:rocm7.2`.
     pub name: String,
-    /// The engine's identifier of what that was when the job was made, `sha256:…`; `None`: nobody has looked.
+    /// The engine's identifier of what that was when the job was made, `sha256:…`; `None`: nobody
+    /// has looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }

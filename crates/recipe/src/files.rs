@@ -7,7 +7,8 @@ use rocwheel_lock::Lock;
 
 use crate::error::Error;
 
-/// Writes a file beside its place and moves it there. Whoever may see the folder may read it, unless an address in it has a password.
+/// Writes a file beside its place and moves it there. Whoever may see the folder may read it,
+/// unless an address in it has a password.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let wrong = |error: IoError| IoError::new(error.kind(), format!("`{}`: {error}", path.display()));
     let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new("."))).map_err(wrong)?;

@@ -1,11 +1,13 @@
-//! Input: cells that are missing. Output: matrices for GitHub Actions, and a reusable workflow that builds them (`data/github`).
+//! Input: cells that are missing. Output: matrices for GitHub Actions, and a reusable workflow that
+//! builds them (`data/github`).
 
 use serde_json::{Value, json};
 
 use crate::book::Book;
 use crate::matrix::{Origin, Row, Wanted};
 
-/// Jobs that one matrix may have ("Workflow syntax for GitHub Actions", `jobs.<job_id>.strategy.matrix`).
+/// Jobs that one matrix may have ("Workflow syntax for GitHub Actions",
+/// `jobs.<job_id>.strategy.matrix`).
 pub const MOST_JOBS: usize = 256;
 /// Matrices of the workflow: each is a job of it.
 pub const PARTS: usize = 4;

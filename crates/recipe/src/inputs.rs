@@ -1,4 +1,5 @@
-//! Input: a folder with sources. Output: a digest of what is built of it, by which jobs are told apart.
+//! Input: a folder with sources. Output: a digest of what is built of it, by which jobs are told
+//! apart.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,8 +19,8 @@ const LEFT_BY_BUILDS: [&str; 4] = [".git", "build", "dist", "__pycache__"];
 /// How long git may take to look at a tree.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// What a git checkout is: its commit, and what is changed in it. Files that git does not know or ignores are left out: builds leave
-/// them. `None`: the folder is no checkout, or there is no git.
+/// What a git checkout is: its commit, and what is changed in it. Files that git does not know or
+/// ignores are left out: builds leave them. `None`: the folder is no checkout, or there is no git.
 ///
 /// # Errors
 /// A checkout that git refuses to look at.
@@ -112,7 +113,8 @@ pub(crate) fn of_folder(folder: &Path, reporter: &dyn Reporter) -> Result<String
     Ok(digest.finalize().to_hex().to_string())
 }
 
-/// Files and links of a source tree, relative to it and sorted, without what builds leave at its top.
+/// Files and links of a source tree, relative to it and sorted, without what builds leave at its
+/// top.
 pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut found = Vec::new();
     let walk = WalkDir::new(folder).sort_by_file_name().into_iter().filter_entry(|entry| {

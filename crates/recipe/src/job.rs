@@ -1,4 +1,5 @@
-//! A job: everything that one build needs to know, as a file that can be run here, in a container or on another machine.
+//! A job: everything that one build needs to know, as a file that can be run here, in a container
+//! or on another machine.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -204,7 +205,8 @@ impl Source {
     /// # Errors
     /// When they are not.
     pub(crate) fn verify(&self, surroundings: &BTreeMap<String, String>, reporter: &dyn Reporter) -> Result<(), Error> {
-        // Where there is no git nobody can tell. Images have none, and the job was made where there is.
+        // Where there is no git nobody can tell. Images have none, and the job was made where there
+        // is.
         if matches!(self, Source::Checkout { .. })
             && inputs::of_checkout(self.path(), surroundings, reporter)?.is_none()
         {
@@ -234,8 +236,8 @@ impl Input {
 }
 
 impl Job {
-    /// By which jobs are told apart: 16 hexadecimal digits of everything that decides the result. Where things lie does not, nor with
-    /// which name and password they are had.
+    /// By which jobs are told apart: 16 hexadecimal digits of everything that decides the result.
+    /// Where things lie does not, nor with which name and password they are had.
     pub fn key(&self) -> String {
         let rocm = match &self.rocm {
             Rocm::None => serde_json::json!({}),
@@ -308,8 +310,8 @@ impl Job {
         Ok(text + "\n")
     }
 
-    /// Writes the job to a file, as JSON where the name ends so and else as TOML; its owner's alone if an address in it has a password.
-    /// What is no file, such as a pipe, is written to.
+    /// Writes the job to a file, as JSON where the name ends so and else as TOML; its owner's alone
+    /// if an address in it has a password. What is no file, such as a pipe, is written to.
     ///
     /// # Errors
     /// A file that cannot be written; what was there stays.

@@ -1,8 +1,10 @@
-//! Input: a recipe, and what is to be built of it: a [`Cell`]. Output: wheels or a tarball, tried and audited.
+//! Input: a recipe, and what is to be built of it: a [`Cell`]. Output: wheels or a tarball, tried
+//! and audited.
 //!
-//! [`recipe`] is a recipe as written, [`Evaluated`] the same for one cell, with everything decided but what depends on the place. With
-//! sources and ROCm it is a [`Job`], one file that means the same everywhere; [`execute`] runs it on this machine. [`preflight`] says
-//! beforehand what would fail after hours. Nothing here knows what ROCm is: the recipes do.
+//! [`recipe`] is a recipe as written, [`Evaluated`] the same for one cell, with everything decided
+//! but what depends on the place. With sources and ROCm it is a [`Job`], one file that means the
+//! same everywhere; [`execute`] runs it on this machine. [`preflight`] says beforehand what would
+//! fail after hours. Nothing here knows what ROCm is: the recipes do.
 
 mod book;
 mod causes;

@@ -1,5 +1,6 @@
-//! Input: what there is to build (`data/frameworks.toml`), what is wanted of it, and wheels that are there. Output: the cells: which
-//! are there, which are missing, and which are not built and why.
+//! Input: what there is to build (`data/frameworks.toml`), what is wanted of it, and wheels that
+//! are there. Output: the cells: which are there, which are missing, and which are not built and
+//! why.
 
 mod existing;
 mod label;
@@ -66,7 +67,8 @@ pub struct Point {
     pub backend: String,
     /// First two numbers of ROCm's version.
     pub rocm: String,
-    /// torch, where the result is for one: the first two numbers, or a patch release that was asked for.
+    /// torch, where the result is for one: the first two numbers, or a patch release that was asked
+    /// for.
     pub torch: Option<String>,
     /// The Python; none where the result is for all.
     #[serde(serialize_with = "crate::cell::optional_text::serialize")]
@@ -271,8 +273,8 @@ impl Matrix {
     }
 }
 
-/// The name of the tarball that a cell is; `None`: it is a wheel, or its name depends on more than the
-/// table knows.
+/// The name of the tarball that a cell is; `None`: it is a wheel, or its name depends on more than
+/// the table knows.
 fn tarball(book: &Book, point: &Point) -> Result<Option<String>, Error> {
     let entry = book.get(&point.recipe)?;
     if entry.recipe.output.tarball.is_none() {

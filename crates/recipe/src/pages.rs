@@ -1,8 +1,9 @@
-//! Input: folders with what was built, and the table of what there is to build. Output: pages about it: release notes, a list of all
-//! packages, coverage, checksums; and what to do so that GitHub has them.
+//! Input: folders with what was built, and the table of what there is to build. Output: pages about
+//! it: release notes, a list of all packages, coverage, checksums; and what to do so that GitHub
+//! has them.
 //!
-//! Everything is made of what is there. Pages that have grown over several releases keep what they say of files that are elsewhere now,
-//! and a second run writes the same bytes.
+//! Everything is made of what is there. Pages that have grown over several releases keep what they
+//! say of files that are elsewhere now, and a second run writes the same bytes.
 
 mod assets;
 mod coverage;

@@ -1,13 +1,14 @@
-//! Input: the jobs of many cells, and which of them waits for which. Output: a plan: a folder with a file for each job, in which is written
-//! down what became of each, wherever and however often it ran.
+//! Input: the jobs of many cells, and which of them waits for which. Output: a plan: a folder with
+//! a file for each job, in which is written down what became of each, wherever and however often it
+//! ran.
 //!
 //! ```text
 //! plan.toml           what is planned, in order
 //! jobs/ID.json        a job: `rocwheel build --job` runs it alone
 //! state/ID.json       its attempts; state/ID.lock is held by the one that runs
 //! ```
-//! Nothing in the folder belongs to a process: whoever sees it (another run, a node of a cluster) can go on with it, and a run that was
-//! killed leaves nothing that the next one has to clean up.
+//! Nothing in the folder belongs to a process: whoever sees it (another run, a node of a cluster)
+//! can go on with it, and a run that was killed leaves nothing that the next one has to clean up.
 
 mod folder;
 mod record;
@@ -56,7 +57,8 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PlannedCell {
-    /// `GROUP.COLUMN`: cells of a group differ in their column only, and cells of one column belong together.
+    /// `GROUP.COLUMN`: cells of a group differ in their column only, and cells of one column belong
+    /// together.
     pub id: String,
     /// A name for people.
     pub title: String,
@@ -117,7 +119,8 @@ impl Requests {
     }
 }
 
-/// One combination of the axes, before anything is known about it: what cells of several recipes have in common that belong together.
+/// One combination of the axes, before anything is known about it: what cells of several recipes
+/// have in common that belong together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Combination {
     /// Its number among all.
@@ -166,7 +169,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Takes a job. One that differs from an earlier one only in what does not matter to it is the same.
+    /// Takes a job. One that differs from an earlier one only in what does not matter to it is the
+    /// same.
     ///
     /// # Errors
     /// None that is known; serde may give one.
@@ -194,7 +198,8 @@ impl<'a> Planner<'a> {
         }
         let identity = identity(&job, &folder, &needs)?;
         if let Some(&there) = self.identities.get(&identity) {
-            // What is excluded for one torch alone need not be for another, and it is the same wheel.
+            // What is excluded for one torch alone need not be for another, and it is the same
+            // wheel.
             if let (Some(LeftOut::Excluded(_)), None) = (&self.cells[there].left_out, &left_out) {
                 self.cells[there].left_out = None;
             }
@@ -254,8 +259,8 @@ impl<'a> Planner<'a> {
         self.cells.is_empty()
     }
 
-    /// Cells that would be built in one checkout get a copy each: what the first leaves there would be taken for the second's, and on a
-    /// cluster they are built at once.
+    /// Cells that would be built in one checkout get a copy each: what the first leaves there would
+    /// be taken for the second's, and on a cluster they are built at once.
     fn separate(&mut self) -> Result<(), Error> {
         let in_place = |job: &Job| match (&job.source, job.recipe.source.work_on) {
             (Source::Checkout { path, .. }, WorkOn::Checkout) => Some(path.clone()),
@@ -401,7 +406,8 @@ impl PlannedCell {
     }
 }
 
-/// Recipes that are built before one, and before those, as far as they are among `order`, and in its order.
+/// Recipes that are built before one, and before those, as far as they are among `order`, and in
+/// its order.
 ///
 /// # Errors
 /// Recipes that do not exist.
@@ -419,7 +425,8 @@ pub fn all_before(book: &Book, recipe: &str, order: &[String]) -> Result<Vec<Str
     Ok(order.iter().filter(|name| found.contains(name.as_str())).cloned().collect())
 }
 
-/// Folder for what is built for a set of GPU targets, where there are several: the results have the same names.
+/// Folder for what is built for a set of GPU targets, where there are several: the results have the
+/// same names.
 pub fn folder_of(targets: &[String]) -> String {
     const LONGEST: usize = 60;
     let name = targets.join("-").replace(':', "");

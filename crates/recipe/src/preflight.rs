@@ -1,4 +1,5 @@
-//! Input: what a recipe takes and what the machine has. Output: how many compilers may run at once, and what would fail after hours.
+//! Input: what a recipe takes and what the machine has. Output: how many compilers may run at once,
+//! and what would fail after hours.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -15,8 +16,8 @@ use crate::evaluated::Evaluated;
 
 /// Bytes of a GB as people count memory.
 const GB: f64 = 1e9;
-/// What Linux allows all arguments and variables of a program together at most, whatever the stack limit
-/// (three quarters of 8 MiB, `fs/exec.c`).
+/// What Linux allows all arguments and variables of a program together at most, whatever the stack
+/// limit (three quarters of 8 MiB, `fs/exec.c`).
 const MOST_ARGUMENTS: u64 = 6 << 20;
 /// What it allows at least.
 const LEAST_ARGUMENTS: u64 = 128 << 10;
@@ -61,7 +62,8 @@ pub struct Estimated {
 }
 
 impl Machine {
-    /// Looks at this machine. `root` is `/` but in tests; `work` is where the work will be done, or would be.
+    /// Looks at this machine. `root` is `/` but in tests; `work` is where the work will be done, or
+    /// would be.
     pub fn look(root: &Path, work: &Path) -> Machine {
         let cores =
             std::thread::available_parallelism().map_or(1, |cores| u16::try_from(cores.get()).unwrap_or(u16::MAX));
@@ -74,7 +76,8 @@ impl Machine {
         Machine { cores, memory, limited_by, disk: free(work), arguments: argument_limit() }
     }
 
-    /// How many compilers may run at once: as many as somebody said, else as cores and memory allow.
+    /// How many compilers may run at once: as many as somebody said, else as cores and memory
+    /// allow.
     pub fn jobs(&self, recipe: &Evaluated, said: Option<u16>) -> Jobs {
         if let Some(count) = said {
             return Jobs { count, reason: "as asked for".into() };
@@ -126,7 +129,8 @@ impl Estimated {
     }
 }
 
-/// Makes room for the command that links: the stack limit decides how long it may be, and may be raised as far as it is allowed.
+/// Makes room for the command that links: the stack limit decides how long it may be, and may be
+/// raised as far as it is allowed.
 ///
 /// # Errors
 /// When it does not fit however much room is made.
@@ -170,7 +174,8 @@ fn cgroup_limit(root: &Path) -> Option<(u64, String)> {
             }
             _ => continue,
         };
-        // A limit counts for all groups below it. In a container the group's own path may not be there, and its root is the group.
+        // A limit counts for all groups below it. In a container the group's own path may not be
+        // there, and its root is the group.
         let inside = base.join(path.trim_start_matches('/'));
         for folder in inside.ancestors().take_while(|folder| folder.starts_with(&base)) {
             let limit = fs_err::read_to_string(folder.join(file)).ok().and_then(|text| text.trim().parse::<u64>().ok());
@@ -205,7 +210,8 @@ fn argument_limit() -> Option<u64> {
     None
 }
 
-/// Raises this process' own soft stack limit, which the programs that it starts get, and gives what arguments may have then.
+/// Raises this process' own soft stack limit, which the programs that it starts get, and gives what
+/// arguments may have then.
 #[cfg(target_os = "linux")]
 fn raise_stack(bytes: u64) -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

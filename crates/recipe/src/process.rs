@@ -1,7 +1,8 @@
-//! Input: a program with its environment and its time. Output: how it ended, and what it said last. The only place that starts programs.
+//! Input: a program with its environment and its time. Output: how it ended, and what it said last.
+//! The only place that starts programs.
 //!
-//! A program runs in a group of its own: when its time is over, or when the user stops the work, everything that it has started ends
-//! with it.
+//! A program runs in a group of its own: when its time is over, or when the user stops the work,
+//! everything that it has started ends with it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -176,8 +177,9 @@ fn spawn(program: &Program<'_>, stdin: Stdio) -> Result<(Child, mpsc::Receiver<V
     Ok((child, pages))
 }
 
-/// Whether this program is being told to stop, asked after one that it started has ended: a cluster that cancels a task signals all its
-/// processes, and what it started may end before the signal is heard here.
+/// Whether this program is being told to stop, asked after one that it started has ended: a cluster
+/// that cancels a task signals all its processes, and what it started may end before the signal is
+/// heard here.
 pub(crate) fn is_stopping(reporter: &dyn Reporter) -> bool {
     let end = Instant::now() + HEARD;
     while !reporter.interrupted() {
@@ -218,7 +220,8 @@ pub(crate) fn run(
     Ok(Finished { ended, said: String::from_utf8_lossy(&said).into_owned() })
 }
 
-/// Where the program is by the PATH it gets, not by ours: that is where those it starts will be looked for.
+/// Where the program is by the PATH it gets, not by ours: that is where those it starts will be
+/// looked for.
 fn locate(program: &Program<'_>) -> Option<PathBuf> {
     find(&program.words[0], program.environment.get("PATH")?)
 }
@@ -338,7 +341,8 @@ fn stop(child: &mut Child) {
     let _ = kill_process_group(group, Signal::TERM);
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
-        // The child is gone when it was waited for, others of its group when nobody is left to get a signal.
+        // The child is gone when it was waited for, others of its group when nobody is left to get
+        // a signal.
         let _ = child.try_wait();
         if rustix::process::test_kill_process_group(group).is_err() {
             return;

@@ -1,6 +1,7 @@
-//! Where a file that was built comes from: an in-toto statement (<https://in-toto.io/Statement/v1>) with SLSA's provenance
-//! (<https://slsa.dev/provenance/v1>), written beside the file. It says the recipe and the cell, the sources by commit or digest, ROCm,
-//! the packages of the build's Python, the image and the version of this program. There is no time and no path in it: the same build
+//! Where a file that was built comes from: an in-toto statement (<https://in-toto.io/Statement/v1>)
+//! with SLSA's provenance (<https://slsa.dev/provenance/v1>), written beside the file. It says the
+//! recipe and the cell, the sources by commit or digest, ROCm, the packages of the build's Python,
+//! the image and the version of this program. There is no time and no path in it: the same build
 //! writes the same bytes. It is not signed.
 
 use std::collections::BTreeMap;
@@ -47,8 +48,8 @@ pub struct Resource {
     /// Its address: of a repository, or a package URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uri: Option<String>,
-    /// Digests by algorithm: `sha256`, `gitCommit`; `rocwheelTree` is BLAKE3 over names and contents of a folder, or over a commit and
-    /// what is changed in it.
+    /// Digests by algorithm: `sha256`, `gitCommit`; `rocwheelTree` is BLAKE3 over names and
+    /// contents of a folder, or over a commit and what is changed in it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub digest: BTreeMap<String, String>,
 }
@@ -69,9 +70,11 @@ pub struct Predicate {
 pub struct BuildDefinition {
     /// [`BUILD_TYPE`].
     pub build_type: String,
-    /// What users choose: `recipe`, and the `cell` with backend, Python, ROCm, torch, GPU targets and the rest.
+    /// What users choose: `recipe`, and the `cell` with backend, Python, ROCm, torch, GPU targets
+    /// and the rest.
     pub external_parameters: BTreeMap<String, Value>,
-    /// What follows from it: `job` is the key of the job, `recipe` the BLAKE3 digest of the recipe as evaluated, `epoch` the time stamp.
+    /// What follows from it: `job` is the key of the job, `recipe` the BLAKE3 digest of the recipe
+    /// as evaluated, `epoch` the time stamp.
     #[serde(default)]
     pub internal_parameters: BTreeMap<String, Value>,
     /// Of what: sources, ROCm, wheels, packages, the image.

@@ -17,7 +17,8 @@ pub(crate) const QUESTION: &str = "import sys, sysconfig\n\
     print('%d.%d%s' % (*sys.version_info[:2], 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))\n\
     print(sys.executable)";
 
-/// Versions of Python as people write them, in their order: `3.9` before `3.13` before `3.13t`; what is none comes last.
+/// Versions of Python as people write them, in their order: `3.9` before `3.13` before `3.13t`;
+/// what is none comes last.
 pub(crate) fn by_version(one: &str, other: &str) -> std::cmp::Ordering {
     let number = |text: &str| {
         let begin = text.split([' ', '+']).next().unwrap_or(text);
@@ -92,8 +93,9 @@ impl Search<'_> {
         Err(Error::NoPython { version: wanted, found: self.all(reporter)? })
     }
 
-    /// What an interpreter is; `None` when it is not there or does not run. Each is asked once: a plan has thousands of jobs, and where
-    /// pyenv stands before Python an answer takes longer than all else of a small job.
+    /// What an interpreter is; `None` when it is not there or does not run. Each is asked once: a
+    /// plan has thousands of jobs, and where pyenv stands before Python an answer takes longer than
+    /// all else of a small job.
     pub(crate) fn ask(&self, path: &Path, reporter: &dyn Reporter) -> Result<Option<Interpreter>, Error> {
         let asked = (path.to_owned(), self.environment.get("PATH").cloned());
         let answered = || ANSWERED.lock().unwrap_or_else(PoisonError::into_inner);

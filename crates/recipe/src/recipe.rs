@@ -1,7 +1,8 @@
 //! Input: a recipe's TOML. Output: the recipe as written, in types that say what may stand where.
 //!
-//! What a recipe means for one cell is made of it by [`crate::evaluate`]. Conditions (`when`) are decided there; what can only be known
-//! when the job runs (`exists`, `contains`, `if-variable`) stays.
+//! What a recipe means for one cell is made of it by [`crate::evaluate`]. Conditions (`when`) are
+//! decided there; what can only be known when the job runs (`exists`, `contains`, `if-variable`)
+//! stays.
 
 mod reading;
 
@@ -59,7 +60,8 @@ pub struct Recipe {
     /// Packages of the system that its image is given.
     #[serde(default)]
     pub image_packages: ImagePackages,
-    /// With this before the digits of a ROCm version, the name means the recipe for that version (`magma-rocm63`).
+    /// With this before the digits of a ROCm version, the name means the recipe for that version
+    /// (`magma-rocm63`).
     #[serde(default)]
     pub named_by_rocm: Option<String>,
     /// The framework makes its version itself, and the wheel says it.
@@ -129,14 +131,16 @@ pub struct Layer {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkOn {
-    /// In the checkout itself, as its own build does, so that the next build goes on there. What git tracks is not changed.
+    /// In the checkout itself, as its own build does, so that the next build goes on there. What
+    /// git tracks is not changed.
     #[default]
     Checkout,
     /// In a copy, because files are changed.
     Copy,
 }
 
-/// A condition on the cell: for each name the values that fit. `version`, `torch` and `rocm` take specifiers (`>=2.14`, PEP 440).
+/// A condition on the cell: for each name the values that fit. `version`, `torch` and `rocm` take
+/// specifiers (`>=2.14`, PEP 440).
 pub type When = BTreeMap<String, OneOrMany>;
 
 /// A text, or a list of them of which one has to fit.
@@ -370,7 +374,8 @@ pub struct Text {
 pub struct Copy {
     /// A file, a pattern (`**`, `*`), or a folder.
     pub from: String,
-    /// The folder it is copied into; with `as-file` the file it becomes; with `folder` the folder that gets the content.
+    /// The folder it is copied into; with `as-file` the file it becomes; with `folder` the folder
+    /// that gets the content.
     pub to: String,
     /// Which of the files.
     pub pick: Pick,
@@ -465,10 +470,12 @@ pub struct Check {
     /// When.
     #[serde(default)]
     pub when: When,
-    /// Whether it runs in an environment that has nothing but the wheel, for every Python that was asked for.
+    /// Whether it runs in an environment that has nothing but the wheel, for every Python that was
+    /// asked for.
     #[serde(default)]
     pub fresh: bool,
-    /// Whether that environment has what the wheel requires as well, ROCm from where the build has it.
+    /// Whether that environment has what the wheel requires as well, ROCm from where the build has
+    /// it.
     #[serde(default)]
     pub requirements: bool,
     /// The program and its arguments.
@@ -489,8 +496,8 @@ pub struct RunTime {
     pub set: BTreeMap<String, String>,
 }
 
-/// A requirement that the machine has to meet, checked before anything is installed: the version of a
-/// program, or an interpreter without spaces in its path.
+/// A requirement that the machine has to meet, checked before anything is installed: the version of
+/// a program, or an interpreter without spaces in its path.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Requirement {

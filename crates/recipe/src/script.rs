@@ -1,5 +1,6 @@
-//! Input: a recipe as evaluated. Output: the same as a script for people to read, in the words of a shell or of Windows' command
-//! prompt. The program itself walks the steps; the script says what they come to.
+//! Input: a recipe as evaluated. Output: the same as a script for people to read, in the words of a
+//! shell or of Windows' command prompt. The program itself walks the steps; the script says what
+//! they come to.
 
 mod batch;
 mod shell;
@@ -35,7 +36,8 @@ enum Otherwise<'a> {
     Error(&'a str),
 }
 
-/// The whole recipe: for Linux as a shell script, for Windows as a batch file. `${…}` stands for what is known when it runs.
+/// The whole recipe: for Linux as a shell script, for Windows as a batch file. `${…}` stands for
+/// what is known when it runs.
 pub fn text(recipe: &Evaluated) -> String {
     let dialect: &dyn Dialect = match recipe.cell.platform {
         Platform::Linux => &shell::Shell,

@@ -1,9 +1,10 @@
-//! Input: the cells of a plan, in a folder that the nodes of a cluster share. Output: job arrays on Slurm, one for each kind of cell, and what
-//! Slurm says of them.
+//! Input: the cells of a plan, in a folder that the nodes of a cluster share. Output: job arrays on
+//! Slurm, one for each kind of cell, and what Slurm says of them.
 //!
-//! A task is `rocwheel build --plan FOLDER --cell GROUP.COLUMN`: what became of it stands in the plan's folder, so that everything here
-//! works without Slurm's accounting, and a task that Slurm starts again goes on. Cells of a column have the same number in their arrays:
-//! each waits for its own predecessor only (`--dependency=aftercorr`), where that is so.
+//! A task is `rocwheel build --plan FOLDER --cell GROUP.COLUMN`: what became of it stands in the
+//! plan's folder, so that everything here works without Slurm's accounting, and a task that Slurm
+//! starts again goes on. Cells of a column have the same number in their arrays: each waits for its
+//! own predecessor only (`--dependency=aftercorr`), where that is so.
 
 mod arrays;
 mod client;
@@ -96,7 +97,8 @@ fn place(folder: &PlanFolder) -> PathBuf {
     folder.path().join(FOLDER)
 }
 
-/// Gives the cells to Slurm that are to be built, as far as they are not with it already. What was submitted now.
+/// Gives the cells to Slurm that are to be built, as far as they are not with it already. What was
+/// submitted now.
 ///
 /// # Errors
 /// Slurm refuses, with its own words: then nothing of it stays submitted.
@@ -133,7 +135,8 @@ pub fn submit(
                 submitted.write(folder)
             });
         if let Err(error) = answer {
-            // Half of a plan is of no use to anybody: what is already there goes, and the user hears why, also when that was they.
+            // Half of a plan is of no use to anybody: what is already there goes, and the user
+            // hears why, also when that was they.
             let calm = Client { environment: client.environment, reporter: &rocwheel_report::Silent };
             if !new.arrays.is_empty() && calm.cancel(&new.jobs()).is_ok() {
                 submitted.arrays.retain(|array| !new.arrays.contains(array));
@@ -145,7 +148,8 @@ pub fn submit(
     Ok(new)
 }
 
-/// Keeps others from submitting cells of a plan while it lives: who looks at the queue and then submits does that alone.
+/// Keeps others from submitting cells of a plan while it lives: who looks at the queue and then
+/// submits does that alone.
 #[derive(Debug)]
 pub struct Alone {
     _lock: rocwheel_lock::Lock,
@@ -184,7 +188,8 @@ pub fn queue(folder: &PlanFolder, client: &Client<'_>) -> Result<BTreeMap<String
     Ok(found)
 }
 
-/// As [`queue`], and what Slurm's accounting remembers of tasks that are over, where there is accounting.
+/// As [`queue`], and what Slurm's accounting remembers of tasks that are over, where there is
+/// accounting.
 ///
 /// # Errors
 /// Slurm does not answer.

@@ -1,7 +1,8 @@
 //! Input: a text with `${name}` in it. Output: the text with what the names stand for.
 //!
-//! A recipe's texts are flat and its conditions are data that can be checked when it is read; a template language would let both be
-//! anything, and would have to be learned. `${…}` is all there is; `$${` is a plain `${`.
+//! A recipe's texts are flat and its conditions are data that can be checked when it is read; a
+//! template language would let both be anything, and would have to be learned. `${…}` is all there
+//! is; `$${` is a plain `${`.
 
 /// What becomes of a name.
 pub(crate) enum Value {

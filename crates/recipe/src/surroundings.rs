@@ -1,5 +1,5 @@
-//! Variables of whoever builds, and which of them reach a job, here and in a container: they say where packages come from and how they
-//! are reached.
+//! Variables of whoever builds, and which of them reach a job, here and in a container: they say
+//! where packages come from and how they are reached.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -55,7 +55,8 @@ pub(crate) fn of_cache(cache: CompilerCache) -> &'static [&'static str] {
     }
 }
 
-/// All variables of whoever runs the program. Many hold secrets, so that only their names are ever shown.
+/// All variables of whoever runs the program. Many hold secrets, so that only their names are ever
+/// shown.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Surroundings(BTreeMap<String, String>);
 

@@ -1,4 +1,5 @@
-//! Input: an error of any library. Output: what the user reads about it on stderr, and the exit code.
+//! Input: an error of any library. Output: what the user reads about it on stderr, and the exit
+//! code.
 
 use std::borrow::Cow;
 use std::panic::{self, AssertUnwindSafe};
@@ -103,7 +104,8 @@ pub(crate) fn print_usage(error: &clap::Error) {
         tell(error.render().to_string(), Exit::Usage);
         return;
     }
-    // --help and --version come as errors too, and go to stdout. A closed pipe is no reason to complain.
+    // --help and --version come as errors too, and go to stdout. A closed pipe is no reason to
+    // complain.
     let _ = error.print();
 }
 

@@ -1,5 +1,5 @@
-//! Ctrl-C, SIGTERM and SIGHUP: the first one asks the work to stop, which removes its temporary files on the way out;
-//! the second one does not wait for that.
+//! Ctrl-C, SIGTERM and SIGHUP: the first one asks the work to stop, which removes its temporary
+//! files on the way out; the second one does not wait for that.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The program: arguments → settings → command → exit code. Everything ROCm, ELF or wheel is in the libraries; here
-//! are the command line, the environment, the terminal and the words.
+//! The program: arguments → settings → command → exit code. Everything ROCm, ELF or wheel is in the
+//! libraries; here are the command line, the environment, the terminal and the words.
 
 mod arguments;
 mod commands;

@@ -1,5 +1,6 @@
-//! Input: what clap says about a command line. Output: advice for words that other tools and documents use for
-//! what rocwheel calls differently (`data/documents.toml`). It replaces clap's own tips, which go by spelling.
+//! Input: what clap says about a command line. Output: advice for words that other tools and
+//! documents use for what rocwheel calls differently (`data/documents.toml`). It replaces clap's
+//! own tips, which go by spelling.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};

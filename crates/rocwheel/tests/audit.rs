@@ -12,7 +12,8 @@ use serde_json::Value;
 
 const WHEEL: &str = "demo-1.0-cp312-cp312-manylinux_2_34_x86_64.whl";
 
-/// A wheel whose module needs a library that is not there, by a search path of the builder, and that has stray tests.
+/// A wheel whose module needs a library that is not there, by a search path of the builder, and
+/// that has stray tests.
 fn context() -> TestContext {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     let compile = |name: &str, arguments: &[&str]| {

@@ -1,4 +1,5 @@
-//! The commands that `rocwheel audit` prints are typed as they are printed, in that order: nothing that they fix is left.
+//! The commands that `rocwheel audit` prints are typed as they are printed, in that order: nothing
+//! that they fix is left.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 

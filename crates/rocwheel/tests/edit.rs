@@ -1,4 +1,5 @@
-//! `rocwheel edit`: words, JSON, exit codes. What becomes of the files is tested in the crate `wheel`.
+//! `rocwheel edit`: words, JSON, exit codes. What becomes of the files is tested in the crate
+//! `wheel`.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 

@@ -1,5 +1,5 @@
-//! An option that names a file to write replaces no file of another kind: a forgotten value makes the next word, often the user's
-//! wheel, the output.
+//! An option that names a file to write replaces no file of another kind: a forgotten value makes
+//! the next word, often the user's wheel, the output.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 

@@ -1,5 +1,5 @@
-//! `rocwheel package` on a set of a few files: plan, result, second run, exit codes. What is in the wheels is tested
-//! in the crate `package`.
+//! `rocwheel package` on a set of a few files: plan, result, second run, exit codes. What is in the
+//! wheels is tested in the crate `package`.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 

@@ -1,4 +1,5 @@
-//! `rocwheel prune` on a fat library: table, JSON, exit codes. What becomes of the code is tested in the crate `split`.
+//! `rocwheel prune` on a fat library: table, JSON, exit codes. What becomes of the code is tested
+//! in the crate `split`.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 

@@ -1,4 +1,5 @@
-//! `rocwheel source`: what is printed, which codes it ends with, and what happens to git when the program is stopped.
+//! `rocwheel source`: what is printed, which codes it ends with, and what happens to git when the
+//! program is stopped.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -33,7 +34,8 @@ fn git(directory: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-/// A context with the origins `vision` and `audio`, which have branches `nightly` and `release/0.24`.
+/// A context with the origins `vision` and `audio`, which have branches `nightly` and
+/// `release/0.24`.
 fn context() -> TestContext {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     for name in ["vision", "audio"] {

@@ -217,7 +217,8 @@ fn results_that_depend_on_the_order_are_refused() {
     assert_eq!(run(&context, &["tree", "--ignore", "hip/*"]).code, Some(0));
 }
 
-/// PyTorch's setting with the second algorithm: files that change in place, and files with results in folders of their own.
+/// PyTorch's setting with the second algorithm: files that change in place, and files with results
+/// in folders of their own.
 fn pytorch(context: &TestContext, tree: &str, files: usize) {
     let settings = "includes = ['torch/*', 'aten/*']\nignores = []\ndef is_hip_clang():\n    return True\n";
     write(context, &format!("{tree}/tools/amd_build/build_amd.py"), settings);

@@ -1,4 +1,5 @@
-//! `rocwheel source checkout`, killed (SIGKILL) while it fetches over the network, and at any other time.
+//! `rocwheel source checkout`, killed (SIGKILL) while it fetches over the network, and at any other
+//! time.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 

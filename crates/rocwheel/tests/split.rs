@@ -1,5 +1,5 @@
-//! `rocwheel split` on a few artifacts with real fat binaries: plan, result, check, exit codes. What becomes of the code is
-//! tested in the crate `split`.
+//! `rocwheel split` on a few artifacts with real fat binaries: plan, result, check, exit codes.
+//! What becomes of the code is tested in the crate `split`.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 

@@ -1,4 +1,5 @@
-//! Input: a bundle of a file. Output: its code objects, in memory one at a time, in pieces that threads share.
+//! Input: a bundle of a file. Output: its code objects, in memory one at a time, in pieces that
+//! threads share.
 
 use std::io;
 use std::ops::Range;

@@ -1,7 +1,8 @@
-//! Input: a [`Plan`] and the files it was made of. Output: the archives, written, and for every host file the patch
-//! that takes its GPU code out.
+//! Input: a [`Plan`] and the files it was made of. Output: the archives, written, and for every
+//! host file the patch that takes its GPU code out.
 //!
-//! Code objects are in memory one at a time for each thread; what waits for its turn to be written is compressed.
+//! Code objects are in memory one at a time for each thread; what waits for its turn to be written
+//! is compressed.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter};
@@ -85,11 +86,13 @@ struct Packed<'a> {
     blob: Blob,
 }
 
-/// Writes the archives to where `place` says (the directory is made) and works out the patches. Files that exist are
-/// overwritten, so `place` should name a directory of the caller's own. The bytes do not depend on the threads.
+/// Writes the archives to where `place` says (the directory is made) and works out the patches.
+/// Files that exist are overwritten, so `place` should name a directory of the caller's own. The
+/// bytes do not depend on the threads.
 ///
 /// # Errors
-/// GPU code that is malformed behind its entry table, files that cannot be read or written, an interruption.
+/// GPU code that is malformed behind its entry table, files that cannot be read or written, an
+/// interruption.
 pub fn execute(
     plan: &Plan,
     units: &[Unit],

@@ -1,5 +1,5 @@
-//! Input: files with GPU code. Output: a [`Plan`]: which archives there will be, what goes into each, and which
-//! wrapper of which file will find what. Only headers and entry tables are read.
+//! Input: files with GPU code. Output: a [`Plan`]: which archives there will be, what goes into
+//! each, and which wrapper of which file will find what. Only headers and entry tables are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,7 +19,8 @@ use crate::group::{self, Selection, TargetNames, TargetSet};
 /// A file that may hold GPU code.
 #[derive(Clone)]
 pub struct Unit {
-    /// Its path with `/`, unique in what is split. The runtime looks code objects up under this name.
+    /// Its path with `/`, unique in what is split. The runtime looks code objects up under this
+    /// name.
     pub key: String,
     /// Its bytes.
     pub content: Arc<dyn Content>,
@@ -28,8 +29,8 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// A file that will be installed at `path`, with its archives in the directory `archives`; both are relative to
-    /// the same root, with `/`.
+    /// A file that will be installed at `path`, with its archives in the directory `archives`; both
+    /// are relative to the same root, with `/`.
     pub fn new(key: impl Into<String>, content: Arc<dyn Content>, path: &str, archives: &str) -> Self {
         Self { key: key.into(), content, archives: relative(path, archives) }
     }
@@ -54,8 +55,8 @@ pub struct Options {
     pub selection: Selection,
     /// How archives are named after targets.
     pub names: TargetNames,
-    /// Whether compressed bundles are held against their checksums. Where the files come from an archive with checksums
-    /// of its own, this would be a second time.
+    /// Whether compressed bundles are held against their checksums. Where the files come from an
+    /// archive with checksums of its own, this would be a second time.
     pub checksum: Checksum,
 }
 
@@ -212,7 +213,8 @@ pub(crate) fn wrappers(fat: &FatBinary) -> Result<Vec<usize>, Reason> {
 /// The targets a bundle has code for.
 ///
 /// # Errors
-/// Code without a target, two code objects for one target, a target that cannot be part of a file name.
+/// Code without a target, two code objects for one target, a target that cannot be part of a file
+/// name.
 fn bundle_targets(key: &str, index: usize, bundle: &rocwheel_kpack::Bundle) -> Result<BTreeSet<String>, Error> {
     let mut found = BTreeSet::new();
     for entry in bundle.entries.iter().filter(|entry| entry.size > 0) {

@@ -1,5 +1,5 @@
-//! The ROCm wheels of PyPI, pruned to two targets. With the feature `real` only; `ROCWHEEL_REAL_WHEELS` names the folder
-//! that scripts/fetch-wheels filled.
+//! The ROCm wheels of PyPI, pruned to two targets. With the feature `real` only;
+//! `ROCWHEEL_REAL_WHEELS` names the folder that scripts/fetch-wheels filled.
 #![cfg(feature = "real")]
 
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
-//! Adds a requirement to a wheel and says how long that took: `cargo run --release --package wheel --example rewrite --
-//! WHEEL FOLDER`. With `cp` of the same file beside it, this is how the ratio in docs/benchmarks.md was measured.
+//! Adds a requirement to a wheel and says how long that took: `cargo run --release --package wheel
+//! --example rewrite -- WHEEL FOLDER`. With `cp` of the same file beside it, this is how the ratio
+//! in docs/benchmarks.md was measured.
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,5 +1,6 @@
-//! Writes the files of a folder into a wheel and prints seconds, MB/s and peak memory, beside what reading, hashing
-//! and compressing cost at least: `cargo run --release -p wheel --example write -- FOLDER [LEVEL] [THREADS]`.
+//! Writes the files of a folder into a wheel and prints seconds, MB/s and peak memory, beside what
+//! reading, hashing and compressing cost at least: `cargo run --release -p wheel --example write --
+//! FOLDER [LEVEL] [THREADS]`.
 
 #![allow(clippy::cast_precision_loss)] // bytes as megabytes to print
 

@@ -47,7 +47,8 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// A content has fewer or more bytes than it said: somebody writes to the input while it is read.
+    /// A content has fewer or more bytes than it said: somebody writes to the input while it is
+    /// read.
     #[error("the content of member `{member}`{} changed while it was read: {expected} bytes were announced", from(origin.as_ref()))]
     SizeChanged {
         /// The member that was being written.

@@ -1,5 +1,5 @@
-//! Input: the files of a source distribution. Output: `name-version.tar.gz` (PEP 517, PEP 625, PEP 643), the same
-//! bytes on any machine.
+//! Input: the files of a source distribution. Output: `name-version.tar.gz` (PEP 517, PEP 625, PEP
+//! 643), the same bytes on any machine.
 
 use std::io::{self, Write as _};
 use std::path::Path;

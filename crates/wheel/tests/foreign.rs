@@ -127,7 +127,8 @@ fn archives_that_installers_would_not_agree_on_are_refused() {
     }
 }
 
-/// Makes a member `pkg/a` of 3000 bytes and changes its headers with a Python expression for each: local, central.
+/// Makes a member `pkg/a` of 3000 bytes and changes its headers with a Python expression for each:
+/// local, central.
 fn lie(folder: &Path, local: &str, central: &str) -> Result<Wheel, Error> {
     let script = format!(
         r"
@@ -186,7 +187,8 @@ fn sizes_that_lie_are_found_before_or_while_unpacking() {
 
 #[test]
 fn a_large_bomb_is_stopped_at_its_announced_size() {
-    // 200 MiB of zeros announced as 100 MiB: more than is unpacked in memory, so it goes through the temporary file.
+    // 200 MiB of zeros announced as 100 MiB: more than is unpacked in memory, so it goes through
+    // the temporary file.
     let folder = tempfile::tempdir().expect("folder");
     let script = "put('pkg/a', bytes(200 << 20))\ntexts(b'')\n\
         patch(struct.pack('<I', 200 << 20), struct.pack('<I', 100 << 20))";

@@ -1,5 +1,5 @@
-//! ROCm wheels from PyPI, made by five different tools. With the feature `real` only; `ROCWHEEL_REAL_WHEELS` names the
-//! folder that scripts/fetch-wheels filled.
+//! ROCm wheels from PyPI, made by five different tools. With the feature `real` only;
+//! `ROCWHEEL_REAL_WHEELS` names the folder that scripts/fetch-wheels filled.
 #![cfg(feature = "real")]
 
 mod forge;

@@ -1,4 +1,5 @@
-//! Wheels as other programs see them: Python's zipfile, pip, the zip crate; and what happens when writing fails.
+//! Wheels as other programs see them: Python's zipfile, pip, the zip crate; and what happens when
+//! writing fails.
 
 use std::path::Path;
 use std::process::Command;

@@ -177,7 +177,8 @@ impl fmt::Display for MissingList<'_> {
 }
 
 impl Error {
-    /// The same, or [`Error::DiskFull`] when a file of the output could not be written for lack of space.
+    /// The same, or [`Error::DiskFull`] when a file of the output could not be written for lack of
+    /// space.
     pub(super) fn or_full_disk(self, output: &Path) -> Self {
         match self {
             Self::Io(source) if crate::error::is_full(&source) => Self::DiskFull { output: output.to_owned() },

@@ -1,4 +1,5 @@
-//! Input: a `therock-dist-*` tarball, whose root is a flattened tree. Output: its files, back in their artifacts.
+//! Input: a `therock-dist-*` tarball, whose root is a flattened tree. Output: its files, back in
+//! their artifacts.
 
 use std::io::Read;
 use std::path::Path;

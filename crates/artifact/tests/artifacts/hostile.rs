@@ -8,7 +8,8 @@ use rocwheel_report::Silent;
 
 use crate::fixture::{Raw, manifest, names, noise, raw, raw_tar, xz, zstd};
 
-/// Unpacks an archive of these members in a directory of its own and makes sure that nothing but the artifact appears.
+/// Unpacks an archive of these members in a directory of its own and makes sure that nothing but
+/// the artifact appears.
 fn unpack(members: &[Raw]) -> Result<(), Error> {
     unpack_bytes(&zstd(&raw_tar(members)), Compression::Zstd)
 }

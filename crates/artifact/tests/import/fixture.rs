@@ -193,7 +193,8 @@ int main(int count, char **arguments) {
     path
 }
 
-/// Loads `library` in a child without environment; the objects outside of `root` that are not the C library's family.
+/// Loads `library` in a child without environment; the objects outside of `root` that are not the C
+/// library's family.
 pub fn outside(loader: &Path, library: &Path, root: &Path) -> Result<Vec<String>, String> {
     let output = Command::new(loader).arg(library).env_clear().output().unwrap();
     if !output.status.success() {

@@ -9,7 +9,8 @@ use tar::EntryType;
 use super::Set;
 use super::fixture::{Packing, Tar, deb, import, library, listing, options};
 
-/// Imports one package with these files as HIP's runtime; the error, after checking that nothing was written.
+/// Imports one package with these files as HIP's runtime; the error, after checking that nothing
+/// was written.
 fn refused(tar: Tar) -> Error {
     let directory = tempfile::tempdir().unwrap();
     let path = deb(directory.path(), "libamdhip64-5", "5.2.3-8", tar, Packing::Xz);

@@ -1,4 +1,5 @@
-//! Imports of packages, prefixes and tarballs made here: where files land, what is renamed, what is refused.
+//! Imports of packages, prefixes and tarballs made here: where files land, what is renamed, what is
+//! refused.
 
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test")]
 
@@ -16,7 +17,8 @@ use rocwheel_report::{Exit, Hint as _, Silent};
 
 use fixture::{Packing, Tar, deb, import, library, listing, options};
 
-/// A runtime with a library that is not ROCm's, a math library with a kernel database, and development files.
+/// A runtime with a library that is not ROCm's, a math library with a kernel database, and
+/// development files.
 struct Set {
     directory: tempfile::TempDir,
     debs: Vec<PathBuf>,
@@ -259,7 +261,8 @@ fn the_version_is_the_runtime_s_or_what_is_said() {
     assert_eq!((error.to_string().as_str(), error.exit()), ("`latest` is not a version", Exit::Usage));
 }
 
-/// A library that loads libdrm by name when it is loaded itself, and ends the process when it does not find it.
+/// A library that loads libdrm by name when it is loaded itself, and ends the process when it does
+/// not find it.
 const LOADS_DRM: &str = r#"
 #include <dlfcn.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-//! Input: the audited files. Output: what is the matter with them as ROCm's: builds that are none (RW011), preload lists
-//! (RW019), split GPU code (RW021) and GPU code that lies (RW024).
+//! Input: the audited files. Output: what is the matter with them as ROCm's: builds that are none
+//! (RW011), preload lists (RW019), split GPU code (RW021) and GPU code that lies (RW024).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -50,7 +50,8 @@ fn says_rocm(installed: &Distribution) -> Option<String> {
     }
     let is_rocm =
         |word: &str| word.strip_prefix("rocm").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
-    // `rocm-sdk-core` is ROCm itself, `…-rocm` and `jax-rocm7-plugin` say that they are made for it.
+    // `rocm-sdk-core` is ROCm itself, `…-rocm` and `jax-rocm7-plugin` say that they are made for
+    // it.
     let mut words = installed.name.split('-');
     let first = words.next();
     (first != Some("rocm") && words.any(is_rocm)).then(|| installed.name.clone())
@@ -187,7 +188,8 @@ fn may_be_split(object: &Object) -> bool {
     section(MARKER).is_some() || section(WRAPPERS).is_some() && section(CODE).is_some_and(|code| code.size <= LEFT)
 }
 
-/// The markers of a file whose code was moved; `None` when it has its code, or wrappers that do not make sense.
+/// The markers of a file whose code was moved; `None` when it has its code, or wrappers that do not
+/// make sense.
 fn markers(context: &Context<'_>, path: &str, object: &Object) -> Result<Option<Vec<Marker>>, Error> {
     let reader = context.site.reader(path)?;
     let Ok(Some(fat)) = FatBinary::read(&*reader, object.size) else { return Ok(None) };

@@ -1,5 +1,5 @@
-//! Input: the wheels that will be installed beside the one that is repaired (`--with`). Output: which of them has which
-//! library, and where, which goes before the table of known families.
+//! Input: the wheels that will be installed beside the one that is repaired (`--with`). Output:
+//! which of them has which library, and where, which goes before the table of known families.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

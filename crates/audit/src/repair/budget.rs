@@ -1,4 +1,5 @@
-//! Input: a finished wheel that is too large, and its plan. Output: what is large in it, and who needs it, as lines of a tree.
+//! Input: a finished wheel that is too large, and its plan. Output: what is large in it, and who
+//! needs it, as lines of a tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 

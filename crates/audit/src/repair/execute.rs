@@ -86,8 +86,8 @@ impl Content for Edited {
 }
 
 impl Prepared {
-    /// Carries the plan out: the wheel appears in `output`, a folder that is made where there is none, when it is complete and not larger than
-    /// allowed. The input is not changed.
+    /// Carries the plan out: the wheel appears in `output`, a folder that is made where there is
+    /// none, when it is complete and not larger than allowed. The input is not changed.
     ///
     /// # Errors
     /// What cannot be read or written, a wheel that is too large, an interruption.
@@ -124,7 +124,8 @@ impl Prepared {
         Ok(Staged { _staging: staging, path: staged, outcome })
     }
 
-    /// The changes to the wheel, and the members that keep their symbols because `strip` would break them.
+    /// The changes to the wheel, and the members that keep their symbols because `strip` would
+    /// break them.
     fn rewrite(&self, request: &Request) -> Result<(Rewrite, Vec<String>), Error> {
         let plan = &self.plan;
         let name: WheelName = plan.output.parse()?;

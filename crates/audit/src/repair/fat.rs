@@ -1,8 +1,9 @@
-//! Input: a ROCm tree on this machine (an installed prefix, or artifacts laid over each other), and a wheel. Output: which
-//! files of it come into the wheel and where, as part of the plan.
+//! Input: a ROCm tree on this machine (an installed prefix, or artifacts laid over each other), and
+//! a wheel. Output: which files of it come into the wheel and where, as part of the plan.
 //!
-//! Wheels hold no links, so every library comes in once, under its SONAME, which is the name that others need it by; other
-//! links to it are left out. On Linux search paths lead to the libraries, on Windows a module names their folder.
+//! Wheels hold no links, so every library comes in once, under its SONAME, which is the name that
+//! others need it by; other links to it are left out. On Linux search paths lead to the libraries,
+//! on Windows a module names their folder.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -110,7 +111,8 @@ fn exclusions(is_windows: bool) -> Vec<(String, Vec<Pattern>)> {
     table.map(|(reason, globs)| (reason.clone(), globs.iter().map(|glob| Pattern::new(glob)).collect())).collect()
 }
 
-/// Every file of the tree, each once; of links only those to other files than libraries, which become copies.
+/// Every file of the tree, each once; of links only those to other files than libraries, which
+/// become copies.
 fn list(root: &Path, is_windows: bool, left_out: &mut BTreeMap<String, Vec<String>>) -> Result<Vec<Candidate>, Error> {
     let exclusions = exclusions(is_windows);
     let mut candidates = Vec::new();
@@ -220,7 +222,8 @@ fn include_needed(candidates: &mut [Candidate], needed: Vec<String>) {
     }
 }
 
-/// The package that gets the tree: the one that was asked for, or that with the most bytes of binaries.
+/// The package that gets the tree: the one that was asked for, or that with the most bytes of
+/// binaries.
 fn package(wheel: &Wheel, request: &Request, inventory: &Inventory) -> Result<String, Error> {
     let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
     let windows = inventory.windows.iter().map(String::as_str);

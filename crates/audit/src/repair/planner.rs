@@ -16,8 +16,8 @@ use super::tags::{self, Judged, Wanted};
 use super::{Error, Prepared, Request, RocmFrom, beside, exclude, fat, initialize, paths, requirement, sbom};
 use crate::providers::{self, Kind};
 
-/// Works out what repairing the wheel at `path` comes to. Nothing is written but temporary files in the request's scratch
-/// folder.
+/// Works out what repairing the wheel at `path` comes to. Nothing is written but temporary files in
+/// the request's scratch folder.
 ///
 /// # Errors
 /// All of [`Error`] except those of writing.
@@ -320,8 +320,8 @@ impl Draft<'_> {
             .collect()
     }
 
-    /// A warning when the HIP runtime that is needed is that of another ROCm than the one that is required: its SONAME has the
-    /// major version of the release.
+    /// A warning when the HIP runtime that is needed is that of another ROCm than the one that is
+    /// required: its SONAME has the major version of the release.
     fn other_release(&self) -> Option<String> {
         let version = self.version.as_deref().filter(|_| self.mode == Mode::Rocm)?;
         let library = self.resolution.left.keys().find(|library| library.starts_with("libamdhip64.so."))?;

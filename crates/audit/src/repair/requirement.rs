@@ -1,4 +1,5 @@
-//! Input: METADATA, and the distributions that the binaries need. Output: the requirements that change.
+//! Input: METADATA, and the distributions that the binaries need. Output: the requirements that
+//! change.
 
 use std::collections::BTreeSet;
 

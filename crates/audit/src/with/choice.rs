@@ -1,9 +1,10 @@
-//! Input: wheels whose requirements are known, and sources. Output: a version of every distribution that they require, directly
-//! or through others.
+//! Input: wheels whose requirements are known, and sources. Output: a version of every distribution
+//! that they require, directly or through others.
 //!
-//! One round walks the requirements from the audited wheels on and chooses for each name with all that was required of it so
-//! far, in this round and in the one before. When the walk ends and each choice meets everything, that is the answer; a round
-//! that had to choose with less than it learned is walked again.
+//! One round walks the requirements from the audited wheels on and chooses for each name with all
+//! that was required of it so far, in this round and in the one before. When the walk ends and each
+//! choice meets everything, that is the answer; a round that had to choose with less than it
+//! learned is walked again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -246,7 +247,8 @@ impl<'a> Chooser<'a> {
                     Source::Index(address) => self.ask(&mut project, source, address, name)?,
                 }
             }
-            // `rocm` is only published as a source distribution, and the wheels that it requires lie beside it.
+            // `rocm` is only published as a source distribution, and the wheels that it requires
+            // lie beside it.
             if project.candidates.is_empty() {
                 for (source, files) in self.folders.iter().enumerate() {
                     for (name, path) in files.get(name).into_iter().flat_map(|files| &files.sdists) {

@@ -1,4 +1,5 @@
-//! Input: a folder. Output: the wheels and source distributions in it by the name of their distribution.
+//! Input: a folder. Output: the wheels and source distributions in it by the name of their
+//! distribution.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -108,7 +108,8 @@ fn requirements_that_exclude_each_other_are_named() {
     assert!(error.to_string().contains("nowhere"), "{error}");
 }
 
-/// An index as PyPI is one: JSON for `top`'s requirement, HTML for the next, METADATA beside one wheel, a hash for each.
+/// An index as PyPI is one: JSON for `top`'s requirement, HTML for the next, METADATA beside one
+/// wheel, a hash for each.
 fn index(files: &Path) -> BTreeMap<String, Page> {
     let new = fs_err::read(tagged(files, "json-2.0", &["html"], &[], "cp312-cp312-manylinux_2_17_x86_64")).unwrap();
     let old = fs_err::read(pure(files, "json-1.0", &["nobody"], &[])).unwrap();

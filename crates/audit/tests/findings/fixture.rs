@@ -124,8 +124,8 @@ impl Bench {
         Bench { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// Compiles C with gcc into a library, with these arguments. The library stays here under the name for others to be
-    /// linked to with `-l:NAME`.
+    /// Compiles C with gcc into a library, with these arguments. The library stays here under the
+    /// name for others to be linked to with `-l:NAME`.
     pub fn library(&self, name: &str, source: &str, arguments: &[&str]) -> Vec<u8> {
         let path = self.folder.path().join(name);
         let code = self.folder.path().join("source.c");

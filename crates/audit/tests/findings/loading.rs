@@ -171,7 +171,8 @@ fn rw005_symbols_that_nobody_defines() {
     let wheel_of_many = required.iter().fold(wheel(&open), |wheel, name| wheel.requiring(name));
     let report = bench.audit(&[wheel_of_many], &Options::default());
     assert!(report.findings[0].message.ends_with("`four`, `one`, `three`, `two` were not given"), "{report:?}");
-    // The interpreter, glibc without being linked to it, a library that is loaded, and weak references.
+    // The interpreter, glibc without being linked to it, a library that is loaded, and weak
+    // references.
     assert_eq!(bench.found(&[wheel(&uses("PyErr_Occurred", &[]))]), NONE);
     assert_eq!(bench.found(&[wheel(&uses("getpid", &["-nostdlib"]))]), NONE);
     let libx = libx(&bench);
@@ -237,7 +238,8 @@ fn rw012_and_rw025_requirements_that_bring_libraries() {
     assert!(
         report.findings.iter().all(|finding| finding.fix.as_ref().unwrap().command().ends_with("--requires torch"))
     );
-    // The set has the library: whether it is required, and loaded before by the import of the other, decides.
+    // The set has the library: whether it is required, and loaded before by the import of the
+    // other, decides.
     let library = bench.library("libtorch.so", "", &["-Wl,-soname,libtorch.so"]);
     let loads = bench.module("", &["-l:libtorch.so", "-Wl,-rpath,$ORIGIN/lib"]);
     let other = pack("torch-2.6", "cp312-cp312-manylinux_2_34_x86_64").with("torch/lib/libtorch.so", &library).beside();

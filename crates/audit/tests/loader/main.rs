@@ -1,4 +1,5 @@
-//! The simulated loader against glibc's own, which is asked about the same files in a child process.
+//! The simulated loader against glibc's own, which is asked about the same files in a child
+//! process.
 //!
 //! Debian packages: gcc, binutils, python3. A missing one fails.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

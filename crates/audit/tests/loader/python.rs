@@ -74,7 +74,8 @@ fn extension_modules_and_preload_lists_come_out_as_in_python() {
     environment.wheel(
         "frame",
         &[
-            // As torch does it: what is needed lies in other packages, and is there because it was loaded before.
+            // As torch does it: what is needed lies in other packages, and is there because it was
+            // loaded before.
             library("frame/_C.so", &["libcore.so", "libblas.so.1", "libc.so.6"]).rpath("$ORIGIN/lib"),
             library("frame/lib/libcore.so", &["libblas.so.1", "libm.so.6"]),
         ],

@@ -1,4 +1,5 @@
-//! Every program and library of real wheels, as glibc's loader resolves them where they are installed, against our answer.
+//! Every program and library of real wheels, as glibc's loader resolves them where they are
+//! installed, against our answer.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

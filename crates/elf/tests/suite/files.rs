@@ -143,7 +143,8 @@ fn needed_libraries() {
     assert_eq!(read(&file).version_needs[0].library, "libsecond.so");
 }
 
-/// Removing a library takes its versions along, wherever they are in the chain; its symbols come from elsewhere then.
+/// Removing a library takes its versions along, wherever they are in the chain; its symbols come
+/// from elsewhere then.
 #[test]
 fn removing_a_versioned_library() {
     let workshop = Workshop::new();

@@ -68,7 +68,8 @@ fn needed_symbols_have_names_versions_and_libraries() {
     assert_eq!(found.find(NameHash::of("zeros"), None), Lookup::Missing, "a local symbol");
 }
 
-/// Libraries with `value` in several versions, and files that ask for it: what is found is what the loader finds.
+/// Libraries with `value` in several versions, and files that ask for it: what is found is what the
+/// loader finds.
 #[test]
 fn versions_are_found_as_the_loader_finds_them() {
     let workshop = Workshop::new();
@@ -161,7 +162,8 @@ fn tables_that_lie_are_errors() {
     assert!(matches!(DynamicSymbols::read(&b"no ELF".to_vec()), Err(rocwheel_elf::Error::NotElf)));
 }
 
-/// Thousands of symbols whose names are tails of one string would cost the square of the file's size.
+/// Thousands of symbols whose names are tails of one string would cost the square of the file's
+/// size.
 #[test]
 fn names_that_share_everything_are_refused() {
     let workshop = Workshop::new();

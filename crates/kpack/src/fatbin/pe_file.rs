@@ -1,4 +1,5 @@
-//! Input: a PE file. Output: its fat binary, and its edit. Section names are cut to eight characters there.
+//! Input: a PE file. Output: its fat binary, and its edit. Section names are cut to eight
+//! characters there.
 
 use positioned_io::ReadAt;
 use rocwheel_elf::{External, Patch, Pe, PeSection};
@@ -29,8 +30,8 @@ fn content(section: &PeSection) -> std::ops::Range<u64> {
     section.file.start..section.file.start + length
 }
 
-/// The edit. `pointers`: addresses of words and where they shall point, in bytes from the section's start; base
-/// relocations already cover them.
+/// The edit. `pointers`: addresses of words and where they shall point, in bytes from the section's
+/// start; base relocations already cover them.
 pub(super) fn replace(
     reader: &dyn ReadAt,
     content: (External, u64),

@@ -1,4 +1,5 @@
-//! Input: one bundle of a file, some entries of an archive, or a code object. Output: what is in it and what is wrong.
+//! Input: one bundle of a file, some entries of an archive, or a code object. Output: what is in it
+//! and what is wrong.
 
 use positioned_io::ReadAt;
 use rocwheel_wheel::{Digest, FileDigest};

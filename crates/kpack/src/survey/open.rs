@@ -1,4 +1,5 @@
-//! Input: a file's bytes at random access. Output: what it is, and the tables of what GPU code it has.
+//! Input: a file's bytes at random access. Output: what it is, and the tables of what GPU code it
+//! has.
 
 use std::io;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! Input: paths. Output: units of work, file by file: folders are walked, ZIP files and tar archives looked into.
+//! Input: paths. Output: units of work, file by file: folders are walked, ZIP files and tar
+//! archives looked into.
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read, Write};
@@ -209,7 +210,8 @@ impl Iterator for Sources<'_> {
     }
 }
 
-/// What a member is, and its bytes if it is of interest: most members of a wheel are not, and stay packed.
+/// What a member is, and its bytes if it is of interest: most members of a wheel are not, and stay
+/// packed.
 fn open_member(zip: &ZipFile, member: &Listed, scratch: &Path) -> Result<(Looks, Reader), rocwheel_wheel::Error> {
     let looks = looks(&zip.start(member, START)?);
     let reader = match looks {
@@ -219,7 +221,8 @@ fn open_member(zip: &ZipFile, member: &Listed, scratch: &Path) -> Result<(Looks,
     Ok((looks, reader))
 }
 
-/// Calls `each` for every member of interest and once for the archive itself if something is wrong with it.
+/// Calls `each` for every member of interest and once for the archive itself if something is wrong
+/// with it.
 pub(super) fn for_each_tar_member<E>(
     tarball: &Tarball,
     options: &Options,

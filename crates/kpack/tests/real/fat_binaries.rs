@@ -72,7 +72,8 @@ fn complaints(path: &Path) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A sum of everything that is mapped outside of the section of device code and of the wrappers, by address.
+/// A sum of everything that is mapped outside of the section of device code and of the wrappers, by
+/// address.
 fn host(path: &Path) -> BTreeMap<u64, u64> {
     let file = fs_err::File::open(path).unwrap();
     let elf = rocwheel_elf::Elf::read(file.file()).unwrap().unwrap();
@@ -99,7 +100,8 @@ fn host(path: &Path) -> BTreeMap<u64, u64> {
     sums
 }
 
-/// Loads a library with a stand-in for every library and symbol that this machine lacks. `None`: it does not load.
+/// Loads a library with a stand-in for every library and symbol that this machine lacks. `None`: it
+/// does not load.
 fn load(gpu: &Gpu, original: &Path, path: &Path) -> Option<String> {
     let elf = rocwheel_elf::Elf::read(fs_err::File::open(original).unwrap().file()).unwrap().unwrap();
     let run = |program: &str, arguments: &[&str]| {

@@ -1,4 +1,5 @@
-//! The second half of planning: populations and the development tree in, wheels and selectors with their metadata out.
+//! The second half of planning: populations and the development tree in, wheels and selectors with
+//! their metadata out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -146,7 +147,8 @@ impl Planner<'_> {
         if logical == Logical::Device {
             let target = target.unwrap_or_default();
             let module = format!("_device_{}.py", target.replace('-', "_"));
-            // TheRock's tests want every file of the libraries' folder in the devel tree, this one too.
+            // TheRock's tests want every file of the libraries' folder in the devel tree, this one
+            // too.
             let linked: BTreeSet<String> = population.files.keys().chain([&module]).cloned().collect();
             let links = device_links(&self.version, package, linked.into_iter());
             wheel.files.insert(format!("{package}/.devel_links/{target}.json"), PlannedFile::text(links));
@@ -166,7 +168,8 @@ impl Planner<'_> {
         Ok(wheel)
     }
 
-    /// Adds the Python code of a wheel and its `_dist_info.py`; returns the import package it lies in.
+    /// Adds the Python code of a wheel and its `_dist_info.py`; returns the import package it lies
+    /// in.
     fn add_python(
         &self,
         wheel: &mut PlannedWheel,
@@ -206,7 +209,8 @@ impl Planner<'_> {
                 _ => None,
             })
         };
-        // Its links lead to files of every other wheel, so it needs what they need, and what is in its own tar.
+        // Its links lead to files of every other wheel, so it needs what they need, and what is in
+        // its own tar.
         let in_tar = files().filter_map(|file| {
             let path = file.path()?;
             let elf = self.natures.of(path).elf()?;

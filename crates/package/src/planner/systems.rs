@@ -1,5 +1,6 @@
-//! Planners of one or two systems in, one plan out. What the two have in common is the selector: it offers what either has,
-//! with markers where only one has it, so that neither needs a selector that overwrites the other's.
+//! Planners of one or two systems in, one plan out. What the two have in common is the selector: it
+//! offers what either has, with markers where only one has it, so that neither needs a selector
+//! that overwrites the other's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,8 +70,8 @@ pub(super) fn make(planners: Vec<Planner<'_>>) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// Refuses two packages of one name for one system, of which an environment could have only one, and a folder too. Names are
-/// compared as installers do (PEP 503).
+/// Refuses two packages of one name for one system, of which an environment could have only one,
+/// and a folder too. Names are compared as installers do (PEP 503).
 fn check_names(plan: &Plan, halves: &[Half<'_>]) -> Result<(), Error> {
     let mut seen: BTreeMap<(System, Option<&String>, String), &PlannedWheel> = BTreeMap::new();
     for wheel in &plan.wheels {
@@ -170,8 +171,8 @@ fn promise(halves: &[Half<'_>]) -> Promise {
     let (mut linux, mut windows) = (on(System::Linux), on(System::Windows));
     let mut families: Vec<String> = linux.iter().chain(&windows).cloned().collect();
     rocwheel_artifact::targets::sort(&mut families);
-    // Markers tell the systems apart, so both lists are needed as soon as there is the other system's. Without it the own one
-    // says nothing that is not known, unless it was asked for.
+    // Markers tell the systems apart, so both lists are needed as soon as there is the other
+    // system's. Without it the own one says nothing that is not known, unless it was asked for.
     if halves.len() == 1 && first.request.targets_on(first.system).is_empty() && on(first.system.other()).is_empty() {
         linux.clear();
         windows.clear();

@@ -2,7 +2,8 @@
 
 use rocwheel_report::{Exit, Hint};
 
-/// Errors of making and comparing versions. All of them are wrong arguments or a wrong `version.json`.
+/// Errors of making and comparing versions. All of them are wrong arguments or a wrong
+/// `version.json`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -109,7 +109,8 @@ impl Build {
         fs_err::remove_file(source).unwrap();
     }
 
-    /// A library for Windows with a function of its own, which imports one of each library in `needed`.
+    /// A library for Windows with a function of its own, which imports one of each library in
+    /// `needed`.
     pub fn dll(&self, artifact: &str, path: &str, needed: &[&str]) -> PathBuf {
         self.pe(artifact, path, needed, &["/dll", "/noentry", "/export:f"])
     }
@@ -119,7 +120,8 @@ impl Build {
         self.pe(artifact, path, needed, &["/entry:f", "/subsystem:console"])
     }
 
-    /// What clang and lld make for Windows, with these options of the linker. No header or library of Windows is needed.
+    /// What clang and lld make for Windows, with these options of the linker. No header or library
+    /// of Windows is needed.
     pub fn pe(&self, artifact: &str, path: &str, needed: &[&str], options: &[&str]) -> PathBuf {
         let place = self.place(artifact, path);
         let folder = tempfile::tempdir().unwrap();

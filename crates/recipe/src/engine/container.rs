@@ -20,17 +20,19 @@ use crate::process::{self, Ended, Finished, Held};
 const READY: &str = "rocwheel is ready";
 /// How long a container may take to start: an image on a slow disk is read then.
 const STARTING: Duration = Duration::from_mins(5);
-/// How long the work in a container may take to stop when it was asked to; it stops its own programs within ten seconds.
+/// How long the work in a container may take to stop when it was asked to; it stops its own
+/// programs within ten seconds.
 const STOPPING: Duration = Duration::from_secs(30);
 /// How much later than its own limit the work in a container is ended from outside.
 const LATE: Duration = Duration::from_mins(2);
 /// Longer than any build.
 const EVER: Duration = Duration::from_hours(24 * 365);
 
-/// The first process: it says that the program runs here, and waits for the end of what it reads. That ends when we do. A shell, since it
-/// also takes leave of what other processes left behind.
+/// The first process: it says that the program runs here, and waits for the end of what it reads.
+/// That ends when we do. A shell, since it also takes leave of what other processes left behind.
 const FIRST: &str = r#"{ "$1" --version && [ -e "$2" ] && echo "$3"; } || exit 1; cat >/dev/null; exit 0"#;
-/// Runs a command, with its process in one file and what it prints in another, and with this machine's uv, where that runs in the image.
+/// Runs a command, with its process in one file and what it prints in another, and with this
+/// machine's uv, where that runs in the image.
 const RUN: &str = r#""$1/uv" --version >/dev/null 2>&1 && PATH=$PATH:$1; export PATH; echo $$ >"$2"; answer=$3; shift 3; exec "$@" >"$answer""#;
 /// Asks a process to stop, and waits until it has.
 const STOP: &str =
@@ -182,12 +184,14 @@ impl Container {
     /// Asks the work to stop, and ends the container.
     fn stop(&mut self, process_file: &Path) {
         let path = process_file.to_string_lossy();
-        // Whoever wanted it to stop has been heard: nothing else is to cut this short. What does not stop is ended with the container.
+        // Whoever wanted it to stop has been heard: nothing else is to cut this short. What does
+        // not stop is ended with the container.
         let _ = self.engine.run_for(&["exec", &self.id, "sh", "-c", STOP, "sh", &path], STOPPING, &Silent);
         self.end();
     }
 
-    /// The end of the first process, and with it of all others. Where that does not help, the engine is told.
+    /// The end of the first process, and with it of all others. Where that does not help, the
+    /// engine is told.
     fn end(&mut self) {
         let Some(held) = self.held.take() else { return };
         if !held.release(STOPPING / 3) && !self.id.is_empty() {

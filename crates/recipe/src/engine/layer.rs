@@ -105,7 +105,8 @@ impl Engine {
         let scratch = tempfile::Builder::new().prefix(".rocwheel-layer-").tempdir_in(work)?;
         let surroundings = &self.request.surroundings;
         fs_err::write(scratch.path().join("install"), INSTALL)?;
-        // Proxies have names and passwords: what a file says is on no command line, and not in the image.
+        // Proxies have names and passwords: what a file says is on no command line, and not in the
+        // image.
         fs_err::write(scratch.path().join("proxies"), proxies(surroundings))?;
         fs_err::write(scratch.path().join("apt.conf"), apt_settings(surroundings, reporter))?;
         let source = super::mounts::mountable(scratch.path())?;
@@ -135,7 +136,8 @@ fn tag(image: &Image, packages: &ImagePackages) -> String {
     let identity = serde_json::json!([image.identity(), packages, INSTALL]).to_string();
     let hash = blake3::hash(identity.as_bytes()).to_hex();
     let name = image.name.split('@').next().unwrap_or_default();
-    // `host:5000/path:tag`: of the colons only that of the tag counts, and the host is not where it comes from.
+    // `host:5000/path:tag`: of the colons only that of the tag counts, and the host is not where it
+    // comes from.
     let path = match name.split_once('/') {
         Some((host, path)) if host.contains(['.', ':']) => path,
         _ => name,

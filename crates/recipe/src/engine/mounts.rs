@@ -134,7 +134,8 @@ impl Needs {
             CompilerCache::Sccache | CompilerCache::SccacheNoWrap => ("SCCACHE_DIR", "sccache"),
         };
         let named = surroundings.get(name).filter(|path| !path.is_empty()).map(std::path::absolute).transpose()?;
-        // ccache took a folder of the home before there was a place for caches, and still does where there is one.
+        // ccache took a folder of the home before there was a place for caches, and still does
+        // where there is one.
         let old =
             home(surroundings).map(|home| home.join(".ccache")).filter(|path| folder == "ccache" && path.is_dir());
         let Some(path) = named.or(old).or_else(|| Some(user_cache(surroundings)?.join(folder))) else { return Ok(()) };
@@ -169,7 +170,8 @@ impl Engine {
         }
         if let Some((user, group)) = caller() {
             match self.root {
-                // Root of the container is who started the engine, also where the user has no numbers of others to give away.
+                // Root of the container is who started the engine, also where the user has no
+                // numbers of others to give away.
                 Root::Caller => option("--user", "0:0"),
                 Root::Real => option("--user", &format!("{user}:{group}")),
             }
@@ -200,7 +202,8 @@ impl Engine {
         let uv = self.request.surroundings.get("PATH").and_then(|path| crate::process::find("uv", path));
         if let Some(uv) = uv {
             mounts.insert(PathBuf::from(UV).join("uv"), (uv, false));
-            // Caches and environments are on different mounts: links between them would be tried in vain.
+            // Caches and environments are on different mounts: links between them would be tried in
+            // vain.
             set.insert("UV_LINK_MODE".into(), "copy".into());
         }
         let home = scratch.join("home");
@@ -210,7 +213,8 @@ impl Engine {
             set.insert(name.into(), value.to_owned());
         }
         if let Some(cache) = &self.request.cache {
-            // Wheels that pip builds and keeps are for the system that they were built on: each image has its own.
+            // Wheels that pip builds and keeps are for the system that they were built on: each
+            // image has its own.
             let folder =
                 cache.join(image.identity().trim_start_matches("sha256:").chars().take(16).collect::<String>());
             for (name, what) in [("PIP_CACHE_DIR", "pip"), ("UV_CACHE_DIR", "uv")] {
@@ -221,7 +225,8 @@ impl Engine {
             }
         }
         for (target, (from, is_written)) in &mounts {
-            // What lies in a folder that is written to is there already, and so is what lies in one that is only read.
+            // What lies in a folder that is written to is there already, and so is what lies in one
+            // that is only read.
             let above = target.ancestors().skip(1).find_map(|folder| Some((folder, mounts.get(folder)?.1)));
             let is_there = |(folder, above): (&Path, bool)| (above || !is_written) && lies_in(target, folder);
             if from == target && above.is_some_and(is_there) {
@@ -246,7 +251,8 @@ impl Engine {
     }
 }
 
-/// Whether a path is below a folder, also behind links: one that leads elsewhere is not there in a container that sees the folder.
+/// Whether a path is below a folder, also behind links: one that leads elsewhere is not there in a
+/// container that sees the folder.
 fn lies_in(path: &Path, folder: &Path) -> bool {
     path.starts_with(folder)
         && match (fs_err::canonicalize(path), fs_err::canonicalize(folder)) {
@@ -266,7 +272,8 @@ pub(super) fn mountable(path: &Path) -> Result<&str, Error> {
     })
 }
 
-/// Whether a job may download something: packages of an index, as far as pip and uv are not told to take none.
+/// Whether a job may download something: packages of an index, as far as pip and uv are not told to
+/// take none.
 fn downloads(job: &Job, surroundings: &BTreeMap<String, String>) -> bool {
     let is_on = |name: &str| {
         surroundings
@@ -368,7 +375,8 @@ fn pip_file(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
     files.into_iter().flatten().find(|path| path.is_file())
 }
 
-/// The user's own settings of uv, else the machine's, unless uv is told to read none (uv documentation, "Configuration files").
+/// The user's own settings of uv, else the machine's, unless uv is told to read none (uv
+/// documentation, "Configuration files").
 fn uv_file(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
     if surroundings.get("UV_NO_CONFIG").is_some_and(|value| !["", "0", "false"].contains(&value.as_str())) {
         return None;

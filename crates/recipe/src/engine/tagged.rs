@@ -1,5 +1,6 @@
-//! Input: the name of an image without a tag, and a cell. Output: the image whose tag says the cell's ROCm, torch and Python; and the
-//! options that containers of an image get. Both are `[[tagged]]` of `data/images.toml`.
+//! Input: the name of an image without a tag, and a cell. Output: the image whose tag says the
+//! cell's ROCm, torch and Python; and the options that containers of an image get. Both are
+//! `[[tagged]]` of `data/images.toml`.
 
 use std::collections::BTreeMap;
 
@@ -66,8 +67,8 @@ fn repository(image: &str) -> &str {
 }
 
 impl Images {
-    /// Adds the tag for the cell's ROCm, torch and Python to a repository of this table. Every other name,
-    /// also one with a tag, stays as it is.
+    /// Adds the tag for the cell's ROCm, torch and Python to a repository of this table. Every
+    /// other name, also one with a tag, stays as it is.
     ///
     /// # Errors
     /// No tag of the repository fits.

@@ -1,4 +1,5 @@
-//! What `${…}` stands for in recipes: what the cell decides is put in now, what only the place knows is left.
+//! What `${…}` stands for in recipes: what the cell decides is put in now, what only the place
+//! knows is left.
 
 use crate::book::Entry;
 use crate::cell::{ChosenBy, minor};

@@ -81,8 +81,8 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
     Err(Error::Targets { recipe: format!("{}{version}", recipe.name), targets, known, more })
 }
 
-/// The targets that the clang of a release of LLVM compiles for; all of them where the release is not
-/// known.
+/// The targets that the clang of a release of LLVM compiles for; all of them where the release is
+/// not known.
 fn compiled(targets: &[String], llvm: Option<u32>) -> Vec<String> {
     let table = TargetTable::embedded();
     let since = |target: &str| table.get(target).and_then(|target| target.llvm).unwrap_or(0);

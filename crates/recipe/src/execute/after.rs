@@ -1,4 +1,5 @@
-//! What follows the build of a wheel: it is made to load elsewhere, and the code for each GPU target gets a wheel of its own.
+//! What follows the build of a wheel: it is made to load elsewhere, and the code for each GPU
+//! target gets a wheel of its own.
 
 use std::path::{Path, PathBuf};
 
@@ -43,7 +44,8 @@ impl Context<'_> {
         self.folder.join(format!("before-{stage}"))
     }
 
-    /// Takes the wheels for a stage out of the folder for what is made. One that is run again gets the same.
+    /// Takes the wheels for a stage out of the folder for what is made. One that is run again gets
+    /// the same.
     fn take(&self, stage: &str) -> Result<Vec<PathBuf>, Error> {
         let (made, before) = (self.folder.join("made"), self.before(stage));
         let later = STAGES.iter().skip_while(|one| **one != stage).skip(1);

@@ -151,8 +151,8 @@ impl Context<'_> {
         folder.set_published()
     }
 
-    /// Names of the libraries of an installed ROCm: a wheel that is built against it finds them there,
-    /// and no other wheel brings them.
+    /// Names of the libraries of an installed ROCm: a wheel that is built against it finds them
+    /// there, and no other wheel brings them.
     fn libraries_of_prefix(&self) -> Result<BTreeSet<String>, Error> {
         let Rocm::Prefix { path, .. } = &self.job.rocm else { return Ok(BTreeSet::new()) };
         let mut names = BTreeSet::new();

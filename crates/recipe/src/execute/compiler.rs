@@ -1,5 +1,5 @@
-//! Input: the GPU targets of a job and the compiler of its ROCm. Output: an error for those that the
-//! compiler does not know, before hours are spent.
+//! Input: the GPU targets of a job and the compiler of its ROCm. Output: an error for those that
+//! the compiler does not know, before hours are spent.
 
 use std::collections::BTreeSet;
 use std::env::consts::EXE_SUFFIX;

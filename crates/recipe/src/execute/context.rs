@@ -50,7 +50,8 @@ const ADDRESSES: [(&str, &[&str]); 3] = [
     ("--find-links", &["PIP_FIND_LINKS", "UV_FIND_LINKS"]),
 ];
 
-/// A command of pip or uv without passwords: everybody on a machine sees command lines, and nobody else a program's variables.
+/// A command of pip or uv without passwords: everybody on a machine sees command lines, and nobody
+/// else a program's variables.
 pub(super) fn hidden(
     mut words: Vec<String>,
     environment: &BTreeMap<String, String>,

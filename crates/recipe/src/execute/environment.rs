@@ -31,7 +31,8 @@ impl Context<'_> {
     /// The same without the job's own Python.
     pub(super) fn outer_environment(&self) -> BTreeMap<String, String> {
         let surroundings = &self.place.surroundings;
-        // On Windows compilers are found by what Visual Studio's script sets, which is not a list that anybody keeps.
+        // On Windows compilers are found by what Visual Studio's script sets, which is not a list
+        // that anybody keeps.
         if cfg!(windows) {
             return (**surroundings).clone();
         }

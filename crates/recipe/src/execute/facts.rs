@@ -14,7 +14,8 @@ use crate::job::{Rocm, Source};
 use crate::process::{self, Ended, Program};
 use crate::substitute::{Round, Value, substitute};
 
-/// How long a question may take to be answered; the first one of a large ROCm reads it from the disk.
+/// How long a question may take to be answered; the first one of a large ROCm reads it from the
+/// disk.
 const PATIENCE: Duration = Duration::from_mins(5);
 
 impl Context<'_> {
@@ -91,8 +92,8 @@ impl Context<'_> {
         }
     }
 
-    /// Those of some short names, separated by commas, that ROCm's packages have a library for, as a list
-    /// of Python.
+    /// Those of some short names, separated by commas, that ROCm's packages have a library for, as
+    /// a list of Python.
     fn libraries_of_rocm(&self, name: &str, names: &str) -> Result<String, Error> {
         let code = format!(
             "import rocm_sdk\n\

@@ -78,7 +78,8 @@ impl Folder {
         fs_err::create_dir_all(path.join(LOGS))?;
         let lock = files::lock(&path.join(LOCK))?.ok_or_else(|| Error::Locked { job: job.title() })?;
         let state = match fs_err::read(path.join(STATE)) {
-            // A file that cannot be understood is of another version of the program: everything is done again.
+            // A file that cannot be understood is of another version of the program: everything is
+            // done again.
             Ok(bytes) => serde_json::from_slice(&bytes).ok().filter(|state: &State| state.schema == 1),
             Err(_) => None,
         };
@@ -106,8 +107,8 @@ impl Folder {
         self.state.done.contains_key(stage)
     }
 
-    /// What was done before does not count any more. A job that is published and not as it was left begins anew, since what it
-    /// was made with is gone.
+    /// What was done before does not count any more. A job that is published and not as it was left
+    /// begins anew, since what it was made with is gone.
     pub(super) fn forget(&mut self, stages: impl Iterator<Item = String>) -> Result<(), Error> {
         for stage in stages {
             self.state.done.remove(&stage);

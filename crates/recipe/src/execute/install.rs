@@ -25,14 +25,16 @@ const MAKING: Duration = Duration::from_mins(10);
 /// How long installing may take: ROCm is gigabytes.
 pub(super) const INSTALLING: Duration = Duration::from_hours(2);
 
-/// The file that stands for a checkout. Where `.git` is a file (a work tree of another repository, a submodule), it is that file itself: the
-/// repository is elsewhere, and containers may only read it.
+/// The file that stands for a checkout. Where `.git` is a file (a work tree of another repository,
+/// a submodule), it is that file itself: the repository is elsewhere, and containers may only read
+/// it.
 fn lock_of(checkout: &Path) -> PathBuf {
     let marker = checkout.join(".git");
     if marker.is_file() { marker } else { marker.join("rocwheel-build.lock") }
 }
 
-/// Takes the checkout that a job builds in, until the lock is dropped: two builds in one tree would make one of both.
+/// Takes the checkout that a job builds in, until the lock is dropped: two builds in one tree would
+/// make one of both.
 pub(super) fn own_tree(job: &Job) -> Result<Option<rocwheel_lock::Lock>, Error> {
     let (Source::Checkout { path, .. }, WorkOn::Checkout) = (&job.source, job.recipe.source.work_on) else {
         return Ok(None);
@@ -287,9 +289,9 @@ pub(super) fn installer(place: &Place, python: &Path, verb: &str) -> Vec<String>
     words
 }
 
-/// The words before `rocm` when its source distribution is to be built here and now, without what it
-/// requires: a wheel of it in a cache may have been made for another GPU. The cache stays as it is, since
-/// other builds may be using it.
+/// The words before `rocm` when its source distribution is to be built here and now, without what
+/// it requires: a wheel of it in a cache may have been made for another GPU. The cache stays as it
+/// is, since other builds may be using it.
 pub(super) fn fresh_install(place: &Place, python: &Path) -> Vec<String> {
     let mut words = installer(place, python, "install");
     let without_cache = if place.uv.is_some() { "--no-cache" } else { "--no-cache-dir" };

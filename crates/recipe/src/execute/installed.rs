@@ -1,5 +1,6 @@
-//! Input: the environment of a build. Output: its Python, and what is installed in it. Read from its files: to start Python and let it
-//! look takes longer than everything else that is done about a small job.
+//! Input: the environment of a build. Output: its Python, and what is installed in it. Read from
+//! its files: to start Python and let it look takes longer than everything else that is done about
+//! a small job.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,8 @@ use rocwheel_wheel::Headers;
 use crate::error::Error;
 use crate::execute::context::Context;
 
-/// Prints the version of the interpreter, and name and version of everything that is installed where it looks.
+/// Prints the version of the interpreter, and name and version of everything that is installed
+/// where it looks.
 const PACKAGES: &str = "import importlib.metadata as m, json, platform\n\
     rows = {(d.metadata['Name'], d.version) for d in m.distributions() if d.metadata['Name']}\n\
     print(json.dumps([platform.python_version(), sorted(rows)]))";
@@ -41,7 +43,8 @@ impl Context<'_> {
     }
 }
 
-/// What the files of an environment say; `None` for one that sees packages of elsewhere, or of an unknown form.
+/// What the files of an environment say; `None` for one that sees packages of elsewhere, or of an
+/// unknown form.
 fn read(venv: &Path) -> Option<Installed> {
     let text = fs_err::read_to_string(venv.join("pyvenv.cfg")).ok()?;
     let value = |wanted: &str| {

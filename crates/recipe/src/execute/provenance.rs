@@ -124,7 +124,8 @@ impl Context<'_> {
         })
     }
 
-    /// The upstream commit, where it is from when that is not this machine, and the digest of what was made of it.
+    /// The upstream commit, where it is from when that is not this machine, and the digest of what
+    /// was made of it.
     fn checkout(&self, project: &str, path: &Path, digest: &str) -> Result<Resource, Error> {
         let ask = |question: &[&str]| -> Result<Option<String>, Error> {
             match inputs::git(path, question, &self.place.surroundings, self.reporter) {
@@ -157,7 +158,8 @@ impl Context<'_> {
         match &self.job.rocm {
             Rocm::None => None,
             Rocm::Prefix { version, .. } => Some(Resource::at("rocm", format!("pkg:generic/rocm@{version}"))),
-            // The packages are among those of the build's Python, with their versions; this says from where.
+            // The packages are among those of the build's Python, with their versions; this says
+            // from where.
             Rocm::Index { url, .. } => {
                 url.as_deref().map(|url| Resource::at("rocm-index", rocwheel_source::without_secret(url)))
             }

@@ -1,5 +1,5 @@
-//! Input: the requirements of a recipe (`[[require]]`). Output: an error for the first one that this machine
-//! does not meet, before anything is installed.
+//! Input: the requirements of a recipe (`[[require]]`). Output: an error for the first one that
+//! this machine does not meet, before anything is installed.
 
 use std::path::Path;
 use std::str::FromStr as _;

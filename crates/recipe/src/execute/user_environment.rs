@@ -1,5 +1,5 @@
-//! Input: wheels that a build made, or the ROCm it was made against, and a Python environment of the
-//! user's. Output: they are installed there.
+//! Input: wheels that a build made, or the ROCm it was made against, and a Python environment of
+//! the user's. Output: they are installed there.
 
 use std::path::{Path, PathBuf};
 
@@ -78,8 +78,8 @@ impl<'a> UserEnvironment<'a> {
         self.succeed("install-rocm", words)
     }
 
-    /// Installs wheels and what they require. A wheel replaces what is installed under its name, also
-    /// of the same version.
+    /// Installs wheels and what they require. A wheel replaces what is installed under its name,
+    /// also of the same version.
     ///
     /// # Errors
     /// An installer that fails, with the last it said.

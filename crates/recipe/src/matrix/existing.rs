@@ -1,4 +1,5 @@
-//! Input: a folder of outputs, and a recipe as evaluated. Output: the files that are what the recipe would make, by their names.
+//! Input: a folder of outputs, and a recipe as evaluated. Output: the files that are what the
+//! recipe would make, by their names.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,8 @@ pub struct Existing {
 }
 
 impl Existing {
-    /// Looks at a folder of outputs and at `folders` below it; those that are not there hold nothing.
+    /// Looks at a folder of outputs and at `folders` below it; those that are not there hold
+    /// nothing.
     ///
     /// # Errors
     /// A folder that cannot be read.
@@ -47,7 +49,8 @@ impl Existing {
         Ok(existing)
     }
 
-    /// The file that a recipe would make, relative to the outputs; of several that are it the one whose name says most.
+    /// The file that a recipe would make, relative to the outputs; of several that are it the one
+    /// whose name says most.
     pub fn of(&self, recipe: &Evaluated, folder: &str) -> Vec<String> {
         let relative = |file: &str| if folder.is_empty() { file.to_owned() } else { format!("{folder}/{file}") };
         if let Some(tarball) = &recipe.output.tarball {
@@ -59,7 +62,8 @@ impl Existing {
         let names = recipe.distribution.iter().chain(&recipe.output.other_names);
         let keys = names.map(|name| (folder.to_owned(), rocwheel_wheel::canonical_name(name)));
         let wheels = keys.filter_map(|key| self.wheels.get(&key)).flatten();
-        // Two of one package would both be installed. Dots say which ROCm is meant, and later builds have higher numbers.
+        // Two of one package would both be installed. Dots say which ROCm is meant, and later
+        // builds have higher numbers.
         let says_more = |(file, name): &&(String, WheelName)| {
             let local = name.version.split_once('+').map_or("", |(_, local)| local);
             (matches!(Label::parse(local).rocm, Some(RocmLabel::Version(_))), file.clone())

@@ -1,8 +1,11 @@
-//! Input: the local part of a wheel's version, in any spelling that is in use. Output: which ROCm, torch and backend it names.
+//! Input: the local part of a wheel's version, in any spelling that is in use. Output: which ROCm,
+//! torch and backend it names.
 //!
-//! Spellings: `rocm7.2torch2.14[gitABCDEF][triton]` (flash-attention's builders, and ours), `rocm62torch2.5triton` (older ones),
-//! `rocm72torch2.9cxx11abiTRUE` (flash-attention's own guess), `rocm7.10.0` and `devrocm7.10.0.dev0-…` (TheRock),
-//! `git1234abcd.rocm7.10.0` (TheRock's development builds), `rocm722` (vLLM), `rocm6.4.1_abcdef0123` (triton), `cu130torch2.9` (not ours).
+//! Spellings: `rocm7.2torch2.14[gitABCDEF][triton]` (flash-attention's builders, and ours),
+//! `rocm62torch2.5triton` (older ones), `rocm72torch2.9cxx11abiTRUE` (flash-attention's own guess),
+//! `rocm7.10.0` and `devrocm7.10.0.dev0-…` (TheRock), `git1234abcd.rocm7.10.0` (TheRock's
+//! development builds), `rocm722` (vLLM), `rocm6.4.1_abcdef0123` (triton), `cu130torch2.9` (not
+//! ours).
 
 use std::sync::LazyLock;
 
@@ -47,7 +50,8 @@ impl Label {
 }
 
 impl RocmLabel {
-    /// Which of the known versions (first two numbers) are meant: one, unless digits without dots fit several.
+    /// Which of the known versions (first two numbers) are meant: one, unless digits without dots
+    /// fit several.
     pub fn candidates(&self, known: &[String]) -> Vec<String> {
         match self {
             RocmLabel::Version(version) => known.iter().filter(|one| **one == minor(version)).cloned().collect(),

@@ -1,4 +1,5 @@
-//! Input: a cell of the matrix, and the table of sources. Output: how `rocwheel build` is told which sources it is made of.
+//! Input: a cell of the matrix, and the table of sources. Output: how `rocwheel build` is told
+//! which sources it is made of.
 
 use rocwheel_source::{Project, Table};
 
@@ -18,7 +19,8 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// That of a cell; `None`: the table of sources does not know the version, and somebody has to say what it is.
+    /// That of a cell; `None`: the table of sources does not know the version, and somebody has to
+    /// say what it is.
     pub fn of(point: &Point, book: &Book, table: &Table) -> Option<Origin> {
         let (version, name) = (&point.version, &book.get(&point.recipe).ok()?.recipe.source);
         let project: Option<&Project> = table.project(name).ok();

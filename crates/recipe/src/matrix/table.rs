@@ -1,4 +1,5 @@
-//! Input: `data/frameworks.toml`, or a user's file of the same form. Output: what belongs together, and what is not built and why.
+//! Input: `data/frameworks.toml`, or a user's file of the same form. Output: what belongs together,
+//! and what is not built and why.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +91,8 @@ pub struct Framework {
     /// Whether a result is for one version of torch, which its name says.
     #[serde(default)]
     pub against_torch: bool,
-    /// The versions of torch, first two numbers, that a version belongs to, where names do not say it.
+    /// The versions of torch, first two numbers, that a version belongs to, where names do not say
+    /// it.
     #[serde(default)]
     torch: BTreeMap<String, Vec<String>>,
     /// Whether it is torch itself, so that the support tables are about its own versions.
@@ -160,8 +162,8 @@ impl Framework {
         self.python.iter().filter_map(|text| text.parse().ok())
     }
 
-    /// The version of the table that a wheel's public version is. Where versions belong to a torch, a later
-    /// patch release is the same.
+    /// The version of the table that a wheel's public version is. Where versions belong to a torch,
+    /// a later patch release is the same.
     pub(super) fn version_of(&self, public: &str) -> String {
         let is_same = |known: &&String| **known == public || (self.follows_torch() && minor(known) == minor(public));
         self.versions.iter().find(is_same).cloned().unwrap_or_else(|| public.to_owned())
@@ -172,7 +174,8 @@ impl Framework {
         self.is_torch || !self.torch.is_empty()
     }
 
-    /// The versions of torch that a version belongs to; none where names say it, or where there is none.
+    /// The versions of torch that a version belongs to; none where names say it, or where there is
+    /// none.
     pub(super) fn torch_of(&self, version: &str) -> &[String] {
         self.torch.get(version).map_or(&[], Vec::as_slice)
     }
@@ -190,8 +193,8 @@ impl Table {
         Self::parse(BUILT_IN, NAME)
     }
 
-    /// Reads a table; `path` is what errors call it. One with `[torch-index]` stands for itself, the
-    /// rows of any other are added to those that come with the program, or replace them.
+    /// Reads a table; `path` is what errors call it. One with `[torch-index]` stands for itself,
+    /// the rows of any other are added to those that come with the program, or replace them.
     ///
     /// # Errors
     /// What is no table of this form, and versions that refer to nothing.
@@ -265,7 +268,8 @@ impl Table {
         self.rocm.iter().map(|release| minor(&release.version)).collect()
     }
 
-    /// The versions of torch that a framework is built for, oldest first; none where torch does not matter.
+    /// The versions of torch that a framework is built for, oldest first; none where torch does not
+    /// matter.
     pub fn torch_versions<'t>(&'t self, framework: &'t Framework) -> impl Iterator<Item = &'t String> {
         let is_own = |version: &String| framework.is_torch && framework.versions.contains(version);
         let is_mapped = |version: &String| framework.torch.values().flatten().any(|other| other == version);
@@ -317,8 +321,8 @@ impl Table {
         Ok(None)
     }
 
-    /// Why a torch does not go with a cell. `from_source`: also the versions of ROCm count for which torch is
-    /// built from sources.
+    /// Why a torch does not go with a cell. `from_source`: also the versions of ROCm count for
+    /// which torch is built from sources.
     fn unsupported(&self, torch: &str, from_source: bool, point: &Point) -> Option<String> {
         let Some(known) = self.torch.iter().find(|known| known.version == minor(torch)) else {
             return Some(format!("torch {torch} is not in the table"));
@@ -340,9 +344,10 @@ impl Table {
         (!is_between).then(|| format!("torch {torch} is for Python {first} to {last}"))
     }
 
-    /// Why a cell is not built; `None`: it is, or the table does not have its recipe. `[[exclude]]` always
-    /// counts. The versions of ROCm, torch and Python that belong together count if the table chose one of
-    /// them, or if the build installs torch from PyTorch's index, which has no others.
+    /// Why a cell is not built; `None`: it is, or the table does not have its recipe. `[[exclude]]`
+    /// always counts. The versions of ROCm, torch and Python that belong together count if the
+    /// table chose one of them, or if the build installs torch from PyTorch's index, which has no
+    /// others.
     ///
     /// # Errors
     /// A specifier in the table that is none.

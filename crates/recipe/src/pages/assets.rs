@@ -53,10 +53,12 @@ pub struct Facts {
     pub targets: Vec<String>,
 }
 
-/// The wheels and tarballs in folders, sorted by name. `rocm` are the versions that digits without a dot can mean.
+/// The wheels and tarballs in folders, sorted by name. `rocm` are the versions that digits without
+/// a dot can mean.
 ///
 /// # Errors
-/// Folders that cannot be read, two files of one name with different contents, provenance that is not about its file.
+/// Folders that cannot be read, two files of one name with different contents, provenance that is
+/// not about its file.
 pub fn look(folders: &[PathBuf], rocm: &[String], reporter: &dyn Reporter) -> Result<Vec<Asset>, Error> {
     let mut paths = Vec::new();
     for folder in folders {
@@ -191,7 +193,8 @@ fn python(name: &WheelName) -> String {
     texts.join(", ")
 }
 
-/// The text of `SHA256SUMS`, which `sha256sum --check` reads: of everything that can be released, provenance too.
+/// The text of `SHA256SUMS`, which `sha256sum --check` reads: of everything that can be released,
+/// provenance too.
 ///
 /// # Errors
 /// What cannot be read.

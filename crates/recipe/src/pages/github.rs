@@ -1,4 +1,5 @@
-//! Files of a release on GitHub, by its own command line program `gh`: what is there, what has to be uploaded, and doing it.
+//! Files of a release on GitHub, by its own command line program `gh`: what is there, what has to
+//! be uploaded, and doing it.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -166,7 +167,8 @@ impl Gh {
         Err(failed(&words, &finished.tail(3)))
     }
 
-    /// The checksums of a release: those that are here, and of files that only GitHub has those that its own `SHA256SUMS` says.
+    /// The checksums of a release: those that are here, and of files that only GitHub has those
+    /// that its own `SHA256SUMS` says.
     ///
     /// # Errors
     /// What gh says.
@@ -235,7 +237,8 @@ impl Gh {
     /// What has to be done so that GitHub has the files.
     ///
     /// # Errors
-    /// Files that are too large, and files of the same name with another content unless they may be replaced.
+    /// Files that are too large, and files of the same name with another content unless they may be
+    /// replaced.
     pub fn plan(&self, wanted: &Wanted, mut files: Vec<Upload>, remote: Option<&Remote>) -> Result<Plan, Error> {
         if let Some(large) = files.iter().find(|file| file.size >= LIMIT) {
             return Err(Error::request_with(
@@ -247,7 +250,8 @@ impl Gh {
             remote.iter().flat_map(|remote| &remote.assets).map(|asset| (asset.name.as_str(), asset)).collect();
         let mut is_uploaded: BTreeMap<String, bool> = BTreeMap::new();
         let (mut uploads, mut replaced, mut unchanged, mut others) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        // What says something of others is known when those are: checksums come last, and provenance behind its file.
+        // What says something of others is known when those are: checksums come last, and
+        // provenance behind its file.
         files.sort_by_key(|file| (file.name == SUMS, file.name.ends_with(SUFFIX)));
         for file in files {
             let follows = match file.name.strip_suffix(SUFFIX) {

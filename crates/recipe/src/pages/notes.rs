@@ -120,8 +120,8 @@ fn at_run_time(assets: &[Asset], book: &Book) -> Result<BTreeSet<String>, Error>
     Ok(lines)
 }
 
-/// A history of releases with the notes of one: in place of an older section of the same name, else as the first one under `## History`.
-/// A text without that heading gets it at its end.
+/// A history of releases with the notes of one: in place of an older section of the same name, else
+/// as the first one under `## History`. A text without that heading gets it at its end.
 pub fn history(text: &str, tag: &str, notes: &str) -> String {
     const HEADING: &str = "## History";
     let section = format!("### {tag}\n\n{}\n", notes.trim_end());

@@ -1,4 +1,5 @@
-//! The page of all packages: rows that are there are read again, those of a release are added. It never forgets a file.
+//! The page of all packages: rows that are there are read again, those of a release are added. It
+//! never forgets a file.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -94,9 +94,11 @@ impl PlanFolder {
                     "name another folder, or remove that one",
                 ));
             }
-            // Sources and ROCm may lie elsewhere than the last time, and other wheels may be there; what became of the cells stays.
+            // Sources and ROCm may lie elsewhere than the last time, and other wheels may be there;
+            // what became of the cells stays.
             write_jobs(&place, &plan, jobs)?;
-            // When it was used last says which of several is meant: it is written also when nothing changes.
+            // When it was used last says which of several is meant: it is written also when nothing
+            // changes.
             replace(&place.join(PLAN), text(&plan)?.as_bytes())?;
             return Ok(PlanFolder { path: place, plan });
         }
@@ -134,7 +136,8 @@ impl PlanFolder {
         Ok(PlanFolder { path, plan })
     }
 
-    /// The plans of a folder: itself, or those of a folder of outputs, the one that was used last first.
+    /// The plans of a folder: itself, or those of a folder of outputs, the one that was used last
+    /// first.
     ///
     /// # Errors
     /// When there is none.
@@ -178,7 +181,8 @@ impl PlanFolder {
         self.plan.output.join(&cell.folder)
     }
 
-    /// The job of a cell, with what was built before it; `Err` of the second kind names what was not built.
+    /// The job of a cell, with what was built before it; `Err` of the second kind names what was
+    /// not built.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -249,7 +253,8 @@ impl PlanFolder {
         let mut all: Vec<Seen<'_>> =
             self.plan.cells.par_iter().map(|cell| self.look_at(cell)).collect::<Result<_, _>>()?;
         // A process that is killed while it starts a program leaves its lock to that child until it
-        // executes, which takes a while on a busy machine: a cell runs when its lock is held at every look.
+        // executes, which takes a while on a busy machine: a cell runs when its lock is held at
+        // every look.
         for _ in 1..LOOKS {
             if !all.iter().any(|seen| seen.state == State::Running) {
                 break;
@@ -259,7 +264,8 @@ impl PlanFolder {
                 *seen = self.look_at(seen.cell)?;
             }
         }
-        // A scheduler does not start what waits for something that failed. Cells stand behind those that they wait for.
+        // A scheduler does not start what waits for something that failed. Cells stand behind those
+        // that they wait for.
         let mut failed: BTreeSet<&str> = BTreeSet::new();
         for seen in &mut all {
             if seen.state == State::Waiting && seen.cell.needs.iter().any(|id| failed.contains(id.as_str())) {
@@ -341,7 +347,8 @@ fn text(plan: &Plan) -> Result<String, Error> {
     toml::to_string(plan).map_err(|error| Error::malformed(PLAN, error.to_string()))
 }
 
-/// A file for each job, which is replaced as a whole when it is another: somebody may be reading it.
+/// A file for each job, which is replaced as a whole when it is another: somebody may be reading
+/// it.
 fn write_jobs(folder: &Path, plan: &Plan, jobs: &[Job]) -> Result<(), Error> {
     let folder = folder.join(JOBS);
     plan.cells.par_iter().zip(jobs).try_for_each(|(cell, job)| {

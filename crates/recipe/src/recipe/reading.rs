@@ -1,4 +1,5 @@
-//! Reads recipes and layers, and checks what can be checked without a cell and without other recipes.
+//! Reads recipes and layers, and checks what can be checked without a cell and without other
+//! recipes.
 
 use std::str::FromStr as _;
 

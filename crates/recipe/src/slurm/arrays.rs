@@ -22,13 +22,15 @@ pub struct Array {
     pub tasks: BTreeMap<usize, String>,
     /// What each task is given.
     pub requests: Requests,
-    /// Arrays, by their place before this one, of which each task waits for the one of its own number.
+    /// Arrays, by their place before this one, of which each task waits for the one of its own
+    /// number.
     pub one_by_one: Vec<usize>,
     /// Arrays that have to end before any task begins.
     pub as_a_whole: Vec<usize>,
 }
 
-/// The arrays of some cells of a plan, in the order in which they are submitted. `largest`: the number of a task is below it.
+/// The arrays of some cells of a plan, in the order in which they are submitted. `largest`: the
+/// number of a task is below it.
 pub fn arrays(plan: &Plan, wanted: &[String], largest: usize) -> Vec<Array> {
     let wanted: BTreeSet<&str> = wanted.iter().map(String::as_str).collect();
     let mut arrays: Vec<Array> = Vec::new();
@@ -84,7 +86,8 @@ pub fn arrays(plan: &Plan, wanted: &[String], largest: usize) -> Vec<Array> {
 impl Array {
     /// For what it waits; `jobs` are Slurm's numbers of the arrays before it.
     pub(super) fn dependency(&self, jobs: &[u64]) -> Option<String> {
-        // A cell asks itself whether what it needs was built: `afterok` of an array would let one failure stop all.
+        // A cell asks itself whether what it needs was built: `afterok` of an array would let one
+        // failure stop all.
         let list = |kind: &str, places: &[usize]| {
             let jobs: Vec<String> = places.iter().filter_map(|place| Some(format!(":{}", jobs.get(*place)?))).collect();
             (!jobs.is_empty()).then(|| format!("{kind}{}", jobs.concat()))
@@ -143,7 +146,8 @@ fn word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// An option as a `#SBATCH` line takes it: words are separated by blanks there too, and `#` begins a comment.
+/// An option as a `#SBATCH` line takes it: words are separated by blanks there too, and `#` begins
+/// a comment.
 fn of_directive(option: &str) -> String {
     if option.contains([' ', '\t', '"', '\'', '\\', '#']) {
         format!("\"{}\"", option.replace('\\', "\\\\").replace('"', "\\\""))
@@ -259,7 +263,8 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_task_that_is_cancelled_may_write_down_how_far_it_came() {
-        // As Slurm does: the signal goes to all of a task, and who waits for it waits for the shell.
+        // As Slurm does: the signal goes to all of a task, and who waits for it waits for the
+        // shell.
         let text = script::task("sh -c 'trap \"sleep 0.3; echo written; exit 130\" TERM; kill 0; sleep 9'");
         let ran = std::process::Command::new("setsid").args(["--wait", "sh", "-c", &text]).output().unwrap();
         assert_eq!((ran.status.code(), &*ran.stdout), (Some(130), &b"written\n"[..]), "{ran:?}");

@@ -1,4 +1,5 @@
-//! Slurm's own programs: sbatch, squeue, scancel, sacct, scontrol. Nothing is known of Slurm but what they say.
+//! Slurm's own programs: sbatch, squeue, scancel, sacct, scontrol. Nothing is known of Slurm but
+//! what they say.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -147,7 +148,8 @@ impl Client<'_> {
         Ok(found)
     }
 
-    /// Why tasks ended that Slurm's queue has forgotten, as its accounting has it: task → state. Without accounting nothing is known.
+    /// Why tasks ended that Slurm's queue has forgotten, as its accounting has it: task → state.
+    /// Without accounting nothing is known.
     pub fn accounting(&self, jobs: &[u64]) -> BTreeMap<(u64, usize), String> {
         let mut found = BTreeMap::new();
         for some in jobs.chunks(MOST_JOBS) {

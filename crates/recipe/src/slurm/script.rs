@@ -7,8 +7,8 @@ const MOST_RESTARTS: u32 = 50;
 
 /// A command of this program as the last part of a task's script.
 ///
-/// Slurm signals all processes of a task that it cancels, and kills what is left once the shell has ended: the shell waits until
-/// the build has stopped and written down how far it came.
+/// Slurm signals all processes of a task that it cancels, and kills what is left once the shell has
+/// ended: the shell waits until the build has stopped and written down how far it came.
 pub(super) fn task(command: &str) -> String {
     format!(
         r#"trap : TERM
@@ -23,7 +23,8 @@ exit $code
     )
 }
 
-/// A script with a task for each cell. What follows it on the command line of sbatch goes to every build.
+/// A script with a task for each cell. What follows it on the command line of sbatch goes to every
+/// build.
 pub fn script(rows: &[(&Row, Option<Origin>)]) -> String {
     let (mut cells, mut sources) = (String::new(), String::new());
     for (row, origin) in rows {

@@ -1,4 +1,5 @@
-//! Input: paths of artifacts, or of directories that hold artifacts. Output: paths of artifacts, sorted by name.
+//! Input: paths of artifacts, or of directories that hold artifacts. Output: paths of artifacts,
+//! sorted by name.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +37,8 @@ pub(crate) fn expand(paths: &[PathBuf], forms: Forms, printer: &Printer) -> anyh
     Ok(inputs)
 }
 
-/// The name of an artifact directory or archive. A file is an archive or no artifact: libraries have underscores too.
+/// The name of an artifact directory or archive. A file is an archive or no artifact: libraries
+/// have underscores too.
 pub(crate) fn name_of(path: &Path) -> Option<ArtifactName> {
     let file_name = path.file_name()?.to_str()?;
     let archive = ArtifactName::parse_archive(file_name).map(|(name, _)| name);

@@ -14,8 +14,8 @@ use crate::printer::{Format, Printer};
 
 /// Look at the configuration: what it says, where from, and what it may say
 ///
-/// `rocwheel.toml` in the working directory, or the nearest folder above it that has one, gives options to every run. The command
-/// line and the environment come first.
+/// `rocwheel.toml` in the working directory, or the nearest folder above it that has one, gives
+/// options to every run. The command line and the environment come first.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]

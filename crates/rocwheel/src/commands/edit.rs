@@ -1,4 +1,5 @@
-//! `rocwheel edit`: version, tags, requirements and more of finished wheels and source distributions.
+//! `rocwheel edit`: version, tags, requirements and more of finished wheels and source
+//! distributions.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,8 +30,9 @@ const SHOWN_OF_LINE: usize = 120;
 
 /// Change version, tags, requirements and more of finished wheels and source distributions
 ///
-/// What is not changed keeps its packed bytes, so this takes about as long as a copy of the file. Everything that hangs
-/// together follows: file name, .dist-info and .data folders, METADATA, WHEEL and RECORD. Done again it changes nothing.
+/// What is not changed keeps its packed bytes, so this takes about as long as a copy of the file.
+/// Everything that hangs together follows: file name, .dist-info and .data folders, METADATA, WHEEL
+/// and RECORD. Done again it changes nothing.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Wheels and source distributions (.tar.gz)
@@ -126,7 +128,8 @@ struct MetadataArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Members; a GLOB without a slash means file names in any folder")]
 struct MemberArguments {
-    /// Search path of libraries and programs, entries separated by colons: '*.so=$ORIGIN:$ORIGIN/../lib'
+    /// Search path of libraries and programs, entries separated by colons:
+    /// '*.so=$ORIGIN:$ORIGIN/../lib'
     #[arg(long, value_name = "GLOB=PATHS")]
     rpath: Vec<String>,
     /// No search path in these libraries and programs
@@ -138,7 +141,8 @@ struct MemberArguments {
     /// Leave members out
     #[arg(long, value_name = "GLOB")]
     drop: Vec<String>,
-    /// Write RECORD anew where it lacks hashes or does not list the files; every other edit does that too
+    /// Write RECORD anew where it lacks hashes or does not list the files; every other edit does
+    /// that too
     #[arg(long)]
     record: bool,
     /// Directory for large temporary files; cleaned up afterwards [default: the output's]
@@ -338,7 +342,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     Ok(Exit::Done)
 }
 
-/// Looks at a wheel that was changed, by itself: several files of a command line may be one distribution for several Pythons.
+/// Looks at a wheel that was changed, by itself: several files of a command line may be one
+/// distribution for several Pythons.
 fn audit(settings: &Settings, plan: &Plan, prepared: &Prepared, printer: &Printer) -> anyhow::Result<Option<Verdict>> {
     if !plan.changes_anything() || !split_wheel::is_wheel(&plan.input) {
         return Ok(None);
@@ -352,7 +357,8 @@ fn audit(settings: &Settings, plan: &Plan, prepared: &Prepared, printer: &Printe
     settings.last_look.at(&set, &format!("`{}`", plan.output), &settings.scratch, printer)
 }
 
-/// What an edit may have changed for the audit. Reading the headers of packed libraries takes far longer than to change a version.
+/// What an edit may have changed for the audit. Reading the headers of packed libraries takes far
+/// longer than to change a version.
 fn scope(edit: &Edit, plan: &Plan) -> Scope {
     let Edit { name, version: _, python_tags, abi_tags, platform_tags, build: _, .. } = edit;
     // Those fields that the audit reads have options of their own.

@@ -1,4 +1,5 @@
-//! `rocwheel fuse`: host parts and GPU code apart in; libraries, artifacts or a wheel that hold both, out.
+//! `rocwheel fuse`: host parts and GPU code apart in; libraries, artifacts or a wheel that hold
+//! both, out.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -31,12 +32,13 @@ const SHOWN: usize = 20;
 
 /// Put GPU code back: host parts and .kpack archives become files that hold both
 ///
-/// The inputs are a library or program and its archives; artifacts `…_generic` and `…_<target>`; installed trees; or a
-/// host wheel and its device wheels. They may have been split by this program or by AMD's tools. Without archives beside
-/// them, libraries are looked at where their markers lead.
+/// The inputs are a library or program and its archives; artifacts `…_generic` and `…_<target>`;
+/// installed trees; or a host wheel and its device wheels. They may have been split by this program
+/// or by AMD's tools. Without archives beside them, libraries are looked at where their markers
+/// lead.
 ///
-/// Several builds of the same thing for different GPUs become one that has the code of all, whether their code is inside
-/// or in archives. What is not GPU code has to be the same in all of them.
+/// Several builds of the same thing for different GPUs become one that has the code of all, whether
+/// their code is inside or in archives. What is not GPU code has to be the same in all of them.
 ///
 /// Every code object is compared with where it came from before the output appears.
 #[derive(Debug, Args)]
@@ -67,7 +69,8 @@ pub(crate) struct Arguments {
     /// Print the plan and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Directory for large temporary files [default: beside the output, or the system's directory for temporary files]
+    /// Directory for large temporary files [default: beside the output, or the system's directory
+    /// for temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }
@@ -219,7 +222,8 @@ impl Job<'_> {
         Err(usage.hint(format!("give the folder to put each together: `rocwheel fuse {}`", folder.display())).into())
     }
 
-    /// An archive that was named has to be of use; of a directory's archives those without one are noted.
+    /// An archive that was named has to be of use; of a directory's archives those without one are
+    /// noted.
     fn needs_archives(&self, plan: &Plan, archives: &[PathBuf]) -> Result<(), Error> {
         let is_used =
             |archive: &&PathBuf| plan.used.iter().any(|used| Path::new(used).file_name() == archive.file_name());

@@ -23,12 +23,12 @@ use tally::Tally;
 
 /// Show the GPU code in files, wheels, archives and folders
 ///
-/// A path may be a program or library (ELF or PE), a code object, an offload bundle, a .kpack archive, a wheel, ZIP file
-/// or tar archive with any of these in it, or a folder. Its contents decide, not its name; nothing is changed or left
-/// behind.
+/// A path may be a program or library (ELF or PE), a code object, an offload bundle, a .kpack
+/// archive, a wheel, ZIP file or tar archive with any of these in it, or a folder. Its contents
+/// decide, not its name; nothing is changed or left behind.
 ///
-/// Every code object is checked: what its bundle says it is for must be what its own ELF header says. Anything that is
-/// wrong or cannot be read is a warning and makes the exit code 1.
+/// Every code object is checked: what its bundle says it is for must be what its own ELF header
+/// says. Anything that is wrong or cannot be read is a warning and makes the exit code 1.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Files or folders
@@ -58,7 +58,8 @@ pub(crate) enum By {
     Target,
     /// A file
     File,
-    /// A kernel, with the registers and memory it needs; with --json, all kernels of each code object
+    /// A kernel, with the registers and memory it needs; with --json, all kernels of each code
+    /// object
     Kernel,
 }
 
@@ -91,8 +92,8 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// Families become their members. Targets that are in no table are taken as they are, if they look like one: what is
-/// looked for may be older or newer than the table.
+/// Families become their members. Targets that are in no table are taken as they are, if they look
+/// like one: what is looked for may be older or newer than the table.
 fn expand(list: &str) -> Result<BTreeSet<String>, rocwheel_artifact::Error> {
     let table = TargetTable::embedded();
     let mut targets = BTreeSet::new();

@@ -1,5 +1,6 @@
-//! The audit at the end of commands that write wheels. Input: wheels that are complete and not in their place yet. Output: what
-//! is the matter with them; an error, and nothing in its place, when there are errors that were not there before.
+//! The audit at the end of commands that write wheels. Input: wheels that are complete and not in
+//! their place yet. Output: what is the matter with them; an error, and nothing in its place, when
+//! there are errors that were not there before.
 
 use std::path::Path;
 
@@ -62,7 +63,8 @@ impl Hint for Refused {
 }
 
 impl LastLook {
-    /// Looks at wheels that are installed together. `what` names them, as in "the audit finds 1 error in …".
+    /// Looks at wheels that are installed together. `what` names them, as in "the audit finds 1
+    /// error in …".
     ///
     /// New errors are shown, and then everything is one error; what else there is, is counted.
     pub(crate) fn at(

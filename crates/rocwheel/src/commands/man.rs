@@ -1,4 +1,5 @@
-//! `rocwheel man DIRECTORY`: a manual page for the program and one for each command, the same bytes every time.
+//! `rocwheel man DIRECTORY`: a manual page for the program and one for each command, the same bytes
+//! every time.
 
 use std::path::Path;
 

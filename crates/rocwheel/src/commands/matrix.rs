@@ -1,4 +1,5 @@
-//! `rocwheel matrix`: what there is to build, what of it is there, what is missing, and what is not built and why.
+//! `rocwheel matrix`: what there is to build, what of it is there, what is missing, and what is not
+//! built and why.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -27,8 +28,9 @@ const COLUMNS: [Column; 9] = [
 
 /// Show what there is to build, what of it is there, and what is missing
 ///
-/// The axes, what belongs together and what is not built are a table (`--print-table`). With --wheels, the wheels in folders are
-/// compared with it by their names, in every spelling that is in use; a name that can mean two versions of ROCm is said to.
+/// The axes, what belongs together and what is not built are a table (`--print-table`). With
+/// --wheels, the wheels in folders are compared with it by their names, in every spelling that is
+/// in use; a name that can mean two versions of ROCm is said to.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Recipes [default: all of the table]
@@ -64,11 +66,12 @@ pub(crate) struct Arguments {
     /// In which form [default: grid, and table with --missing-only or --excluded]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
-    /// With --format github: into how many matrices more than 256 cells may be divided, as outputs matrix-1, matrix-2 and so on
+    /// With --format github: into how many matrices more than 256 cells may be divided, as outputs
+    /// matrix-1, matrix-2 and so on
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     parts: u16,
-    /// Rows for the table, in the form of the one that --print-table prints; a file with `[torch-index]`
-    /// replaces the table
+    /// Rows for the table, in the form of the one that --print-table prints; a file with
+    /// `[torch-index]` replaces the table
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
     /// Print one of the tables that come with this program, to begin one of your own with
@@ -94,14 +97,16 @@ enum Format {
     Workflow,
     /// A workflow that calls it when a tag is pushed, with the axes that are named here
     ReleaseWorkflow,
-    /// A script for sbatch with a task for each cell that is missing; what follows it on the command line goes to every build
+    /// A script for sbatch with a task for each cell that is missing; what follows it on the
+    /// command line goes to every build
     Slurm,
 }
 
 /// The tables that options can replace.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum TableName {
-    /// Versions that belong together, for --table of this command, `build`, `recipe show` and `release`
+    /// Versions that belong together, for --table of this command, `build`, `recipe show` and
+    /// `release`
     Frameworks,
     /// Projects, origins and lines, for --table of `source` and --source-table of `build`
     Sources,
@@ -254,7 +259,8 @@ fn sign(status: Option<Status>, settings: &Settings) -> &'static str {
     }
 }
 
-/// A grid for each framework, version and backend; lines in which nothing can be built are left out.
+/// A grid for each framework, version and backend; lines in which nothing can be built are left
+/// out.
 fn grids(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
     let group = |row: &Row| {
         let point = &row.point;

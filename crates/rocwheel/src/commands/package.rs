@@ -28,18 +28,19 @@ const WRITTEN: [Column; 5] =
 
 /// Make the Python packages: artifacts in, wheels and the selector out
 ///
-/// The packages come to lie in OUTPUT/dist, all together when the last one is complete. A second run rewrites only
-/// what has changed.
+/// The packages come to lie in OUTPUT/dist, all together when the last one is complete. A second
+/// run rewrites only what has changed.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Arguments {
     /// Directory of artifacts, exploded or in archives
     #[arg(short, long, value_name = "DIR", required_unless_present = "windows_artifacts")]
     artifacts: Option<PathBuf>,
-    /// Directory of artifacts for Windows: packages for both systems, with one selector (experimental)
+    /// Directory of artifacts for Windows: packages for both systems, with one selector
+    /// (experimental)
     ///
-    /// Without --artifacts only those for Windows are made. Their platform is win_amd64, nothing in their files is changed,
-    /// and nothing of them has run: they are made on Linux.
+    /// Without --artifacts only those for Windows are made. Their platform is win_amd64, nothing in
+    /// their files is changed, and nothing of them has run: they are made on Linux.
     #[arg(long, value_name = "DIR")]
     windows_artifacts: Option<PathBuf>,
     /// Directory to write to: missing, empty, or made by this command
@@ -69,7 +70,8 @@ pub(crate) struct Arguments {
     /// How hard to compress the wheels
     #[arg(long, value_name = "LEVEL", default_value = "default")]
     compression: CompressionArgument,
-    /// Platform tag of the wheels for its system [default: the lowest manylinux tag that the symbols allow; win_amd64]
+    /// Platform tag of the wheels for its system [default: the lowest manylinux tag that the
+    /// symbols allow; win_amd64]
     #[arg(long, value_name = "TAG")]
     platform_tag: Option<String>,
     /// Fail when there are artifacts or files that no rule claims
@@ -80,7 +82,8 @@ pub(crate) struct Arguments {
     force: bool,
     #[command(flatten)]
     last_look: LastLookArguments,
-    /// Leave out the packages that would not be whole, with what needs them, and promise the rest: exit code 3
+    /// Leave out the packages that would not be whole, with what needs them, and promise the rest:
+    /// exit code 3
     #[arg(long)]
     drop_incomplete: bool,
     /// Library that may be missing, with `*` for anything; can be given several times
@@ -89,7 +92,8 @@ pub(crate) struct Arguments {
     /// What the selector is; `both` puts the wheel in OUTPUT/dist-wheel
     #[arg(long, value_name = "FORM", default_value = "sdist")]
     selector: SelectorArgument,
-    /// Take the Python inside the packages from a folder of TheRock's templates, which is read and never run
+    /// Take the Python inside the packages from a folder of TheRock's templates, which is read and
+    /// never run
     #[arg(long, value_name = "DIR")]
     python_templates: Option<PathBuf>,
     /// Remove packages of another version that an earlier run has left in OUTPUT
@@ -98,7 +102,8 @@ pub(crate) struct Arguments {
     /// Print the plan and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Directory to unpack archives in for --dry-run [default: the system's directory for temporary files]
+    /// Directory to unpack archives in for --dry-run [default: the system's directory for temporary
+    /// files]
     #[arg(long, value_name = "DIR", requires = "dry_run")]
     scratch: Option<PathBuf>,
 }
@@ -236,7 +241,8 @@ struct Document<'a> {
     unclaimed: &'a [LeftOut],
     unknown_libraries: &'a [Missing],
     left_out: &'a [LeftOut],
-    /// One verdict for each set of packages that are installed together, where something was written.
+    /// One verdict for each set of packages that are installed together, where something was
+    /// written.
     audit: &'a [Verdict],
     seconds: f64,
 }
@@ -373,7 +379,8 @@ fn audit(
         Unsupported::Allow => BTreeSet::from([Code::KpackRuntime]),
         Unsupported::Refuse => BTreeSet::new(),
     };
-    // Libraries for Windows that nobody knows have been warned of: no table of what Windows has is ever complete.
+    // Libraries for Windows that nobody knows have been warned of: no table of what Windows has is
+    // ever complete.
     let unknown = plan.unknown_libraries.iter().map(|missing| missing.library.clone());
     // Findings name the library that is loaded without what follows `.so`.
     let allowed = settings.request.allow_unresolved.iter().flat_map(|library| {

@@ -21,15 +21,17 @@ use crate::printer::{self, Format, Printer};
 
 /// Keep the GPU code for some targets and remove the rest
 ///
-/// Works on libraries and programs (ELF, PE), offload bundles, kpack archives, wheels, and directories of all of these.
-/// What is written is read again and compared with the original: the code that stays is byte for byte what it was, and
-/// nothing else has changed. The exit code is 1 when a target of the list was nowhere found.
+/// Works on libraries and programs (ELF, PE), offload bundles, kpack archives, wheels, and
+/// directories of all of these. What is written is read again and compared with the original: the
+/// code that stays is byte for byte what it was, and nothing else has changed. The exit code is 1
+/// when a target of the list was nowhere found.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Files with GPU code, wheels or directories
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Targets and families to keep, separated by commas; a target without features keeps all its variants
+    /// Targets and families to keep, separated by commas; a target without features keeps all its
+    /// variants
     #[arg(short, long, value_name = "LIST", required = true)]
     keep: String,
     /// Directory for the results, which keep their names
@@ -38,8 +40,8 @@ pub(crate) struct Arguments {
     /// Replace the inputs, each when its result is complete and checked
     #[arg(long, conflicts_with = "output")]
     in_place: bool,
-    /// Compress bundles that are not compressed, in the form that clang 17 to 19 write (v2) or that of ROCm 7 (v3); wheels do
-    /// not become smaller by that, what they install does [default: v2]
+    /// Compress bundles that are not compressed, in the form that clang 17 to 19 write (v2) or that
+    /// of ROCm 7 (v3); wheels do not become smaller by that, what they install does [default: v2]
     #[arg(long, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "v2")]
     compress: Option<CompressedForm>,
     /// How hard to compress, also bundles that were compressed before, 1 to 22
@@ -50,10 +52,12 @@ pub(crate) struct Arguments {
     allow_empty: bool,
     #[command(flatten)]
     last_look: LastLookArguments,
-    /// Say what would stay and go and how much that saves, and write nothing; sizes of compressed code are estimated
+    /// Say what would stay and go and how much that saves, and write nothing; sizes of compressed
+    /// code are estimated
     #[arg(long)]
     dry_run: bool,
-    /// Directory for large temporary files; cleaned up afterwards [default: the system's directory for temporary files]
+    /// Directory for large temporary files; cleaned up afterwards [default: the system's directory
+    /// for temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }

@@ -1,4 +1,5 @@
-//! `rocwheel recipe`: what there is to build, what its recipe comes to for one combination, and recipes of one's own.
+//! `rocwheel recipe`: what there is to build, what its recipe comes to for one combination, and
+//! recipes of one's own.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -37,8 +38,8 @@ pub(crate) struct ListArguments {
 
 /// Print what a recipe comes to: environment and steps for one combination
 ///
-/// For Linux as a shell script, for Windows as a batch file. `${…}` stands for what is known only when it runs. With --json, the recipe
-/// as evaluated, as it is in job files.
+/// For Linux as a shell script, for Windows as a batch file. `${…}` stands for what is known only
+/// when it runs. With --json, the recipe as evaluated, as it is in job files.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArguments {
     /// The recipe
@@ -52,8 +53,8 @@ pub(crate) struct ShowArguments {
     /// Version of the framework, where the recipe asks for it
     #[arg(long, value_name = "VERSION")]
     framework_version: Option<String>,
-    /// How ROCm comes to the build: packages (Python packages of an index or a folder) or prefix (an
-    /// installed one)
+    /// How ROCm comes to the build: packages (Python packages of an index or a folder) or prefix
+    /// (an installed one)
     #[arg(long, value_name = "KIND", default_value = "packages", value_parser = sdk_kind)]
     rocm_sdk: SdkKind,
     /// Print the recipe as it is written

@@ -1,4 +1,5 @@
-//! `rocwheel split`: artifacts with GPU code in; the same without it, and the code of each GPU target apart, out.
+//! `rocwheel split`: artifacts with GPU code in; the same without it, and the code of each GPU
+//! target apart, out.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -35,19 +36,22 @@ const CHECKED: [Column; 6] = [
 /// As many differences are printed as a person reads.
 const SHOWN: usize = 20;
 
-/// Take GPU code out of artifacts, wheels or libraries: a part for all GPUs, and one for each GPU target
+/// Take GPU code out of artifacts, wheels or libraries: a part for all GPUs, and one for each GPU
+/// target
 ///
-/// Libraries keep their host code; their GPU code goes into .kpack archives that the HIP runtime reads, and kernel
-/// databases go along. The result is checked against the input, code object by code object, before it takes the place
-/// of the output. `--verify-only` does that for two directories, two files, two sets of artifacts, or a wheel and the
-/// directory of its parts.
+/// Libraries keep their host code; their GPU code goes into .kpack archives that the HIP runtime
+/// reads, and kernel databases go along. The result is checked against the input, code object by
+/// code object, before it takes the place of the output. `--verify-only` does that for two
+/// directories, two files, two sets of artifacts, or a wheel and the directory of its parts.
 ///
-/// A wheel becomes a host wheel of the same name, whose extras `device-<target>` ask for device wheels. A library or program
-/// becomes a file of the same name and the directory `.kpack` beside it.
+/// A wheel becomes a host wheel of the same name, whose extras `device-<target>` ask for device
+/// wheels. A library or program becomes a file of the same name and the directory `.kpack` beside
+/// it.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Arguments {
-    /// Artifacts (directories or archives), directories that hold artifacts; wheels; or libraries and programs
+    /// Artifacts (directories or archives), directories that hold artifacts; wheels; or libraries
+    /// and programs
     #[arg(value_name = "PATH", required_unless_present = "verify_only")]
     pub(super) inputs: Vec<PathBuf>,
     /// Directory to write to: missing, empty, or made by this command; for wheels any but their own
@@ -83,7 +87,8 @@ pub(crate) struct Arguments {
     /// Print the plan and write nothing
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Directory to unpack archives in [default: beside the output, or the system's directory for temporary files]
+    /// Directory to unpack archives in [default: beside the output, or the system's directory for
+    /// temporary files]
     #[arg(long, value_name = "DIR")]
     pub(super) scratch: Option<PathBuf>,
     #[command(flatten)]
@@ -164,8 +169,8 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// The targets of a list of targets and families. Names that look like targets are taken even if no table knows them:
-/// the input may have code for them.
+/// The targets of a list of targets and families. Names that look like targets are taken even if no
+/// table knows them: the input may have code for them.
 pub(super) fn selected(list: &str) -> anyhow::Result<Vec<String>> {
     let unknown: Vec<String> = list
         .split([',', ';'])

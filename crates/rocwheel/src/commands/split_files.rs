@@ -1,4 +1,5 @@
-//! `rocwheel split LIBRARY…`: libraries and programs in; the same without GPU code, and archives beside them, out.
+//! `rocwheel split LIBRARY…`: libraries and programs in; the same without GPU code, and archives
+//! beside them, out.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};

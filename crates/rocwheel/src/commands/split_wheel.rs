@@ -26,7 +26,8 @@ const WRITTEN: [Column; 4] = [("Wheel", Left), ("Files", Right), ("Raw", Right),
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options for wheels")]
 pub(crate) struct WheelArguments {
-    /// Begins the names of device wheels: amd-torch-device [default: the wheel's own name and -device]
+    /// Begins the names of device wheels: amd-torch-device [default: the wheel's own name and
+    /// -device]
     #[arg(long, value_name = "NAME")]
     pub(crate) device_prefix: Option<String>,
     /// A requirement of every device wheel; @GFXARCH@ stands for its target
@@ -35,13 +36,15 @@ pub(crate) struct WheelArguments {
     /// A requirement that the host wheel gets
     #[arg(long, value_name = "REQUIREMENT")]
     pub(crate) host_requires: Vec<String>,
-    /// Folder in site-packages that gets the archives [default: the package with most of the GPU code]
+    /// Folder in site-packages that gets the archives [default: the package with most of the GPU
+    /// code]
     #[arg(long, value_name = "DIR")]
     pub(crate) overlay_root: Option<String>,
     /// Take only the kernel databases of this kind of wheel apart
     #[arg(long, value_name = "TYPE", conflicts_with = "split_databases")]
     pub(crate) wheel_type: Option<WheelType>,
-    /// Write the host also as a wheel variant with this label; experimental: PEP 825 and 850 are drafts
+    /// Write the host also as a wheel variant with this label; experimental: PEP 825 and 850 are
+    /// drafts
     #[arg(long, value_name = "LABEL")]
     pub(crate) variant: Option<String>,
     #[command(flatten)]
@@ -151,8 +154,8 @@ struct Split {
     seconds: f64,
 }
 
-/// Plans all wheels before the first is written, so that what is wrong with the last is known then, and moves none to its
-/// place before all are written.
+/// Plans all wheels before the first is written, so that what is wrong with the last is known then,
+/// and moves none to its place before all are written.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     let begin = Instant::now();
     let mut splits = Vec::with_capacity(settings.wheels.len());

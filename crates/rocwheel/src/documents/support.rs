@@ -7,7 +7,8 @@ use rocwheel_recipe::matrix::{self, Row, Status, Table, Wanted};
 use rocwheel_recipe::{Book, Platform};
 use serde::Deserialize;
 
-/// The rows of data/frameworks.toml that are left out of the matrix: what each is about, and its reason.
+/// The rows of data/frameworks.toml that are left out of the matrix: what each is about, and its
+/// reason.
 #[derive(Debug, Deserialize)]
 struct Versions {
     #[serde(rename = "exclude")]

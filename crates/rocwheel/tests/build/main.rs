@@ -1,4 +1,5 @@
-//! `rocwheel build`, `recipe` and `matrix`: small builds that need neither network nor compiler, and what is said about bad ones.
+//! `rocwheel build`, `recipe` and `matrix`: small builds that need neither network nor compiler,
+//! and what is said about bad ones.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 

@@ -1,5 +1,5 @@
-//! Checkouts over the network: `git://`, `http://`, and a server that knows only the oldest protocol; connections that break, and servers
-//! that do not have what is asked for.
+//! Checkouts over the network: `git://`, `http://`, and a server that knows only the oldest
+//! protocol; connections that break, and servers that do not have what is asked for.
 
 use std::path::Path;
 
@@ -13,7 +13,8 @@ use crate::world::{World, commit, git, write};
 /// Bytes of a file that no compression makes smaller.
 const LARGE: u32 = 400_000;
 
-/// Repositories with a history, whose submodules are named as large projects on one host name theirs: relative to their own address.
+/// Repositories with a history, whose submodules are named as large projects on one host name
+/// theirs: relative to their own address.
 fn origins() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let large = |seed: u32| {

@@ -191,8 +191,8 @@ fn a_set_is_applied_to_a_checkout_that_is_there() {
     assert!(matches!(nowhere.save(&plain_git(), &Silent), Err(Error::NotGit { .. })));
 }
 
-/// Checks a change out again from the patches that were saved of it. `base` is committed to the origin, `change` is the user's; the
-/// trees of the two checkouts.
+/// Checks a change out again from the patches that were saved of it. `base` is committed to the
+/// origin, `change` is the user's; the trees of the two checkouts.
 fn there_and_back(base: &dyn Fn(&Path), change: &dyn Fn(&Path)) -> [String; 2] {
     let world = World::own();
     base(&world.origin("audio"));

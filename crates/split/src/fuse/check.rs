@@ -1,7 +1,7 @@
 //! Input: a plan and the files made of it. Output: nothing, or what is not as it was.
 //!
-//! The files are read afresh. Every wrapper has to reach a bundle with exactly the code objects that it reached in the
-//! builds, byte for byte; the host code has to be the first build's.
+//! The files are read afresh. Every wrapper has to reach a bundle with exactly the code objects
+//! that it reached in the builds, byte for byte; the host code has to be the first build's.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -106,7 +106,8 @@ fn same_code(
             known = true;
             missing.retain(|id| *id != entry.id);
             match part.compressed(code) {
-                // Read in one go below, as every code object alone would cost reading all that is before it.
+                // Read in one go below, as every code object alone would cost reading all that is
+                // before it.
                 Some(_) => drop(sums.insert(entry.id.clone(), sum(bytes))),
                 None if part.code(code)? != bytes => return Err(differs(binary, &entry.id, part)),
                 None => {}

@@ -1,5 +1,5 @@
-//! Input: the builds of one file, each with its GPU code inside or in archives. Output: a [`Binary`]: which bundles
-//! the fused file will have.
+//! Input: the builds of one file, each with its GPU code inside or in archives. Output: a
+//! [`Binary`]: which bundles the fused file will have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,8 +70,8 @@ impl Binary {
     }
 }
 
-/// Combines the builds of one file. `differences` takes what makes them builds of different things, `notes` what does
-/// not matter.
+/// Combines the builds of one file. `differences` takes what makes them builds of different things,
+/// `notes` what does not matter.
 pub(crate) fn combine(
     parts: Vec<Part>,
     differences: &mut Vec<Difference>,
@@ -132,8 +132,9 @@ pub(crate) fn combine(
     Ok(Some(Binary { path, builds, bundles, wrappers, parts }))
 }
 
-/// Builds for other GPUs place their host code elsewhere, as the GPU code in front of it has another size. So what is
-/// compared first is every byte, and then what does not depend on addresses.
+/// Builds for other GPUs place their host code elsewhere, as the GPU code in front of it has
+/// another size. So what is compared first is every byte, and then what does not depend on
+/// addresses.
 fn compare_hosts(
     first: &Part,
     other: &Part,

@@ -1,4 +1,5 @@
-//! Input: a [`Binary`]. Output: its new fat binary section, in an unlinked temporary file, and where its bundles are.
+//! Input: a [`Binary`]. Output: its new fat binary section, in an unlinked temporary file, and
+//! where its bundles are.
 //!
 //! Bundles are written in parallel, each with one code object in memory at a time.
 
@@ -196,8 +197,8 @@ fn same(binary: &Binary, entry: &Entry, (spools, kernels): (&Spools, &SeenKernel
 
 /// The kernels that a bundle has in each part, for one target.
 ///
-/// A wrapper registers the same kernels for each target. Archives that were numbered wrongly (kpack specification 8, B3)
-/// have code of different translation units under one index.
+/// A wrapper registers the same kernels for each target. Archives that were numbered wrongly (kpack
+/// specification 8, B3) have code of different translation units under one index.
 #[derive(Default)]
 struct SeenKernels(RefCell<BTreeMap<usize, (String, BTreeSet<String>)>>);
 

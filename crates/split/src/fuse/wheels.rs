@@ -1,5 +1,5 @@
-//! Input: host wheels and device wheels. Output: a wheel that holds all their GPU code, without the extras and
-//! requirements by which they found each other.
+//! Input: host wheels and device wheels. Output: a wheel that holds all their GPU code, without the
+//! extras and requirements by which they found each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,8 @@ pub struct Wheels {
     host: Arc<Wheel>,
     hosts: Vec<PathBuf>,
     metadata: Option<String>,
-    /// The member behind each path of the first build; the others' files are added under their path.
+    /// The member behind each path of the first build; the others' files are added under their
+    /// path.
     members: BTreeMap<String, String>,
 }
 
@@ -97,7 +98,8 @@ fn cleaned(headers: &Headers) -> (Option<String>, Vec<String>) {
     (Some(text.to_string()), removed)
 }
 
-/// Opens wheels and tells hosts from devices: a device wheel is one that another asks for by an extra `device-…`.
+/// Opens wheels and tells hosts from devices: a device wheel is one that another asks for by an
+/// extra `device-…`.
 ///
 /// # Errors
 /// Wheels that cannot be read; ones that do not belong together.
@@ -237,7 +239,8 @@ impl Wheels {
     }
 }
 
-/// Writes the fused wheel, under the name of the host wheel, for the folder `output`, which is made where it is missing.
+/// Writes the fused wheel, under the name of the host wheel, for the folder `output`, which is made
+/// where it is missing.
 ///
 /// # Errors
 /// An output that is the input; files that cannot be read or written; an interruption.

@@ -26,10 +26,12 @@ pub struct Written {
     pub bytes: u64,
 }
 
-/// Writes a tree to the directory `output`, which is replaced when this command made it. `extra` are further small files.
+/// Writes a tree to the directory `output`, which is replaced when this command made it. `extra`
+/// are further small files.
 ///
 /// # Errors
-/// An output that holds something else or lies in an input; files that cannot be read or written; an interruption.
+/// An output that holds something else or lies in an input; files that cannot be read or written;
+/// an interruption.
 pub fn write_directory(
     view: &View,
     extra: &[(String, Vec<u8>)],

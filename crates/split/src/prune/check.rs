@@ -68,7 +68,8 @@ fn bundle_file(keep: &Keep, before: Side<'_>, after: Side<'_>) -> Result<Found, 
 
 type Section<'a> = (&'a Reader, std::ops::Range<u64>, &'a [Bundle]);
 
-/// Compares bundles one by one: each has the entries it had, less those that were to go, with the same bytes.
+/// Compares bundles one by one: each has the entries it had, less those that were to go, with the
+/// same bytes.
 fn bundles(keep: &Keep, before: &Section<'_>, after: &Section<'_>) -> Result<Found, String> {
     if before.2.len() != after.2.len() {
         return Err(format!("{} bundles became {}", before.2.len(), after.2.len()));

@@ -1,7 +1,8 @@
-//! Input: one file. Output: the file with the code for other targets taken out: as it is, changed, or gone.
+//! Input: one file. Output: the file with the code for other targets taken out: as it is, changed,
+//! or gone.
 //!
-//! New contents are kept in files without a name in the scratch folder; of the code itself one object is in memory at a
-//! time for each thread.
+//! New contents are kept in files without a name in the scratch folder; of the code itself one
+//! object is in memory at a time for each thread.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
@@ -157,7 +158,8 @@ impl Pruner<'_> {
         Some((target, kept))
     }
 
-    /// What becomes of the file at `key`, a path with `/` from the root that databases are recognised from.
+    /// What becomes of the file at `key`, a path with `/` from the root that databases are
+    /// recognised from.
     pub(super) fn judge(&self, key: &str, content: &Arc<dyn Content>) -> Result<Verdict, Error> {
         if self.reporter.interrupted() {
             return Err(Error::Interrupted);
@@ -246,8 +248,8 @@ impl Pruner<'_> {
         Ok(())
     }
 
-    /// The archive with its wanted targets only. One that has none of them goes: the runtime skips archives that it does
-    /// not find.
+    /// The archive with its wanted targets only. One that has none of them goes: the runtime skips
+    /// archives that it does not find.
     fn archive(&self, key: &str, size: u64, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
         let failed = |source| Error::GpuCode { key: key.to_owned(), source };
         let spooled = |source| Error::Scratch { key: key.to_owned(), source };
@@ -441,7 +443,8 @@ impl Pruner<'_> {
         Ok(Made::Compressed(bytes))
     }
 
-    /// The entries that stay, in the order of the table. Those without bytes stay unless they are of another target.
+    /// The entries that stay, in the order of the table. Those without bytes stay unless they are
+    /// of another target.
     pub(super) fn parts<'a>(
         &self,
         reader: &'a (dyn ReadAt + 'a),

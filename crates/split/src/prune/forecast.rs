@@ -1,7 +1,8 @@
-//! Input: a file with GPU code, and what is kept of it. Output: the bytes that it would have, without making it.
+//! Input: a file with GPU code, and what is kept of it. Output: the bytes that it would have,
+//! without making it.
 //!
-//! Sizes of plain bundles and of archives follow from their tables. Those of compressed bundles are estimated: a window of each
-//! code object that stays is compressed.
+//! Sizes of plain bundles and of archives follow from their tables. Those of compressed bundles are
+//! estimated: a window of each code object that stays is compressed.
 
 use std::io::{self, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -15,7 +16,8 @@ use rocwheel_wheel::Reader;
 
 use super::code::{Kept, Pruner, Section};
 
-/// Bytes of each code object that are compressed, from its middle: its beginning and its end are tables.
+/// Bytes of each code object that are compressed, from its middle: its beginning and its end are
+/// tables.
 const SAMPLE: usize = 256 << 10;
 
 /// What a dry run knows of a file that would change.
@@ -40,8 +42,8 @@ pub(super) struct Amount {
 }
 
 impl Forecast {
-    /// The bytes that a member of a wheel would take, of which it takes `compressed` for `size` now. What is not compressed by itself
-    /// is taken to go on packing as it does.
+    /// The bytes that a member of a wheel would take, of which it takes `compressed` for `size`
+    /// now. What is not compressed by itself is taken to go on packing as it does.
     pub(super) fn packed(&self, size: u64, compressed: u64) -> u64 {
         let already = if self.before.is_packed { self.before.bytes.min(compressed) } else { 0 };
         let plain = |file: u64, code: Amount| if code.is_packed { file.saturating_sub(code.bytes) } else { file };

@@ -1,4 +1,5 @@
-//! Input: the inputs and where results go. Output: a folder to write into, and the move of what was written to its place.
+//! Input: the inputs and where results go. Output: a folder to write into, and the move of what was
+//! written to its place.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

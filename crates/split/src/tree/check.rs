@@ -1,4 +1,5 @@
-//! Input: artifacts, directories or files, before a split and after. Output: the [`View`]s that the checks compare.
+//! Input: artifacts, directories or files, before a split and after. Output: the [`View`]s that the
+//! checks compare.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -64,7 +65,8 @@ fn views(catalog: &Catalog, side: Side) -> Result<BTreeMap<String, View>, Error>
                     Item::File { content, executable: *executable }
                 }
             };
-            // Two basedirs of an artifact may hold the same path; the second is compared under its full one.
+            // Two basedirs of an artifact may hold the same path; the second is compared under its
+            // full one.
             let full = format!("{}/{}", artifact.basedirs[entry.basedir], entry.path);
             let path = if view.get(&entry.path).is_some() { &full } else { &entry.path };
             view.insert(path, item);
@@ -87,7 +89,8 @@ pub(crate) fn without_flag(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(fs_err::read(path)?)
 }
 
-/// Everything below a directory: an installed prefix, an unpacked wheel, an output of ours without its mark.
+/// Everything below a directory: an installed prefix, an unpacked wheel, an output of ours without
+/// its mark.
 ///
 /// # Errors
 /// Directories and files that cannot be read.
@@ -114,7 +117,8 @@ pub fn view_of_directory(root: &Path) -> Result<View, Error> {
     Ok(view)
 }
 
-/// How the file begins that tells an output of ours from other directories; it is no part of what was made.
+/// How the file begins that tells an output of ours from other directories; it is no part of what
+/// was made.
 const MARKERS: &str = ".rocwheel-";
 
 fn file(path: &Path) -> Result<Item, Error> {
@@ -123,7 +127,8 @@ fn file(path: &Path) -> Result<Item, Error> {
     Ok(Item::File { content: Arc::new(FileContent::new(path)?), executable })
 }
 
-/// A single file before, and the same after with the archives that its markers lead to, wherever it lies.
+/// A single file before, and the same after with the archives that its markers lead to, wherever it
+/// lies.
 ///
 /// # Errors
 /// Files that cannot be read.

@@ -1,8 +1,10 @@
-//! Input: a [`Catalog`] of artifacts. Output: a [`TreePlan`], and by [`execute`] the artifacts it describes:
-//! `{name}_{component}_generic` without GPU code and `{name}_{component}_{target}` with the code of one target.
+//! Input: a [`Catalog`] of artifacts. Output: a [`TreePlan`], and by [`execute`] the artifacts it
+//! describes: `{name}_{component}_generic` without GPU code and `{name}_{component}_{target}` with
+//! the code of one target.
 //!
-//! Archives come to lie in `.kpack/` of the tree that the artifacts make when they are laid over each other. Files of
-//! kernel databases move as they are, by the rules of `data/kernel-databases.toml`.
+//! Archives come to lie in `.kpack/` of the tree that the artifacts make when they are laid over
+//! each other. Files of kernel databases move as they are, by the rules of
+//! `data/kernel-databases.toml`.
 
 mod check;
 mod place;
@@ -88,7 +90,8 @@ impl DatabaseChoice {
     }
 }
 
-/// What to do with a set whose HIP runtime cannot read archives: it would load, and have no kernels.
+/// What to do with a set whose HIP runtime cannot read archives: it would load, and have no
+/// kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unsupported {
     /// An error.
@@ -141,8 +144,8 @@ impl std::fmt::Debug for PlannedGroup {
 /// Plans the split of all artifacts of a catalog. Nothing is written.
 ///
 /// # Errors
-/// Malformed GPU code, a set whose runtime cannot read archives, a selection that takes nothing, artifacts that would
-/// have the same files.
+/// Malformed GPU code, a set whose runtime cannot read archives, a selection that takes nothing,
+/// artifacts that would have the same files.
 pub fn plan(catalog: &Catalog, request: &Request, reporter: &dyn Reporter) -> Result<TreePlan, Error> {
     let mut by_group: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
     for (index, artifact) in catalog.artifacts.iter().enumerate() {

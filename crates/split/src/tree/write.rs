@@ -1,4 +1,5 @@
-//! Input: a [`TreePlan`]. Output: the artifacts it describes, in a directory that appears complete or not at all.
+//! Input: a [`TreePlan`]. Output: the artifacts it describes, in a directory that appears complete
+//! or not at all.
 
 use std::collections::HashMap;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -65,12 +66,13 @@ pub struct Grown {
     pub after: u64,
 }
 
-/// Writes the artifacts of a plan into `output`, which appears complete or not at all; one that an earlier split made
-/// is replaced. Inputs are only read.
+/// Writes the artifacts of a plan into `output`, which appears complete or not at all; one that an
+/// earlier split made is replaced. Inputs are only read.
 ///
 /// # Errors
-/// An output that was not made by this command, or lies in an input; files that cannot be read or written. What the
-/// check finds is no error but in [`Outcome::verification`], and then nothing is written.
+/// An output that was not made by this command, or lies in an input; files that cannot be read or
+/// written. What the check finds is no error but in [`Outcome::verification`], and then nothing is
+/// written.
 pub fn execute(
     plan: &TreePlan,
     catalog: &Catalog,

@@ -1,4 +1,5 @@
-//! Input: what the wrappers of a split binary say. Output: what the runtime does not find, or finds changed.
+//! Input: what the wrappers of a split binary say. Output: what the runtime does not find, or finds
+//! changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +24,8 @@ pub(super) struct Registration {
     pub(super) wrappers: Vec<usize>,
 }
 
-/// The target of that name, if it is written as GPUs write it; the runtime compares names, not targets.
+/// The target of that name, if it is written as GPUs write it; the runtime compares names, not
+/// targets.
 fn canonical(name: &str) -> Option<TargetId> {
     name.parse::<TargetId>().ok().filter(|target| target.to_string() == name)
 }
@@ -35,8 +37,8 @@ fn kept<'a>(pair: &'a Pair<'_>, bundle: usize, selection: &Selection) -> BTreeSe
     with_code.filter_map(Entry::target).filter(|target| selection.takes(target)).collect()
 }
 
-/// Every name by which a GPU may ask: those of `targets` with each setting of their features, and the processors that
-/// fall back on one of them.
+/// Every name by which a GPU may ask: those of `targets` with each setting of their features, and
+/// the processors that fall back on one of them.
 fn gpus(targets: &BTreeSet<String>) -> BTreeMap<String, TargetId> {
     let mut found = BTreeMap::new();
     let mut add = |target: &TargetId| {

@@ -1,7 +1,8 @@
-//! Input: a host ELF file whose edit failed a check. Output: how its section headers contradict its segments and its
-//! dynamic section, if they do: then the input is damaged.
+//! Input: a host ELF file whose edit failed a check. Output: how its section headers contradict its
+//! segments and its dynamic section, if they do: then the input is damaged.
 //!
-//! The dynamic loader reads no section headers, so such a file may work. It is asked only where an edit failed.
+//! The dynamic loader reads no section headers, so such a file may work. It is asked only where an
+//! edit failed.
 
 use positioned_io::ReadAt;
 use rocwheel_elf::{Elf, Section};

@@ -1,6 +1,7 @@
 //! Input: a host PE file before and after its GPU code left. Output: what else is different.
 //!
-//! Compared are the headers, as far as they are not about file offsets, and all sections but that of the GPU code.
+//! Compared are the headers, as far as they are not about file offsets, and all sections but that
+//! of the GPU code.
 
 use object::LittleEndian as LE;
 use object::pe::{ImageDosHeader, ImageNtHeaders64, ImageSectionHeader};

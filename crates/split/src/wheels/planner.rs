@@ -1,5 +1,5 @@
-//! Input: a wheel and a request. Output: the [`Plan`] of its split: which wheels there will be, what they are called, what
-//! they require and what goes into each.
+//! Input: a wheel and a request. Output: the [`Plan`] of its split: which wheels there will be,
+//! what they are called, what they require and what goes into each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -49,7 +49,8 @@ pub struct Plan {
     pub extras: Vec<Extra>,
     /// Device wheels: targets by number, then generic targets, sub-families and families.
     pub devices: Vec<Device>,
-    /// How the GPU code in libraries is taken apart: for files in site-packages, and for files below the prefix.
+    /// How the GPU code in libraries is taken apart: for files in site-packages, and for files
+    /// below the prefix.
     pub code: Vec<crate::Plan>,
     /// Targets that are not kept, with what goes with them.
     pub dropped: Vec<Dropped>,
@@ -65,7 +66,8 @@ pub(super) struct Parts {
     pub(super) folders: Folders,
     pub(super) headers: Headers,
     pub(super) zones: Vec<Zone>,
-    /// Members of kernel databases that leave the host wheel, by the key of their package; `None`: nobody gets them.
+    /// Members of kernel databases that leave the host wheel, by the key of their package; `None`:
+    /// nobody gets them.
     pub(super) databases: Vec<(Option<String>, DatabaseFile)>,
     pub(super) label: Option<String>,
     pub(super) selection: Selection,
@@ -293,7 +295,8 @@ fn selection(survey: &Survey, list: Option<&str>) -> Result<Selection, Error> {
     also.extend(found.iter().map(|target| targets::base_target(target).to_owned()));
     let mut wanted = TargetTable::embedded().expand_with(list, &also)?;
     let chains: BTreeSet<String> = wanted.iter().flat_map(|target| families.chain(&families.key(target))).collect();
-    // What shares a package with a wanted target comes with it, and so do packages for several targets.
+    // What shares a package with a wanted target comes with it, and so do packages for several
+    // targets.
     let related = found.iter().filter(|target| {
         let key = families.key(target);
         chains.contains(&key) && (families.level(&key) != Level::Target || names::without_features(target) != key)
@@ -342,7 +345,8 @@ fn root(
     Ok(place::home(code, files, &format!("{}_device", names.group)))
 }
 
-/// Files with GPU code by what their archives are found from, and those that have to stay as they are.
+/// Files with GPU code by what their archives are found from, and those that have to stay as they
+/// are.
 fn zones(binaries: &[Binary], root: &str, group: &str) -> (Vec<Zone>, Vec<Kept>) {
     let folders = [(Scheme::Site, format!("{root}/{ARCHIVES}")), (Scheme::Data, format!("share/{group}/{ARCHIVES}"))];
     let zones = folders.into_iter().map(|(scheme, archives)| {

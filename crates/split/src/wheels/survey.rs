@@ -1,5 +1,5 @@
-//! Input: an open wheel. Output: its files with GPU code, and its files of kernel databases that are for some targets
-//! only. Of the programs only those with GPU code stay unpacked.
+//! Input: an open wheel. Output: its files with GPU code, and its files of kernel databases that
+//! are for some targets only. Of the programs only those with GPU code stay unpacked.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -59,7 +59,8 @@ pub(super) fn survey(
         let listed = Databases::embedded().classify(&place.path).filter(|found| databases(found.database));
         match listed {
             Some(listed) if place.scheme != Scheme::Elsewhere => {
-                // A file of a database is never taken for a library, as today's tools have it (kpack specification 5).
+                // A file of a database is never taken for a library, as today's tools have it
+                // (kpack specification 5).
                 if let Some(target) = listed.target {
                     let (database, size) = (listed.database.to_owned(), member.size);
                     found.databases.push(DatabaseFile { member: member.name.clone(), database, target, size });

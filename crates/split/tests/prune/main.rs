@@ -1,5 +1,5 @@
-//! Pruned libraries, bundles, archives, wheels and trees: made by clang 19, judged by clang's bundler, Python and a runtime that
-//! says what it finds.
+//! Pruned libraries, bundles, archives, wheels and trees: made by clang 19, judged by clang's
+//! bundler, Python and a runtime that says what it finds.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -95,7 +95,8 @@ fn lines(said: &str) -> Vec<&str> {
     said.lines().map(|line| line.split(" reaches ").next().unwrap_or(line)).collect()
 }
 
-/// Prunes a library to two targets; it loads as before, also after `strip`, and its code is what it was.
+/// Prunes a library to two targets; it loads as before, also after `strip`, and its code is what it
+/// was.
 fn check_library(gpu: &Gpu, file: &Path, is_library: bool) {
     let before = fs_err::read(file).expect("read");
     let said = gpu.load(file, is_library).expect("loads as built");

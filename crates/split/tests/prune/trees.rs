@@ -147,7 +147,8 @@ fn wheels_stay_wheels() {
     assert!(after != before && results.contains(&after));
 }
 
-/// A dry run knows sizes of plain code exactly and those of compressed code nearly, and makes nothing.
+/// A dry run knows sizes of plain code exactly and those of compressed code nearly, and makes
+/// nothing.
 #[test]
 fn dry_runs_tell_sizes_without_the_work() {
     let gpu = Gpu::new();

@@ -157,8 +157,8 @@ fn compressed_code_comes_back_plain_or_compressed() {
     }
 }
 
-/// Symbols that say where the section is, for debuggers and for the loader: GNU ld before 2.35 writes the first for every
-/// section.
+/// Symbols that say where the section is, for debuggers and for the loader: GNU ld before 2.35
+/// writes the first for every section.
 #[test]
 fn symbols_of_a_section_that_gets_a_new_place() {
     let path = fixture::gpu().path("fuse-symbols.so");
@@ -183,7 +183,8 @@ fn symbols_of_a_section_that_gets_a_new_place() {
     load(&files["x.so"], "fuse-symbols-after.so", true);
 }
 
-/// What packagers do to a library between its split and its fuse. Where a tool breaks the whole library as well, it need not load.
+/// What packagers do to a library between its split and its fuse. Where a tool breaks the whole
+/// library as well, it need not load.
 #[test]
 fn after_other_tools_had_the_host_part() {
     let library = two("fuse-tools.so", &[], &["-shared"]);
@@ -214,7 +215,8 @@ fn after_other_tools_had_the_host_part() {
     assert!(loaded >= 4, "{loaded} of the libraries still loaded");
 }
 
-/// patchelf and auditwheel leave no room behind the program header table, so it goes between two sections.
+/// patchelf and auditwheel leave no room behind the program header table, so it goes between two
+/// sections.
 #[test]
 fn a_program_header_table_without_room_is_moved() {
     let units = [unit("first", &["gfx1100"]), unit("second", &["gfx1100", "gfx942"])];
@@ -392,7 +394,8 @@ fn damaged_archives_are_not_put_back() {
     assert!(fused(&[build("it", after)], Form::Plain).is_err());
 }
 
-/// The host part as existing tools leave it: one marker, and wrappers that are numbered by their place.
+/// The host part as existing tools leave it: one marker, and wrappers that are numbered by their
+/// place.
 fn numbered(host: &Vec<u8>, marker: &Marker) -> Vec<u8> {
     let fat = FatBinary::read(host, host.len() as u64).unwrap().unwrap();
     let content = marker.encode().unwrap();
@@ -439,7 +442,8 @@ fn code_that_existing_tools_numbered_wrongly_is_not_put_back() {
     assert!(error.to_string().contains("have no kernel in common"), "{error}");
 }
 
-/// Existing tools number wrappers: of two wrappers for one bundle the second asks for an index that no archive has.
+/// Existing tools number wrappers: of two wrappers for one bundle the second asks for an index that
+/// no archive has.
 #[test]
 fn wrappers_numbered_by_existing_tools() {
     let library = two("fuse-rdc-other.so", &["-fgpu-rdc"], &["-shared"]);

@@ -273,7 +273,8 @@ fn files_that_are_gone_new_or_changed() {
 #[test]
 fn an_archive_that_lacks_one_of_its_targets_for_a_binary() {
     let mut split = split(&[("lib/uneven.so", fixture::uneven())], &Settings::default());
-    // Wrapper 0 has no code for gfx942; now an archive that its marker leads to has some (pitfalls 9).
+    // Wrapper 0 has no code for gfx942; now an archive that its marker leads to has some (pitfalls
+    // 9).
     let other = split.after[".kpack/test_lib_set2_gfx942.kpack"].clone();
     split.after.insert(".kpack/test_lib_gfx942.kpack".into(), other);
     let differences = split.differences();

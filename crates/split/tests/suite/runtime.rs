@@ -1,5 +1,6 @@
-//! A runtime that follows the rules of the real one to the letter (kpack specification 1.1, 4.1 and 4.2), with nothing
-//! of the checks in it: every kind of GPU asks every wrapper for its code, before the split and after.
+//! A runtime that follows the rules of the real one to the letter (kpack specification 1.1, 4.1 and
+//! 4.2), with nothing of the checks in it: every kind of GPU asks every wrapper for its code,
+//! before the split and after.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,7 +67,8 @@ enum Answer {
     Poisoned,
 }
 
-/// `kpack_get_code_object`: search paths from the binary's directory, archives in order, then targets in order.
+/// `kpack_get_code_object`: search paths from the binary's directory, archives in order, then
+/// targets in order.
 fn load(files: &BTreeMap<String, Vec<u8>>, binary: &str, wrapper: usize, gpu: &(String, Option<String>)) -> Answer {
     let bytes = &files[binary];
     let fat = FatBinary::read(bytes, bytes.len() as u64).unwrap().unwrap();

@@ -1,4 +1,5 @@
-//! What an edit will do to one file, as people and machines read it, and what the executor needs to do it.
+//! What an edit will do to one file, as people and machines read it, and what the executor needs to
+//! do it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
-//! Input: a source distribution that has been read, and an edit. Output: its plan, and when that is executed, another one:
-//! the members in their order, with the owners, modes and dates of [`crate::write_sdist`].
+//! Input: a source distribution that has been read, and an edit. Output: its plan, and when that is
+//! executed, another one: the members in their order, with the owners, modes and dates of
+//! [`crate::write_sdist`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -180,7 +181,8 @@ struct Found<'a> {
     texts: &'a mut BTreeMap<String, Vec<u8>>,
 }
 
-/// PKG-INFO at the top, and what setuptools leaves in `.egg-info`: promotion tools and old installers read both.
+/// PKG-INFO at the top, and what setuptools leaves in `.egg-info`: promotion tools and old
+/// installers read both.
 fn apply_metadata(
     sdist: &SdistFile,
     headers: &Headers,

@@ -1,5 +1,5 @@
-//! Edits of wheels and source distributions as Python reads the results; that they can be repeated and taken back; and that
-//! bad input is named and leaves nothing.
+//! Edits of wheels and source distributions as Python reads the results; that they can be repeated
+//! and taken back; and that bad input is named and leaves nothing.
 
 #[path = "../forge/mod.rs"]
 mod forge;
@@ -24,7 +24,8 @@ const METADATA: &str = "Metadata-Version:  2.1\r\nName: Pkg\r\nVersion: 1.0\r\nS
     Requires-Dist: numpy>=1.2; python_version >= '3.12'\r\nProvides-Extra: Test_All\r\n\
     Requires-Dist: pytest; extra == \"Test_All\"\r\nRequires-Dist: pkg[Test_All]; extra == 'dev'\r\n\r\n# Pkg 1.0\r\n";
 
-/// A wheel with a data folder, texts that say the version, quotes in RECORD, and metadata that ends its lines in CRLF.
+/// A wheel with a data folder, texts that say the version, quotes in RECORD, and metadata that ends
+/// its lines in CRLF.
 fn script() -> String {
     format!(
         r#"
@@ -153,7 +154,8 @@ fn done_again_it_changes_nothing_and_back_it_is_as_before() {
     let read = |edited: &Edited| fs_err::read(&edited.path).expect("read");
     assert!(read(&once) == read(&twice));
 
-    // The normal form is what an edit makes of the input that changes as little as can be, and back.
+    // The normal form is what an edit makes of the input that changes as little as can be, and
+    // back.
     let back = Edit {
         python_tags: Some(TagEdit::parse(TagPart::Python, "-cp312").expect("tag")),
         platform_tags: Some(TagEdit::parse(TagPart::Platform, "any").expect("tag")),
@@ -363,7 +365,8 @@ fn bad_wheels_are_named_and_leave_nothing() {
         "put(INFO + 'METADATA', b'Name: x\\nVersion: 1.0\\n')\nput(INFO + 'WHEEL', b'')\nput(INFO + 'RECORD', b'')",
         "its METADATA is of `x` `1.0`",
     );
-    // A bomb: 4 GiB announced for a few bytes, which deflate cannot do; and METADATA that really unpacks to 70 MB.
+    // A bomb: 4 GiB announced for a few bytes, which deflate cannot do; and METADATA that really
+    // unpacks to 70 MB.
     bad(
         &format!("put('a', b'x' * 99)\n{texts}patch(struct.pack('<I', 99), struct.pack('<I', 0xfffffff0))"),
         "cannot have 4294967280 bytes unpacked",

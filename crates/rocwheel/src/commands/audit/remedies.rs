@@ -1,5 +1,6 @@
-//! Input: a report. Output: the commands that fix what was found, which are known to work here; and what they make of the wheels, for
-//! `--fix`. Both are the same commands: they are read as the command line reads them.
+//! Input: a report. Output: the commands that fix what was found, which are known to work here; and
+//! what they make of the wheels, for `--fix`. Both are the same commands: they are read as the
+//! command line reads them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,8 +19,9 @@ use crate::printer::Printer;
 /// Libraries that a repair leaves out at most: beyond that the wheel has to be built anew.
 const MOST_EXCLUDED: usize = 8;
 
-/// The remedies of a report. A repair needs libraries of this machine, so it is planned first: a finding about a library that
-/// is not here loses its fix, and the reason becomes a note of the report.
+/// The remedies of a report. A repair needs libraries of this machine, so it is planned first: a
+/// finding about a library that is not here loses its fix, and the reason becomes a note of the
+/// report.
 pub(super) fn find(report: &mut Report, scratch: &Path, printer: &Printer) -> anyhow::Result<Remedies> {
     for wheel in Remedies::of(&report.findings).wheels.iter().filter(|wheel| wheel.repair().is_some()) {
         let Some(obstacle) = obstacle(wheel, scratch, printer)? else { continue };
@@ -91,7 +93,8 @@ fn obstacle(wheel: &WheelRemedy, scratch: &Path, printer: &Printer) -> anyhow::R
     })
 }
 
-/// Writes fixed wheels into a folder. Each appears there when all its steps are done; the wheels of the report stay.
+/// Writes fixed wheels into a folder. Each appears there when all its steps are done; the wheels of
+/// the report stay.
 pub(super) fn apply(remedies: &Remedies, output: &Path, printer: &Printer) -> anyhow::Result<Vec<(PathBuf, PathBuf)>> {
     let mut fixed = Vec::new();
     for wheel in &remedies.wheels {

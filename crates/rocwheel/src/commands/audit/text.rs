@@ -1,5 +1,5 @@
-//! Input: a report, an explanation or a tree. Output: it as people read it, in lines of at most 80 columns where names
-//! allow it.
+//! Input: a report, an explanation or a tree. Output: it as people read it, in lines of at most 80
+//! columns where names allow it.
 
 use clap::builder::styling::{AnsiColor, Style};
 use comfy_table::CellAlignment::{Left, Right};

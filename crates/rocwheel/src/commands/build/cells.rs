@@ -14,10 +14,12 @@ use super::{Run, Settings, states, text};
 use crate::failure;
 use crate::printer::{self, Format, Printer};
 
-/// How long a task waits for the one that had its cell before: a node that is lost holds its locks until the file server notices.
+/// How long a task waits for the one that had its cell before: a node that is lost holds its locks
+/// until the file server notices.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Runs what is left of a plan, or the cells that are named, one after the other. What a cell comes to does not stop the others.
+/// Runs what is left of a plan, or the cells that are named, one after the other. What a cell comes
+/// to does not stop the others.
 pub(super) fn run(
     folder: &PlanFolder,
     named: &[String],
@@ -79,7 +81,8 @@ impl<'a> Runner<'a> {
         Runner { folder, settings, printer, deadline, host, task }
     }
 
-    /// One cell. Errors of the build are its state; those that are given back are of the plan itself, and the user's wish to stop.
+    /// One cell. Errors of the build are its state; those that are given back are of the plan
+    /// itself, and the user's wish to stop.
     fn cell(&mut self, cell: &PlannedCell) -> anyhow::Result<Exit> {
         let patience = if self.task.is_some() { PATIENCE } else { Duration::ZERO };
         let mut taken = self.folder.take(cell, patience, self.printer.reporter())?;

@@ -17,9 +17,10 @@ use crate::failure::Usage;
 #[derive(Clone, Args)]
 #[command(next_help_heading = "ROCm and what else is installed before")]
 pub(crate) struct Sdk {
-    /// ROCm to build against: Python packages of an index (`index` or `index=URL`), of a page or folder with links (`find-links=…`), of
-    /// a folder (`directory=DIR`), or an installed one (`prefix=DIR`) [default: ROCM_PATH or ROCM_HOME, else
-    /// /opt/rocm or the newest /opt/rocm-VERSION]
+    /// ROCm to build against: Python packages of an index (`index` or `index=URL`), of a page or
+    /// folder with links (`find-links=…`), of a folder (`directory=DIR`), or an installed one
+    /// (`prefix=DIR`) [default: ROCM_PATH or ROCM_HOME, else /opt/rocm or the newest
+    /// /opt/rocm-VERSION]
     #[arg(long, value_name = "KIND[=PLACE]")]
     rocm_sdk: Option<String>,
     /// Which ROCm packages: a specifier with its operator
@@ -109,9 +110,9 @@ impl Sdk {
         }
     }
 
-    /// The GPU targets of the ROCm, as far as its place names them: by the family in the address of an index,
-    /// by the names of packages in a folder, or by `share/therock/dist_info.json` of an installed one.
-    /// `is_here` is `false` if an installed ROCm is in an image and cannot be read.
+    /// The GPU targets of the ROCm, as far as its place names them: by the family in the address of
+    /// an index, by the names of packages in a folder, or by `share/therock/dist_info.json` of an
+    /// installed one. `is_here` is `false` if an installed ROCm is in an image and cannot be read.
     ///
     /// # Errors
     /// A folder that cannot be read, and a file of TheRock's that is damaged.
@@ -148,7 +149,8 @@ impl Sdk {
         Ok(targets)
     }
 
-    /// Where an installed ROCm is in a container; `None`: it comes as packages. Variables of this machine say nothing about that.
+    /// Where an installed ROCm is in a container; `None`: it comes as packages. Variables of this
+    /// machine say nothing about that.
     pub(crate) fn prefix_inside(&self) -> Option<PathBuf> {
         match self.rocm_sdk.as_deref() {
             None => Some(PathBuf::from("/opt/rocm")),

@@ -134,7 +134,8 @@ impl Recipes {
         Ok(Recipes { sources: sources.filled(&fill)?, sdk: self.sdk.filled(&fill)?, ..self.clone() })
     }
 
-    /// What is known of the job of a cell before anything is fetched or started for it. The cell is placed.
+    /// What is known of the job of a cell before anything is fetched or started for it. The cell is
+    /// placed.
     pub(super) fn sketch(
         &self,
         recipe: Evaluated,

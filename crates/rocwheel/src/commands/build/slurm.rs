@@ -141,7 +141,8 @@ pub(super) fn submit(
     Ok(Exit::Done)
 }
 
-/// Waits until nobody is at any cell any more. When the user does not want to wait, the tasks go on.
+/// Waits until nobody is at any cell any more. When the user does not want to wait, the tasks go
+/// on.
 fn wait(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     let client = Client { environment: &settings.place.surroundings, reporter: printer.reporter() };
     let total = folder.plan.to_build().count() as u64;
@@ -154,7 +155,8 @@ fn wait(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> anyhow::
         if asked.is_none_or(|asked| asked.elapsed() >= ASK_EVERY) {
             queue = match slurm::queue(folder, &client) {
                 Ok(queue) => Some(queue),
-                // The controller may be starting again. Until it has said anything, nothing is over.
+                // The controller may be starting again. Until it has said anything, nothing is
+                // over.
                 Err(error @ Error::Slurm { is_temporary: true, .. }) => {
                     if queue.is_none() && asked.is_none() {
                         printer.warn(format!("{}; it is asked again", rocwheel_report::with_causes(&error)));
@@ -180,7 +182,8 @@ fn wait(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> anyhow::
             break Ok(());
         }
         if seen.iter().all(|seen| is_over(&seen.state)) {
-            // What is left of the queue is its own book-keeping, or a task that goes on after a limit: ask at once.
+            // What is left of the queue is its own book-keeping, or a task that goes on after a
+            // limit: ask at once.
             asked = asked.filter(|asked| asked.elapsed() < LOOK_EVERY);
         }
         thread::sleep(LOOK_EVERY);

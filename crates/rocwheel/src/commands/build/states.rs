@@ -172,7 +172,8 @@ fn reason(row: &Row<'_>) -> String {
     }
 }
 
-/// The exit code of a plan: that of its worst cell; [`Exit::Partial`] as long as something is to come.
+/// The exit code of a plan: that of its worst cell; [`Exit::Partial`] as long as something is to
+/// come.
 pub(super) fn exit(seen: &[Seen<'_>], queue: Option<&BTreeMap<String, Queued>>) -> Exit {
     let mut exits = Vec::new();
     for seen in seen {
@@ -233,7 +234,8 @@ pub(super) struct Before {
     pub(super) containers: BTreeSet<Planned>,
 }
 
-/// Prints a plan: cells to build, then existing ones, then (`with_excluded`) those that the table excludes.
+/// Prints a plan: cells to build, then existing ones, then (`with_excluded`) those that the table
+/// excludes.
 pub(super) fn planned(plan: &Plan, before: &Before, with_excluded: bool, printer: &Printer) -> anyhow::Result<Exit> {
     let Before { checkouts, containers } = before;
     if printer.format() == Format::Json {

@@ -1,5 +1,5 @@
-//! `rocwheel compat pytorch_torch_repo` and its sisters: TheRock's scripts for the sources of frameworks, by
-//! `rocwheel source`.
+//! `rocwheel compat pytorch_torch_repo` and its sisters: TheRock's scripts for the sources of
+//! frameworks, by `rocwheel source`.
 
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,8 @@ struct TreeArguments {
     /// Repository to check out
     #[arg(long, value_name = "URL")]
     gitrepo_origin: Option<String>,
-    /// torch's tree, which pins the others (not for torch) [default: pytorch, in the working directory]
+    /// torch's tree, which pins the others (not for torch) [default: pytorch, in the working
+    /// directory]
     #[arg(long, value_name = "DIR")]
     torch_dir: Option<PathBuf>,
     /// Refuse a project that torch's related_commits does not name (torchaudio, torchvision, apex)

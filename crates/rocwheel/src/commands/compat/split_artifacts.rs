@@ -91,7 +91,8 @@ impl TryFrom<Arguments> for Settings {
                 databases: DatabaseChoice::only(arguments.split_databases)?,
                 names: TargetNames::Base,
                 packing: Packing::default(),
-                // Whether the set's runtime reads archives is not looked at: it is in another artifact.
+                // Whether the set's runtime reads archives is not looked at: it is in another
+                // artifact.
                 unsupported: Unsupported::Allow,
                 verification: Verification::Full,
             },
@@ -106,7 +107,8 @@ struct Document<'a> {
     outcome: &'a Outcome,
 }
 
-/// Splits into a folder of its own, and moves the artifacts beside those that are in the output from other runs.
+/// Splits into a folder of its own, and moves the artifacts beside those that are in the output
+/// from other runs.
 pub(super) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     note_unused(&settings.unused, printer);
     let catalog = catalog(&settings.inputs, printer)?;

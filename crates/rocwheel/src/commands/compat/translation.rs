@@ -1,5 +1,5 @@
-//! Scripts whose work a command of ours does: their options become a command line of ours, which is printed and
-//! run.
+//! Scripts whose work a command of ours does: their options become a command line of ours, which is
+//! printed and run.
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -15,9 +15,9 @@ use crate::printer::{self, Format, Printer};
 
 /// Give a release on GitHub the files that were built, with their provenance and checksums
 ///
-/// GitHub's own program `gh` does it, with its login. Without `--upload` the plan is printed, compared with the
-/// existing release if `gh` is logged in. A missing release is created; existing files stay, and a file of the
-/// same name with other content is an error.
+/// GitHub's own program `gh` does it, with its login. Without `--upload` the plan is printed,
+/// compared with the existing release if `gh` is logged in. A missing release is created; existing
+/// files stay, and a file of the same name with other content is an error.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -32,8 +32,8 @@ pub(crate) struct Arguments {
     /// Title of a release that is made [default: its tag]
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// File with the notes, also for a release that is there [default: one that is made gets those of `rocwheel release pages`, one that is
-    /// there keeps its own]
+    /// File with the notes, also for a release that is there [default: one that is made gets those
+    /// of `rocwheel release pages`, one that is there keeps its own]
     #[arg(long, value_name = "FILE")]
     notes: Option<PathBuf>,
     /// Make it a draft

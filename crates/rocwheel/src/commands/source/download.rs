@@ -1,4 +1,5 @@
-//! Input: the address of a source archive and its SHA-256. Output: the file, from the cache or the network.
+//! Input: the address of a source archive and its SHA-256. Output: the file, from the cache or the
+//! network.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};

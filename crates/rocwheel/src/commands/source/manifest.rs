@@ -1,4 +1,5 @@
-//! `rocwheel source manifest`: which commits are checked out, in the form that checks them out again.
+//! `rocwheel source manifest`: which commits are checked out, in the form that checks them out
+//! again.
 
 use std::path::{Path, PathBuf};
 
@@ -17,8 +18,8 @@ use crate::printer::{Format, Printer};
 
 /// Write down which commits are checked out (schema 1)
 ///
-/// The manifest names repository, upstream commit, branch and version of each project, as TheRock's scripts write and read it.
-/// `rocwheel source checkout --manifest` makes the same trees of it.
+/// The manifest names repository, upstream commit, branch and version of each project, as TheRock's
+/// scripts write and read it. `rocwheel source checkout --manifest` makes the same trees of it.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The projects [default: those that are checked out]
@@ -53,7 +54,8 @@ pub(crate) struct Arguments {
     /// File to write [default: stdout]
     #[arg(short, long, value_name = "FILE")]
     output: Option<OutputOption>,
-    /// Folder to write to, under the name that TheRock's scripts give: therock-manifest_torch_linux_REF.json
+    /// Folder to write to, under the name that TheRock's scripts give:
+    /// therock-manifest_torch_linux_REF.json
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     manifest_directory: Option<PathBuf>,
     /// Another table of projects, in the form that `rocwheel matrix --print-table sources` prints
