@@ -1,4 +1,5 @@
-# Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs the rest.
+# Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs
+# the rest.
 .PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-build bench-hipify clean
 
 demo:

@@ -177,7 +177,8 @@ class Benchmark:
             self.timed(f"audit: the demo's set, {name}", lambda _, command=command: (command, {}), read)
 
 
-# As people do it by hand: METADATA and the folder's name have the version, `wheel pack` writes RECORD anew.
+# As people do it by hand: METADATA and the folder's name have the version, `wheel pack` writes
+# RECORD anew.
 UNPACK_AND_PACK = """
 set -eu
 python=$1 wheel=$2 version=$3 output=$4

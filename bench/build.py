@@ -113,7 +113,8 @@ class Benchmark:
         for name, more in (("jobs, audited", []), ("jobs, not audited", ["--no-audit"])):
             first, again, others = [], [], []
             for number in range(self.settings.runs):
-                # Never the folder of a run before: ext4 is slow for seconds after thousands of files were removed.
+                # Never the folder of a run before: ext4 is slow for seconds after thousands of
+                # files were removed.
                 out = self.work / f"{name.replace(', ', '-').replace(' ', '-')}-{number}"
                 first.append(self.measure(*base, "--output", out, *more))
                 assert len(list(out.glob("*.whl"))) == count

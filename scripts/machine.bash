@@ -42,8 +42,8 @@ debian_mirror() {
     printf '%s\n' "$mirror"
 }
 
-# Installs Debian packages. Package lists can be missing or name files that the mirror has replaced, so a failure is tried
-# again with fresh ones.
+# Installs Debian packages. Package lists can be missing or name files that the mirror has replaced,
+# so a failure is tried again with fresh ones.
 install_packages() {
     local install=(env DEBIAN_FRONTEND=noninteractive
         apt-get -q -y -o Acquire::Retries=3 install --no-install-recommends "$@")
@@ -53,7 +53,8 @@ install_packages() {
     }
 }
 
-# Keeps a second run of the same script from making the same thing in the cache; held until the script ends.
+# Keeps a second run of the same script from making the same thing in the cache; held until the
+# script ends.
 lock_cache() {
     mkdir -p "$cache"
     exec 9>"$cache/$1.lock"

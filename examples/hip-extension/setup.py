@@ -38,7 +38,8 @@ class BuildHip(build_ext):
         objects = []
         for source in extension.sources:
             output = str(Path(self.build_temp, Path(source).name + ".o"))
-            # The kernel uses the compiler's own functions only, so that the device library of no ROCm has to fit this clang.
+            # The kernel uses the compiler's own functions only, so that the device library of no
+            # ROCm has to fit this clang.
             hip = ["-x", "hip", "-nogpulib", *(f"--offload-arch={target}" for target in targets)]
             language = hip if source.endswith(".hip") else ["-x", "c++", "-DPy_LIMITED_API=0x03080000", *python]
             self.spawn([*common, *language, "-c", source, "-o", output])

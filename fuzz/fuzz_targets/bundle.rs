@@ -1,12 +1,14 @@
-//! Reads arbitrary bytes as a section of offload bundles, plain and compressed, visits the code objects, and writes what
-//! was found: never a panic, never another content. See elf_edit.rs for how to run it.
+//! Reads arbitrary bytes as a section of offload bundles, plain and compressed, visits the code
+//! objects, and writes what was found: never a panic, never another content. See elf_edit.rs for
+//! how to run it.
 #![no_main]
 
-use kpack::bundle::{self, Checksum, Form, Limits, Method, Part};
-use kpack::{Bundle, Error};
+use rocwheel_kpack::bundle::{self, Checksum, Form, Limits, Method, Part};
+use rocwheel_kpack::{Bundle, Error};
 use libfuzzer_sys::fuzz_target;
 
-/// Small, so that a run tests a limit and not the machine's patience. No input would ever fit a checksum.
+/// Small, so that a run tests a limit and not the machine's patience. No input would ever fit a
+/// checksum.
 const LIMITS: Limits = Limits { uncompressed: 1 << 20, code_object: 1 << 18, checksum: Checksum::Skip };
 
 const FORMS: [Form; 4] = [

@@ -1,9 +1,10 @@
-//! Reads arbitrary bytes as an AMDGPU ELF file, as they are, as the notes of one and as the metadata in its note: never a panic,
-//! never another answer the second time. See elf_edit.rs for how to run it.
+//! Reads arbitrary bytes as an AMDGPU ELF file, as they are, as the notes of one and as the
+//! metadata in its note: never a panic, never another answer the second time. See elf_edit.rs for
+//! how to run it.
 #![no_main]
 
-use kpack::CodeObject;
-use kpack::code_object::Metadata;
+use rocwheel_kpack::CodeObject;
+use rocwheel_kpack::code_object::Metadata;
 use libfuzzer_sys::fuzz_target;
 
 const HEADER: usize = 64;

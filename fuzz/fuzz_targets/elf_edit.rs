@@ -1,4 +1,5 @@
-//! Reads and edits arbitrary bytes as ELF: never a panic, never a wrong success. On stable Rust, from this folder:
+//! Reads and edits arbitrary bytes as ELF: never a panic, never a wrong success. On stable Rust,
+//! from this folder:
 //!
 //! ```sh
 //! mkdir -p corpus/elf_edit && cp /usr/lib/x86_64-linux-gnu/libdl.so.2 corpus/elf_edit/
@@ -9,13 +10,13 @@
 //! ```
 #![no_main]
 
-use elf::{Edit, Elf, NeededEdit, Outcome, Patched, SearchPath};
+use rocwheel_elf::{Edit, Elf, NeededEdit, Outcome, Patched, SearchPath};
 use libfuzzer_sys::fuzz_target;
 use positioned_io::ReadAt;
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = Elf::read(&bytes);
-    let _ = elf::is_pe(&bytes);
+    let _ = rocwheel_elf::is_pe(&bytes);
     let edit = Edit {
         search_path: Some(SearchPath::Add(vec!["$ORIGIN/somewhere/else".to_owned()])),
         soname: Some("libfuzzed.so.1".to_owned()),

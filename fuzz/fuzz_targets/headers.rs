@@ -1,10 +1,10 @@
-//! Reads arbitrary text as METADATA and RECORD and changes it: what is not touched stays byte for byte, what is written is
-//! read back. See elf_edit.rs for how to run it.
+//! Reads arbitrary text as METADATA and RECORD and changes it: what is not touched stays byte for
+//! byte, what is written is read back. See elf_edit.rs for how to run it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wheel::edit::{ExtraEdit, Requirement};
-use wheel::{Headers, parse_rows};
+use rocwheel_wheel::edit::{ExtraEdit, Requirement};
+use rocwheel_wheel::{Headers, parse_rows};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };

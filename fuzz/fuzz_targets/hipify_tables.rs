@@ -1,9 +1,9 @@
-//! Reads arbitrary text as Python literals, as tables and as PyTorch's settings: a value or an error with a line of the text. See
-//! elf_edit.rs for how to run it.
+//! Reads arbitrary text as Python literals, as tables and as PyTorch's settings: a value or an
+//! error with a line of the text. See elf_edit.rs for how to run it.
 #![no_main]
 
-use hipify::python::Module;
-use hipify::{Tables, build_amd};
+use rocwheel_hipify::python::Module;
+use rocwheel_hipify::{Tables, build_amd};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,11 +1,12 @@
-//! Converts arbitrary bytes as sources of both algorithms and settings: it ends, and what mends defects has a result for everything
-//! and changes nothing the second time. See elf_edit.rs for how to run it.
+//! Converts arbitrary bytes as sources of both algorithms and settings: it ends, and what mends
+//! defects has a result for everything and changes nothing the second time. See elf_edit.rs for how
+//! to run it.
 #![no_main]
 
 use std::sync::OnceLock;
 
-use hipify::transform::{Conversion, decode};
-use hipify::{Defects, Launches, Setting, Tables};
+use rocwheel_hipify::transform::{Conversion, decode};
+use rocwheel_hipify::{Defects, Launches, Setting, Tables};
 use libfuzzer_sys::fuzz_target;
 
 fn tables() -> &'static [Tables; 2] {

@@ -1,10 +1,11 @@
-//! Reads arbitrary bytes as a kpack archive, whole or as its table of contents or a part of that, reads its code objects,
-//! and writes them again: never a panic, never another content. See elf_edit.rs for how to run it.
+//! Reads arbitrary bytes as a kpack archive, whole or as its table of contents or a part of that,
+//! reads its code objects, and writes them again: never a panic, never another content. See
+//! elf_edit.rs for how to run it.
 #![no_main]
 
 use std::io::Cursor;
 
-use kpack::{Archive, ArchiveWriter};
+use rocwheel_kpack::{Archive, ArchiveWriter};
 use libfuzzer_sys::fuzz_target;
 
 /// The table up to its code objects, and of a compressed archive's up to the list of targets.

@@ -1,8 +1,9 @@
-//! Reads arbitrary bytes as the marker of a split binary, as they are and behind the start of one, and writes what was
-//! read: never a panic, never another content. See elf_edit.rs for how to run it.
+//! Reads arbitrary bytes as the marker of a split binary, as they are and behind the start of one,
+//! and writes what was read: never a panic, never another content. See elf_edit.rs for how to run
+//! it.
 #![no_main]
 
-use kpack::Marker;
+use rocwheel_kpack::Marker;
 use libfuzzer_sys::fuzz_target;
 
 fn check(bytes: &[u8]) {

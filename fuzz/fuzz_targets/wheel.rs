@@ -1,5 +1,6 @@
-//! Opens arbitrary bytes as a wheel, as they are and as fields of a ZIP file that is otherwise good, reads its members, and
-//! makes another wheel of it: never a panic, never a wheel that is not true to its RECORD. See elf_edit.rs for how to run it.
+//! Opens arbitrary bytes as a wheel, as they are and as fields of a ZIP file that is otherwise
+//! good, reads its members, and makes another wheel of it: never a panic, never a wheel that is not
+//! true to its RECORD. See elf_edit.rs for how to run it.
 #![no_main]
 
 use std::cell::OnceCell;
@@ -7,10 +8,10 @@ use std::fs;
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use report::Silent;
+use rocwheel_report::Silent;
 use tempfile::TempDir;
-use wheel::read::{Kind, Problem, Wheel};
-use wheel::{Existing, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
+use rocwheel_wheel::read::{Kind, Problem, Wheel};
+use rocwheel_wheel::{Existing, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
 
 const NAME: &str = "pkg-1.0-py3-none-any.whl";
 const METADATA: &[u8] = b"Metadata-Version: 2.1\nName: pkg\nVersion: 1.0\n";

@@ -88,7 +88,8 @@ def docker(folder: Path) -> Iterator[Engine]:
         stdout=log,
         stderr=subprocess.STDOUT,
     )
-    # Debian's client beside its daemon: another one on PATH may be newer than the daemon understands.
+    # Debian's client beside its daemon: another one on PATH may be newer than the daemon
+    # understands.
     client = "/usr/bin/docker" if os.access("/usr/bin/docker", os.X_OK) else "docker"
     engine = Engine("docker", [client], {"DOCKER_HOST": f"unix://{socket}"})
     try:

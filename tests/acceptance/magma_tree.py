@@ -24,7 +24,8 @@ int magma_dgemm(void *handle, int n, const double *a, const double *b, double *c
 #endif
 #endif
 """,
-    # As the example that PyTorch's script takes: OpenMP in a line of its own, which the recipe takes out.
+    # As the example that PyTorch's script takes: OpenMP in a line of its own, which the recipe
+    # takes out.
     "make.inc-examples/make.inc.hip-gcc-mkl": """\
 BACKEND = hip
 GPU_TARGET ?= gfx900 gfx906 gfx908

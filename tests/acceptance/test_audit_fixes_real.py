@@ -21,7 +21,8 @@ from packages import fetch_wheels
 
 __all__ = ["popular"]
 
-# Of ROCm wheels: what their names, search paths or libraries say of the version they were built for is each time something else.
+# Of ROCm wheels: what their names, search paths or libraries say of the version they were built for
+# is each time something else.
 ROCM = (
     "cupy-rocm-5-0==13.3.0",
     "cupy-rocm-7-0==14.2.0",

@@ -64,7 +64,8 @@ def refuse_import(rocwheel: Rocwheel, deb: Path, *named: object, arguments: tupl
     return result
 
 
-# -- artifacts ----------------------------------------------------------------------------------------------------------
+# -- artifacts
+# ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["blas_lib", "blas_lib_gfx942_more", "_lib_generic", "blas__generic"])
@@ -186,7 +187,8 @@ def test_no_artifacts_at_all(rocwheel: Rocwheel, tmp_path: Path) -> None:
     refuse_package(rocwheel, tmp_path / "empty", tmp_path / "empty")
 
 
-# -- packages -----------------------------------------------------------------------------------------------------------
+# -- packages
+# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -372,7 +374,8 @@ def test_library_that_no_package_holds(rocwheel: Rocwheel, debs: list[Path], tmp
     assert_nothing_left(tmp_path / "imported")
 
 
-# -- outputs ------------------------------------------------------------------------------------------------------------
+# -- outputs
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_output_that_is_not_ours(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path) -> None:
@@ -469,7 +472,8 @@ def test_full_disk_elsewhere(rocwheel: Rocwheel, tmp_path: Path, command: str) -
     assert result.stdout == "", f"left behind: {result.stdout}"
 
 
-# -- usage --------------------------------------------------------------------------------------------------------------
+# -- usage
+# --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,8 @@ def test_one_command_from_git_to_smoke_tests(rocwheel: Rocwheel, world: Path, tm
     }
     with zipfile.ZipFile(wheels["torch"]) as archive:
         assert archive.read("torch/csrc/a.h") == b" hipMalloc(1);\n"
-        # An installed ROCm is no package that could be required, or looked for when torch is imported.
+        # An installed ROCm is no package that could be required, or looked for when torch is
+        # imported.
         required = [line for line in metadata(wheels["torch"]).splitlines() if line.startswith("Requires-Dist")]
         assert required == ["Requires-Dist: triton==3.5.0+rocm7.2.0"]
         assert "torch/_rocm_init.py" not in archive.namelist()
@@ -257,7 +258,8 @@ def test_torch_requires_and_opens_the_packages_it_was_built_with(
     assert "preload_shortnames=['amd_comgr', 'amdhip64', 'rocm_sysdeps_liblzma']" in init, init
     opened = run(python, "-c", "import torch; print(open('/proc/self/maps').read())").stdout
     assert "libamdhip64.so.7" in opened and "librocm_sysdeps_liblzma.so.5" in opened
-    # A second run installs what is missing there again, and a rebuilt wheel takes the place of the first.
+    # A second run installs what is missing there again, and a rebuilt wheel takes the place of the
+    # first.
     run(python, "-m", "pip", "uninstall", "--yes", "torch")
     rocwheel.run(*command, "--rocm-lock", "minor", environment=with_uv())
     run(python, "-c", "import torch")

@@ -143,7 +143,8 @@ def test_the_workflow_is_one_that_github_takes(rocwheel: Rocwheel, tmp_path: Pat
     # Only the job that releases may write, and it runs for tags alone.
     assert workflow.count("contents: write\n    steps") == 1 and "contents: write" in workflows_job(workflow, "release")
     assert "github.ref_type == 'tag'" in workflow and "inputs.is-upload" in workflow
-    # What a round has left: stopped cells of every attempt, without those whose wheels have come since.
+    # What a round has left: stopped cells of every attempt, without those whose wheels have come
+    # since.
     assert "run_attempt }}-*" not in workflow
     gather = workflow[workflow.index("  rest-1:") :].split("        run: |\n")[1].split("\n\n")[0]
     for mark, names in (("cell.json", ("one", "two")), ("done.json", ("one",))):

@@ -37,7 +37,8 @@ def test_sixty_cells_with_a_node_killed(rocwheel: Rocwheel, tmp_path: Path) -> N
             is_open = bool(attempts) and attempts[-1]["host"] == "n2" and "end" not in attempts[-1]
             return is_open and time.time() - record.stat().st_mtime < 1
 
-        # In the middle of the first array, with something on the node: what Slurm calls running may have ended on a busy machine.
+        # In the middle of the first array, with something on the node: what Slurm calls running may
+        # have ended on a busy machine.
         def is_time() -> bool:
             records = tmp_path.glob("out/.rocwheel/plans/*/state/*.json")
             return len(wheels(tmp_path / "out")) >= 8 and bool(running_on("n2")) and any(map(has_begun, records))

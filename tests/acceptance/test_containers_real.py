@@ -109,7 +109,8 @@ def test_an_extension_of_torch_is_compiled(
         cd /tmp; /tmp/venv/bin/python -c 'import torch{name}; print(torch{name}.__version__)'"""
     assert in_image(engine, torch, tmp_path, script).split()[-1] == f"{version}+cpu"
     if name == "audio":
-        # Its build goes through CMake, which knows what calls the compiler. What CMake tries out beforehand is not cached.
+        # Its build goes through CMake, which knows what calls the compiler. What CMake tries out
+        # beforehand is not cached.
         build(tmp_path / "again")
         (log,) = (tmp_path / "again").glob(".rocwheel/jobs/*/logs/*-cache-statistics.log")
         statistics = log.read_text()
@@ -164,7 +165,8 @@ def test_magma_becomes_a_tarball(rocwheel: Rocwheel, engine: Engine, image_for_m
     generated, compiled for the image's GPU targets and no others, linked with hipBLAS, and packed as PyTorch's script does.
     """
     revision = magma_checkout(tmp_path / "magma")
-    # This engine has no network but the machine's, and the disk may be smaller than the whole MAGMA asks for.
+    # This engine has no network but the machine's, and the disk may be smaller than the whole MAGMA
+    # asks for.
     (tmp_path / "rocwheel.toml").write_text('[build]\nnetwork = "host"\nno-preflight = true\n')
     surroundings = {**engine.environment, "DOCKER_CMD": " ".join(engine.words)}
     said = rocwheel.run("build", "magma-rocm63", cwd=tmp_path, environment=surroundings).stderr

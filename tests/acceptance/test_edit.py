@@ -156,7 +156,8 @@ def test_interrupted(rocwheel: Rocwheel, tmp_path: Path, where: list[str]) -> No
     (tmp_path / "out").mkdir()
     source = write_wheel(tmp_path, "large", "1.0", noise=b"")
     info = "large-1.0.dist-info"
-    # A member that takes a while: sparse on disk, stored, and without a hash in RECORD, so that it has to be read.
+    # A member that takes a while: sparse on disk, stored, and without a hash in RECORD, so that it
+    # has to be read.
     path = tmp_path / "out/large-1.0-py3-none-any.whl" if where == ["--in-place"] else source
     with zipfile.ZipFile(source) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}

@@ -19,7 +19,8 @@ from packages import fetch_wheels
 
 __all__ = ["popular"]
 
-# Packages that need no other one to be imported, and have extension modules that many versions of Python take, or programs.
+# Packages that need no other one to be imported, and have extension modules that many versions of
+# Python take, or programs.
 MODULES = {
     "protobuf": "google._upb._message",
     "psutil": "psutil",

@@ -45,7 +45,8 @@ def test_the_guide_can_be_followed(rocwheel: Rocwheel, dist: Path, tmp_path: Pat
     run("gcc", "-shared", "-fPIC", "-Wl,-soname,libamdhip64.so.7", "-x", "c", "-o", hip, dist.parents[1] / "hip.c")
     module = extension(tmp_path / "other", "hip", hip)
     write_wheel(tmp_path, {"plain/__init__.py": b"", "plain/_ext.so": module.read_bytes()}, name="plain")
-    # Files are there before the commands that need them; the page shows them where it speaks of them.
+    # Files are there before the commands that need them; the page shows them where it speaks of
+    # them.
     steps = ["set -eux", f"PATH={rocwheel.binary.parent}:$PATH"]
     for language, text in BLOCKS:
         file = re.match(r"# (\S+\.(?:py|txt))\n", text)

@@ -50,7 +50,8 @@ def cached_wheels() -> Path:
     return Path(os.environ.get("ROCWHEEL_CACHE", cache)) / "wheels"
 
 
-# A program counts the memory of the process that started it until it is loaded, and pytest's may be large.
+# A program counts the memory of the process that started it until it is loaded, and pytest's may be
+# large.
 MEASURE = """
 import resource, subprocess, sys
 code = subprocess.run(sys.argv[1:]).returncode

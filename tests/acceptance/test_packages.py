@@ -90,7 +90,8 @@ def test_the_manifest_names_every_source(package_set: PackageSet) -> None:
     assert re.search(r"\b[0-9a-f]{64}\b", text), "no checksum of any source"
 
 
-# -- platform tags: auditwheel's own policy table is the judge -----------------------------------------------------------
+# -- platform tags: auditwheel's own policy table is the judge
+# -----------------------------------------------------------
 
 
 def policies() -> list[dict]:

@@ -150,7 +150,8 @@ def test_a_wheel_for_rocm_finds_the_real_one(
     fresh.install(output, "--no-deps", "demo", "rocm-sdk-core")
     said = fresh.run("python", "-c", script).stdout.splitlines()
     assert said[0] in ("100", "101") and any(f"/_rocm_sdk_core/lib/{runtime.name}" in line for line in said), said
-    # Where glibc is newer, and refuses libraries that want an executable stack, as Debian's runtime does.
+    # Where glibc is newer, and refuses libraries that want an executable stack, as Debian's runtime
+    # does.
     install = '"$UV" pip install --quiet --no-cache --python /tmp/venv/bin/python --no-index --no-deps'
     inside = f'{install} --find-links {output} demo rocm-sdk-core\n/tmp/venv/bin/python -c "{script}"'
     said = the_python_of("trixie", inside, output, package_set.dist)

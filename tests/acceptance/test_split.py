@@ -259,7 +259,8 @@ def test_todays_flags_split_artifacts(rocwheel: Rocwheel, package_set: PackageSe
         *["--split-databases", "rocblas", "miopen", "--verbose"],
     )
     assert "`--clang-offload-bundler` has no effect" in said.stderr and not (tmp_path / "unused").exists()
-    # A folder of artifacts that other runs wrote to may hold a manifest for `rocwheel package` besides.
+    # A folder of artifacts that other runs wrote to may hold a manifest for `rocwheel package`
+    # besides.
     parts = {part.name for part in one.iterdir() if part.name.startswith(f"{prefix}_")}
     assert parts == {f"{prefix}_generic", *(f"{prefix}_{target}" for target in targets)}
     for part in parts:

@@ -85,7 +85,8 @@ def test_pip_takes_the_wheels_of_its_platform(output: Path, tmp_path: Path) -> N
     assert "amdclang++ = rocm_sdk_core._cli:amdclangpp\n" in scripts and "rocm-smi" not in scripts
 
 
-# Runs the installed code as if on Windows. What is Windows' own stays out: `os.name` is what the code asks.
+# Runs the installed code as if on Windows. What is Windows' own stays out: `os.name` is what the
+# code asks.
 AS_ON_WINDOWS = """
 import ctypes, json, os, sys, types
 import rocm_sdk, rocm_sdk._dist_info, rocm_sdk._links, rocm_sdk.__main__

@@ -1,9 +1,11 @@
-//! In: files and directories. Out: the seconds that this machine needs to read all of their bytes once, to deflate them once on all
-//! cores, and to write the result once, as one line of JSON.
+//! In: files and directories. Out: the seconds that this machine needs to read all of their bytes
+//! once, to deflate them once on all cores, and to write the result once, as one line of JSON.
 //!
-//! A packager has to do these three and more (walk, plan, hash, edit, frame), so their sum is a floor for a program that does one
-//! after the other, and the largest of the three for one that overlaps them perfectly. Chunks of 4 MiB with libdeflate, the level given:
-//! what a chunk loses by not knowing its neighbour is far below one per cent. Files that are compressed already are written as they are.
+//! A packager has to do these three and more (walk, plan, hash, edit, frame), so their sum is a
+//! floor for a program that does one after the other, and the largest of the three for one that
+//! overlaps them perfectly. Chunks of 4 MiB with libdeflate, the level given: what a chunk loses by
+//! not knowing its neighbour is far below one per cent. Files that are compressed already are
+//! written as they are.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};

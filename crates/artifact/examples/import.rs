@@ -1,12 +1,13 @@
-//! Imports packages, a prefix or a tarball and prints the report: `import OUTPUT (--deb FILE… | --prefix DIR | --tarball FILE)`.
+//! Imports packages, a prefix or a tarball and prints the report: `import OUTPUT (--deb FILE… |
+//! --prefix DIR | --tarball FILE)`.
 
 #![allow(clippy::print_stdout, reason = "an example")]
 
 use std::path::PathBuf;
 use std::time::Instant;
 
-use artifact::import::{ImportOptions, ImportSource, Sonames, execute, plan};
-use report::{Hint as _, Silent};
+use rocwheel_artifact::import::{ImportOptions, ImportSource, Sonames, execute, plan};
+use rocwheel_report::{Hint as _, Silent};
 
 fn main() {
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);

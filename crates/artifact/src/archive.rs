@@ -1,4 +1,5 @@
-//! Input: artifact directories. Output: `.tar.zst` and `.tar.xz` archives with sidecars, and the way back.
+//! Input: artifact directories. Output: `.tar.zst` and `.tar.xz` archives with sidecars, and the
+//! way back.
 
 mod encoder;
 mod read;

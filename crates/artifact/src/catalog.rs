@@ -1,11 +1,12 @@
-//! Input: a directory of artifacts, exploded and in archives. Output: the [`Catalog`]: every artifact with its files.
+//! Input: a directory of artifacts, exploded and in archives. Output: the [`Catalog`]: every
+//! artifact with its files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 use serde::Serialize;
 
 use crate::archive::{self, Compression};
@@ -29,7 +30,8 @@ pub struct Catalog {
 pub struct Artifact {
     /// Its name.
     pub name: ArtifactName,
-    /// The directory that holds the basedirs: the artifact itself, or the place its archive is unpacked at.
+    /// The directory that holds the basedirs: the artifact itself, or the place its archive is
+    /// unpacked at.
     pub root: PathBuf,
     /// Where it comes from.
     pub form: Form,
@@ -158,8 +160,9 @@ pub struct Survey {
     pub problems: Vec<Error>,
 }
 
-/// Sorts the entries of a directory into artifacts and everything else, without opening any of them. A link counts as what it
-/// leads to: caches and content-addressed stores lay artifacts out as links. Links inside of artifacts are their contents.
+/// Sorts the entries of a directory into artifacts and everything else, without opening any of
+/// them. A link counts as what it leads to: caches and content-addressed stores lay artifacts out
+/// as links. Links inside of artifacts are their contents.
 ///
 /// # Errors
 /// A directory that does not exist, cannot be read, or is an artifact itself.
@@ -213,7 +216,8 @@ pub fn survey(directory: &Path) -> Result<Survey, Error> {
     Ok(survey)
 }
 
-/// Reads every place; the results are in the same order. Archives are hashed and unpacked first, on all threads.
+/// Reads every place; the results are in the same order. Archives are hashed and unpacked first, on
+/// all threads.
 pub(crate) fn read_places(
     places: &[(ArtifactName, Place)],
     scratch: &Path,
@@ -249,7 +253,8 @@ fn classify(path: &Path, file_name: &str) -> Class {
     if file_type.is_dir() {
         let has_manifest = fs_err::symlink_metadata(path.join(MANIFEST)).is_ok();
         return match ArtifactName::parse(file_name) {
-            // Without a manifest only a known component makes it an artifact, and then a broken one.
+            // Without a manifest only a known component makes it an artifact, and then a broken
+            // one.
             Some(name) if has_manifest || name.known_component().is_some() => {
                 Class::Artifact(name, Place::Directory(path.to_owned()))
             }
@@ -272,13 +277,14 @@ fn classify(path: &Path, file_name: &str) -> Class {
 }
 
 impl Catalog {
-    /// Reads a directory of artifacts. Archives are checked against their sidecars and unpacked below `scratch`, once
-    /// for each digest: a later run with the same archive finds it there. Nothing depends on directory order, and the
-    /// directory itself is only read.
+    /// Reads a directory of artifacts. Archives are checked against their sidecars and unpacked
+    /// below `scratch`, once for each digest: a later run with the same archive finds it there.
+    /// Nothing depends on directory order, and the directory itself is only read.
     ///
     /// # Errors
-    /// The first defect in name order: a name that was meant as an artifact, a missing or lying manifest, a damaged
-    /// archive, a link out of the tree. An artifact of an unknown component is a warning.
+    /// The first defect in name order: a name that was meant as an artifact, a missing or lying
+    /// manifest, a damaged archive, a link out of the tree. An artifact of an unknown component is
+    /// a warning.
     pub fn open(directory: &Path, scratch: &Path, reporter: &dyn Reporter) -> Result<Self, Error> {
         let survey = survey(directory)?;
         if let Some(problem) = survey.problems.into_iter().next() {
@@ -323,7 +329,8 @@ impl Catalog {
         self.artifacts.iter().find(matches)
     }
 
-    /// The target families of all artifacts that hold at least one basedir, without `generic`, in numeric order.
+    /// The target families of all artifacts that hold at least one basedir, without `generic`, in
+    /// numeric order.
     pub fn target_families(&self) -> Vec<String> {
         let specific = self.artifacts.iter().filter(|artifact| !artifact.name.is_generic() && artifact.holds_basedir());
         let mut families: Vec<String> = specific.map(|artifact| artifact.name.target_family.clone()).collect();
@@ -331,8 +338,8 @@ impl Catalog {
         families
     }
 
-    /// Every path of the flattened tree that is provided more than once, sorted. Directories may be shared; a file or
-    /// link beside anything else may not. Contents are not compared.
+    /// Every path of the flattened tree that is provided more than once, sorted. Directories may be
+    /// shared; a file or link beside anything else may not. Contents are not compared.
     pub fn collisions(&self) -> Vec<Collision> {
         let mut all: Vec<(&str, usize, usize)> = Vec::new();
         for (artifact_index, artifact) in self.artifacts.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Input: the name of a component. Output: its place in the chain and the files that belong to it by default.
+//! Input: the name of a component. Output: its place in the chain and the files that belong to it
+//! by default.
 
 use std::fmt;
 
@@ -6,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::pattern::{Pattern, Predicate};
 
-/// The six parts an artifact is divided into. Each extends the one before it: a file claimed by an earlier component
-/// is not offered to a later one.
+/// The six parts an artifact is divided into. Each extends the one before it: a file claimed by an
+/// earlier component is not offered to a later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Component {
@@ -70,13 +71,14 @@ impl Component {
         self.default_includes().is_empty()
     }
 
-    /// The patterns that are included whatever else is said: the kernel archives of this component of the artifact
-    /// called `artifact`.
+    /// The patterns that are included whatever else is said: the kernel archives of this component
+    /// of the artifact called `artifact`.
     pub fn forced_includes(self, artifact: &str) -> [String; 2] {
         [format!(".kpack/{artifact}_{self}.kpm"), format!(".kpack/{artifact}_{self}_*.kpack")]
     }
 
-    /// What belongs to this component of the artifact called `artifact` when its descriptor says nothing else.
+    /// What belongs to this component of the artifact called `artifact` when its descriptor says
+    /// nothing else.
     pub fn predicate(self, artifact: &str) -> Predicate {
         Predicate {
             includes: self.default_includes().iter().map(|glob| Pattern::new(glob)).collect(),

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 
 use crate::catalog::{Catalog, Collision};
 use crate::error::Error;

@@ -1,5 +1,6 @@
-//! Input: the descriptor of an artifact (`artifact-*.toml`) and the root of a build tree. Output: which component gets
-//! which file, and from that artifact directories (rocm-python-packages spec 1.4).
+//! Input: the descriptor of an artifact (`artifact-*.toml`) and the root of a build tree. Output:
+//! which component gets which file, and from that artifact directories (rocm-python-packages spec
+//! 1.4).
 
 mod claim;
 mod parse;
@@ -7,7 +8,7 @@ mod write;
 
 use std::path::PathBuf;
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 pub use claim::{Claimed, ClaimedComponent, Claims, Repeated};
 pub use parse::{Descriptor, Options};

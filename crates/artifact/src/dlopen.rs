@@ -1,5 +1,6 @@
-//! Input: `data/dlopen.toml`, or a library. Output: what a library or script loads at run time, which no NEEDED entry shows: as the
-//! table has it ([`DlopenTable`]), or as the names in its data have it ([`mentions`]).
+//! Input: `data/dlopen.toml`, or a library. Output: what a library or script loads at run time,
+//! which no NEEDED entry shows: as the table has it ([`DlopenTable`]), or as the names in its data
+//! have it ([`mentions`]).
 
 mod mentions;
 
@@ -73,7 +74,8 @@ impl DlopenTable {
         Ok(Self { loaders: loaders.collect() })
     }
 
-    /// What the library with this SONAME, or the script with this file name, loads. Empty when the table has nothing.
+    /// What the library with this SONAME, or the script with this file name, loads. Empty when the
+    /// table has nothing.
     pub fn of(&self, name: &str) -> &[Load] {
         self.loaders.iter().find(|(pattern, _)| pattern.matches(name)).map_or(&[], |(_, loads)| loads)
     }

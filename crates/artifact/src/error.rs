@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 /// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -285,7 +285,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// The same, or [`Error::DiskFull`] when a file of the output could not be written for lack of space.
+    /// The same, or [`Error::DiskFull`] when a file of the output could not be written for lack of
+    /// space.
     pub(crate) fn or_full_disk(self, output: &Path) -> Self {
         match self {
             Self::Io(source) if is_full(&source) => Self::DiskFull { output: output.to_owned() },

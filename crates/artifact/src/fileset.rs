@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 use walkdir::WalkDir;
 
 use crate::catalog::EntryKind;
@@ -53,7 +53,8 @@ pub enum Before {
 }
 
 impl Fileset {
-    /// Reads `directories` without following links. Where two of them hold one path, the later one counts.
+    /// Reads `directories` without following links. Where two of them hold one path, the later one
+    /// counts.
     ///
     /// # Errors
     /// A directory that is not there, names that are not UTF-8, pipes, sockets and devices.
@@ -97,8 +98,8 @@ impl Fileset {
         self.entries.values().map(size).sum()
     }
 
-    /// Copies everything to `destination`, with modes, times of modification and links as they are. `inputs` are the
-    /// directories that must neither hold the destination nor lie in it.
+    /// Copies everything to `destination`, with modes, times of modification and links as they are.
+    /// `inputs` are the directories that must neither hold the destination nor lie in it.
     ///
     /// # Errors
     /// A destination that overlaps an input; whatever goes wrong with a file.
@@ -164,7 +165,8 @@ impl Fileset {
                     }
                 }
             }
-            // Renaming one name of a file to another name of the same file does nothing, and is right all the same.
+            // Renaming one name of a file to another name of the same file does nothing, and is
+            // right all the same.
             fs_err::rename(&new, &destination)?;
         }
         Ok(())
@@ -179,7 +181,8 @@ fn make_directory(path: &Path) -> Result<(), Error> {
     Ok(fs_err::create_dir_all(path)?)
 }
 
-/// In pieces, so that Ctrl-C does not wait for a library of gigabytes; the kernel copies them where it can.
+/// In pieces, so that Ctrl-C does not wait for a library of gigabytes; the kernel copies them where
+/// it can.
 fn copy_file(source: &Path, copy: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
     let failed =
         |error: io::Error| io::Error::new(error.kind(), format!("could not copy `{}`: {error}", source.display()));
@@ -204,7 +207,7 @@ fn copy_file(source: &Path, copy: &Path, reporter: &dyn Reporter) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
-    use report::Silent;
+    use rocwheel_report::Silent;
 
     use super::*;
 

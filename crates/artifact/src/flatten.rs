@@ -1,4 +1,5 @@
-//! Input: artifact directories and archives. Output: one installable tree, the union of all their basedirs.
+//! Input: artifact directories and archives. Output: one installable tree, the union of all their
+//! basedirs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read as _};
@@ -6,7 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 use rustix::fs::{CWD, RenameFlags};
 use serde::Serialize;
 
@@ -20,7 +21,8 @@ use crate::name::ArtifactName;
 use crate::portable;
 use crate::scan::MANIFEST;
 
-/// The file in the root of a flattened tree that says what made it; only a directory with it is replaced unasked.
+/// The file in the root of a flattened tree that says what made it; only a directory with it is
+/// replaced unasked.
 pub const MARKER: &str = ".rocwheel-tree";
 
 /// Bytes copied at a time.
@@ -65,12 +67,13 @@ pub struct Flattened {
     pub same_but_for_case: Vec<(String, String)>,
 }
 
-/// Makes one tree of artifact directories and archives, with permission bits, symbolic links as they are, and hard
-/// links between files that were hard links. It is made beside `output` and moved there when it is complete; a tree
-/// that was there stays as it was until then.
+/// Makes one tree of artifact directories and archives, with permission bits, symbolic links as
+/// they are, and hard links between files that were hard links. It is made beside `output` and
+/// moved there when it is complete; a tree that was there stays as it was until then.
 ///
 /// # Errors
-/// One path with two contents, a defect of an artifact, an output that holds something else or overlaps an input.
+/// One path with two contents, a defect of an artifact, an output that holds something else or
+/// overlaps an input.
 pub fn flatten(
     inputs: &[PathBuf],
     output: &Path,
@@ -161,7 +164,8 @@ fn check_output(output: &Path, existing: Existing, inputs: &[PathBuf]) -> Result
     if ours { Ok(real) } else { Err(not_ours()) }
 }
 
-/// Moves the new tree to the output. An older one goes the other way in the same step, so that there is always one.
+/// Moves the new tree to the output. An older one goes the other way in the same step, so that
+/// there is always one.
 pub(crate) fn replace(made: &Path, output: &Path, work: &Path) -> Result<(), Error> {
     if fs_err::symlink_metadata(output).is_err() {
         return Ok(fs_err::rename(made, output)?);
@@ -312,7 +316,8 @@ impl Transfer<'_> {
         Ok(set_mode(&destination, self.mode)?)
     }
 
-    /// In pieces, so that Ctrl-C does not wait for a library of gigabytes; the kernel copies them where it can.
+    /// In pieces, so that Ctrl-C does not wait for a library of gigabytes; the kernel copies them
+    /// where it can.
     fn copy(&self, destination: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
         let mut source = fs_err::File::open(&self.source)?.into_file();
         let mut copy = fs_err::File::create_new(destination)?.into_file();

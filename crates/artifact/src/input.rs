@@ -1,5 +1,5 @@
-//! Care with what lies beside artifacts: small text files that may not be files at all, and outputs that would land in
-//! an input.
+//! Care with what lies beside artifacts: small text files that may not be files at all, and outputs
+//! that would land in an input.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use crate::error::Error;
 /// No manifest or sidecar comes near this many bytes.
 const LIMIT: u64 = 16 << 20;
 
-/// Reads a small file, which must be a regular file: a link in an artifact may lead out of it, and reading
-/// a named pipe never ends.
+/// Reads a small file, which must be a regular file: a link in an artifact may lead out of it, and
+/// reading a named pipe never ends.
 pub(crate) fn read_small(path: &Path) -> io::Result<Vec<u8>> {
     if fs_err::symlink_metadata(path)?.file_type().is_symlink() {
         return Err(refused(path, "a symbolic link, not a file"));
@@ -32,7 +32,8 @@ fn refused(path: &Path, reason: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("cannot read `{}`: it is {reason}", path.display()))
 }
 
-/// The output with links resolved, whether it exists or not, when it neither lies in an input nor holds one.
+/// The output with links resolved, whether it exists or not, when it neither lies in an input nor
+/// holds one.
 ///
 /// # Errors
 /// [`Error::OutputOverlapsInput`]; nothing is created.

@@ -1,9 +1,10 @@
-//! Input: a directory of artifacts. Output: one line for each artifact, for people and for machines.
+//! Input: a directory of artifacts. Output: one line for each artifact, for people and for
+//! machines.
 
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 use serde::Serialize;
 
 use crate::archive;
@@ -89,8 +90,8 @@ impl DigestState {
     }
 }
 
-/// Lists a directory of artifacts. Archives are read to their end but not unpacked. A defect of one artifact is in its
-/// line and does not stop the listing.
+/// Lists a directory of artifacts. Archives are read to their end but not unpacked. A defect of one
+/// artifact is in its line and does not stop the listing.
 ///
 /// # Errors
 /// A directory that cannot be read, and an interruption.

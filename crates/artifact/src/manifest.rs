@@ -1,5 +1,5 @@
-//! Input: `share/therock/therock_manifest.json` and `dist_info.json` of the artifact `base_lib_generic`. Output: which
-//! `ROCm` this is, how it was built and for which GPU targets.
+//! Input: `share/therock/therock_manifest.json` and `dist_info.json` of the artifact
+//! `base_lib_generic`. Output: which `ROCm` this is, how it was built and for which GPU targets.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -107,8 +107,8 @@ impl Manifest {
     }
 }
 
-/// The text of the manifest at `path` with a build flag set. Everything else keeps its bytes, also numbers that no type
-/// here holds.
+/// The text of the manifest at `path` with a build flag set. Everything else keeps its bytes, also
+/// numbers that no type here holds.
 pub fn read_with_flag(path: &Path, name: &str, value: bool) -> Result<String, Error> {
     let bytes = crate::input::read_small(path)?;
     with_flag(&String::from_utf8_lossy(&bytes), name, value)

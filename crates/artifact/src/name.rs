@@ -1,8 +1,8 @@
 //! Input: the name of a directory or file. Output: the three fields of an artifact name, or `None`.
 //!
-//! An artifact directory is called `{name}_{component}_{target_family}`; its archive has `.tar.zst` or `.tar.xz`
-//! appended. Each field is one or more characters other than `_`, so a name with any other number of underscores is
-//! not an artifact.
+//! An artifact directory is called `{name}_{component}_{target_family}`; its archive has `.tar.zst`
+//! or `.tar.xz` appended. Each field is one or more characters other than `_`, so a name with any
+//! other number of underscores is not an artifact.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,14 +17,16 @@ use crate::targets;
 /// The target family of artifacts that hold nothing for a particular GPU.
 pub const GENERIC: &str = "generic";
 
-/// `{name}_{component}_{target_family}`, for example `core-hip_lib_generic` or `blas_lib_gfx942:xnack+`.
+/// `{name}_{component}_{target_family}`, for example `core-hip_lib_generic` or
+/// `blas_lib_gfx942:xnack+`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ArtifactName {
     /// What was built, for example `core-hip`.
     pub name: String,
     /// Which part of it: one of [`Component`]'s names, but any other text is kept as it is.
     pub component: String,
-    /// `generic`, a family (`gfx94X-dcgpu`), a target (`gfx942`) or a target with features (`gfx942:xnack+`).
+    /// `generic`, a family (`gfx94X-dcgpu`), a target (`gfx942`) or a target with features
+    /// (`gfx942:xnack+`).
     pub target_family: String,
 }
 
@@ -92,13 +94,14 @@ impl<'de> Deserialize<'de> for ArtifactName {
     }
 }
 
-/// Whether a name that does not parse was most likely meant to be an artifact: one of its `_`-separated fields is a
-/// component. Such names are reported instead of being passed over.
+/// Whether a name that does not parse was most likely meant to be an artifact: one of its
+/// `_`-separated fields is a component. Such names are reported instead of being passed over.
 pub(crate) fn looks_like_artifact(stem: &str) -> bool {
     stem.split('_').skip(1).any(|field| Component::parse(field).is_some())
 }
 
-/// Whether a directory entry has the name of an artifact, of its archive, or of an archive in a format that is not read.
+/// Whether a directory entry has the name of an artifact, of its archive, or of an archive in a
+/// format that is not read.
 pub fn is_meant_as_artifact(file_name: &str) -> bool {
     const ENDINGS: [&str; 9] = [".tar.zst", ".tar.xz", ".tar.gz", ".tar.bz2", ".tar", ".tgz", ".txz", ".zst", ".zip"];
     let stem = ENDINGS.iter().find_map(|ending| file_name.strip_suffix(ending)).unwrap_or(file_name);

@@ -1,13 +1,16 @@
 //! Input: a glob and a relative path with `/`. Output: whether the path matches.
 //!
-//! The dialect is that of `TheRock`'s descriptors, which differs from every common one. A glob is matched against the
-//! whole path, case counts, dotfiles are nothing special and there are no character classes:
+//! The dialect is that of `TheRock`'s descriptors, which differs from every common one. A glob is
+//! matched against the whole path, case counts, dotfiles are nothing special and there are no
+//! character classes:
 //!
-//! * `/**/` inside is `/`, then any number of directories; a leading `**/` is any number of directories;
+//! * `/**/` inside is `/`, then any number of directories; a leading `**/` is any number of
+//!   directories;
 //! * a trailing `/**` is anything below, and the directory itself (`a/**` matches `a`);
-//! * any other `*` is zero or more characters other than `/` – so `**` between other characters stays in one segment;
-//! * `?` is the same as `*`: zero or more characters, not one. That is a defect of the original, kept because
-//!   descriptors are written against it.
+//! * any other `*` is zero or more characters other than `/` – so `**` between other characters
+//!   stays in one segment;
+//! * `?` is the same as `*`: zero or more characters, not one. That is a defect of the original,
+//!   kept because descriptors are written against it.
 
 use std::fmt;
 
@@ -34,8 +37,8 @@ impl Pattern {
     /// Compiles a glob. Every text is a valid glob.
     pub fn new(glob: &str) -> Self {
         let mut parts = Vec::new();
-        // The original substitutes `/**/` everywhere before it looks at the start and the end, so the cut comes first:
-        // in `a/**/**/b` only the first of the two crosses directories.
+        // The original substitutes `/**/` everywhere before it looks at the start and the end, so
+        // the cut comes first: in `a/**/**/b` only the first of the two crosses directories.
         let mut pieces = glob.split("/**/").peekable();
         let mut start = true;
         while let Some(piece) = pieces.next() {
@@ -137,7 +140,8 @@ impl fmt::Debug for Pattern {
     }
 }
 
-/// Which paths are taken. There is no order among the patterns of one list: nothing overrides anything by coming later.
+/// Which paths are taken. There is no order among the patterns of one list: nothing overrides
+/// anything by coming later.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Predicate {
     /// At least one must match, unless there is none.

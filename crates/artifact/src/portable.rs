@@ -1,9 +1,11 @@
-//! Input: paths of a tree. Output: which of them file systems of other machines cannot hold, and why. The trees made
-//! here are for Linux; who copies one to a share, or builds for Windows from the same artifacts, wants to know.
+//! Input: paths of a tree. Output: which of them file systems of other machines cannot hold, and
+//! why. The trees made here are for Linux; who copies one to a share, or builds for Windows from
+//! the same artifacts, wants to know.
 
 use std::collections::HashMap;
 
-/// Pairs of paths that are one file where case does not count, in the order of the second. `paths` is sorted.
+/// Pairs of paths that are one file where case does not count, in the order of the second. `paths`
+/// is sorted.
 pub fn same_but_for_case<'a>(paths: impl IntoIterator<Item = &'a str>) -> Vec<(String, String)> {
     let mut folded: HashMap<String, &str> = HashMap::new();
     let mut pairs = Vec::new();

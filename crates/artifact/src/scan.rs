@@ -1,11 +1,12 @@
-//! Input: one artifact directory. Output: its basedirs and entries, and everything that is wrong with it.
+//! Input: one artifact directory. Output: its basedirs and entries, and everything that is wrong
+//! with it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 use walkdir::WalkDir;
 
 use crate::catalog::{Entry, EntryKind};
@@ -35,8 +36,8 @@ impl Scan {
     }
 }
 
-/// Reads the lines of an `artifact_manifest.txt`: blank lines are nothing, repeated ones count once. `shown` is the
-/// artifact's directory or archive, for messages.
+/// Reads the lines of an `artifact_manifest.txt`: blank lines are nothing, repeated ones count
+/// once. `shown` is the artifact's directory or archive, for messages.
 pub(crate) fn parse_manifest(text: &str, shown: &Path) -> (Vec<String>, Vec<Error>) {
     let mut basedirs: Vec<String> = Vec::new();
     let mut seen = HashSet::new();
@@ -89,11 +90,12 @@ impl<'a> Basedirs<'a> {
     }
 }
 
-/// Reads the artifact directory `root`. `shown` is what messages call it: the directory itself or its archive.
-/// Directory order does not matter and symbolic links are not followed.
+/// Reads the artifact directory `root`. `shown` is what messages call it: the directory itself or
+/// its archive. Directory order does not matter and symbolic links are not followed.
 ///
 /// # Errors
-/// Only what makes going on pointless: files that cannot be read, a missing manifest, an interruption.
+/// Only what makes going on pointless: files that cannot be read, a missing manifest, an
+/// interruption.
 pub(crate) fn scan(root: &Path, name: &ArtifactName, shown: &Path, reporter: &dyn Reporter) -> Result<Scan, Error> {
     let text = match read_small(&root.join(MANIFEST)) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),

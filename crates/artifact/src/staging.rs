@@ -1,7 +1,9 @@
-//! Input: the output directory. Output: a staging tree beside it that takes its place at the very end.
+//! Input: the output directory. Output: a staging tree beside it that takes its place at the very
+//! end.
 //!
-//! Until [`Staging::commit`] nothing at the output changes; a run that fails or is interrupted removes its staging tree
-//! and leaves the rest as it was. A lock beside the output keeps two runs apart.
+//! Until [`Staging::commit`] nothing at the output changes; a run that fails or is interrupted
+//! removes its staging tree and leaves the rest as it was. A lock beside the output keeps two runs
+//! apart.
 
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -10,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tempfile::TempDir;
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 use crate::input;
 
@@ -96,8 +98,8 @@ impl Staging {
     /// Locks `output` and makes the staging tree.
     ///
     /// # Errors
-    /// [`Error::NotOurs`] for a directory that is neither empty nor made by `maker`, [`Error::Locked`],
-    /// [`Error::Dangling`].
+    /// [`Error::NotOurs`] for a directory that is neither empty nor made by `maker`,
+    /// [`Error::Locked`], [`Error::Dangling`].
     pub fn new(output: &Path, maker: Maker) -> Result<Self, Error> {
         let output = input::resolve(&std::path::absolute(output)?).map_err(|error| match error {
             crate::Error::Io(source) => Error::Io(source),
@@ -138,7 +140,8 @@ impl Staging {
         fs_err::write(self.tree.path().join(self.maker.marker), text)?;
         fs_err::set_permissions(self.tree.path(), std::fs::Permissions::from_mode(0o755))?;
         if self.output.exists() {
-            // Both names change at once, so there is no moment without an output; the old one goes with the TempDir.
+            // Both names change at once, so there is no moment without an output; the old one goes
+            // with the TempDir.
             renameat_with(CWD, self.tree.path(), CWD, &self.output, RenameFlags::EXCHANGE).map_err(io::Error::from)?;
             self.tree.close()?;
         } else {
@@ -166,14 +169,14 @@ fn check_output(output: &Path, maker: Maker) -> Result<(), Error> {
 /// A lock file that disappears with the lock.
 struct Lock {
     path: PathBuf,
-    _file: lock::Lock,
+    _file: rocwheel_lock::Lock,
 }
 
 impl Lock {
     fn take(path: &Path, output: &Path) -> Result<Self, Error> {
         let locked = || Error::Locked { path: output.to_owned() };
         let file = fs_err::OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
-        let file = lock::Lock::try_exclusive(file)?.ok_or_else(locked)?;
+        let file = rocwheel_lock::Lock::try_exclusive(file)?.ok_or_else(locked)?;
         // The run before may have removed the file between our open and lock.
         let same =
             fs_err::metadata(path).is_ok_and(|there| file.metadata().is_ok_and(|ours| there.ino() == ours.ino()));

@@ -1,4 +1,5 @@
-//! Input: the table of GPU targets (`data/targets.toml`) and lists of targets and families. Output: targets.
+//! Input: the table of GPU targets (`data/targets.toml`) and lists of targets and families. Output:
+//! targets.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,7 @@ use crate::error::Error;
 
 const TABLE: &str = include_str!("../../../data/targets.toml");
 
-pub use kpack::target::{base_target, compare, sort};
+pub use rocwheel_kpack::target::{base_target, compare, sort};
 
 /// One GPU target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +53,8 @@ impl TargetTable {
         Ok(Self { targets: file.target })
     }
 
-    /// The table with the entries of a user's file: targets of the same name are replaced, others come last.
+    /// The table with the entries of a user's file: targets of the same name are replaced, others
+    /// come last.
     pub fn with_override(mut self, text: &str) -> Result<Self, Error> {
         for target in Self::parse(text)?.targets {
             match self.targets.iter_mut().find(|known| known.name == target.name) {
@@ -96,8 +98,9 @@ impl TargetTable {
         self.targets.iter().filter(belongs).map(|target| target.name.as_str()).collect()
     }
 
-    /// Expands a list of targets and families, separated by `;` or `,`, to targets. The order is that of the list,
-    /// repetitions are dropped, a target may carry features (`gfx942:xnack+`). An empty list expands to nothing.
+    /// Expands a list of targets and families, separated by `;` or `,`, to targets. The order is
+    /// that of the list, repetitions are dropped, a target may carry features (`gfx942:xnack+`). An
+    /// empty list expands to nothing.
     ///
     /// # Errors
     /// [`Error::UnknownFamily`] for a name that is not in the table.
@@ -105,7 +108,8 @@ impl TargetTable {
         self.expand_with(list, &[])
     }
 
-    /// As [`TargetTable::expand`], but the targets in `also` (those found in the input, say) count as known.
+    /// As [`TargetTable::expand`], but the targets in `also` (those found in the input, say) count
+    /// as known.
     ///
     /// # Errors
     /// [`Error::UnknownFamily`] for a name that is neither in the table nor in `also`.
@@ -135,7 +139,7 @@ impl TargetTable {
         let begins = |known: &&str| known.to_lowercase().starts_with(&name.to_lowercase());
         let mut near: Vec<String> = names.iter().copied().filter(begins).map(str::to_owned).collect();
         if near.is_empty() || near.len() > MOST_NEAR {
-            near = report::nearest(name, names.iter().copied()).map(str::to_owned).into_iter().collect();
+            near = rocwheel_report::nearest(name, names.iter().copied()).map(str::to_owned).into_iter().collect();
         }
         let (mut families, mut known): (Vec<String>, Vec<String>) =
             names.into_iter().map(str::to_owned).partition(|name| name.contains('-'));
@@ -149,7 +153,7 @@ impl TargetTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::Hint;
+    use rocwheel_report::Hint;
 
     #[test]
     fn the_embedded_table() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 use serde::Serialize;
 
 use crate::archive;
@@ -67,12 +67,14 @@ impl Report {
     }
 }
 
-/// Checks every artifact of a directory: names, manifests, sidecars, links that leave the tree, by themselves or through
-/// links of other artifacts, paths provided twice, names that other systems cannot hold, files that belong to another component, empty artifacts, unknown targets. Archives are unpacked below `scratch`.
+/// Checks every artifact of a directory: names, manifests, sidecars, links that leave the tree, by
+/// themselves or through links of other artifacts, paths provided twice, names that other systems
+/// cannot hold, files that belong to another component, empty artifacts, unknown targets. Archives
+/// are unpacked below `scratch`.
 ///
 /// # Errors
-/// Only what prevents the check: a directory or scratch space that cannot be used, and an interruption. Everything that
-/// is wrong with an artifact is a finding.
+/// Only what prevents the check: a directory or scratch space that cannot be used, and an
+/// interruption. Everything that is wrong with an artifact is a finding.
 pub fn verify(
     directory: &Path,
     scratch: &Path,
@@ -205,7 +207,8 @@ fn check_artifact(artifact: &Artifact, targets: &TargetTable, findings: &mut Fin
     }
 }
 
-/// Files are grouped by the component they should be in, so that a thousand of them make one finding.
+/// Files are grouped by the component they should be in, so that a thousand of them make one
+/// finding.
 fn check_component(artifact: &Artifact, component: Component, findings: &mut Findings) {
     let name = &artifact.name.name;
     let forced = component.forced_includes(name).map(|glob| Pattern::new(&glob));

@@ -2,9 +2,9 @@
 
 use std::os::unix::fs::MetadataExt as _;
 
-use artifact::archive::{self, Compression, WriteOptions};
-use artifact::flatten::{Existing, Run, flatten};
-use report::Silent;
+use rocwheel_artifact::archive::{self, Compression, WriteOptions};
+use rocwheel_artifact::flatten::{Existing, Run, flatten};
+use rocwheel_report::Silent;
 
 #[test]
 fn the_umask_changes_nothing() {

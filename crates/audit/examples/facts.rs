@@ -6,10 +6,10 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use audit::facts::Facts;
-use audit::loader::{Loader, Scenario};
-use audit::site::{Place, Role, Site};
-use report::Silent;
+use rocwheel_audit::facts::Facts;
+use rocwheel_audit::loader::{Loader, Scenario};
+use rocwheel_audit::site::{Place, Role, Site};
+use rocwheel_report::Silent;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let wheels: Vec<_> = std::env::args_os().skip(1).map(|path| (PathBuf::from(path), Role::Audited)).collect();

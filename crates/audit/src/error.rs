@@ -1,9 +1,9 @@
-//! What can go wrong when a set of wheels is looked at, and what to do about it. What is wrong *with* the wheels is not here:
-//! those are findings.
+//! What can go wrong when a set of wheels is looked at, and what to do about it. What is wrong
+//! *with* the wheels is not here: those are findings.
 
 use std::path::PathBuf;
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 /// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -11,7 +11,7 @@ use report::{Exit, Hint};
 pub enum Error {
     /// A file is no wheel, or a member of it cannot be unpacked.
     #[error(transparent)]
-    Wheel(#[from] wheel::Error),
+    Wheel(#[from] rocwheel_wheel::Error),
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,
@@ -80,7 +80,7 @@ pub enum Error {
         /// The wheel.
         path: PathBuf,
         /// Why.
-        source: Box<kpack::Error>,
+        source: Box<rocwheel_kpack::Error>,
     },
     /// A version of Python that is none.
     #[error("`{text}` is not a version of Python")]

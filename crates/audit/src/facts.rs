@@ -1,13 +1,13 @@
-//! Input: a [`Site`]. Output: [`Facts`], what the headers of every ELF and PE file in it say. Each file is opened once, in
-//! parallel, and no more of it is unpacked than its headers need.
+//! Input: a [`Site`]. Output: [`Facts`], what the headers of every ELF and PE file in it say. Each
+//! file is opened once, in parallel, and no more of it is unpacked than its headers need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::dlopen;
-use elf::{DynamicSymbols, Elf, Imports, Kind, Pe};
 use positioned_io::ReadAt;
 use rayon::prelude::*;
-use report::{Reporter, Unit, with_causes};
+use rocwheel_artifact::dlopen;
+use rocwheel_elf::{DynamicSymbols, Elf, Imports, Kind, Pe};
+use rocwheel_report::{Reporter, Unit, with_causes};
 
 use crate::Error;
 use crate::site::Site;
@@ -41,12 +41,13 @@ pub struct Object {
     pub elf: Elf,
     /// What it is for. Only [`Purpose::Native`] files are resolved.
     pub purpose: Purpose,
-    /// What it offers and needs, for [`Purpose::Native`] files; for others nothing. Or why that cannot be read.
+    /// What it offers and needs, for [`Purpose::Native`] files; for others nothing. Or why that
+    /// cannot be read.
     pub symbols: Result<DynamicSymbols, String>,
     /// Bytes.
     pub size: u64,
-    /// Names of libraries in the data of a file that calls `dlopen`, without those it is linked to and its own; `None` while nobody
-    /// has looked ([`Facts::find_loads`]).
+    /// Names of libraries in the data of a file that calls `dlopen`, without those it is linked to
+    /// and its own; `None` while nobody has looked ([`Facts::find_loads`]).
     pub loads: Option<BTreeSet<String>>,
 }
 
@@ -106,7 +107,7 @@ impl Object {
     ///
     /// # Errors
     /// Those of [`Elf::read`]. Symbols that cannot be read are in [`Object::symbols`].
-    pub fn read(reader: &dyn ReadAt, size: u64) -> Result<Option<Object>, elf::Error> {
+    pub fn read(reader: &dyn ReadAt, size: u64) -> Result<Option<Object>, rocwheel_elf::Error> {
         let Some(elf) = Elf::read(reader)? else { return Ok(None) };
         let purpose = Purpose::of(&elf);
         let symbols = match purpose {
@@ -170,7 +171,8 @@ impl Facts {
         Facts::default().of(site, reporter)
     }
 
-    /// As [`Facts::read`], where what the same paths say of another environment holds for this one too.
+    /// As [`Facts::read`], where what the same paths say of another environment holds for this one
+    /// too.
     ///
     /// # Errors
     /// As [`Facts::read`].
@@ -207,8 +209,8 @@ impl Facts {
         Ok(self)
     }
 
-    /// Finds the names in the data of files that call `dlopen` ([`Object::loads`]), which means to unpack that data: of large
-    /// libraries much more than their headers.
+    /// Finds the names in the data of files that call `dlopen` ([`Object::loads`]), which means to
+    /// unpack that data: of large libraries much more than their headers.
     ///
     /// # Errors
     /// [`Error::Interrupted`]. A file that cannot be read has no names.
@@ -247,21 +249,23 @@ fn look(site: &Site, path: &str) -> Found {
     let format = match distribution.start(&placed.member, 4) {
         Ok(start) if start == b"\x7fELF" => "ELF",
         Ok(start) if start.starts_with(b"MZ") => "PE",
-        // What is no program is not this module's business, and RECORD's hash finds what is damaged.
+        // What is no program is not this module's business, and RECORD's hash finds what is
+        // damaged.
         _ => return Found::Data,
     };
     let read = || -> Result<Found, String> {
         let places = distribution.places(&placed.member, site.scratch()).map_err(|error| with_causes(&error))?;
         let reader = places.reader();
         if format == "ELF" {
-            // Where nothing can be said beforehand, reading does what it has to, and knows what is wrong.
-            places.want(&elf::header_places(reader, placed.size).unwrap_or_default());
-            places.want(&elf::dynamic_places(reader).unwrap_or_default());
+            // Where nothing can be said beforehand, reading does what it has to, and knows what is
+            // wrong.
+            places.want(&rocwheel_elf::header_places(reader, placed.size).unwrap_or_default());
+            places.want(&rocwheel_elf::dynamic_places(reader).unwrap_or_default());
             let object = Object::read(reader, placed.size).map_err(|error| with_causes(&error))?;
             return Ok(object.map_or(Found::Data, |object| Found::Object(Box::new(object))));
         }
         // Programs for DOS, and text that begins with these letters, are no programs for Windows.
-        if !elf::is_pe(reader).map_err(|error| with_causes(&error))? {
+        if !rocwheel_elf::is_pe(reader).map_err(|error| with_causes(&error))? {
             return Ok(Found::Data);
         }
         let Some(pe) = Pe::read(reader).map_err(|error| with_causes(&error))? else { return Ok(Found::Windows(None)) };
@@ -272,14 +276,17 @@ fn look(site: &Site, path: &str) -> Found {
     read().unwrap_or_else(|reason| Found::Unreadable(Unreadable { format, reason }))
 }
 
-/// The names of libraries in the data of a file that are neither its own nor of those it is linked to.
+/// The names of libraries in the data of a file that are neither its own nor of those it is linked
+/// to.
 fn mentions(site: &Site, path: &str, elf: &Elf) -> Option<BTreeSet<String>> {
     let placed = site.files.get(path)?;
     let places = site.distributions[placed.wheel].places(&placed.member, site.scratch()).ok()?;
-    let ends = |section: &elf::Section| section.offset..section.offset.saturating_add(section.size).min(placed.size);
+    let ends =
+        |section: &rocwheel_elf::Section| section.offset..section.offset.saturating_add(section.size).min(placed.size);
     places.want(&dlopen::sections(elf).map(ends).collect::<Vec<_>>());
     let file = path.rsplit('/').next().unwrap_or(path);
-    // A name without version in the data means the same library as one with it that the file is linked to.
+    // A name without version in the data means the same library as one with it that the file is
+    // linked to.
     let is_known = |name: &String| {
         file.starts_with(name.as_str())
             || elf.soname.iter().chain(&elf.needed).any(|known| known.starts_with(name.as_str()))

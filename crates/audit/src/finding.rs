@@ -1,4 +1,5 @@
-//! Input: `data/findings.toml`. Output: what can be found ([`Code`], [`Explanation`]), and what was found ([`Finding`]).
+//! Input: `data/findings.toml`. Output: what can be found ([`Code`], [`Explanation`]), and what was
+//! found ([`Finding`]).
 
 use std::fmt;
 use std::str::FromStr;
@@ -38,7 +39,8 @@ impl Severity {
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])* $variant:ident = $text:literal),* $(,)?) => {
-        /// What can be found. Each has a text in `data/findings.toml`; a code is never given another meaning.
+        /// What can be found. Each has a text in `data/findings.toml`; a code is never given
+        /// another meaning.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code {
             $($(#[doc = $doc])* $variant,)*
@@ -223,7 +225,8 @@ pub struct Finding {
     pub code: Code,
     /// How much it weighs.
     pub severity: Severity,
-    /// File name of the wheel that has to change; of what is installed, the name of its `.dist-info` folder.
+    /// File name of the wheel that has to change; of what is installed, the name of its
+    /// `.dist-info` folder.
     pub wheel: Option<String>,
     /// Member of that wheel, the first in order when there are several.
     pub file: Option<String>,
@@ -235,7 +238,8 @@ pub struct Finding {
     pub fix: Option<Fix>,
     /// More files of the wheel of which the same is true, and what else has to do with it.
     pub related: Vec<String>,
-    /// All names of a list of which the message has the first: symbols, versions, requirements. Empty where `subject` has them.
+    /// All names of a list of which the message has the first: symbols, versions, requirements.
+    /// Empty where `subject` has them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
 }

@@ -1,6 +1,6 @@
-//! Input: a distribution and a finding about it. Output: the command that fixes it, as a user types it, and the
-//! commands that fix all findings together. An installed distribution is fixed by installing another one,
-//! where that is known.
+//! Input: a distribution and a finding about it. Output: the command that fixes it, as a user types
+//! it, and the commands that fix all findings together. An installed distribution is fixed by
+//! installing another one, where that is known.
 
 mod block;
 mod built_for;
@@ -90,7 +90,8 @@ impl Fix {
         self.step == Step::Ask
     }
 
-    /// Whether it is `rocwheel repair`, of which only a plan says whether it can be done on this machine.
+    /// Whether it is `rocwheel repair`, of which only a plan says whether it can be done on this
+    /// machine.
     pub fn is_repair(&self) -> bool {
         matches!(self.step, Step::Repair(_))
     }
@@ -149,7 +150,8 @@ fn words(options: &[Vec<String>]) -> impl Iterator<Item = &str> {
     options.iter().flatten().map(String::as_str)
 }
 
-/// Installs something into the environment that a distribution is in. `pip --python` takes its interpreter (pip 22.3).
+/// Installs something into the environment that a distribution is in. `pip --python` takes its
+/// interpreter (pip 22.3).
 fn install(distribution: &Distribution, options: &[&str]) -> Option<Fix> {
     let environment = distribution.installed()?.environment()?;
     let python = environment.join("bin/python");
@@ -168,7 +170,8 @@ pub(crate) fn repair(distribution: &Distribution) -> Option<Fix> {
     repaired(distribution, Way::Usual)
 }
 
-/// Libraries of this machine go into the wheel, unless they are of ROCm or PyTorch: a repair does that by itself.
+/// Libraries of this machine go into the wheel, unless they are of ROCm or PyTorch: a repair does
+/// that by itself.
 pub(crate) fn graft(distribution: &Distribution) -> Option<Fix> {
     repair(distribution)
 }
@@ -202,7 +205,8 @@ pub(crate) fn unrequire(distribution: &Distribution, name: &str) -> Option<Fix> 
     edit(distribution, "--remove-requires", name)
 }
 
-/// Files get another search path; `None` for those that shall have none. `files` are patterns of members.
+/// Files get another search path; `None` for those that shall have none. `files` are patterns of
+/// members.
 pub(crate) fn search_paths(distribution: &Distribution, files: &[(String, Option<String>)]) -> Option<Fix> {
     let options = files.iter().map(|(pattern, path)| match path {
         Some(path) => vec!["--rpath".to_owned(), format!("{pattern}={path}")],
@@ -241,7 +245,8 @@ pub(crate) fn drop_files(distribution: &Distribution, pattern: &str) -> Option<F
     edit(distribution, "--drop", pattern)
 }
 
-/// Says in repairs which ROCm the wheel was built for, where that can be read and METADATA does not say it.
+/// Says in repairs which ROCm the wheel was built for, where that can be read and METADATA does not
+/// say it.
 pub(crate) fn say_versions(context: &Context<'_>, findings: &mut [Finding]) {
     let mut versions: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
     for fix in findings.iter_mut().filter_map(|finding| finding.fix.as_mut()) {

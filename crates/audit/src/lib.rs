@@ -1,6 +1,7 @@
-//! Input: wheels that shall work together. Output: what an environment with all of them would be like, without making it:
-//! which file lies where ([`site`]), what the ELF and PE files in it say ([`facts`]) and what the dynamic loader would find for
-//! each of them ([`loader`]); and what is the matter with it ([`audit()`]), as findings ([`finding`]) in a [`report`].
+//! Input: wheels that shall work together. Output: what an environment with all of them would be
+//! like, without making it: which file lies where ([`site`]), what the ELF and PE files in it say
+//! ([`facts`]) and what the dynamic loader would find for each of them ([`loader`]); and what is
+//! the matter with it ([`audit()`]), as findings ([`finding`]) in a [`report`].
 //!
 //! Nothing is installed and nothing is run.
 

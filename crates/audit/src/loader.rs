@@ -1,9 +1,10 @@
-//! Input: a [`Site`], its [`Facts`] and files to load. Output: a [`Trace`], what glibc's dynamic loader would load for them,
-//! from where, by which rule, and what it would not find.
+//! Input: a [`Site`], its [`Facts`] and files to load. Output: a [`Trace`], what glibc's dynamic
+//! loader would load for them, from where, by which rule, and what it would not find.
 //!
-//! The rules are those of ld.so(8) and of glibc's `elf/dl-load.c` and `elf/dl-deps.c` since 2.33; [`Rule`] names them. Left out is
-//! what no wheel has been seen to use: DT_AUXILIARY and DT_FILTER, `LD_PRELOAD`, auditing libraries and the subfolders by platform
-//! (`tls`, `haswell`) that glibc searched up to 2.36.
+//! The rules are those of ld.so(8) and of glibc's `elf/dl-load.c` and `elf/dl-deps.c` since 2.33;
+//! [`Rule`] names them. Left out is what no wheel has been seen to use: DT_AUXILIARY and DT_FILTER,
+//! `LD_PRELOAD`, auditing libraries and the subfolders by platform (`tls`, `haswell`) that glibc
+//! searched up to 2.36.
 
 mod files;
 mod machine;
@@ -13,7 +14,7 @@ mod search;
 use std::collections::HashMap;
 use std::sync::{LazyLock, OnceLock};
 
-use wheel::manylinux::Release;
+use rocwheel_wheel::manylinux::Release;
 
 use crate::facts::Facts;
 use crate::site::Site;
@@ -26,14 +27,15 @@ use search::{SearchPath, SearchPaths};
 /// The machine around the environment.
 #[derive(Debug, Clone)]
 pub enum System {
-    /// Any machine of a manylinux policy: it has the libraries that the policy promises and those of drivers and displays, and
-    /// nothing else. What they need themselves is taken for granted.
+    /// Any machine of a manylinux policy: it has the libraries that the policy promises and those
+    /// of drivers and displays, and nothing else. What they need themselves is taken for granted.
     Policy {
         /// The version of glibc, which says the policy; `None` for the newest.
         glibc: Option<Release>,
     },
-    /// Any machine of a musllinux policy, with the rules of musl's loader: it has the libraries that the policy promises and nothing
-    /// else, search paths of both kinds are inherited, and what is loaded is known by the name it was found by, not by its SONAME.
+    /// Any machine of a musllinux policy, with the rules of musl's loader: it has the libraries
+    /// that the policy promises and nothing else, search paths of both kinds are inherited, and
+    /// what is loaded is known by the name it was found by, not by its SONAME.
     Musl,
     /// A machine whose files can be read.
     Root(Root),
@@ -50,14 +52,17 @@ pub struct Scenario {
     pub library_path: Vec<String>,
     /// Files of the environment that are loaded first, in this order: preload lists.
     pub preloaded: Vec<String>,
-    /// Libraries of the system that the process has before anything is loaded: those of a Python interpreter.
+    /// Libraries of the system that the process has before anything is loaded: those of a Python
+    /// interpreter.
     pub process: Vec<String>,
-    /// What the processor can: 1 for any x86-64, 2 to 4 for x86-64-v2 to v4. It says which `glibc-hwcaps` folders are used.
+    /// What the processor can: 1 for any x86-64, 2 to 4 for x86-64-v2 to v4. It says which
+    /// `glibc-hwcaps` folders are used.
     pub processor: u8,
 }
 
 impl Scenario {
-    /// A Python that imports an extension module on any machine of a policy, with nothing set and any processor.
+    /// A Python that imports an extension module on any machine of a policy, with nothing set and
+    /// any processor.
     pub fn python(glibc: Option<Release>) -> Scenario {
         Scenario {
             name: "python".to_owned(),
@@ -110,7 +115,8 @@ pub struct Loaded {
     pub needed_by: Option<usize>,
     /// Why it was found there.
     pub by: Rule,
-    /// What it needs, in its order: the index of what was taken and why it was taken, `None` for what is missing.
+    /// What it needs, in its order: the index of what was taken and why it was taken, `None` for
+    /// what is missing.
     pub needs: Vec<Option<(usize, Rule)>>,
 }
 
@@ -132,7 +138,8 @@ pub enum Rule {
     AlreadyLoaded,
     /// A DT_RPATH.
     Rpath {
-        /// Whose: an index into [`Trace::loaded`]. Of the one who needs it, or of one of those that brought that in.
+        /// Whose: an index into [`Trace::loaded`]. Of the one who needs it, or of one of those that
+        /// brought that in.
         owner: usize,
         /// The entry as it is written.
         entry: String,
@@ -162,7 +169,8 @@ pub struct Missing {
     pub needed_by: usize,
     /// Where the loader looked: entries of search paths as they are written, at most 64 of them.
     pub searched: Vec<String>,
-    /// A file of that name on the way that ends the search, since the loader gives up on it, and why.
+    /// A file of that name on the way that ends the search, since the loader gives up on it, and
+    /// why.
     pub refused: Option<(String, String)>,
     /// Files of that name that the loader passes over: they are for another machine.
     pub skipped: Vec<String>,
@@ -174,7 +182,8 @@ impl Trace {
         self.loaded.iter().position(|loaded| matches!(&loaded.place, Where::Site(place) if place == path))
     }
 
-    /// Who brought a library in, from the file that was asked for down to the library itself: indices.
+    /// Who brought a library in, from the file that was asked for down to the library itself:
+    /// indices.
     pub fn chain(&self, index: usize) -> Vec<usize> {
         let mut chain = vec![index];
         while let Some(above) = self.loaded[chain[chain.len() - 1]].needed_by {
@@ -185,7 +194,8 @@ impl Trace {
     }
 }
 
-/// Loads files in one scenario. What is the same for all of them is worked out once; many threads may ask at once.
+/// Loads files in one scenario. What is the same for all of them is worked out once; many threads
+/// may ask at once.
 pub struct Loader<'a> {
     site: &'a Site,
     facts: &'a Facts,
@@ -226,8 +236,8 @@ impl<'a> Loader<'a> {
         loader
     }
 
-    /// Loads files one after another into one process, the scenario's preloaded ones first. A program is a process of its own:
-    /// ask for nothing else with it.
+    /// Loads files one after another into one process, the scenario's preloaded ones first. A
+    /// program is a process of its own: ask for nothing else with it.
     pub fn load<S: AsRef<str>>(&self, roots: &[S]) -> Trace {
         let mut process = Process::new(self);
         let preloaded = self.scenario.preloaded.iter().map(String::as_str);
@@ -239,8 +249,9 @@ impl<'a> Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// As [`Loader::load`], and then what the files have the names of in their data ([`crate::facts::Object::loads`]), as if each
-    /// were opened once. A name that leads nowhere is no fault: most are tried, and done without.
+    /// As [`Loader::load`], and then what the files have the names of in their data
+    /// ([`crate::facts::Object::loads`]), as if each were opened once. A name that leads nowhere is
+    /// no fault: most are tried, and done without.
     pub fn load_by_name<S: AsRef<str>>(&self, roots: &[S]) -> Trace {
         let mut process = Process::new(self);
         let preloaded = self.scenario.preloaded.iter().map(String::as_str);
@@ -264,14 +275,15 @@ pub(crate) struct Led<'a> {
 }
 
 impl<'a> Loader<'a> {
-    /// The same without entries of search paths that lead to the packages on some systems only: those with `$LIB` or `$PLATFORM`, and
-    /// those that leave the folder of the packages and come back by its name.
+    /// The same without entries of search paths that lead to the packages on some systems only:
+    /// those with `$LIB` or `$PLATFORM`, and those that leave the folder of the packages and come
+    /// back by its name.
     pub(crate) fn only_everywhere(self) -> Loader<'a> {
         Loader { only_everywhere: true, ..self }
     }
 
-    /// Where search paths lead in a process that loads `root`, for all that it and what it loads need, whatever the process has
-    /// under that name already.
+    /// Where search paths lead in a process that loads `root`, for all that it and what it loads
+    /// need, whatever the process has under that name already.
     pub(crate) fn lead(&self, root: &str) -> Vec<Led<'a>> {
         let mut process = Process::new(self);
         process.open(root);

@@ -1,11 +1,12 @@
-//! Input: `data/library-owners.toml` and the name of a library. Output: which distributions bring it. Where ROCm's and PyTorch's
-//! libraries lie is in the table of [`crate::providers`], and their names are there only.
+//! Input: `data/library-owners.toml` and the name of a library. Output: which distributions bring
+//! it. Where ROCm's and PyTorch's libraries lie is in the table of [`crate::providers`], and their
+//! names are there only.
 
 use std::sync::LazyLock;
 
-use artifact::Pattern;
+use rocwheel_artifact::Pattern;
+use rocwheel_wheel::windows;
 use serde::Deserialize;
-use wheel::windows;
 
 use crate::providers::{self, Kind, Providers};
 
@@ -126,7 +127,8 @@ impl Owners {
         })
     }
 
-    /// Whether the distribution of this canonical name is known to bring no libraries that others link to.
+    /// Whether the distribution of this canonical name is known to bring no libraries that others
+    /// link to.
     pub(crate) fn is_plain(&self, distribution: &str) -> bool {
         self.plain.iter().any(|plain| plain == distribution)
     }
@@ -183,7 +185,7 @@ mod tests {
     #[test]
     fn names_in_the_table_are_canonical() {
         for plain in &Owners::embedded().plain {
-            assert_eq!(*plain, wheel::canonical_name(plain));
+            assert_eq!(*plain, rocwheel_wheel::canonical_name(plain));
         }
     }
 }

@@ -1,13 +1,14 @@
-//! Input: a [`Site`]. Output: which libraries its packages load before anything else, by their own Python files: the lists that
-//! `rocm_sdk.initialize_process` is called with, and what they mean by ROCm's table of libraries. The files are read, never run;
-//! what only running would tell is said to be unclear.
+//! Input: a [`Site`]. Output: which libraries its packages load before anything else, by their own
+//! Python files: the lists that `rocm_sdk.initialize_process` is called with, and what they mean by
+//! ROCm's table of libraries. The files are read, never run; what only running would tell is said
+//! to be unclear.
 
 pub(crate) mod at_import;
 mod python;
 
 use std::collections::BTreeMap;
 
-use artifact::pattern::Pattern;
+use rocwheel_artifact::pattern::Pattern;
 
 use crate::site::Site;
 use python::{Call, Value, calls};
@@ -59,7 +60,8 @@ pub struct Preloaded {
 pub enum Resolved {
     /// This file of the environment.
     File(String),
-    /// The table has it, and the set has no such file. Loading it is an error, unless it is optional.
+    /// The table has it, and the set has no such file. Loading it is an error, unless it is
+    /// optional.
     Absent {
         /// Where it should be, below the folder of the packages.
         pattern: String,
@@ -209,8 +211,8 @@ impl Preloads {
         self.lists.push(PreloadList { file, line: call.line, libraries, version });
     }
 
-    /// Finds the file of a short name, as `rocm_sdk.find_libraries` does: the shortest name that matches, then the first in the
-    /// alphabet.
+    /// Finds the file of a short name, as `rocm_sdk.find_libraries` does: the shortest name that
+    /// matches, then the first in the alphabet.
     pub fn resolve(&self, site: &Site, shortname: &str) -> Resolved {
         if self.table.is_empty() {
             return Resolved::NoTable;

@@ -1,10 +1,10 @@
-//! Input: `data/providers.toml` and the name of a library. Output: which distribution has it, where, and what ROCm's
-//! Python package calls it.
+//! Input: `data/providers.toml` and the name of a library. Output: which distribution has it,
+//! where, and what ROCm's Python package calls it.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use artifact::Pattern;
+use rocwheel_artifact::Pattern;
 use serde::{Deserialize, Serialize};
 
 const TABLE: &str = include_str!("../../../data/providers.toml");
@@ -67,7 +67,8 @@ struct Library {
     shortname: Option<String>,
 }
 
-/// The family of a library: its name up to and with `.so`, whatever the version behind it. A name without is its own.
+/// The family of a library: its name up to and with `.so`, whatever the version behind it. A name
+/// without is its own.
 pub fn family(library: &str) -> &str {
     let name = library.rsplit('/').next().unwrap_or(library);
     match name.find(".so.") {

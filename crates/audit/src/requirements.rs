@@ -1,7 +1,9 @@
-//! Input: METADATA of the wheels of an environment. Output: what each declares that it needs of the others, for a Python on a
-//! system ([`Target`]), and what is declared and not so: requirements that nothing meets, or that nothing needs.
+//! Input: METADATA of the wheels of an environment. Output: what each declares that it needs of the
+//! others, for a Python on a system ([`Target`]), and what is declared and not so: requirements
+//! that nothing meets, or that nothing needs.
 //!
-//! Requirements are those of the dependency specifiers specification (PEP 508), versions those of PEP 440.
+//! Requirements are those of the dependency specifiers specification (PEP 508), versions those of
+//! PEP 440.
 
 mod mentions;
 
@@ -11,8 +13,8 @@ use std::str::FromStr;
 
 use pep440_rs::Version;
 use pep508_rs::{ExtraName, MarkerEnvironment, MarkerEnvironmentBuilder, VersionOrUrl};
+use rocwheel_wheel::{Headers, WheelName};
 use url::Url;
-use wheel::{Headers, WheelName};
 
 use crate::site::{PythonVersion, Site};
 
@@ -40,8 +42,8 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// The system of an environment that wheels with these platform tags make together: Windows when one of them is for nothing else,
-    /// and none is for another system.
+    /// The system of an environment that wheels with these platform tags make together: Windows
+    /// when one of them is for nothing else, and none is for another system.
     pub fn of<'t>(wheels: impl IntoIterator<Item = &'t [String]>, glibc: Option<(u16, u16)>) -> Platform {
         let (mut windows, mut others) = (false, false);
         for platforms in wheels {
@@ -82,7 +84,8 @@ impl System {
         }
     }
 
-    /// Whether it installs a distribution with these platform tags. One without tags was installed already.
+    /// Whether it installs a distribution with these platform tags. One without tags was installed
+    /// already.
     pub(crate) fn takes(self, platforms: &[String]) -> bool {
         let is_windows = |tag: &String| tag.starts_with("win");
         platforms.is_empty() || platforms.iter().any(|tag| tag == "any" || is_windows(tag) == (self == System::Windows))
@@ -90,15 +93,16 @@ impl System {
 }
 
 impl Target {
-    /// What the requirements of a wheel with these platform tags are for: a wheel for Windows goes nowhere else, whatever it stands
-    /// beside.
+    /// What the requirements of a wheel with these platform tags are for: a wheel for Windows goes
+    /// nowhere else, whatever it stands beside.
     pub(crate) fn of_wheel(&self, platforms: &[String]) -> Target {
         let platform = if is_for_windows(platforms) { Platform::Windows } else { self.platform };
         Target { platform, ..self.clone() }
     }
 
-    /// The version that `Requires-Python` and `python_full_version` are compared to. Nobody knows which patch release it will
-    /// be; those who ask want a lower bound that is met or a bug that is fixed.
+    /// The version that `Requires-Python` and `python_full_version` are compared to. Nobody knows
+    /// which patch release it will be; those who ask want a lower bound that is met or a bug that
+    /// is fixed.
     pub(crate) fn full_version(&self) -> Version {
         Version::new([u64::from(self.python.major), u64::from(self.python.minor), 99])
     }
@@ -141,20 +145,21 @@ pub struct Requirement {
 impl Requirement {
     /// Reads one. The error says why it is none.
     pub fn parse(text: &str) -> Result<Requirement, String> {
-        wheel::check_requirement(text).map_err(|error| error.to_string())?;
+        rocwheel_wheel::check_requirement(text).map_err(|error| error.to_string())?;
         let parsed = pep508_rs::Requirement::<Url>::from_str(text).map_err(|error| {
             // Behind the first line is a drawing of where the error is.
             error.to_string().lines().next().unwrap_or_default().to_owned()
         })?;
         Ok(Requirement {
             text: text.to_owned(),
-            name: wheel::canonical_name(parsed.name.as_ref()),
+            name: rocwheel_wheel::canonical_name(parsed.name.as_ref()),
             extras: parsed.extras.iter().map(ToString::to_string).collect(),
             parsed,
         })
     }
 
-    /// Whether it holds for a target and for one of these extras of the wheel that declares it, or without extras.
+    /// Whether it holds for a target and for one of these extras of the wheel that declares it, or
+    /// without extras.
     pub fn applies(&self, target: &Target, extras: &BTreeSet<String>) -> bool {
         self.applies_in(&target.environment(), extras)
     }
@@ -224,7 +229,7 @@ pub struct Requirements {
 impl Requirements {
     /// Reads the requirements of a METADATA.
     pub fn of(metadata: &Headers) -> Requirements {
-        let extras = metadata.all("Provides-Extra").iter().map(|extra| wheel::canonical_name(extra)).collect();
+        let extras = metadata.all("Provides-Extra").iter().map(|extra| rocwheel_wheel::canonical_name(extra)).collect();
         let mut found = Requirements { extras, ..Requirements::default() };
         for text in metadata.all("Requires-Dist") {
             match Requirement::parse(&text) {
@@ -267,7 +272,8 @@ pub struct Unmet<'a> {
     pub wheel: usize,
     /// The requirement.
     pub requirement: &'a Requirement,
-    /// The wheel of that name that is there with another version, as an index into [`Site::wheels`].
+    /// The wheel of that name that is there with another version, as an index into
+    /// [`Site::wheels`].
     pub other: Option<usize>,
 }
 
@@ -313,7 +319,8 @@ impl Declared {
         }
     }
 
-    /// The wheel of a distribution, by its canonical name, if the system of another installs it beside that one.
+    /// The wheel of a distribution, by its canonical name, if the system of another installs it
+    /// beside that one.
     pub fn required(&self, beside: usize, name: &str) -> Option<usize> {
         let system = self.platforms[beside].1;
         self.index.get(name).copied().filter(|wheel| system.takes(&self.platforms[*wheel].0))
@@ -327,7 +334,8 @@ impl Declared {
         })
     }
 
-    /// The wheels that are there when a wheel is installed: itself and those it requires, directly or through others.
+    /// The wheels that are there when a wheel is installed: itself and those it requires, directly
+    /// or through others.
     pub fn reaches(&self, wheel: usize, extras: Extras) -> BTreeSet<usize> {
         let mut reached = BTreeSet::from([wheel]);
         let mut open = vec![wheel];

@@ -1,9 +1,10 @@
-//! Input: wheels and folders of installed packages, and the Python they are for. Output: a [`Site`], the files of a virtual
-//! environment that has them all, wheels placed as pip places them. Nothing is written: a file is a member of a wheel that can be
-//! read, or lies on this machine.
+//! Input: wheels and folders of installed packages, and the Python they are for. Output: a
+//! [`Site`], the files of a virtual environment that has them all, wheels placed as pip places
+//! them. Nothing is written: a file is a member of a wheel that can be read, or lies on this
+//! machine.
 //!
-//! The places are those of the wheel specification (`.data` folders, entry points) and of pip's scheme for a virtual
-//! environment on Linux, where `purelib` and `platlib` are one folder.
+//! The places are those of the wheel specification (`.data` folders, entry points) and of pip's
+//! scheme for a virtual environment on Linux, where `purelib` and `platlib` are one folder.
 
 mod distribution;
 mod expanded;
@@ -14,8 +15,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use report::Reporter;
-use wheel::read::Kind;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::Kind;
 
 use crate::Error;
 pub use distribution::{Distribution, Form};
@@ -25,11 +26,11 @@ pub use installed::{Installed, PackageFolder};
 use place::{Destination, entry_points};
 pub use place::{Place, PythonVersion};
 
-/// The files of an environment. Paths are relative to its prefix, with `/`: `lib/python3.12/site-packages/torch/lib/libtorch.so`,
-/// `bin/hipcc`.
+/// The files of an environment. Paths are relative to its prefix, with `/`:
+/// `lib/python3.12/site-packages/torch/lib/libtorch.so`, `bin/hipcc`.
 pub struct Site {
-    /// First those that stand beside, then those that are audited, each group in the order given. A later one overwrites what an
-    /// earlier one has placed, as when it is installed later.
+    /// First those that stand beside, then those that are audited, each group in the order given. A
+    /// later one overwrites what an earlier one has placed, as when it is installed later.
     pub distributions: Vec<Distribution>,
     /// What lies where.
     pub files: BTreeMap<String, Placed>,
@@ -86,20 +87,22 @@ pub struct Clash {
     pub path: String,
     /// Indices into [`Site::distributions`]; the last one has overwritten the others.
     pub wheels: Vec<usize>,
-    /// Whether all have the same bytes there, by size and CRC-32, so that it does not matter who comes last.
+    /// Whether all have the same bytes there, by size and CRC-32, so that it does not matter who
+    /// comes last.
     pub same: bool,
 }
 
 impl Site {
-    /// Opens wheels and folders of installed packages, and places their files. `scratch` is a folder for temporary files of members
-    /// that are too large for memory.
+    /// Opens wheels and folders of installed packages, and places their files. `scratch` is a
+    /// folder for temporary files of members that are too large for memory.
     ///
     /// What stands beside is left out when one of the same distribution is audited.
     ///
     /// # Errors
-    /// [`Error::Wheel`] when a wheel cannot be opened, [`Error::NotPackages`] for a folder of something else, [`Error::Read`] for one
-    /// that cannot be read, [`Error::Unplaceable`] for what makes pip refuse a wheel, [`Error::SameDistribution`] when two of one role
-    /// are of one distribution, [`Error::NoWheels`] when none is audited.
+    /// [`Error::Wheel`] when a wheel cannot be opened, [`Error::NotPackages`] for a folder of
+    /// something else, [`Error::Read`] for one that cannot be read, [`Error::Unplaceable`] for what
+    /// makes pip refuse a wheel, [`Error::SameDistribution`] when two of one role are of one
+    /// distribution, [`Error::NoWheels`] when none is audited.
     pub fn open(
         paths: &[(PathBuf, Role)],
         place: &Place,
@@ -150,8 +153,9 @@ impl Site {
         Ok(site)
     }
 
-    /// An environment with files of which nothing is known but where they lie, for those who ask a loader about files that are in no
-    /// wheel yet: they belong to no distribution and cannot be read.
+    /// An environment with files of which nothing is known but where they lie, for those who ask a
+    /// loader about files that are in no wheel yet: they belong to no distribution and cannot be
+    /// read.
     pub(crate) fn of_files(files: impl IntoIterator<Item = (String, u64)>, place: &Place) -> Site {
         let placed = |size| Placed { wheel: 0, member: String::new(), size, executable: false, identity: None };
         let mut site = Site {
@@ -239,8 +243,9 @@ impl Site {
         self.folders.insert(String::new());
     }
 
-    /// Whether files that go to one place are the same bytes: by what archives and RECORD have of them. Of two that are installed
-    /// one has overwritten the other, so that the file itself would say nothing.
+    /// Whether files that go to one place are the same bytes: by what archives and RECORD have of
+    /// them. Of two that are installed one has overwritten the other, so that the file itself would
+    /// say nothing.
     fn are_same(&self, owners: &[(usize, Option<String>)]) -> bool {
         let all = || owners.iter().map(|(index, member)| Some((&self.distributions[*index], member.as_deref()?)));
         let recorded: Option<Vec<&str>> =
@@ -268,18 +273,19 @@ impl Site {
         self.place.packages()
     }
 
-    /// A path as Python and people see it: relative to the folder of the packages where it lies in it, otherwise to the
-    /// prefix.
+    /// A path as Python and people see it: relative to the folder of the packages where it lies in
+    /// it, otherwise to the prefix.
     pub fn shown<'a>(&self, path: &'a str) -> &'a str {
         let packages = self.packages();
         path.strip_prefix(packages.as_str()).and_then(|rest| rest.strip_prefix('/')).unwrap_or(path)
     }
 
-    /// Random access to a file, as [`wheel::read::Wheel::reader`] gives it.
+    /// Random access to a file, as [`rocwheel_wheel::read::Wheel::reader`] gives it.
     ///
     /// # Errors
-    /// [`Error::NoSuchFile`], [`Error::Wheel`] when it cannot be unpacked and [`Error::Read`] when it cannot be opened.
-    pub fn reader(&self, path: &str) -> Result<wheel::Reader, Error> {
+    /// [`Error::NoSuchFile`], [`Error::Wheel`] when it cannot be unpacked and [`Error::Read`] when
+    /// it cannot be opened.
+    pub fn reader(&self, path: &str) -> Result<rocwheel_wheel::Reader, Error> {
         let placed = self.placed(path)?;
         self.distributions[placed.wheel].reader(&placed.member, &self.scratch)
     }

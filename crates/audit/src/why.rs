@@ -1,5 +1,5 @@
-//! Input: the name of a library. Output: who in the set pulls it in, as a tree from the library up to those that nobody
-//! is linked to.
+//! Input: the name of a library. Output: who in the set pulls it in, as a tree from the library up
+//! to those that nobody is linked to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,8 @@ pub struct Why {
 pub struct Puller {
     /// The name by which it is needed: the SONAME, else the name of the file.
     pub name: String,
-    /// Where it lies, relative to the folder of the packages where it is in there; `None` when the set does not have it.
+    /// Where it lies, relative to the folder of the packages where it is in there; `None` when the
+    /// set does not have it.
     pub path: Option<String>,
     /// The canonical name of the distribution.
     pub distribution: Option<String>,
@@ -36,7 +37,8 @@ pub struct Puller {
     pub repeated: bool,
 }
 
-/// The name by which an ELF file is needed, or a DLL: Windows takes no notice of upper and lower case.
+/// The name by which an ELF file is needed, or a DLL: Windows takes no notice of upper and lower
+/// case.
 fn name<'a>(facts: &'a Facts, path: &'a str) -> &'a str {
     let soname = facts.objects.get(path).and_then(|object| object.elf.soname.as_deref());
     soname.unwrap_or_else(|| file_name(path))
@@ -47,7 +49,8 @@ fn key(facts: &Facts, user: &str, name: &str) -> String {
     if facts.windows.contains_key(user) { name.to_ascii_lowercase() } else { file_name(name).to_owned() }
 }
 
-/// Whether a name is the one that was asked for: itself, or with what was left out behind it, `.so` or the version; a DLL in any case.
+/// Whether a name is the one that was asked for: itself, or with what was left out behind it, `.so`
+/// or the version; a DLL in any case.
 fn is_asked(name: &str, asked: &str) -> bool {
     let is_dll = asked.len() >= 4
         && asked.is_char_boundary(asked.len() - 4)
@@ -105,7 +108,8 @@ struct Tree<'a> {
     loader: Loader<'a>,
     users: &'a Users<'a>,
     shown: BTreeSet<&'a str>,
-    /// Names of libraries of the system that are in the set too, and the files that get the system's.
+    /// Names of libraries of the system that are in the set too, and the files that get the
+    /// system's.
     of_system: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
@@ -140,8 +144,9 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Whether a file that needs a library of this name gets the system's, though another distribution has one at `path`: it would
-    /// get that one only in a process that loaded it before.
+    /// Whether a file that needs a library of this name gets the system's, though another
+    /// distribution has one at `path`: it would get that one only in a process that loaded it
+    /// before.
     fn gets_the_systems(&self, user: &str, path: &str, name: &str) -> bool {
         let owner = |path: &str| self.site.files.get(path).map(|placed| placed.wheel);
         owner(user) != owner(path)

@@ -1,11 +1,14 @@
-//! Input: the wheels that are looked at, and where others are ([`Source`]: folders of wheels, package indexes). Output: the
-//! wheels that would be installed along with them ([`Gathered`]), those of indexes in a cache folder.
+//! Input: the wheels that are looked at, and where others are ([`Source`]: folders of wheels,
+//! package indexes). Output: the wheels that would be installed along with them ([`Gathered`]),
+//! those of indexes in a cache folder.
 //!
-//! The choice is greedy: of each distribution the newest version that meets every requirement known of it and has a wheel for
-//! this Python and system, and whatever that one requires in turn. When a requirement that is met later rules a choice out,
-//! all is chosen again with what was learned; nothing older is tried to avoid a conflict, as pip would. Wheels only: what would
-//! have to be built is not there, but of a folder's source distribution without a wheel the requirements are met. Pre-releases count where a requirement names one or nothing else is left (PEP 440), withdrawn
-//! files where a version is pinned (PEP 592).
+//! The choice is greedy: of each distribution the newest version that meets every requirement known
+//! of it and has a wheel for this Python and system, and whatever that one requires in turn. When a
+//! requirement that is met later rules a choice out, all is chosen again with what was learned;
+//! nothing older is tried to avoid a conflict, as pip would. Wheels only: what would have to be
+//! built is not there, but of a folder's source distribution without a wheel the requirements are
+//! met. Pre-releases count where a requirement names one or nothing else is left (PEP 440),
+//! withdrawn files where a version is pinned (PEP 592).
 
 mod choice;
 mod folder;
@@ -18,10 +21,10 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use report::Reporter;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::Headers;
+use rocwheel_wheel::read::Wheel;
 use url::Url;
-use wheel::Headers;
-use wheel::read::Wheel;
 
 use crate::Error;
 use crate::requirements::{Requirement, Requirements, Target};
@@ -31,7 +34,8 @@ pub use http::Http;
 /// Where wheels are looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// The `.whl` files of a folder, not of those below it, and what its source distributions require.
+    /// The `.whl` files of a folder, not of those below it, and what its source distributions
+    /// require.
     Folder(PathBuf),
     /// A package index: the address of its list of projects (PEP 503, PEP 691), ending in `/`.
     Index(Url),
@@ -56,7 +60,8 @@ impl Source {
 
 /// How files of an index are had: [`Http`], or something else in tests.
 pub trait Fetch: Send + Sync {
-    /// Asks for an address; `accept` is the header of that name. An answer of any status is no error.
+    /// Asks for an address; `accept` is the header of that name. An answer of any status is no
+    /// error.
     ///
     /// # Errors
     /// Whatever kept the answer from coming.
@@ -77,7 +82,8 @@ pub struct Answer {
 
 /// What is wanted.
 pub struct Request<'a> {
-    /// The wheels that are looked at, and `.dist-info` folders of what is installed. Of one distribution the last counts.
+    /// The wheels that are looked at, and `.dist-info` folders of what is installed. Of one
+    /// distribution the last counts.
     pub audited: &'a [PathBuf],
     /// Where others are looked for; what is in several is taken from the first.
     pub sources: &'a [Source],
@@ -112,9 +118,10 @@ pub struct Unmet {
 /// Finds the wheels that would be installed with the audited ones.
 ///
 /// # Errors
-/// [`Error::Offline`] for an index without [`Request::fetch`], [`Error::Conflict`] when requirements of two wheels exclude each
-/// other, [`Error::Fetch`], [`Error::Status`], [`Error::Page`] and [`Error::Hash`] for what an index does wrong,
-/// [`Error::Wheel`] for a wheel that cannot be opened.
+/// [`Error::Offline`] for an index without [`Request::fetch`], [`Error::Conflict`] when
+/// requirements of two wheels exclude each other, [`Error::Fetch`], [`Error::Status`],
+/// [`Error::Page`] and [`Error::Hash`] for what an index does wrong, [`Error::Wheel`] for a wheel
+/// that cannot be opened.
 pub fn gather(request: &Request<'_>, reporter: &dyn Reporter) -> Result<Gathered, Error> {
     if request.fetch.is_none()
         && let Some(Source::Index(address)) = request.sources.iter().find(|source| matches!(source, Source::Index(_)))
@@ -153,14 +160,14 @@ impl Known {
         Ok(Known::of(&wheel.name, &Headers::parse(&String::from_utf8_lossy(&bytes))))
     }
 
-    fn of(name: &wheel::WheelName, metadata: &Headers) -> Known {
+    fn of(name: &rocwheel_wheel::WheelName, metadata: &Headers) -> Known {
         // What is in a file name is escaped.
         Known::with(&name.distribution, &name.version.replace('_', "-"), metadata)
     }
 
     fn with(name: &str, version: &str, metadata: &Headers) -> Known {
         Known {
-            name: wheel::canonical_name(name),
+            name: rocwheel_wheel::canonical_name(name),
             // The name of a wheel is read only when it has a version.
             version: version.parse().unwrap_or_else(|_| pep440_rs::Version::new([0])),
             requirements: Requirements::of(metadata).all,

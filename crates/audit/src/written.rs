@@ -1,14 +1,14 @@
-//! Input: wheels that were just written, and the wheels they were made of. Output: a [`Verdict`], what is the matter with them, and
-//! which errors are new.
+//! Input: wheels that were just written, and the wheels they were made of. Output: a [`Verdict`],
+//! what is the matter with them, and which errors are new.
 //!
-//! Somebody else's wheel may have errors that nobody asked to mend: what a command answers for is that it brings in no new ones. An
-//! error is an old one when the same was an error of the same files before; the wheels before are looked at only
-//! when there are errors to compare.
+//! Somebody else's wheel may have errors that nobody asked to mend: what a command answers for is
+//! that it brings in no new ones. An error is an old one when the same was an error of the same
+//! files before; the wheels before are looked at only when there are errors to compare.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 use serde::Serialize;
 
 use crate::Error;
@@ -45,7 +45,8 @@ pub enum Programs {
     /// They are read again: a library of hundreds of megabytes is unpacked for it.
     #[default]
     Unknown,
-    /// Whoever wrote them has proved that the loader sees the same in both: names, symbols, versions and search paths.
+    /// Whoever wrote them has proved that the loader sees the same in both: names, symbols,
+    /// versions and search paths.
     Same,
 }
 
@@ -104,7 +105,8 @@ impl Verdict {
     }
 }
 
-/// Looks at wheels that were written. Hashes are not computed again; `scratch` is a folder for members that are too large for memory.
+/// Looks at wheels that were written. Hashes are not computed again; `scratch` is a folder for
+/// members that are too large for memory.
 ///
 /// # Errors
 /// As [`Site::open`] and [`audit`].
@@ -117,7 +119,8 @@ pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdi
     let (mut report, facts) = match look(&wheels, set, Facts::default(), scratch, reporter) {
         Ok(found) => found,
         Err(Error::Interrupted) => return Err(Error::Interrupted),
-        // Somebody else's wheel that is refused now was refused before: that is not this command's doing.
+        // Somebody else's wheel that is refused now was refused before: that is not this command's
+        // doing.
         Err(error) if !set.before.is_empty() && before(Facts::default()).is_err() => {
             return Ok(Verdict::unjudged(set, &error));
         }
@@ -196,8 +199,8 @@ fn beside(
 /// What a finding says of one file.
 type Atom = (Code, String, String);
 
-/// A finding about several files and libraries is as many facts, each of which may be old. Files of `.dist-info` and `.data` folders
-/// have the version in their path.
+/// A finding about several files and libraries is as many facts, each of which may be old. Files of
+/// `.dist-info` and `.data` folders have the version in their path.
 fn atoms(finding: &Finding) -> impl Iterator<Item = Atom> {
     let files: Vec<String> = match &finding.file {
         None => vec![String::new()],

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use audit::facts::Facts;
-use audit::report::Report;
-use audit::site::{PackageFolder, Place, Role, Site};
-use audit::{Extra, Fix, Options, audit};
-use report::{Hint, Silent};
+use rocwheel_audit::facts::Facts;
+use rocwheel_audit::report::Report;
+use rocwheel_audit::site::{PackageFolder, Place, Role, Site};
+use rocwheel_audit::{Extra, Fix, Options, audit};
+use rocwheel_report::{Hint, Silent};
+use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, Tag, WriteOptions, write_wheel};
 use tempfile::TempDir;
-use wheel::{Distribution, EntryPoints, Member, Metadata, Tag, WriteOptions, write_wheel};
 
 /// Of an editable installation.
 const RECORD: &str = "\
@@ -104,7 +104,7 @@ impl Environment {
 
 /// Code, file and subject of every finding.
 fn said(report: &Report) -> Vec<String> {
-    let line = |finding: &audit::finding::Finding| {
+    let line = |finding: &rocwheel_audit::finding::Finding| {
         format!("{} {} {}", finding.code, finding.file.as_deref().unwrap_or("-"), finding.subject)
     };
     let mut lines: Vec<String> = report.findings.iter().map(line).collect();
@@ -181,7 +181,8 @@ fn what_changed_after_the_installation_is_found() {
     assert_eq!(said(&environment.audit_installed()), ["RW016 - RECORD"]);
 }
 
-/// What `rocm-sdk init` leaves: rows without hashes, names of files that are there only for a moment, no tar file.
+/// What `rocm-sdk init` leaves: rows without hashes, names of files that are there only for a
+/// moment, no tar file.
 #[test]
 fn an_expanded_devel_tree_is_as_it_should_be() {
     let environment = Environment::new();
@@ -290,7 +291,8 @@ fn an_editable_installation_has_its_files_elsewhere() {
     fs_err::write(environment.packages().join("__editable__.project-1.0.pth"), "/src/project\n").unwrap();
     fs_err::write(info.join("RECORD"), RECORD).unwrap();
     let report = environment.audit_installed();
-    // The library may well come from the project: a warning, and nothing about what the project does not use.
+    // The library may well come from the project: a warning, and nothing about what the project
+    // does not use.
     let severities: Vec<String> =
         report.findings.iter().map(|found| format!("{} {}", found.code, found.severity.name())).collect();
     assert_eq!(severities, ["RW001 warning"], "{:?}", report.findings);
@@ -333,10 +335,10 @@ fn links_to_one_file_are_one_library() {
     let place = environment.place();
     let site = Site::open(&[(packages, Role::Audited)], &place, environment.folder.path(), &Silent).unwrap();
     let facts = Facts::read(&site, &Silent).unwrap();
-    let scenario = audit::loader::Scenario::python(None);
+    let scenario = rocwheel_audit::loader::Scenario::python(None);
     let inside = |name: &str| format!("{}/pack/{name}", site.packages());
     let roots = [inside("user.so"), inside("other.so")];
-    let trace = audit::loader::load(&site, &facts, &roots, &scenario);
+    let trace = rocwheel_audit::loader::load(&site, &facts, &roots, &scenario);
     let libraries = trace.loaded.iter().filter(|loaded| loaded.name == "libone.so.1").count();
     assert_eq!((libraries, trace.missing.len()), (1, 0), "{trace:?}");
 }

@@ -1,10 +1,10 @@
 //! Preload lists of frameworks, against the table of libraries that our own packages have.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use audit::preload::{Preloads, Resolved};
-use audit::site::{Place, Role, Site};
-use report::Silent;
-use wheel::{Distribution, EntryPoints, Member, Metadata, Tag, WriteOptions, write_wheel};
+use rocwheel_audit::preload::{Preloads, Resolved};
+use rocwheel_audit::site::{Place, Role, Site};
+use rocwheel_report::Silent;
+use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, Tag, WriteOptions, write_wheel};
 
 const TABLE: &str = include_str!("../../../python/rocm/src/rocm_sdk/_dist_info.py");
 

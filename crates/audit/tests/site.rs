@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use audit::Error;
-use audit::site::{Place, Role, Site};
-use report::{Hint, Silent};
-use wheel::{Distribution, EntryPoints, Member, Metadata, Tag, WriteOptions, write_wheel};
+use rocwheel_audit::Error;
+use rocwheel_audit::site::{Place, Role, Site};
+use rocwheel_report::{Hint, Silent};
+use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, Tag, WriteOptions, write_wheel};
 
 fn make(folder: &Path, name: &str, scripts: &[&str], files: &[(&str, &str)]) -> PathBuf {
     let mut entry_points = EntryPoints::default();

@@ -28,7 +28,8 @@ pub struct Deviation {
     /// In which packages; a glob. Empty: the files that are in no package.
     #[serde(default = "any")]
     pub package: String,
-    /// In which files; a glob over the path in NEW, or in OLD for files that are lost. Empty: changes of the package itself.
+    /// In which files; a glob over the path in NEW, or in OLD for files that are lost. Empty:
+    /// changes of the package itself.
     #[serde(default = "any")]
     pub path: String,
     /// Which library, requirement or field; a glob.
@@ -106,7 +107,8 @@ impl Deviations {
         &self.path
     }
 
-    /// Accepts every change of the report that a deviation speaks of; the first that does counts. Returns what each came to.
+    /// Accepts every change of the report that a deviation speaks of; the first that does counts.
+    /// Returns what each came to.
     pub fn accept(&self, report: &mut Report) -> Vec<Accepted> {
         let mut counts = vec![0; self.rows.len()];
         report.for_each_change(|package, path, change| {
@@ -126,7 +128,8 @@ impl Deviations {
     }
 }
 
-/// A glob for a text that may hold the version of the package: `pkg-1.0.dist-info` and `pkg==1.0` are others in the next build.
+/// A glob for a text that may hold the version of the package: `pkg-1.0.dist-info` and `pkg==1.0`
+/// are others in the next build.
 fn lasting(text: &str, versions: &[&str]) -> String {
     let mut versions = versions.to_vec();
     // A version that another begins with would leave the rest of it.
@@ -137,8 +140,8 @@ fn lasting(text: &str, versions: &[&str]) -> String {
     text.split(version).map(globset::escape).collect::<Vec<_>>().join("*")
 }
 
-/// A file of deviations for everything in the report that is not accepted, a row for each kind of change in a file. It is no file
-/// that can be read until somebody wrote the reasons.
+/// A file of deviations for everything in the report that is not accepted, a row for each kind of
+/// change in a file. It is no file that can be read until somebody wrote the reasons.
 pub(crate) fn write(report: &Report) -> String {
     let mut rows: Vec<Deviation> = Vec::new();
     for (package, file, change) in report.changes().filter(|(_, _, change)| change.accepted.is_none()) {

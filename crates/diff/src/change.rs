@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 pub struct Change {
     /// What kind of difference.
     pub kind: ChangeKind,
-    /// What of the file or package it is about: a library's name, a requirement, a field. Empty where the file itself is.
+    /// What of the file or package it is about: a library's name, a requirement, a field. Empty
+    /// where the file itself is.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub subject: String,
     /// What there was.
@@ -79,8 +80,8 @@ impl fmt::Display for Change {
 }
 
 impl ChangeKind {
-    /// Whether the subject is a name that the next build has as well. Other subjects are numbers of lines, or all
-    /// symbols.
+    /// Whether the subject is a name that the next build has as well. Other subjects are numbers of
+    /// lines, or all symbols.
     pub(crate) fn has_lasting_subject(self) -> bool {
         !matches!(
             self,

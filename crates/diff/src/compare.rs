@@ -1,13 +1,14 @@
-//! Input: one entry of each side. Output: whether they are the same, mean the same, or what differs.
+//! Input: one entry of each side. Output: whether they are the same, mean the same, or what
+//! differs.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
 use positioned_io::ReadAt;
-use report::{Reporter, with_causes};
-use wheel::Content;
-use wheel::read::Spool;
+use rocwheel_report::{Reporter, with_causes};
+use rocwheel_wheel::Content;
+use rocwheel_wheel::read::Spool;
 
 use crate::change::{Change, ChangeKind};
 use crate::entry::{Entry, File};
@@ -157,7 +158,8 @@ impl<'a> Context<'a> {
         data(&opened)
     }
 
-    /// Programs and libraries for Windows: what they import and their GPU code are told apart, of the rest only the bytes.
+    /// Programs and libraries for Windows: what they import and their GPU code are told apart, of
+    /// the rest only the bytes.
     fn windows(&self, opened: &Opened<'_>) -> Result<Findings, Error> {
         let mut findings = data(opened)?;
         let told = or_unreadable(opened, gpu::compare(opened, self))?;
@@ -180,14 +182,14 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The DLLs that a file asks for. Windows takes no notice of upper and lower case; text that only begins as programs do asks
-/// for nothing.
+/// The DLLs that a file asks for. Windows takes no notice of upper and lower case; text that only
+/// begins as programs do asks for nothing.
 fn imports(content: &dyn Content) -> Result<BTreeSet<String>, Error> {
     let reader = content.open()?;
-    if !elf::is_pe(&reader)? {
+    if !rocwheel_elf::is_pe(&reader)? {
         return Ok(BTreeSet::new());
     }
-    let Some(pe) = elf::Pe::read(&reader)? else { return Ok(BTreeSet::new()) };
+    let Some(pe) = rocwheel_elf::Pe::read(&reader)? else { return Ok(BTreeSet::new()) };
     let imports = pe.imports(&reader)?;
     let delayed = imports.delayed.iter().map(|name| format!("{} (delayed)", name.to_lowercase()));
     Ok(imports.needed.iter().map(|name| name.to_lowercase()).chain(delayed).collect())

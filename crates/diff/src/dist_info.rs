@@ -1,10 +1,11 @@
-//! Files whose form says what may differ without meaning anything: METADATA, WHEEL, RECORD, entry points, JSON, TOML, bytecode.
+//! Files whose form says what may differ without meaning anything: METADATA, WHEEL, RECORD, entry
+//! points, JSON, TOML, bytecode.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr as _;
 
 use pep508_rs::{Requirement, VerbatimUrl};
-use wheel::Headers;
+use rocwheel_wheel::Headers;
 
 use crate::change::{Change, ChangeKind};
 use crate::compare::{Findings, Opened, has_ending, whole};
@@ -51,7 +52,7 @@ fn metadata(old: &str, new: &str) -> Findings {
     }
     changes.extend(requirements(&old.all("Requires-Dist"), &new.all("Requires-Dist")));
     let extras = |headers: &Headers| -> Vec<String> {
-        headers.all("Provides-Extra").iter().map(|extra| wheel::canonical_name(extra)).collect()
+        headers.all("Provides-Extra").iter().map(|extra| rocwheel_wheel::canonical_name(extra)).collect()
     };
     changes.extend(Change::of_sets((ChangeKind::LostExtra, ChangeKind::NewExtra), &extras(&old), &extras(&new)));
     changes.extend(other_fields(&old, &new, &OWN));
@@ -93,8 +94,8 @@ fn other_fields(old: &Headers, new: &Headers, own: &[&str]) -> Vec<Change> {
         .collect()
 }
 
-/// Requirements as they mean: spaces, quotes and brackets do not count. Those of one name, extras and marker are one whose
-/// version changed.
+/// Requirements as they mean: spaces, quotes and brackets do not count. Those of one name, extras
+/// and marker are one whose version changed.
 fn requirements(old: &[String], new: &[String]) -> Vec<Change> {
     let (old, new) = (by_subject(old), by_subject(new));
     let subjects: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
@@ -118,7 +119,8 @@ fn requirements(old: &[String], new: &[String]) -> Vec<Change> {
 fn by_subject(requirements: &[String]) -> BTreeMap<String, BTreeSet<String>> {
     let mut map: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for text in requirements {
-        let parsed = wheel::check_requirement(text).ok().and_then(|()| Requirement::<VerbatimUrl>::from_str(text).ok());
+        let parsed =
+            rocwheel_wheel::check_requirement(text).ok().and_then(|()| Requirement::<VerbatimUrl>::from_str(text).ok());
         let (subject, whole) = match parsed {
             // What nobody understands is compared as it is.
             None => (text.clone(), text.clone()),
@@ -197,7 +199,8 @@ pub(crate) fn same_document(key: &str, old: &[u8], new: &[u8]) -> Option<&'stati
     None
 }
 
-/// Objects with their names in order: two of them are equal whatever the order in which they were written.
+/// Objects with their names in order: two of them are equal whatever the order in which they were
+/// written.
 fn sorted(value: serde_json::Value) -> serde_json::Value {
     use serde_json::Value;
     match value {

@@ -1,9 +1,10 @@
-//! Two ELF files: what the dynamic loader is told, what others can use of them, and whether their code and data are the same.
+//! Two ELF files: what the dynamic loader is told, what others can use of them, and whether their
+//! code and data are the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use elf::{Elf, Section};
 use positioned_io::ReadAt;
+use rocwheel_elf::{Elf, Section};
 
 use crate::Error;
 use crate::change::{Change, ChangeKind};
@@ -17,19 +18,22 @@ const LOAD: u32 = 1;
 const GNU_RELRO: u32 = 0x6474_e552;
 /// Where the address at which a program begins is in the header of a 64-bit file.
 const ENTRY: std::ops::Range<usize> = 24..32;
-/// Tags of the dynamic section that are compared by what they say, or that say where in the file something is: NULL, NEEDED, HASH,
-/// STRTAB, SYMTAB, STRSZ, SONAME, RPATH, DEBUG, RUNPATH, and the ranges of GNU_HASH and of symbol versions.
+/// Tags of the dynamic section that are compared by what they say, or that say where in the file
+/// something is: NULL, NEEDED, HASH, STRTAB, SYMTAB, STRSZ, SONAME, RPATH, DEBUG, RUNPATH, and the
+/// ranges of GNU_HASH and of symbol versions.
 const NAMED_TAGS: [u64; 10] = [0, 1, 4, 5, 6, 10, 14, 15, 21, 29];
 const NAMED_TAG_RANGES: [u64; 6] = [0x6fff_fef5, 0x6fff_fff0, 0x6fff_fffc, 0x6fff_fffd, 0x6fff_fffe, 0x6fff_ffff];
 const GNU_STACK: u32 = 0x6474_e551;
 const EXECUTE: u32 = 1;
 /// `e_machine` of AMD's GPUs.
 const AMD_GPU: u16 = 224;
-/// Bytes of an entry of a 64-bit symbol table, of the number of its name, which it begins with, and of the number of its section.
+/// Bytes of an entry of a 64-bit symbol table, of the number of its name, which it begins with, and
+/// of the number of its section.
 const SYMBOL: usize = 24;
 const SYMBOL_NAME: usize = 4;
 const SYMBOL_SECTION: std::ops::Range<usize> = 6..8;
-/// Numbers that are of no section, but say something of the symbol: it is not defined, or its value is no address.
+/// Numbers that are of no section, but say something of the symbol: it is not defined, or its value
+/// is no address.
 const NO_SECTION: u16 = 0;
 const RESERVED_SECTIONS: u16 = 0xff00;
 /// The section with the device code.
@@ -61,7 +65,7 @@ const ABOUT: [&str; 8] = [
 pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Error> {
     let (old_reader, new_reader) = (opened.old.open()?, opened.new.open()?);
     let read = |reader: &dyn ReadAt| -> Result<Elf, Error> {
-        Elf::read(reader)?.ok_or_else(|| Error::Elf(elf::Error::NotElf))
+        Elf::read(reader)?.ok_or_else(|| Error::Elf(rocwheel_elf::Error::NotElf))
     };
     let sides =
         Sides { old: read(&old_reader)?, new: read(&new_reader)?, old_reader: &old_reader, new_reader: &new_reader };
@@ -126,7 +130,7 @@ impl Sides<'_> {
             Side::New => self.new_reader,
         };
         let mut names = Vec::new();
-        elf::visit_symbols(reader, &mut |symbol| {
+        rocwheel_elf::visit_symbols(reader, &mut |symbol| {
             let name = match symbol.version {
                 Some(version) => format!("{}@{version}", symbol.name),
                 None => symbol.name.to_string(),
@@ -189,7 +193,8 @@ fn symbols(old: &BTreeSet<String>, new: &BTreeSet<String>) -> Vec<Change> {
     lost.into_iter().chain(gained).collect()
 }
 
-/// The change of code and data, with the size of all sections that differ where that is another one.
+/// The change of code and data, with the size of all sections that differ where that is another
+/// one.
 fn code(sections: &[Part]) -> Change {
     let names: Vec<&str> = sections.iter().map(|part| part.name.as_str()).collect();
     let change = Change::of(ChangeKind::Code, names.join(", "));
@@ -321,7 +326,8 @@ fn is_same(
         return Ok(false);
     }
     if old.kind == DYNSYM && new.kind == DYNSYM {
-        // The loader finds it by the dynamic section, wherever it is; names are numbers of another table.
+        // The loader finds it by the dynamic section, wherever it is; names are numbers of another
+        // table.
         let values = |elf: &Elf, reader, section| symbol_values(elf, reader, section);
         return Ok(
             is_same_names && values(&sides.old, sides.old_reader, old)? == values(&sides.new, sides.new_reader, new)?
@@ -339,8 +345,8 @@ fn is_same(
     same_bytes(&one, &other, old.size, context.reporter).map_err(|error| error::read(error, context.reporter))
 }
 
-/// The entries of a symbol table without the numbers of their names and sections. Tools that edit a file add sections in front of
-/// others; the loader asks only whether there is one.
+/// The entries of a symbol table without the numbers of their names and sections. Tools that edit a
+/// file add sections in front of others; the loader asks only whether there is one.
 fn symbol_values(elf: &Elf, reader: &dyn ReadAt, section: &Section) -> Result<Vec<u8>, Error> {
     let mut bytes = vec![0; usize::try_from(section.size).unwrap_or(usize::MAX)];
     reader.read_exact_at(section.offset, &mut bytes)?;

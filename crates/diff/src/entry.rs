@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use positioned_io::ReadAt;
-use wheel::read::{Spool, Wheel};
-use wheel::{Content, FileContent, Reader};
+use rocwheel_wheel::read::{Spool, Wheel};
+use rocwheel_wheel::{Content, FileContent, Reader};
 
 use crate::Error;
 
@@ -69,7 +69,7 @@ impl File {
     /// Whether two files surely differ, without reading them.
     pub(crate) fn surely_differs(&self, other: &File) -> bool {
         let checksum = |file: &File| match &file.source {
-            Source::Member { wheel, name } => wheel.member(name).map(wheel::read::Listed::crc32),
+            Source::Member { wheel, name } => wheel.member(name).map(rocwheel_wheel::read::Listed::crc32),
             _ => None,
         };
         self.size != other.size || matches!((checksum(self), checksum(other)), (Some(one), Some(other)) if one != other)

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use report::{Exit, Hint, Reporter};
+use rocwheel_report::{Exit, Hint, Reporter};
 
 /// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -17,13 +17,13 @@ pub enum Error {
     Interrupted,
     /// An ELF file cannot be read.
     #[error(transparent)]
-    Elf(#[from] elf::Error),
+    Elf(#[from] rocwheel_elf::Error),
     /// GPU code cannot be read.
     #[error(transparent)]
-    GpuCode(#[from] kpack::Error),
+    GpuCode(#[from] rocwheel_kpack::Error),
     /// A wheel cannot be opened.
     #[error(transparent)]
-    Wheel(#[from] wheel::Error),
+    Wheel(#[from] rocwheel_wheel::Error),
     /// A tar archive cannot be read.
     #[error("could not read the archive `{archive}`")]
     Archive {

@@ -49,7 +49,8 @@ impl FailOn {
         Ok(parsed)
     }
 
-    /// Adds a change to every package that grew by more than it may: by what has to be downloaded, or lies in the folder.
+    /// Adds a change to every package that grew by more than it may: by what has to be downloaded,
+    /// or lies in the folder.
     pub fn measure(&self, report: &mut Report) {
         let Some(growth) = self.growth else { return };
         for package in &mut report.packages {
@@ -70,7 +71,7 @@ impl FailOn {
 
 fn kind(rule: &str) -> Result<ChangeKind, Error> {
     ChangeKind::ALL.iter().copied().find(|kind| kind.name() == rule).ok_or_else(|| {
-        let nearest = report::nearest(rule, ChangeKind::ALL.iter().map(|kind| kind.name()));
+        let nearest = rocwheel_report::nearest(rule, ChangeKind::ALL.iter().map(|kind| kind.name()));
         Error::Rule { rule: rule.to_owned(), nearest }
     })
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kpack::survey::{self, Found, Kernels, Location, Surveyed, Weight};
-use wheel::{Content, FileDigest};
+use rocwheel_kpack::survey::{self, Found, Kernels, Location, Surveyed, Weight};
+use rocwheel_wheel::{Content, FileDigest};
 
 use crate::Error;
 use crate::change::{Change, ChangeKind};
@@ -15,7 +15,8 @@ pub(crate) fn may_hold(start: &[u8]) -> bool {
     [&b"__CLANG_OFFLOAD_BUNDLE__"[..], b"CCOB", b"KPAK"].iter().any(|magic| start.starts_with(magic))
 }
 
-/// What the code objects of two files have in common. Notes only when every code object is the same.
+/// What the code objects of two files have in common. Notes only when every code object is the
+/// same.
 pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Error> {
     let (old, new) = (read(&*opened.old, context)?, read(&*opened.new, context)?);
     let mut findings = Findings::default();

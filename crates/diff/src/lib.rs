@@ -1,14 +1,16 @@
-//! Input: two wheels, source distributions, archives or folders, or two folders of such. Output: a [`Report`] of what is
-//! not the same, file by file, with equal bytes and equal meaning told apart; and whether that is what was expected.
+//! Input: two wheels, source distributions, archives or folders, or two folders of such. Output: a
+//! [`Report`] of what is not the same, file by file, with equal bytes and equal meaning told apart;
+//! and whether that is what was expected.
 //!
 //! ```text
 //! path → side (packages, their entries) → pair (which belongs to which) → compare (bytes, then what they mean) → Report
 //!                                                       deviations that are accepted, changes that fail → Verdict
 //! ```
 //!
-//! A file *means the same* when nobody who uses it can tell it from the other: the order of headers in METADATA, the time
-//! stamps in an archive, the place of a section that the loader finds by its headers. What is taken for equal is named in
-//! [`FileReport::notes`], so that nobody has to believe it.
+//! A file *means the same* when nobody who uses it can tell it from the other: the order of headers
+//! in METADATA, the time stamps in an archive, the place of a section that the loader finds by its
+//! headers. What is taken for equal is named in [`FileReport::notes`], so that nobody has to
+//! believe it.
 
 mod accept;
 mod change;
@@ -29,7 +31,7 @@ mod text;
 
 use std::path::{Path, PathBuf};
 
-use ::report::Reporter;
+use rocwheel_report::Reporter;
 
 pub use accept::{Accepted, Deviation, Deviations};
 pub use change::{Change, ChangeKind};
@@ -51,8 +53,9 @@ pub struct Request {
 /// Compares two sides.
 ///
 /// # Errors
-/// A side that does not exist or cannot be read, two packages of one side that would belong to the same one of the other,
-/// and [`Error::Interrupted`]. A single file that cannot be understood is compared byte for byte, and its report says so.
+/// A side that does not exist or cannot be read, two packages of one side that would belong to the
+/// same one of the other, and [`Error::Interrupted`]. A single file that cannot be understood is
+/// compared byte for byte, and its report says so.
 pub fn compare(request: &Request, reporter: &dyn Reporter) -> Result<Report, Error> {
     let open = |path: &Path| side::Side::open(path, &request.scratch, reporter);
     let (old, new) = (open(&request.old)?, open(&request.new)?);
@@ -63,7 +66,8 @@ pub fn compare(request: &Request, reporter: &dyn Reporter) -> Result<Report, Err
 }
 
 impl Report {
-    /// A file of deviations that accepts every change nobody has accepted yet; somebody has to write the reasons.
+    /// A file of deviations that accepts every change nobody has accepted yet; somebody has to
+    /// write the reasons.
     pub fn as_deviations(&self) -> String {
         accept::write(self)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufReader, Read};
 
 use positioned_io::Cursor;
-use wheel::Content;
+use rocwheel_wheel::Content;
 
 use crate::change::{Change, ChangeKind};
 use crate::compare::{Compared, Context, Findings, Opened, size};
@@ -15,7 +15,8 @@ use crate::{Error, pair, tarball};
 
 const WINDOW: usize = 1 << 18;
 
-/// Two tar archives: what their members are, not how they are packed, in which order, and when they were made.
+/// Two tar archives: what their members are, not how they are packed, in which order, and when they
+/// were made.
 pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Error> {
     let unpack = |content: &dyn Content| -> Result<BTreeMap<String, Named>, Error> {
         let entries = tarball::unpack(opened.key, content.open()?, context.scratch, context.reporter)?;
@@ -76,7 +77,8 @@ pub(crate) fn compare_static(opened: &Opened<'_>) -> Result<Findings, Error> {
     Ok(Findings::change(Change::of(ChangeKind::Content, text)))
 }
 
-/// Members by name and by how many of that name came before: compilers give several objects one name.
+/// Members by name and by how many of that name came before: compilers give several objects one
+/// name.
 fn members(opened: &Opened<'_>, content: &dyn Content) -> Result<BTreeMap<(String, usize), blake3::Hash>, Error> {
     let failed = |source| Error::Archive { archive: opened.key.to_owned(), source };
     let mut archive = ar::Archive::new(BufReader::with_capacity(WINDOW, Cursor::new(content.open()?)));

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
-use elf::Elf;
 use rayon::prelude::*;
-use report::Unit;
-use wheel::manylinux::{self, FileNeeds, LibraryNeeds};
-use wheel::read::{Problem, Wheel};
+use rocwheel_elf::Elf;
+use rocwheel_report::Unit;
+use rocwheel_wheel::manylinux::{self, FileNeeds, LibraryNeeds};
+use rocwheel_wheel::read::{Problem, Wheel};
 
 use crate::Error;
 use crate::change::{Change, ChangeKind};
@@ -79,15 +79,16 @@ fn floor(package: &Package, context: &Context<'_>) -> Result<Option<String>, Err
     Ok((!needs.is_empty() && !is_musl).then(|| manylinux::floor(&needs).tag))
 }
 
-/// The headers of an ELF file; `None` for all others, and for those that cannot be read, of which the comparison tells.
+/// The headers of an ELF file; `None` for all others, and for those that cannot be read, of which
+/// the comparison tells.
 fn headers(file: &File, context: &Context<'_>) -> Result<Option<Elf>, Error> {
     if file.start(4)? != b"\x7fELF" {
         return Ok(None);
     }
     if let Source::Member { wheel, name } = &file.source {
         let reader = wheel.sparse(name, context.scratch)?;
-        reader.want(&elf::header_places(&reader, file.size).unwrap_or_default());
-        reader.want(&elf::dynamic_places(&reader).unwrap_or_default());
+        reader.want(&rocwheel_elf::header_places(&reader, file.size).unwrap_or_default());
+        reader.want(&rocwheel_elf::dynamic_places(&reader).unwrap_or_default());
         return Ok(Elf::read(&reader).ok().flatten());
     }
     Ok(Elf::read(&file.content(&context.spool)?.open()?).ok().flatten())

@@ -14,8 +14,8 @@ pub(crate) struct PackagePair {
     pub(crate) new: Option<Package>,
 }
 
-/// Pairs packages by name. Several of one name are paired by Python and system, then by folder, as a set for
-/// several GPU families has them. A single package on each side is a pair under any name.
+/// Pairs packages by name. Several of one name are paired by Python and system, then by folder, as
+/// a set for several GPU families has them. A single package on each side is a pair under any name.
 pub(crate) fn packages(mut old: Side, mut new: Side) -> Result<Vec<PackagePair>, Error> {
     let is_one_each = old.packages.len() == 1 && new.packages.len() == 1;
     if is_one_each
@@ -79,8 +79,8 @@ pub(crate) struct EntryPair<'a> {
     pub(crate) new: Option<&'a Named>,
 }
 
-/// Entries with the same path belong together. Of the others those of one folder whose names differ only in a version, when
-/// there is one of them on each side: `liba.so.1.2` and `liba.so.1.3`.
+/// Entries with the same path belong together. Of the others those of one folder whose names differ
+/// only in a version, when there is one of them on each side: `liba.so.1.2` and `liba.so.1.3`.
 pub(crate) fn entries<'a>(old: &'a BTreeMap<String, Named>, new: &'a BTreeMap<String, Named>) -> Vec<EntryPair<'a>> {
     let mut pairs: Vec<EntryPair<'a>> = Vec::new();
     let mut lost: BTreeMap<String, Vec<(&'a str, &'a Named)>> = BTreeMap::new();
@@ -116,7 +116,8 @@ fn unversioned(key: &str, named: &Named) -> String {
     format!("{kind} {folder}/{}", text::without_version(name))
 }
 
-/// Whether the name itself is another one, apart from the folders of METADATA that have the version in their name.
+/// Whether the name itself is another one, apart from the folders of METADATA that have the version
+/// in their name.
 pub(crate) fn is_renamed(old: &str, new: &str) -> bool {
     let name = |path: &str| Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
     name(old) != name(new)

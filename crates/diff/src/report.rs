@@ -50,7 +50,8 @@ pub struct Described {
     pub unpacked: u64,
     /// How many files and links.
     pub files: u64,
-    /// The platform tag that the symbols of its programs and libraries allow at best; only for wheels with such files.
+    /// The platform tag that the symbols of its programs and libraries allow at best; only for
+    /// wheels with such files.
     pub floor: Option<String>,
 }
 

@@ -1,14 +1,15 @@
-//! Input: a path. Output: the packages there, each with its entries under names that do not depend on its version.
+//! Input: a path. Output: the packages there, each with its entries under names that do not depend
+//! on its version.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use artifact::ArtifactName;
-use report::Reporter;
+use rocwheel_artifact::ArtifactName;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::{Kind as MemberKind, Wheel};
+use rocwheel_wheel::{WheelName, canonical_name};
 use walkdir::WalkDir;
-use wheel::read::{Kind as MemberKind, Wheel};
-use wheel::{WheelName, canonical_name};
 
 use crate::Error;
 use crate::compare::has_ending;
@@ -21,11 +22,13 @@ const OURS: &str = ".rocwheel";
 /// One side of the comparison.
 pub(crate) struct Side {
     pub(crate) packages: Vec<Package>,
-    /// Whether a folder was looked through for packages. A package alone is compared whatever its name.
+    /// Whether a folder was looked through for packages. A package alone is compared whatever its
+    /// name.
     pub(crate) is_folder: bool,
 }
 
-/// A package: a wheel, a source distribution, an archive, or the files of a folder that are none of these.
+/// A package: a wheel, a source distribution, an archive, or the files of a folder that are none of
+/// these.
 pub(crate) struct Package {
     pub(crate) path: PathBuf,
     /// The folder that it lies in, relative to the side; empty at its top.
@@ -118,8 +121,8 @@ fn is_package(path: &Path) -> bool {
 /// Name and version of a source distribution (PEP 625).
 fn sdist_name(file: &str) -> Option<(String, String)> {
     let (name, version) = file.strip_suffix(".tar.gz")?.rsplit_once('-')?;
-    let is_version = wheel::check_version(version).is_ok();
-    (is_version && wheel::check_name(name).is_ok()).then(|| (name.to_owned(), version.to_owned()))
+    let is_version = rocwheel_wheel::check_version(version).is_ok();
+    (is_version && rocwheel_wheel::check_name(name).is_ok()).then(|| (name.to_owned(), version.to_owned()))
 }
 
 /// The name of an archive of ROCm's build.
@@ -217,7 +220,8 @@ impl Package {
         }
     }
 
-    /// What tells a wheel from others of the same distribution: Python, ABI and system, without the version of the system.
+    /// What tells a wheel from others of the same distribution: Python, ABI and system, without the
+    /// version of the system.
     pub(crate) fn place(&self) -> String {
         let Form::Wheel(wheel) = &self.form else { return String::new() };
         let name = &wheel.name;
@@ -242,7 +246,8 @@ fn installed_key(path: &str) -> String {
     path.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
-/// Entries of a source distribution without the folder, named after the version, that all of them are in.
+/// Entries of a source distribution without the folder, named after the version, that all of them
+/// are in.
 fn below_one_folder(entries: BTreeMap<String, Entry>) -> BTreeMap<String, Named> {
     let tops: BTreeSet<&str> = entries.keys().map(|path| path.split('/').next().unwrap_or_default()).collect();
     let top = match tops.iter().collect::<Vec<_>>()[..] {

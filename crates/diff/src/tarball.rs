@@ -1,4 +1,5 @@
-//! Input: a tar archive, compressed or not. Output: its entries, with their bytes one after the other in a file without a name.
+//! Input: a tar archive, compressed or not. Output: its entries, with their bytes one after the
+//! other in a file without a name.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read, Write};
@@ -6,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use positioned_io::{Cursor, ReadAt};
-use report::Reporter;
+use rocwheel_report::Reporter;
 use tar::EntryType;
 
 use crate::Error;

@@ -9,8 +9,8 @@ pub(crate) const LARGEST: u64 = 8 << 20;
 /// How long two texts are compared line by line, before a coarser answer is taken.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// A file name with every number in it that is a version, or a part of one, as `*`: digits with dots between them, and the hash
-/// that repair tools put into names (`libgomp-a34b3233.so.1`).
+/// A file name with every number in it that is a version, or a part of one, as `*`: digits with
+/// dots between them, and the hash that repair tools put into names (`libgomp-a34b3233.so.1`).
 pub(crate) fn without_version(name: &str) -> String {
     let mut short = String::new();
     let mut rest = name;
@@ -59,7 +59,8 @@ pub(crate) fn compare(old: &[u8], new: &[u8]) -> Option<Texts> {
     Some(Texts::Lines { new: count(ChangeTag::Insert), lost: count(ChangeTag::Delete) })
 }
 
-/// The sections of an INI file as Python's `configparser` reads `entry_points.txt`: section → name → value.
+/// The sections of an INI file as Python's `configparser` reads `entry_points.txt`: section → name
+/// → value.
 pub(crate) fn ini(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     let mut sections: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     let mut section = String::new();

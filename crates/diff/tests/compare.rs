@@ -5,10 +5,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use diff::{Change, ChangeKind, Deviations, Error, FailOn, Kept, Report, Request};
-use report::Silent;
+use rocwheel_diff::{Change, ChangeKind, Deviations, Error, FailOn, Kept, Report, Request};
+use rocwheel_report::Silent;
+use rocwheel_testing::gpu::{Gpu, Link, Unit};
 use tempfile::TempDir;
-use testing::gpu::{Gpu, Link, Unit};
 
 /// A folder of a test.
 struct Place(TempDir);
@@ -65,7 +65,7 @@ impl Place {
         let scratch = self.path("scratch");
         fs_err::create_dir_all(&scratch).unwrap();
         let request = Request { old: old.to_owned(), new: new.to_owned(), scratch: scratch.clone() };
-        let report = diff::compare(&request, &Silent);
+        let report = rocwheel_diff::compare(&request, &Silent);
         assert_eq!(fs_err::read_dir(&scratch).unwrap().count(), 0, "something is left");
         report
     }
@@ -73,7 +73,7 @@ impl Place {
 
 /// `kind file: what` of every change.
 fn lines(report: &Report) -> Vec<String> {
-    let line = |(_, file, change): (_, Option<&diff::FileReport>, &Change)| {
+    let line = |(_, file, change): (_, Option<&rocwheel_diff::FileReport>, &Change)| {
         let path = file.map(|file| file.path.as_str()).unwrap_or_default();
         format!("{} {path}: {change}", change.kind)
     };
@@ -174,14 +174,18 @@ fn libraries_are_compared_by_what_the_loader_reads() {
     let edited = place.path("edited/liba.so");
     fs_err::create_dir_all(edited.parent().unwrap()).unwrap();
     fs_err::copy(&old, &edited).unwrap();
-    let search_path = elf::SearchPath::Set(vec!["$ORIGIN/../a/longer/path/than/there/was".to_owned()]);
-    elf::edit_file(&edited, &elf::Edit { search_path: Some(search_path), ..elf::Edit::default() }).unwrap();
+    let search_path = rocwheel_elf::SearchPath::Set(vec!["$ORIGIN/../a/longer/path/than/there/was".to_owned()]);
+    rocwheel_elf::edit_file(
+        &edited,
+        &rocwheel_elf::Edit { search_path: Some(search_path), ..rocwheel_elf::Edit::default() },
+    )
+    .unwrap();
     let report = compare(&edited);
     assert_eq!(kinds(&report), [ChangeKind::SearchPath], "{report:#?}");
 
     // patchelf adds a section in front of others, so that those of the symbols have other numbers.
     let mut numbered = fs_err::read(&edited).unwrap();
-    let header = elf::Elf::read(&numbered).unwrap().unwrap();
+    let header = rocwheel_elf::Elf::read(&numbered).unwrap().unwrap();
     let table = header.sections.iter().find(|section| section.name == ".dynsym").unwrap();
     let table = usize::try_from(table.offset).unwrap()..usize::try_from(table.offset + table.size).unwrap();
     let mut changed = 0;
@@ -301,7 +305,8 @@ fn what_the_loader_does_with_the_same_code_is_part_of_it() {
     let base = ["-Wl,-soname,liba.so.1", "-Wl,--build-id=none"];
     let with = |name: &str, options: &[&str]| library(&place, name, SOURCE, &[&base[..], options].concat());
     let old = with("old/liba.so", &["-Wl,-z,lazy"]);
-    // The same bytes in every section, but for a flag of the dynamic section, a permission, the entry point.
+    // The same bytes in every section, but for a flag of the dynamic section, a permission, the
+    // entry point.
     let bytes = fs_err::read(&old).unwrap();
     let changed = |name: &str, at: usize, byte: u8| {
         let mut bytes = bytes.clone();

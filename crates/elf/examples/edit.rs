@@ -1,15 +1,16 @@
-//! Sets the search path of an ELF file and prints what changed, to measure and to try things by hand:
-//! `cargo run --release -p elf --example edit -- (file|inplace|plan) PATH ENTRY[:ENTRY…]`.
+//! Sets the search path of an ELF file and prints what changed, to measure and to try things by
+//! hand: `cargo run --release -p elf --example edit -- (file|inplace|plan) PATH ENTRY[:ENTRY…]`.
 //!
-//! `file` goes through a copy and a rename, `inplace` writes into the file itself, `plan` writes nothing.
+//! `file` goes through a copy and a rename, `inplace` writes into the file itself, `plan` writes
+//! nothing.
 #![allow(clippy::print_stdout, reason = "an example is a program")]
 
 use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use elf::{Edit, SearchPath, edit_file};
 use fs_err::OpenOptions;
+use rocwheel_elf::{Edit, SearchPath, edit_file};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

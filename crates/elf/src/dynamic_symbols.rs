@@ -1,8 +1,10 @@
-//! Input: a random-access file. Output: its dynamic symbols with their versions ([`visit_symbols`]), or what the dynamic
-//! loader asks of them, in a form small enough to hold for a whole set of libraries ([`DynamicSymbols`]).
+//! Input: a random-access file. Output: its dynamic symbols with their versions
+//! ([`visit_symbols`]), or what the dynamic loader asks of them, in a form small enough to hold for
+//! a whole set of libraries ([`DynamicSymbols`]).
 //!
-//! Only what the dynamic section leads to is read, so files without section headers are no different. A table of 200,000
-//! symbols costs 16 bytes a symbol while it is read, whatever the length of the names.
+//! Only what the dynamic section leads to is read, so files without section headers are no
+//! different. A table of 200,000 symbols costs 16 bytes a symbol while it is read, whatever the
+//! length of the names.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hasher};
@@ -26,7 +28,8 @@ const SYMBOL_WINDOW: u64 = 8192;
 const NAME_WINDOW: u64 = 1 << 20;
 /// The longest name: expression templates make names of tens of kilobytes.
 const NAME_LIMIT: u64 = 1 << 20;
-/// Names may share their tails. More bytes than this many times the string table are made up to waste time.
+/// Names may share their tails. More bytes than this many times the string table are made up to
+/// waste time.
 const SHARING_LIMIT: u64 = 8;
 /// More symbols than this are in no library that a linker makes.
 const SYMBOL_LIMIT: u64 = 1 << 26;
@@ -39,13 +42,16 @@ const HIDDEN: u16 = 0x8000;
 pub struct Symbol<'a> {
     /// Its number in the symbol table.
     pub index: u32,
-    /// Its name as it is in the file (mangled, without version), with replacement characters where it is not UTF-8.
+    /// Its name as it is in the file (mangled, without version), with replacement characters where
+    /// it is not UTF-8.
     pub name: Cow<'a, str>,
     /// The version it is defined with, or that it is needed in.
     pub version: Option<&'a str>,
-    /// The library that a needed version should come from, as in `DT_NEEDED`. The loader looks everywhere.
+    /// The library that a needed version should come from, as in `DT_NEEDED`. The loader looks
+    /// everywhere.
     pub library: Option<&'a str>,
-    /// Whether a definition answers those who ask without version (`name@@VERSION` rather than `name@VERSION`).
+    /// Whether a definition answers those who ask without version (`name@@VERSION` rather than
+    /// `name@VERSION`).
     pub default_version: bool,
     /// Whether the file defines it rather than needs it.
     pub defined: bool,
@@ -74,8 +80,9 @@ pub enum Binding {
     Other,
 }
 
-/// A symbol's name as a number: compared instead of the name, so that a set of libraries can be held without the names of
-/// millions of symbols. Numbers of two names are equal by accident once in some 10^19 pairs. Valid in this process only.
+/// A symbol's name as a number: compared instead of the name, so that a set of libraries can be
+/// held without the names of millions of symbols. Numbers of two names are equal by accident once
+/// in some 10^19 pairs. Valid in this process only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameHash(u64);
 
@@ -92,8 +99,8 @@ impl NameHash {
     }
 }
 
-/// What a file offers and what it needs, as the loader sees it: 16 bytes for each symbol offered, and the names of those
-/// needed.
+/// What a file offers and what it needs, as the loader sees it: 16 bytes for each symbol offered,
+/// and the names of those needed.
 #[derive(Debug, Clone, Default)]
 pub struct DynamicSymbols {
     /// Sorted.
@@ -147,7 +154,8 @@ pub enum Lookup {
 }
 
 impl DynamicSymbols {
-    /// Reads the dynamic symbols of an ELF file of any class and byte order. A file without dynamic section has none.
+    /// Reads the dynamic symbols of an ELF file of any class and byte order. A file without dynamic
+    /// section has none.
     ///
     /// # Errors
     /// [`Error::NotElf`], and those of [`visit_symbols`].
@@ -174,7 +182,8 @@ impl DynamicSymbols {
         Ok(found)
     }
 
-    /// The symbols that the file needs of others, weak ones too, in an order that only depends on the file.
+    /// The symbols that the file needs of others, weak ones too, in an order that only depends on
+    /// the file.
     pub fn undefined(&self) -> impl Iterator<Item = Undefined<'_>> {
         let mut start = 0;
         self.imports.iter().map(move |import| {
@@ -191,15 +200,17 @@ impl DynamicSymbols {
         self.exports.len()
     }
 
-    /// Whether the file has a table of symbol versions, for what it defines or for what it needs. The loader gives up (an
-    /// assertion fails) when a symbol is needed in a version of a library that has none.
+    /// Whether the file has a table of symbol versions, for what it defines or for what it needs.
+    /// The loader gives up (an assertion fails) when a symbol is needed in a version of a library
+    /// that has none.
     pub fn has_versions(&self) -> bool {
         self.versions.present
     }
 
-    /// What the loader finds in this file for a name, needed in a version or in any: the rules of glibc's
-    /// `elf/dl-lookup.c`. A file without versions answers for each; a definition without version in a file with versions does
-    /// too. Who asks without version gets the first version the file defines, or the only default one.
+    /// What the loader finds in this file for a name, needed in a version or in any: the rules of
+    /// glibc's `elf/dl-lookup.c`. A file without versions answers for each; a definition without
+    /// version in a file with versions does too. Who asks without version gets the first version
+    /// the file defines, or the only default one.
     pub fn find(&self, name: NameHash, version: Option<&str>) -> Lookup {
         let start = self.exports.partition_point(|export| export.name < name);
         let found = self.exports[start..].iter().take_while(|export| export.name == name);
@@ -287,13 +298,14 @@ impl Versions {
     }
 }
 
-/// Calls `each` for every dynamic symbol of an ELF file of any class and byte order but the empty first one, in the order
-/// of their names in the string table, so that the table is read once from start to end; [`Symbol::index`] tells the order
-/// of the symbol table. A file without dynamic section has none.
+/// Calls `each` for every dynamic symbol of an ELF file of any class and byte order but the empty
+/// first one, in the order of their names in the string table, so that the table is read once from
+/// start to end; [`Symbol::index`] tells the order of the symbol table. A file without dynamic
+/// section has none.
 ///
 /// # Errors
-/// [`Error::NotElf`], [`Error::Truncated`], [`Error::TooLarge`] or [`Error::Malformed`] for tables that are cut or lie; what
-/// `each` returns ends the walk.
+/// [`Error::NotElf`], [`Error::Truncated`], [`Error::TooLarge`] or [`Error::Malformed`] for tables
+/// that are cut or lie; what `each` returns ends the walk.
 pub fn visit_symbols(reader: &dyn ReadAt, each: &mut dyn FnMut(&Symbol<'_>) -> Result<(), Error>) -> Result<(), Error> {
     visit(reader, &mut |_, _, symbol| each(symbol)).map(drop)
 }
@@ -394,7 +406,8 @@ impl Tables<'_> {
         let room = self.image.mapped_after(self.table) / size;
         let (count, sure) = match symbols::dynamic_count(self.image, self.source, self.table)? {
             Some(count) => (count, true),
-            // All are needed ones, so the hash table counts none: they end where the next table begins.
+            // All are needed ones, so the hash table counts none: they end where the next table
+            // begins.
             None => (self.gap() / size, false),
         };
         if count > room || count > SYMBOL_LIMIT {

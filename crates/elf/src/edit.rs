@@ -1,7 +1,8 @@
 //! Input: an [`Edit`], what should be different, and a random-access file. Output: a [`Patch`].
 //!
-//! The edit is first worked out on names ([`Wanted`]: the dynamic section as it should be); where the bytes go is
-//! decided in `rewrite`. At the end the patched file is read back, and a difference is an error.
+//! The edit is first worked out on names ([`Wanted`]: the dynamic section as it should be); where
+//! the bytes go is decided in `rewrite`. At the end the patched file is read back, and a difference
+//! is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,17 +35,19 @@ pub enum StackFlag {
     /// It stays.
     #[default]
     Keep,
-    /// It goes from libraries in which nothing needs it ([`Elf::runs_code_on_stack`]). Those without a PT_GNU_STACK, which old
-    /// linkers make and which means the same, stay as they are.
+    /// It goes from libraries in which nothing needs it ([`Elf::runs_code_on_stack`]). Those
+    /// without a PT_GNU_STACK, which old linkers make and which means the same, stay as they are.
     Clear,
 }
 
-/// A change of the search path. Entries may hold several paths joined with `:`; repeated and empty ones are dropped.
+/// A change of the search path. Entries may hold several paths joined with `:`; repeated and empty
+/// ones are dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SearchPath {
     /// Exactly these entries; none removes the search path.
     Set(Vec<String>),
-    /// The entries the loader honours today, then these. With no entries it only converts between the two tags.
+    /// The entries the loader honours today, then these. With no entries it only converts between
+    /// the two tags.
     Add(Vec<String>),
 }
 
@@ -63,8 +66,8 @@ pub enum SearchPathTag {
 pub enum NeededEdit {
     /// Behind the others; nothing when it is there already.
     Add(String),
-    /// With the versions needed of it: its symbols are then taken from any library, in any version. Nothing when it
-    /// is not there.
+    /// With the versions needed of it: its symbols are then taken from any library, in any version.
+    /// Nothing when it is not there.
     Remove(String),
     /// In the same place, and in the versions needed (`.gnu.version_r`), where glibc insists on it.
     Replace {
@@ -78,11 +81,12 @@ pub enum NeededEdit {
 impl Edit {
     /// Works out which bytes of the file change. The file is neither loaded nor written.
     ///
-    /// Static programs and edits that change nothing give an empty patch; [`Patch::outcome`] tells which.
+    /// Static programs and edits that change nothing give an empty patch; [`Patch::outcome`] tells
+    /// which.
     ///
     /// # Errors
-    /// [`Error::NotElf`], [`Error::Machine`], [`Error::NotLinked`] for what is not edited, [`Error::Text`] for names
-    /// that cannot be stored, and those of [`Elf::read`].
+    /// [`Error::NotElf`], [`Error::Machine`], [`Error::NotLinked`] for what is not edited,
+    /// [`Error::Text`] for names that cannot be stored, and those of [`Elf::read`].
     pub fn plan(&self, reader: &dyn ReadAt) -> Result<Patch, Error> {
         self.check()?;
         let source = Source { reader };
@@ -341,7 +345,8 @@ impl Wanted {
         self.renamed.entry(from.to_vec()).or_insert_with(|| to.to_vec());
     }
 
-    /// Keeps the tags of the chain of needed versions in step with what leaves it, and drops what does not concern it.
+    /// Keeps the tags of the chain of needed versions in step with what leaves it, and drops what
+    /// does not concern it.
     fn close_versions(&mut self, current: &Current) {
         let in_chain = |library: &Vec<u8>| current.needs.iter().any(|(name, _)| name == library);
         // A library removed and then added again is needed under its name: its versions stay.

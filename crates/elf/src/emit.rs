@@ -1,4 +1,5 @@
-//! Input: a [`Layout`] that has decided where everything goes. Output: the bytes, as extents of its patch.
+//! Input: a [`Layout`] that has decided where everything goes. Output: the bytes, as extents of its
+//! patch.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,8 @@ use crate::rewrite::{Names, Rewriter};
 use crate::version::NeedRecord;
 use crate::{Error, symbols};
 
-/// Symbol tables and version numbers are read in windows of this many bytes, a multiple of every entry's size.
+/// Symbol tables and version numbers are read in windows of this many bytes, a multiple of every
+/// entry's size.
 const WINDOW: u64 = 24 << 11;
 
 impl Layout<'_> {
@@ -44,8 +46,8 @@ impl Layout<'_> {
         Ok(())
     }
 
-    /// Symbols in sections that moved (`_DYNAMIC`, section symbols) move with them. In `.symtab` they are local, and
-    /// locals come first.
+    /// Symbols in sections that moved (`_DYNAMIC`, section symbols) move with them. In `.symtab`
+    /// they are local, and locals come first.
     pub(crate) fn write_symbols(&mut self) -> Result<(), Error> {
         const WHAT: &str = "symbol table";
         let size = size_of::<Sym64<Little>>() as u64;
@@ -166,7 +168,8 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Chains the kept records. The chain begins where it began, whichever record is the first one now.
+    /// Chains the kept records. The chain begins where it began, whichever record is the first one
+    /// now.
     fn relink(&mut self, names: &Names, wanted: &Wanted, kept: &[&(Vec<u8>, NeedRecord)]) -> Result<(), Error> {
         let first = self.current.needs.first().map_or(0, |(_, record)| record.offset);
         let place =
@@ -198,7 +201,8 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Makes the symbols of the versions `numbers` unversioned (1, VER_NDX_GLOBAL): the loader indexes by these numbers.
+    /// Makes the symbols of the versions `numbers` unversioned (1, VER_NDX_GLOBAL): the loader
+    /// indexes by these numbers.
     fn forget_versions(&mut self, numbers: &BTreeSet<u16>) -> Result<(), Error> {
         const WHAT: &str = "table of symbol versions";
         let address = self.layout.old.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_VERSYM));

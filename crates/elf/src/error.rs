@@ -1,10 +1,11 @@
-//! What can go wrong with an ELF file. Readers have no path, so these errors do not name one: whoever opened the
-//! file puts its path in front ([`Error::File`] does so for [`crate::edit_file`]).
+//! What can go wrong with an ELF file. Readers have no path, so these errors do not name one:
+//! whoever opened the file puts its path in front ([`Error::File`] does so for
+//! [`crate::edit_file`]).
 
 use std::io;
 use std::path::PathBuf;
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 /// Why an ELF file could not be read or edited.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +72,8 @@ pub enum Error {
         /// Why not.
         why: &'static str,
     },
-    /// The edited file did not read back as asked for: a file that lies in a way not met before. Nothing is written.
+    /// The edited file did not read back as asked for: a file that lies in a way not met before.
+    /// Nothing is written.
     #[error("the edit of the ELF file did not read back: {what} is `{found}` instead of `{wanted}`")]
     ReadBack {
         /// What differs.

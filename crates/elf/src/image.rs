@@ -1,7 +1,8 @@
-//! Input: a random-access file. Output: an [`Image`], its headers as plain 64-bit numbers, whatever the class and
-//! byte order of the file.
+//! Input: a random-access file. Output: an [`Image`], its headers as plain 64-bit numbers, whatever
+//! the class and byte order of the file.
 //!
-//! Only headers are read, each through one bounded read: a 1.3 GB library costs some tens of kilobytes.
+//! Only headers are read, each through one bounded read: a 1.3 GB library costs some tens of
+//! kilobytes.
 
 use std::io;
 
@@ -13,14 +14,16 @@ use positioned_io::ReadAt;
 
 use crate::Error;
 
-/// No table of headers or section names is larger than this in any sane file (a million section headers).
+/// No table of headers or section names is larger than this in any sane file (a million section
+/// headers).
 const TABLE_LIMIT: u64 = 64 << 20;
 /// Strings are read in windows of this many bytes.
 const STRING_WINDOW: u64 = 256;
 /// The longest string read: RPATHs of a few kilobytes exist, C++ symbol names are never read.
 const STRING_LIMIT: u64 = 1 << 20;
 
-/// A program header ("segment"): which part of the file the loader maps where, or where it finds something.
+/// A program header ("segment"): which part of the file the loader maps where, or where it finds
+/// something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     /// `p_type`, a `PT_*` constant.
@@ -111,7 +114,8 @@ pub(crate) struct Dynamic {
     pub(crate) address: u64,
     /// Entries before the first `DT_NULL`.
     pub(crate) entries: Vec<DynamicEntry>,
-    /// How many entries, the closing `DT_NULL` included, can be written without touching anything else.
+    /// How many entries, the closing `DT_NULL` included, can be written without touching anything
+    /// else.
     pub(crate) capacity: usize,
 }
 
@@ -147,7 +151,8 @@ impl Source<'_> {
         })
     }
 
-    /// `length` bytes at `offset`, at most `limit`. What the file cannot hold is refused before memory is taken for it.
+    /// `length` bytes at `offset`, at most `limit`. What the file cannot hold is refused before
+    /// memory is taken for it.
     pub(crate) fn bytes_up_to(
         &self,
         offset: u64,
@@ -200,7 +205,8 @@ impl Source<'_> {
         }
     }
 
-    /// The size of the file in bytes, found by probing (some 60 reads of one byte): `ReadAt` does not tell it.
+    /// The size of the file in bytes, found by probing (some 60 reads of one byte): `ReadAt` does
+    /// not tell it.
     pub(crate) fn size(&self) -> Result<u64, Error> {
         let exists = |offset: u64| match self.fill(offset, &mut [0], "end") {
             Ok(()) => Ok(true),
@@ -224,7 +230,8 @@ impl Source<'_> {
     }
 }
 
-/// Casts the head of `bytes`; the structures have no alignment (feature `unaligned`), so only the length can be wrong.
+/// Casts the head of `bytes`; the structures have no alignment (feature `unaligned`), so only the
+/// length can be wrong.
 pub(crate) fn cast<T: Pod>(bytes: &[u8], what: &'static str) -> Result<T, Error> {
     match pod::from_bytes::<T>(bytes) {
         Ok((value, _)) => Ok(*value),
@@ -300,7 +307,8 @@ impl Image {
         Ok(image)
     }
 
-    /// Returns the number of program headers and the index of the section of names, which section 0 may override.
+    /// Returns the number of program headers and the index of the section of names, which section 0
+    /// may override.
     fn read_sections<H: FileHeader<Endian = Endianness>>(
         &mut self,
         source: Source<'_>,
@@ -432,7 +440,8 @@ impl Image {
         if segment.file_size == 0 || self.has_no_content() {
             return Ok(None);
         }
-        // The loader reads it in memory, by address; the header's file offset is for tools. They agree in sound files.
+        // The loader reads it in memory, by address; the header's file offset is for tools. They
+        // agree in sound files.
         let offset = self.offset_of(segment.address).unwrap_or(segment.offset);
         let bytes = source.bytes(offset, segment.file_size, WHAT)?;
         let all: Vec<DynamicEntry> = cast_all::<H::Dyn>(&bytes, WHAT)?
@@ -446,7 +455,8 @@ impl Image {
         Ok(Some(Dynamic { offset, address: segment.address, entries, capacity: count + spare }))
     }
 
-    /// True for separate debug files (`objcopy --only-keep-debug`): headers without the content they describe.
+    /// True for separate debug files (`objcopy --only-keep-debug`): headers without the content
+    /// they describe.
     pub(crate) fn has_no_content(&self) -> bool {
         let mut code = self
             .sections
@@ -509,7 +519,8 @@ impl Image {
     }
 }
 
-/// Reads as much of `buffer` as the file has; a file of three bytes is no ELF file rather than a broken one.
+/// Reads as much of `buffer` as the file has; a file of three bytes is no ELF file rather than a
+/// broken one.
 fn read_some(source: Source<'_>, buffer: &mut [u8]) -> Result<usize, Error> {
     let mut filled = 0;
     while filled < buffer.len() {

@@ -1,5 +1,5 @@
-//! Input: an [`Image`] and where its file is. Output: a [`Layout`], which carries headers along when ranges of the file
-//! move and finds a place for one more program header.
+//! Input: an [`Image`] and where its file is. Output: a [`Layout`], which carries headers along
+//! when ranges of the file move and finds a place for one more program header.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,8 @@ pub(crate) const PAGE: u64 = 4096;
 pub(crate) const HEADER_SIZE: u64 = size_of::<ProgramHeader64<LittleEndian>>() as u64;
 /// Everything in the new segment is aligned to this, unless it wants more.
 pub(crate) const ALIGN: u64 = 16;
-/// Entries left free in a dynamic section that moves, and headers in a table that moves, for the next edit.
+/// Entries left free in a dynamic section that moves, and headers in a table that moves, for the
+/// next edit.
 pub(crate) const SPARE: u64 = 4;
 /// Blocks of so many bytes together are small.
 const SMALL: u64 = 2048;
@@ -91,7 +92,8 @@ impl<'a> Layout<'a> {
         let offset = self.size.next_multiple_of(ALIGN);
         let mut cursor = Cursor { offset, address: floor + offset % PAGE };
         if blocks.is_none() && self.old.segment(elf::PT_INTERP).is_some() {
-            // Kernels before 5.18 take the table to be at the first segment's address plus its file offset.
+            // Kernels before 5.18 take the table to be at the first segment's address plus its file
+            // offset.
             let base = self.first_address()?;
             cursor.offset = cursor.offset.max(floor.saturating_sub(base));
             cursor.address = base + cursor.offset;
@@ -224,8 +226,9 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// The blocks that have to move for one more header, and for a few more if those blocks are small: patchelf finds no room
-/// behind the table, and writes over what is there, once the first section is elsewhere.
+/// The blocks that have to move for one more header, and for a few more if those blocks are small:
+/// patchelf finds no room behind the table, and writes over what is there, once the first section
+/// is elsewhere.
 pub(crate) fn room_for_headers(image: &Image, source: Source<'_>) -> Result<Option<Vec<Block>>, Error> {
     let start = image.program_header_offset.saturating_add(image.segments.len() as u64 * HEADER_SIZE);
     for headers in (2..=1 + SPARE).rev() {

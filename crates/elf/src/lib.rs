@@ -1,8 +1,9 @@
-//! Input: a random-access file ([`positioned_io::ReadAt`]) and an [`Edit`]. Output: what its headers say ([`Elf`])
-//! and how to change them ([`Patch`]: bytes laid over the original and appended to it).
+//! Input: a random-access file ([`positioned_io::ReadAt`]) and an [`Edit`]. Output: what its
+//! headers say ([`Elf`]) and how to change them ([`Patch`]: bytes laid over the original and
+//! appended to it).
 //!
-//! Nothing here loads a file: reading costs some kilobytes whatever the size, and an edited file is a [`Patched`] view
-//! of the original until somebody copies it.
+//! Nothing here loads a file: reading costs some kilobytes whatever the size, and an edited file is
+//! a [`Patched`] view of the original until somebody copies it.
 
 mod dynamic_symbols;
 mod edit;

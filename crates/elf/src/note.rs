@@ -1,4 +1,5 @@
-//! Input: the PT_NOTE segments of an [`Image`]. Output: the build ID and the x86 instruction set level needed.
+//! Input: the PT_NOTE segments of an [`Image`]. Output: the build ID and the x86 instruction set
+//! level needed.
 
 use object::elf;
 use object::endian::{Endianness, U32};
@@ -16,7 +17,8 @@ pub(crate) struct Notes {
     pub(crate) isa_needed: Option<u32>,
 }
 
-/// Reads the notes. A note that does not parse ends its segment: notes inform, nothing depends on them.
+/// Reads the notes. A note that does not parse ends its segment: notes inform, nothing depends on
+/// them.
 pub(crate) fn read(image: &Image, source: Source<'_>) -> Result<Notes, Error> {
     let mut notes = Notes::default();
     for segment in image.segments.iter().filter(|segment| segment.kind == elf::PT_NOTE.0) {
@@ -48,7 +50,8 @@ fn split(bytes: &[u8], align: usize, endian: Endianness) -> Option<(u32, &[u8], 
     Some((header.n_type.get(endian).0, name, value, end))
 }
 
-/// The property `GNU_PROPERTY_X86_ISA_1_NEEDED` in an array of (type, size, value padded to 8 or 4 bytes).
+/// The property `GNU_PROPERTY_X86_ISA_1_NEEDED` in an array of (type, size, value padded to 8 or 4
+/// bytes).
 fn isa_needed(mut properties: &[u8], image: &Image) -> Option<u32> {
     if ![elf::EM_X86_64.0, elf::EM_386.0].contains(&image.machine) {
         return None;

@@ -1,5 +1,5 @@
-//! Input: an original file and the bytes to lay over it or append to it ([`Patch`]). Output: [`Patched`], the edited
-//! file as a random-access view. Nothing of the original is copied.
+//! Input: an original file and the bytes to lay over it or append to it ([`Patch`]). Output:
+//! [`Patched`], the edited file as a random-access view. Nothing of the original is copied.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,8 +19,8 @@ pub enum Outcome {
     NotDynamic,
 }
 
-/// An edit of one file, ready to be applied: which bytes differ, what is appended, which ranges leave the file and what
-/// comes in from elsewhere. Cheap to clone.
+/// An edit of one file, ready to be applied: which bytes differ, what is appended, which ranges
+/// leave the file and what comes in from elsewhere. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Patch {
     /// Size of the original in bytes.
@@ -29,7 +29,8 @@ pub struct Patch {
     pub size: u64,
     /// What the edit came to; for all but [`Outcome::Changed`] the patch is empty.
     pub outcome: Outcome,
-    /// Sorted by offset, without overlaps. What no extent covers is the original's, or zero behind its end.
+    /// Sorted by offset, without overlaps. What no extent covers is the original's, or zero behind
+    /// its end.
     extents: Arc<[Extent]>,
     /// Whether the bytes that stay also stay where they are.
     in_place: bool,
@@ -95,8 +96,8 @@ impl Patch {
         self.extents.is_empty() && self.size == self.original_size
     }
 
-    /// Whether [`Patch::apply`] can write it over the original. Otherwise bytes of the original go to other offsets: copy
-    /// a [`Patched`] view to a new file.
+    /// Whether [`Patch::apply`] can write it over the original. Otherwise bytes of the original go
+    /// to other offsets: copy a [`Patched`] view to a new file.
     pub fn is_in_place(&self) -> bool {
         self.in_place
     }
@@ -106,7 +107,8 @@ impl Patch {
         Self { in_place: true, ..self }
     }
 
-    /// The patch that does what `self` does and then `next`, which was planned for the result of `self`.
+    /// The patch that does what `self` does and then `next`, which was planned for the result of
+    /// `self`.
     #[must_use]
     pub fn then(&self, next: &Self) -> Self {
         let mut extents = Vec::new();
@@ -125,7 +127,8 @@ impl Patch {
         Self { original_size: self.original_size, size: next.size, outcome, extents: extents.into(), in_place: false }
     }
 
-    /// Appends the extents of `start..end`, which are the bytes from `from` on of this patch's result.
+    /// Appends the extents of `start..end`, which are the bytes from `from` on of this patch's
+    /// result.
     fn resolve(&self, start: u64, end: u64, from: u64, available: u64, extents: &mut Vec<Extent>) {
         let mut push = |offset: u64, length: u64, content: Content| {
             let is_same = matches!(content, Content::Original(from) if from == offset);
@@ -159,12 +162,14 @@ impl Patch {
         }
     }
 
-    /// Applies the patch to the very file it was planned for: new bytes first, then those laid over, from the end to
-    /// the front, so that the ELF header comes last. A crash in between may leave a file that does not load; use
-    /// [`crate::edit_file`] for files that are not this process's own.
+    /// Applies the patch to the very file it was planned for: new bytes first, then those laid
+    /// over, from the end to the front, so that the ELF header comes last. A crash in between may
+    /// leave a file that does not load; use [`crate::edit_file`] for files that are not this
+    /// process's own.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] when bytes of the original move ([`Patch::is_in_place`]), and what the file says.
+    /// [`io::ErrorKind::InvalidInput`] when bytes of the original move ([`Patch::is_in_place`]),
+    /// and what the file says.
     pub fn apply<F: ReadAt + WriteAt>(&self, file: &mut F) -> io::Result<()> {
         if !self.in_place {
             let why =
@@ -209,8 +214,8 @@ impl PatchBuilder {
         Self { original_size, size: original_size, extents: BTreeMap::new(), in_place: true }
     }
 
-    /// A patch that first takes out `removed` bytes at `at` and puts `inserted` zeros there, all inside the original.
-    /// Offsets given to it later are those of the result.
+    /// A patch that first takes out `removed` bytes at `at` and puts `inserted` zeros there, all
+    /// inside the original. Offsets given to it later are those of the result.
     pub fn spliced(original_size: u64, at: u64, removed: u64, inserted: u64) -> Self {
         let mut builder = Self::new(original_size);
         if removed != inserted {
@@ -227,7 +232,8 @@ impl PatchBuilder {
         self.insert(Extent { offset, length: bytes.len() as u64, content: Content::Bytes(bytes.to_vec()) });
     }
 
-    /// The original's bytes at `from`, which must not be changed by this patch when it is applied in place.
+    /// The original's bytes at `from`, which must not be changed by this patch when it is applied
+    /// in place.
     pub fn copy(&mut self, offset: u64, from: u64, length: u64) {
         self.insert(Extent { offset, length, content: Content::Original(from) });
     }

@@ -1,8 +1,8 @@
-//! Input: a PE file (a Windows program or library). Output: a [`Pe`], its sections, and a [`Patch`] that gives one of them
-//! another content.
+//! Input: a PE file (a Windows program or library). Output: a [`Pe`], its sections, and a [`Patch`]
+//! that gives one of them another content.
 //!
-//! Addresses are relative to the image's base and never change, so a section can grow no further in memory than up to the
-//! next one; in the file it takes as much as it needs.
+//! Addresses are relative to the image's base and never change, so a section can grow no further in
+//! memory than up to the next one; in the file it takes as much as it needs.
 
 use std::ops::Range;
 
@@ -61,7 +61,8 @@ fn get<T: Pod>(source: Source<'_>, offset: u64, what: &'static str) -> Result<T,
 }
 
 impl Pe {
-    /// Reads the headers; `None` for 32-bit images, which HIP does not exist for. Ask [`crate::is_pe`] first.
+    /// Reads the headers; `None` for 32-bit images, which HIP does not exist for. Ask
+    /// [`crate::is_pe`] first.
     ///
     /// # Errors
     /// [`Error::Truncated`] and [`Error::Malformed`] for headers that are cut or lie.
@@ -139,12 +140,14 @@ impl Pe {
         self.table + index * size_of::<ImageSectionHeader>() as u64
     }
 
-    /// Gives the section `name` the `size` bytes of `content`, and writes `words` at addresses relative to the base. What
-    /// lies behind the section in the file moves; in memory everything stays, and what the content leaves free is zero.
+    /// Gives the section `name` the `size` bytes of `content`, and writes `words` at addresses
+    /// relative to the base. What lies behind the section in the file moves; in memory everything
+    /// stays, and what the content leaves free is zero.
     ///
     /// # Errors
-    /// [`Error::Section`] when there is no such section, when the content does not fit in front of the next section in
-    /// memory, or when the file is signed; [`Error::Pointer`] when a word is nowhere in the file.
+    /// [`Error::Section`] when there is no such section, when the content does not fit in front of
+    /// the next section in memory, or when the file is signed; [`Error::Pointer`] when a word is
+    /// nowhere in the file.
     pub fn replace(
         &self,
         reader: &dyn ReadAt,

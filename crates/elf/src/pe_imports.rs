@@ -1,5 +1,5 @@
-//! Input: a [`Pe`]. Output: the DLLs that it asks Windows for: with the import table when it is loaded, with the table of
-//! delayed imports when something in them is first called.
+//! Input: a [`Pe`]. Output: the DLLs that it asks Windows for: with the import table when it is
+//! loaded, with the table of delayed imports when something in them is first called.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -22,7 +22,8 @@ const NEAR: u64 = 1 << 20;
 /// Bytes of the longest file name on Windows, and the zero behind it.
 const LONGEST_NAME: u64 = 256;
 
-/// Names of DLLs as they are written in the file, in its order, each once; Windows takes no notice of upper and lower case.
+/// Names of DLLs as they are written in the file, in its order, each once; Windows takes no notice
+/// of upper and lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Imports {
     /// Without these it is not loaded.
@@ -32,8 +33,8 @@ pub struct Imports {
 }
 
 impl Pe {
-    /// Where in the file both tables are, and the names as linkers put them: what is worth having before [`Pe::imports`] is
-    /// called, for those who unpack the file to read it.
+    /// Where in the file both tables are, and the names as linkers put them: what is worth having
+    /// before [`Pe::imports`] is called, for those who unpack the file to read it.
     pub fn import_places(&self) -> Vec<Range<u64>> {
         let tables = [IMAGE_DIRECTORY_ENTRY_IMPORT, IMAGE_DIRECTORY_ENTRY_DELAY_IMPORT];
         let addresses = tables.into_iter().filter_map(|table| self.directories.get(table)).map(|(address, _)| *address);
@@ -44,7 +45,8 @@ impl Pe {
     /// Reads both tables; a file without them imports nothing.
     ///
     /// # Errors
-    /// [`Error::Truncated`] and [`Error::Malformed`] for tables that are cut, lead out of the file or have no end.
+    /// [`Error::Truncated`] and [`Error::Malformed`] for tables that are cut, lead out of the file
+    /// or have no end.
     pub fn imports(&self, reader: &dyn ReadAt) -> Result<Imports, Error> {
         let source = Source { reader };
         Ok(Imports {

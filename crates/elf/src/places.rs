@@ -1,5 +1,6 @@
-//! Input: a file that can be read at random, but not cheaply: a member of an archive that is unpacked from its beginning. Output:
-//! which places of it [`crate::Elf::read`] and [`crate::DynamicSymbols::read`] will read.
+//! Input: a file that can be read at random, but not cheaply: a member of an archive that is
+//! unpacked from its beginning. Output: which places of it [`crate::Elf::read`] and
+//! [`crate::DynamicSymbols::read`] will read.
 
 use std::ops::Range;
 
@@ -13,14 +14,16 @@ use crate::image::{Image, Source, cast};
 
 /// The beginning, which has the file header, the program headers and often the notes.
 const HEAD: u64 = 64 << 10;
-/// The end, which has the section headers and their names, and what editors append: strings and symbols.
+/// The end, which has the section headers and their names, and what editors append: strings and
+/// symbols.
 const TAIL: u64 = 4 << 20;
 /// More section headers than this are not kept beforehand.
 const LONGEST_TAIL: u64 = 16 << 20;
 const LARGEST: u64 = 16 << 20;
 
-/// The places that the headers of a file of `size` bytes are at: what [`crate::Elf::read`] reads first. Reads the first 64 KiB.
-/// Empty when it is no 64-bit ELF file; a place that does not exist does no harm.
+/// The places that the headers of a file of `size` bytes are at: what [`crate::Elf::read`] reads
+/// first. Reads the first 64 KiB. Empty when it is no 64-bit ELF file; a place that does not exist
+/// does no harm.
 pub fn header_places(reader: &dyn ReadAt, size: u64) -> Result<Vec<Range<u64>>, Error> {
     const WHAT: &str = "file header";
     let source = Source { reader };

@@ -11,8 +11,8 @@ use crate::{Error, note, version};
 /// All names of needed libraries and versions together; real files have kilobytes.
 const NAMES_LIMIT: u64 = 16 << 20;
 
-/// What a file's ELF headers say. Text that is not UTF-8 (never seen outside of tests) is shown with replacement
-/// characters; edits keep the original bytes.
+/// What a file's ELF headers say. Text that is not UTF-8 (never seen outside of tests) is shown
+/// with replacement characters; edits keep the original bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elf {
     /// `e_machine`: 62 is x86-64, 224 AMD GPU code, 183 AArch64.
@@ -58,7 +58,8 @@ pub enum Kind {
     SharedLibrary,
     /// An object file.
     Relocatable,
-    /// A separate debug file (`objcopy --only-keep-debug`): headers of a program or library, without its content.
+    /// A separate debug file (`objcopy --only-keep-debug`): headers of a program or library,
+    /// without its content.
     DebugOnly,
     /// A core dump or something private to an operating system.
     Other,
@@ -92,8 +93,8 @@ impl Elf {
     /// Reads the headers of a file through bounded reads; `None` when it is not ELF.
     ///
     /// # Errors
-    /// [`Error::Truncated`], [`Error::TooLarge`] or [`Error::Malformed`] name the structure that is cut or lies;
-    /// [`Error::Read`] when the reader fails.
+    /// [`Error::Truncated`], [`Error::TooLarge`] or [`Error::Malformed`] name the structure that is
+    /// cut or lies; [`Error::Read`] when the reader fails.
     pub fn read(reader: &dyn ReadAt) -> Result<Option<Self>, Error> {
         let source = Source { reader };
         match Image::read(source)? {
@@ -188,7 +189,8 @@ fn sections(image: &Image) -> Vec<Section> {
     named.collect()
 }
 
-/// ET_DYN is both: a program has DF_1_PIE or, from older linkers, an interpreter and no SONAME (libc.so.6 has both).
+/// ET_DYN is both: a program has DF_1_PIE or, from older linkers, an interpreter and no SONAME
+/// (libc.so.6 has both).
 pub(crate) fn kind(image: &Image, has_interpreter: bool, has_soname: bool) -> Kind {
     let flags = image.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_FLAGS_1)).unwrap_or(0);
     let is_pie = flags & elf::DF_1_PIE.0 != 0;

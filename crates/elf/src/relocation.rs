@@ -1,5 +1,5 @@
-//! Input: a random-access file. Output: which words of data the loader fills with addresses, and with which ones:
-//! the entries of DT_RELA and the words of DT_RELR, whose addends are in place.
+//! Input: a random-access file. Output: which words of data the loader fills with addresses, and
+//! with which ones: the entries of DT_RELA and the words of DT_RELR, whose addends are in place.
 
 use object::elf;
 use positioned_io::ReadAt;
@@ -8,7 +8,8 @@ use crate::Error;
 use crate::dynamic_symbols::visit_symbols;
 use crate::image::{Image, Source};
 
-/// Relocations are read in windows of this many bytes, a multiple of the size of every kind of entry.
+/// Relocations are read in windows of this many bytes, a multiple of the size of every kind of
+/// entry.
 const WINDOW: u64 = 24 << 11;
 const RELA_SIZE: u64 = 24;
 const SYMBOL_SIZE: u64 = 24;
@@ -50,12 +51,12 @@ pub enum RelocationRecord {
     Packed,
 }
 
-/// Calls `each` for every dynamic relocation of a 64-bit x86-64 file, in the order of the file. Files without dynamic
-/// section have none.
+/// Calls `each` for every dynamic relocation of a 64-bit x86-64 file, in the order of the file.
+/// Files without dynamic section have none.
 ///
 /// # Errors
-/// [`Error::NotElf`], [`Error::Machine`], and [`Error::Truncated`] or [`Error::Malformed`] for tables that leave their
-/// segment; what `each` returns ends the walk.
+/// [`Error::NotElf`], [`Error::Machine`], and [`Error::Truncated`] or [`Error::Malformed`] for
+/// tables that leave their segment; what `each` returns ends the walk.
 pub fn relocations(reader: &dyn ReadAt, each: &mut dyn FnMut(&Relocation) -> Result<(), Error>) -> Result<(), Error> {
     let source = Source { reader };
     let image = Image::read(source)?.ok_or(Error::NotElf)?;
@@ -189,7 +190,8 @@ pub(crate) fn symbol_value(image: &Image, source: Source<'_>, index: u32) -> Res
 /// The names of the dynamic symbols that the file defines, in the order of the table.
 ///
 /// # Errors
-/// [`Error::NotElf`], [`Error::Machine`], and [`Error::Truncated`] or [`Error::Malformed`] for tables that lie.
+/// [`Error::NotElf`], [`Error::Machine`], and [`Error::Truncated`] or [`Error::Malformed`] for
+/// tables that lie.
 pub fn exports(reader: &dyn ReadAt) -> Result<Vec<String>, Error> {
     let image = Image::read(Source { reader })?.ok_or(Error::NotElf)?;
     crate::edit::check_machine(&image)?;

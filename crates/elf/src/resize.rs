@@ -1,8 +1,10 @@
-//! Input: a [`SectionEdit`], a loaded section with its new content, and a random-access file. Output: a [`Patch`].
+//! Input: a [`SectionEdit`], a loaded section with its new content, and a random-access file.
+//! Output: a [`Patch`].
 //!
-//! Nothing but the section changes its address, so code and relocations stay as they are. A smaller content lets whole
-//! pages leave the file: what lies behind them moves up by as many pages, and the segment is split in two around the
-//! hole in memory. A larger one goes back into such a hole, or else into a new segment.
+//! Nothing but the section changes its address, so code and relocations stay as they are. A smaller
+//! content lets whole pages leave the file: what lies behind them moves up by as many pages, and
+//! the segment is split in two around the hole in memory. A larger one goes back into such a hole,
+//! or else into a new segment.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -16,7 +18,8 @@ use crate::patch::{External, PatchBuilder};
 use crate::relocation::{self, RelocatedValue, RelocationRecord};
 use crate::{Error, Outcome, Patch, Patched, edit, rewrite, slot, symbols};
 
-/// A new content for a section that is mapped by the loader, such as `.hip_fatbin`, and for the words that point into it.
+/// A new content for a section that is mapped by the loader, such as `.hip_fatbin`, and for the
+/// words that point into it.
 pub struct SectionEdit {
     /// Name of the section.
     pub section: String,
@@ -24,20 +27,23 @@ pub struct SectionEdit {
     pub content: External,
     /// Bytes of the new content.
     pub size: u64,
-    /// Words of data that point into the section: their virtual address, and where they shall point, in bytes from the
-    /// section's start. Relocations follow. No other word may be relocated to an address inside the section.
+    /// Words of data that point into the section: their virtual address, and where they shall
+    /// point, in bytes from the section's start. Relocations follow. No other word may be relocated
+    /// to an address inside the section.
     pub pointers: Vec<(u64, u64)>,
     /// Other bytes to write, at virtual addresses.
     pub bytes: Vec<(u64, Vec<u8>)>,
 }
 
 impl SectionEdit {
-    /// Works out the patch. The file is neither loaded nor written; [`Patch::is_in_place`] tells whether parts of it move.
+    /// Works out the patch. The file is neither loaded nor written; [`Patch::is_in_place`] tells
+    /// whether parts of it move.
     ///
     /// # Errors
-    /// [`Error::NotElf`], [`Error::Machine`] for what is not edited; [`Error::Section`] when there is no such section or
-    /// others overlap it; [`Error::StillUsed`] when something else points into it; [`Error::Pointer`] for pointers that
-    /// nothing relocates or maps; and those of [`crate::Elf::read`].
+    /// [`Error::NotElf`], [`Error::Machine`] for what is not edited; [`Error::Section`] when there
+    /// is no such section or others overlap it; [`Error::StillUsed`] when something else points
+    /// into it; [`Error::Pointer`] for pointers that nothing relocates or maps; and those of
+    /// [`crate::Elf::read`].
     pub fn plan(&self, reader: &dyn ReadAt) -> Result<Patch, Error> {
         let file = File::read(reader)?;
         edit::check_machine(&file.image)?;
@@ -253,8 +259,9 @@ impl<'a> File<'a> {
         Ok(layout.builder.finish())
     }
 
-    /// Takes the whole pages between `used` and `cut_end` out of the file. `tail`: something follows the section in its
-    /// segment, which is split; the bytes from there up to `used` are in use.
+    /// Takes the whole pages between `used` and `cut_end` out of the file. `tail`: something
+    /// follows the section in its segment, which is split; the bytes from there up to `used` are in
+    /// use.
     fn splice_out(&self, index: usize, new: u64, used: u64, cut_end: u64, tail: Option<u64>) -> Result<Patch, Error> {
         let section = self.image.sections[index];
         let end = section.offset + section.file_size();
@@ -320,7 +327,8 @@ impl<'a> File<'a> {
         self.move_out(index, new)
     }
 
-    /// Grows into free bytes or into the hole in memory behind the section; `None`: there is none, or it is too small.
+    /// Grows into free bytes or into the hole in memory behind the section; `None`: there is none,
+    /// or it is too small.
     fn grow_in_place(&self, index: usize, new: u64) -> Result<Option<Patch>, Error> {
         let section = self.image.sections[index];
         let owner = self.owner(&section)?;
@@ -342,7 +350,8 @@ impl<'a> File<'a> {
         let at = next.min(end.next_multiple_of(PAGE));
         let inserted = match later {
             Some(later) if (section.address + new).next_multiple_of(PAGE) > later.address => {
-                // The content ends in the page in which the next segment begins: the two become one again.
+                // The content ends in the page in which the next segment begins: the two become one
+                // again.
                 let hole = (later.address - load.address).checked_sub(later.offset.wrapping_sub(load.offset));
                 let adjoins = next == later.offset && later.flags == load.flags;
                 match hole.filter(|_| adjoins && section.address + new <= later.address) {
@@ -386,7 +395,8 @@ impl<'a> File<'a> {
         layout.builder.zero(section.offset, section.file_size());
         let (segment, mut cursor) = layout.new_segment(last)?;
         cursor.align(0, PAGE);
-        // Symbols follow the section. One without bytes in the file has no range of offsets that could be moved.
+        // Symbols follow the section. One without bytes in the file has no range of offsets that
+        // could be moved.
         let offset = if section.file_size() == 0 { u64::MAX } else { section.offset };
         layout.moves.push(Move {
             offset,
@@ -433,7 +443,8 @@ fn shift(image: &mut Image, to: impl Fn(u64) -> u64) {
     image.section_header_offset = to(image.section_header_offset);
 }
 
-/// Segments moved by pages may not be congruent to a larger alignment any more, which the loader checks.
+/// Segments moved by pages may not be congruent to a larger alignment any more, which the loader
+/// checks.
 fn align_pages(image: &mut Image) {
     for load in image.segments.iter_mut().filter(|segment| segment.is_load() && segment.align > PAGE) {
         if !load.address.wrapping_sub(load.offset).is_multiple_of(load.align) {

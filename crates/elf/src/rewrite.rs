@@ -1,9 +1,10 @@
 //! Input: an [`Image`] and its dynamic section as it should be ([`Wanted`]). Output: a [`Patch`].
 //!
-//! Strings are never edited in place, as others may share their tails: `.dynstr` is copied to a new segment, or
-//! extended where it already is the last thing of the file, and new names are appended. The dynamic section is
-//! written in place when it fits (lld leaves no spare entry), else moved likewise. The new segment needs one more
-//! program header; `room` says which small sections have to leave the space behind the table for that.
+//! Strings are never edited in place, as others may share their tails: `.dynstr` is copied to a new
+//! segment, or extended where it already is the last thing of the file, and new names are appended.
+//! The dynamic section is written in place when it fits (lld leaves no spare entry), else moved
+//! likewise. The new segment needs one more program header; `room` says which small sections have
+//! to leave the space behind the table for that.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,8 @@ use crate::layout::{ALIGN, Cursor, Layout, Move, PAGE, SPARE, contains};
 use crate::{Error, Patch};
 
 const ENTRY_SIZE: u64 = size_of::<Dyn64<LittleEndian>>() as u64;
-/// A last segment up to this size is copied to the end of the file rather than followed by another one.
+/// A last segment up to this size is copied to the end of the file rather than followed by another
+/// one.
 const COPY_LIMIT: u64 = 8 << 20;
 /// User space ends here on x86-64.
 const ADDRESS_LIMIT: u64 = 1 << 47;
@@ -37,7 +39,8 @@ pub(crate) fn rewrite(
     Ok(rewriter.layout.builder.finish())
 }
 
-/// Refuses files in which something lies behind the end, where the new segment goes, and layouts no loader takes.
+/// Refuses files in which something lies behind the end, where the new segment goes, and layouts no
+/// loader takes.
 pub(crate) fn check(image: &Image, size: u64) -> Result<(), Error> {
     const WHAT: &str = "program header table";
     for section in &image.sections {
@@ -172,7 +175,8 @@ impl Rewriter<'_> {
         self.layout.write_headers()
     }
 
-    /// The segment that takes the new bytes and where they begin: the last one, extended, or a new one.
+    /// The segment that takes the new bytes and where they begin: the last one, extended, or a new
+    /// one.
     fn open_segment(&mut self) -> Result<(usize, Cursor), Error> {
         let last = self.layout.image.segments.iter().rposition(Segment::is_load);
         let last = last.ok_or_else(|| Error::malformed("program header table", "no PT_LOAD"))?;

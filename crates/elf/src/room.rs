@@ -1,8 +1,9 @@
-//! Input: an [`Image`] and the place behind its program header table. Output: which small sections have to move so
-//! that the table can grow there ([`Block`]s), or that it cannot.
+//! Input: an [`Image`] and the place behind its program header table. Output: which small sections
+//! have to move so that the table can grow there ([`Block`]s), or that it cannot.
 //!
-//! Only what nothing but headers and the dynamic section refers to may move: the interpreter's name, notes, hash
-//! tables, symbols, versions and strings. Everything else (code, data, relocations, other tables) is fixed.
+//! Only what nothing but headers and the dynamic section refers to may move: the interpreter's
+//! name, notes, hash tables, symbols, versions and strings. Everything else (code, data,
+//! relocations, other tables) is fixed.
 
 use object::elf;
 
@@ -29,8 +30,8 @@ struct Claim {
     align: u64,
 }
 
-/// The blocks to move for the bytes `start..end`, behind the program header table, to be free. `None`: something that
-/// cannot move is there.
+/// The blocks to move for the bytes `start..end`, behind the program header table, to be free.
+/// `None`: something that cannot move is there.
 pub(crate) fn make(image: &Image, source: Source<'_>, start: u64, end: u64) -> Result<Option<Vec<Block>>, Error> {
     let table = image.program_header_offset;
     let mut loads = image.segments.iter().filter(|segment| segment.is_load() && segment.file_size > 0);
@@ -142,7 +143,8 @@ fn section_claims(image: &Image, segments: &[Claim]) -> Vec<Claim> {
     claims.chain([section_table]).collect()
 }
 
-/// The tables the dynamic section names, for files without section headers. What it says no size of is fixed.
+/// The tables the dynamic section names, for files without section headers. What it says no size of
+/// is fixed.
 fn dynamic_claims(image: &Image, source: Source<'_>) -> Result<Vec<Claim>, Error> {
     let Some(dynamic) = &image.dynamic else { return Ok(Vec::new()) };
     let mut claims = Vec::new();

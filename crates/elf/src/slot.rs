@@ -1,9 +1,10 @@
-//! Input: an [`Image`] whose program header table is full, and bytes of the file that are about to be free. Output: a
-//! [`Slot`], a free program header (PT_NULL), and where the sections went that had to make room for it.
+//! Input: an [`Image`] whose program header table is full, and bytes of the file that are about to
+//! be free. Output: a [`Slot`], a free program header (PT_NULL), and where the sections went that
+//! had to make room for it.
 //!
-//! A new segment at the end of the file, as edits of the dynamic section make it, would need a second header. So the
-//! sections go where a read-only segment is already: into the zeros behind one, up to the end of its page, or into the
-//! free bytes.
+//! A new segment at the end of the file, as edits of the dynamic section make it, would need a
+//! second header. So the sections go where a read-only segment is already: into the zeros behind
+//! one, up to the end of its page, or into the free bytes.
 
 use std::ops::Range;
 
@@ -28,7 +29,8 @@ struct Place {
     bytes: Range<u64>,
 }
 
-/// Makes a free header; `None`: no place has the room. `free` is a range of file bytes inside a segment.
+/// Makes a free header; `None`: no place has the room. `free` is a range of file bytes inside a
+/// segment.
 pub(crate) fn make(image: &Image, source: Source<'_>, size: u64, free: Range<u64>) -> Result<Option<Slot>, Error> {
     if image.segments.iter().any(|segment| segment.kind == elf::PT_NULL.0) {
         return Ok(Some(Slot { patch: None, taken: free.start }));
@@ -134,7 +136,8 @@ fn with(
     let first = image.segments.iter().find(|segment| segment.is_load());
     let is_program = image.segment(elf::PT_INTERP).is_some();
     if blocks.is_none() && is_program && first.is_some_and(|first| base(first) != base(&load)) {
-        // Kernels before 5.18 take the table to be at the first segment's address plus its file offset.
+        // Kernels before 5.18 take the table to be at the first segment's address plus its file
+        // offset.
         return Ok(None);
     }
     let mut cursor = Cursor { offset: place.bytes.start, address: load.address + (place.bytes.start - load.offset) };

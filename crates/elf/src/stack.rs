@@ -1,12 +1,14 @@
-//! Input: the program headers of a library and its code. Output: whether it asks for a stack on which code can be run, and
-//! whether anything in it would run there.
+//! Input: the program headers of a library and its code. Output: whether it asks for a stack on
+//! which code can be run, and whether anything in it would run there.
 //!
-//! The flag of `PT_GNU_STACK` is the linker's sum over all object files, and one file of assembler without a
-//! `.note.GNU-stack` section sets it for a whole library that never runs anything on a stack. The only code that does is what compilers
-//! make for nested functions whose address is taken (GCC: C, Ada, Fortran; LLVM: Fortran): a trampoline, a few instructions that
-//! are written to the stack when the function runs. On x86-64 it ends in `49 ff e3`, a jump through r11 in a form that no compiler
-//! emits as an instruction (that would be `41 ff e3`), so it is found where the code stores it: GCC as one constant of four
-//! bytes at every level of optimisation, LLVM as one of two bytes and one of one byte.
+//! The flag of `PT_GNU_STACK` is the linker's sum over all object files, and one file of assembler
+//! without a `.note.GNU-stack` section sets it for a whole library that never runs anything on a
+//! stack. The only code that does is what compilers make for nested functions whose address is
+//! taken (GCC: C, Ada, Fortran; LLVM: Fortran): a trampoline, a few instructions that are written
+//! to the stack when the function runs. On x86-64 it ends in `49 ff e3`, a jump through r11 in a
+//! form that no compiler emits as an instruction (that would be `41 ff e3`), so it is found where
+//! the code stores it: GCC as one constant of four bytes at every level of optimisation, LLVM as
+//! one of two bytes and one of one byte.
 
 use memchr::memmem;
 use object::elf;
@@ -23,19 +25,21 @@ const OVERLAP: u64 = 16;
 const JUMP: [u8; 2] = [0x49, 0xff];
 /// The rest of it, as GCC stores it.
 const THROUGH_R11: u8 = 0xe3;
-/// How far before its constant an instruction can begin that stores two bytes: prefixes, opcode, operand and offset.
+/// How far before its constant an instruction can begin that stores two bytes: prefixes, opcode,
+/// operand and offset.
 const STORE: usize = 10;
 
 impl Elf {
-    /// Whether loading the file takes a stack on which code can be run: by the flag, or because nothing says that it need not
-    /// (x86-64). glibc before 2.41 makes the stack so; newer ones refuse to load such a library at run time.
+    /// Whether loading the file takes a stack on which code can be run: by the flag, or because
+    /// nothing says that it need not (x86-64). glibc before 2.41 makes the stack so; newer ones
+    /// refuse to load such a library at run time.
     pub fn wants_executable_stack(&self) -> bool {
         let mut stacks = self.segments.iter().filter(|segment| segment.kind == elf::PT_GNU_STACK.0);
         stacks.next().is_none_or(|stack| is_executable(stack.flags))
     }
 
-    /// Whether the file is a library that has the flag although nothing in it needs it, so that [`crate::StackFlag::Clear`]
-    /// clears it.
+    /// Whether the file is a library that has the flag although nothing in it needs it, so that
+    /// [`crate::StackFlag::Clear`] clears it.
     ///
     /// # Errors
     /// As [`Elf::runs_code_on_stack`].
@@ -45,7 +49,8 @@ impl Elf {
         Ok(is_flagged && self.kind == Kind::SharedLibrary && !self.runs_code_on_stack(reader)?)
     }
 
-    /// Whether there is code in the file that puts code on the stack. All executable segments are read.
+    /// Whether there is code in the file that puts code on the stack. All executable segments are
+    /// read.
     ///
     /// # Errors
     /// [`Error::Read`] and [`Error::Truncated`].
@@ -80,7 +85,8 @@ fn makes_trampoline(code: &[u8]) -> bool {
     })
 }
 
-/// Takes the flag away in a file whose headers are `image`. `None` when there is no header that has it.
+/// Takes the flag away in a file whose headers are `image`. `None` when there is no header that has
+/// it.
 pub(crate) fn clear(image: &Image, size: u64) -> Option<PatchBuilder> {
     const HEADER: u64 = size_of::<elf::ProgramHeader64<object::LittleEndian>>() as u64;
     const FLAGS: u64 = std::mem::offset_of!(elf::ProgramHeader64<object::LittleEndian>, p_flags) as u64;

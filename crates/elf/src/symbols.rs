@@ -1,5 +1,5 @@
-//! Input: an [`Image`]. Output: how many dynamic symbols there are and how large their hash tables are, which only the
-//! hash tables themselves tell when there are no section headers.
+//! Input: an [`Image`]. Output: how many dynamic symbols there are and how large their hash tables
+//! are, which only the hash tables themselves tell when there are no section headers.
 
 use object::elf;
 use object::endian::{Endianness, U32};
@@ -19,8 +19,9 @@ pub(crate) fn count(image: &Image, source: Source<'_>) -> Result<Option<u64>, Er
     count_hashed(image, source)
 }
 
-/// The number of dynamic symbols of the table at `address` (DT_SYMTAB), from the section header of that table or else from
-/// a hash table; `None` where only needed symbols are, which `.gnu.hash` does not count.
+/// The number of dynamic symbols of the table at `address` (DT_SYMTAB), from the section header of
+/// that table or else from a hash table; `None` where only needed symbols are, which `.gnu.hash`
+/// does not count.
 pub(crate) fn dynamic_count(image: &Image, source: Source<'_>, address: u64) -> Result<Option<u64>, Error> {
     let mut tables = image.sections.iter().filter(|section| section.kind == elf::SHT_DYNSYM.0);
     match tables.find(|section| section.address == address && section.size > 0) {
@@ -57,7 +58,8 @@ fn number(image: &Image, source: Source<'_>, offset: u64) -> Result<u64, Error> 
     Ok(word.get(image.endian).into())
 }
 
-/// The size of the GNU hash table and, where a symbol is exported, the number of symbols: the last chain's end.
+/// The size of the GNU hash table and, where a symbol is exported, the number of symbols: the last
+/// chain's end.
 fn gnu(image: &Image, source: Source<'_>) -> Result<Option<(u64, Option<u64>)>, Error> {
     let Some(offset) = place(image, elf::DT_GNU_HASH) else { return Ok(None) };
     let header: elf::GnuHashHeader<Endianness> =

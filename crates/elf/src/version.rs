@@ -1,5 +1,5 @@
-//! Input: the `.gnu.version_r` and `.gnu.version_d` chains of an [`Image`]. Output: which versions of which library
-//! the file needs, and which it defines.
+//! Input: the `.gnu.version_r` and `.gnu.version_d` chains of an [`Image`]. Output: which versions
+//! of which library the file needs, and which it defines.
 
 use object::elf::{self, Vernaux, Verneed};
 use object::endian::Endianness;

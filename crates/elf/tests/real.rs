@@ -1,7 +1,8 @@
 //! The editor against every library and program of real ROCm packages that loads on this machine.
 //!
-//! `ROCWHEEL_REAL_DEBS=FOLDER cargo test -p elf --features real --test real -- --nocapture`, where FOLDER holds .deb
-//! files that need nothing outside of it and the system. Debian packages: gcc, binutils, dpkg.
+//! `ROCWHEEL_REAL_DEBS=FOLDER cargo test -p elf --features real --test real -- --nocapture`, where
+//! FOLDER holds .deb files that need nothing outside of it and the system. Debian packages: gcc,
+//! binutils, dpkg.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stderr, reason = "the counts are the result")]
 
@@ -13,7 +14,7 @@ use std::process::Command;
 #[path = "suite/oracle.rs"]
 mod oracle;
 
-use elf::{DynamicSymbols, Edit, Elf, Kind, NeededEdit, Outcome, SearchPath, edit_file};
+use rocwheel_elf::{DynamicSymbols, Edit, Elf, Kind, NeededEdit, Outcome, SearchPath, edit_file};
 use tempfile::TempDir;
 
 const RUNNER: &str = r#"
@@ -55,7 +56,7 @@ impl Root {
         command.arg(file);
         if kind == Kind::Executable {
             // The loader does all its work and lists the libraries instead of starting the program.
-            testing::make_program(file);
+            rocwheel_testing::make_program(file);
             command = Command::new(file);
             command.env("LD_TRACE_LOADED_OBJECTS", "1").env("LD_WARN", "1").env("LD_BIND_NOW", "1");
         }
@@ -182,7 +183,8 @@ fn every_real_file_survives_edits_and_strip() {
     assert!(libraries >= 20, "only {libraries} libraries load here");
 }
 
-/// Every ELF file of the packages of `ROCWHEEL_REAL_DEBS`, and of a folder in `ROCWHEEL_REAL_LIBRARIES` if one is named.
+/// Every ELF file of the packages of `ROCWHEEL_REAL_DEBS`, and of a folder in
+/// `ROCWHEEL_REAL_LIBRARIES` if one is named.
 #[test]
 fn every_dynamic_symbol_is_what_readelf_says() {
     let packages = std::env::var_os("ROCWHEEL_REAL_DEBS").expect("set ROCWHEEL_REAL_DEBS to a folder of .deb files");

@@ -21,7 +21,8 @@ pub struct BuildAmd {
     pub extra_files: Vec<String>,
     /// Texts that are replaced in some files before anything is converted.
     pub edits: Vec<Edits>,
-    /// Whether launches stay; `None` when the ROCm on the machine decides (`lib/.hipInfo` of `HIP_PATH`).
+    /// Whether launches stay; `None` when the ROCm on the machine decides (`lib/.hipInfo` of
+    /// `HIP_PATH`).
     pub launches: Option<Launches>,
     /// A header whose HIP form is copied to another name afterwards.
     pub copy: Option<Copy>,

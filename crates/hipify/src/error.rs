@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 /// A place where the original hangs, crashes or loses something.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]

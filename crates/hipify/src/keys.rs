@@ -1,4 +1,5 @@
-//! Input: words and what they become. Output: a text with every word replaced by the rules of the original.
+//! Input: words and what they become. Output: a text with every word replaced by the rules of the
+//! original.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +24,11 @@ pub(crate) struct Keys {
     /// Children of all nodes, those of one node side by side and sorted.
     edges: Vec<(u8, u32)>,
     entries: Vec<Entry>,
-    /// What the words begin with, a bit for each: most places are dismissed without a look at the trie.
+    /// What the words begin with, a bit for each: most places are dismissed without a look at the
+    /// trie.
     begins: Box<[u64; BEGINS]>,
-    /// Bytes at the beginning of a word that [`begin`] looks at: four, or fewer when a word is shorter.
+    /// Bytes at the beginning of a word that [`begin`] looks at: four, or fewer when a word is
+    /// shorter.
     length: usize,
     /// Bytes that are no word characters and that a word begins with.
     others: Vec<u8>,
@@ -88,8 +91,8 @@ impl Keys {
         })
     }
 
-    /// For each byte of a page whether a word may begin there by the kind of that byte and of the one before, the first in the lowest bit;
-    /// and whether the last byte is a word character.
+    /// For each byte of a page whether a word may begin there by the kind of that byte and of the
+    /// one before, the first in the lowest bit; and whether the last byte is a word character.
     fn places(&self, page: &[u8; PAGE], before: bool, boundaries: Boundaries) -> (u64, bool) {
         let word = mask(page, is_word);
         let begin = self.others.iter().fold(word, |begin, other| begin | mask(page, |byte| byte == *other));
@@ -142,8 +145,8 @@ impl Keys {
         self.entries.get(best as usize)
     }
 
-    /// Replaces from left to right; `preferred` values come before those of the words themselves. `None` when nothing was
-    /// replaced.
+    /// Replaces from left to right; `preferred` values come before those of the words themselves.
+    /// `None` when nothing was replaced.
     pub(crate) fn replace(
         &self,
         text: &str,
@@ -197,7 +200,8 @@ impl Keys {
     }
 }
 
-/// Whether a byte is a word character by itself. Written so that the compiler looks at many bytes at a time.
+/// Whether a byte is a word character by itself. Written so that the compiler looks at many bytes
+/// at a time.
 #[allow(clippy::needless_bitwise_bool, reason = "without branches")]
 fn is_word(byte: u8) -> bool {
     ((byte | 0x20).wrapping_sub(b'a') < 26) | (byte.wrapping_sub(b'0') < 10) | (byte == b'_')
@@ -222,7 +226,8 @@ fn begin(first: &[u8]) -> (usize, u64) {
 }
 
 impl Entry {
-    /// Whether the word at `at` is part of its own value already, as in a text that was converted before.
+    /// Whether the word at `at` is part of its own value already, as in a text that was converted
+    /// before.
     fn is_done(&self, text: &str, at: usize) -> bool {
         self.inside.iter().any(|&offset| {
             at.checked_sub(offset).is_some_and(|begin| text.as_bytes()[begin..].starts_with(self.value.as_bytes()))

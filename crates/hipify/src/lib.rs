@@ -1,8 +1,10 @@
-//! Input: a tree of CUDA sources and the tables of `torch.utils.hipify`. Output: the HIP sources that the original makes of it,
-//! byte for byte, or an error that names the place where the original would hang, crash or lose a kernel launch.
+//! Input: a tree of CUDA sources and the tables of `torch.utils.hipify`. Output: the HIP sources
+//! that the original makes of it, byte for byte, or an error that names the place where the
+//! original would hang, crash or lose a kernel launch.
 //!
-//! [`tables`] reads the tables of the tree as Python literals, [`build_amd`] PyTorch's own settings; [`transform`] converts one text;
-//! [`tree`] finds the files, plans the whole tree and writes it.
+//! [`tables`] reads the tables of the tree as Python literals, [`build_amd`] PyTorch's own
+//! settings; [`transform`] converts one text; [`tree`] finds the files, plans the whole tree and
+//! writes it.
 
 pub mod build_amd;
 mod error;
@@ -24,7 +26,8 @@ pub use word::is_word;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {
-    /// `tools/amd_build/build_amd.py` of PyTorch: some files are converted in place, others into `hip` folders.
+    /// `tools/amd_build/build_amd.py` of PyTorch: some files are converted in place, others into
+    /// `hip` folders.
     Pytorch,
     /// `torch.utils.cpp_extension`: every file gets a sibling, and includes follow.
     Extension,

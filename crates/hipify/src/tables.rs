@@ -1,4 +1,5 @@
-//! Input: `cuda_to_hip_mappings.py` of a torch. Output: what each CUDA name becomes, and which algorithm goes with it.
+//! Input: `cuda_to_hip_mappings.py` of a torch. Output: what each CUDA name becomes, and which
+//! algorithm goes with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -74,7 +75,8 @@ impl Tables {
         Self::parse(&fs_err::read_to_string(path)?, version, &path.display().to_string())
     }
 
-    /// The tables in a text; `path` is for errors. Without a version the form of the tables says which algorithm it is.
+    /// The tables in a text; `path` is for errors. Without a version the form of the tables says
+    /// which algorithm it is.
     pub fn parse(text: &str, version: Option<String>, path: &str) -> Result<Self, Error> {
         let module = Module::read(text).map_err(|unreadable| unreadable.at(path))?;
         let no_tables = || Error::NoTables(path.to_owned());
@@ -164,7 +166,8 @@ fn entry(pair: &Value) -> Option<Entry> {
     }
 }
 
-/// Pairs of texts in the order of an `OrderedDict`: where a key is repeated, its first place and its last value.
+/// Pairs of texts in the order of an `OrderedDict`: where a key is repeated, its first place and
+/// its last value.
 fn text_pairs(value: &Value) -> Option<Pairs> {
     let mut pairs: Pairs = Vec::new();
     for pair in value.sequence()? {

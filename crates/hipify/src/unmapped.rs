@@ -1,4 +1,5 @@
-//! Input: a converted text. Output: the names of CUDA's own libraries that are still in it, with their lines.
+//! Input: a converted text. Output: the names of CUDA's own libraries that are still in it, with
+//! their lines.
 
 use std::sync::OnceLock;
 
@@ -16,8 +17,8 @@ pub struct Unmapped {
     pub name: String,
 }
 
-/// Names that only CUDA, its libraries and tools have: functions, types and constants by their prefixes. PyTorch's own names
-/// (`at::cuda::…`, `C10_CUDA_…`, `CUDAStream`) are none of them.
+/// Names that only CUDA, its libraries and tools have: functions, types and constants by their
+/// prefixes. PyTorch's own names (`at::cuda::…`, `C10_CUDA_…`, `CUDAStream`) are none of them.
 const NAMES: &str = r"(?x)
     \b(?:
         (?:cuda|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusolverDn|cusparse|cusparseLt|nvrtc|nvml|cupti|cutensor) [A-Z_] \w*

@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use regex_syntax::hir::{Class, HirKind};
 
-/// Whether Python's `\w` matches: letters and numbers of any script (general categories L and N), and `_`. Rust's regexes also take
-/// combining marks, and leave out numbers such as `²`.
+/// Whether Python's `\w` matches: letters and numbers of any script (general categories L and N),
+/// and `_`. Rust's regexes also take combining marks, and leave out numbers such as `²`.
 pub fn is_word(character: char) -> bool {
     if character.is_ascii() {
         return character.is_ascii_alphanumeric() || character == '_';
@@ -54,7 +54,8 @@ mod tests {
         for character in ['a', 'Z', '0', '_', 'é', '中', '²', '½', '①', 'Ⅷ', '٣'] {
             assert!(is_word(character), "{character}");
         }
-        // No-break space, zero-width space and joiner, a combining mark, a circled letter, a private character.
+        // No-break space, zero-width space and joiner, a combining mark, a circled letter, a
+        // private character.
         for character in ['-', ' ', '\u{a0}', '\u{200b}', '\u{200d}', '\u{301}', 'Ⓐ', '\u{e000}', '\u{10ffff}'] {
             assert!(!is_word(character), "{character:?}");
         }

@@ -1,15 +1,16 @@
-//! What the original makes of small inputs, by its two algorithms. `golden/v1` was made with torch 2.6.0, `golden/v2` with 2.15.0, by
-//! running `torch.utils.hipify`; the tables beside them have the names that occur.
+//! What the original makes of small inputs, by its two algorithms. `golden/v1` was made with torch
+//! 2.6.0, `golden/v2` with 2.15.0, by running `torch.utils.hipify`; the tables beside them have the
+//! names that occur.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use hipify::transform::{self, Conversion, path};
-use hipify::tree::{self, Place, Request, Selection, Status, Survey};
-use hipify::{Defects, Error, Launches, Problem, Setting, Tables};
-use report::Silent;
+use rocwheel_hipify::transform::{self, Conversion, path};
+use rocwheel_hipify::tree::{self, Place, Request, Selection, Status, Survey};
+use rocwheel_hipify::{Defects, Error, Launches, Problem, Setting, Tables};
+use rocwheel_report::Silent;
 use serde_json::Value;
 
 struct Golden {
@@ -26,7 +27,7 @@ fn golden() -> [Golden; 2] {
         let tables = tables.map_or(folder, PathBuf::from);
         Golden {
             vectors: serde_json::from_str(&text).unwrap(),
-            tables: Tables::read(&hipify::tables::find(&tables).unwrap()).unwrap(),
+            tables: Tables::read(&rocwheel_hipify::tables::find(&tables).unwrap()).unwrap(),
         }
     })
 }

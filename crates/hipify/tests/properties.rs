@@ -1,11 +1,12 @@
-//! Whatever the sources are: conversion ends, mending has a result, and what was converted is not converted again.
+//! Whatever the sources are: conversion ends, mending has a result, and what was converted is not
+//! converted again.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use hipify::transform::{Conversion, decode};
-use hipify::tree::{self, Place, Request, Selection, Survey};
-use hipify::{Defects, Launches, Setting, Tables};
 use proptest::prelude::*;
-use report::Silent;
+use rocwheel_hipify::transform::{Conversion, decode};
+use rocwheel_hipify::tree::{self, Place, Request, Selection, Survey};
+use rocwheel_hipify::{Defects, Launches, Setting, Tables};
+use rocwheel_report::Silent;
 
 fn tables() -> [Tables; 2] {
     [include_str!("golden/v1/cuda_to_hip_mappings.py"), include_str!("golden/v2/cuda_to_hip_mappings.py")]

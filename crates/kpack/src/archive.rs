@@ -1,7 +1,9 @@
-//! Input: a `.kpack` archive as a random-access file. Output: what it holds, and one code object at a time.
+//! Input: a `.kpack` archive as a random-access file. Output: what it holds, and one code object at
+//! a time.
 //!
-//! An archive (spec 2) is a header of 64 bytes, the code objects, and a table of contents in MessagePack. Only the table
-//! is kept in memory. [`ArchiveWriter`] writes one without keeping any code object.
+//! An archive (spec 2) is a header of 64 bytes, the code objects, and a table of contents in
+//! MessagePack. Only the table is kept in memory. [`ArchiveWriter`] writes one without keeping any
+//! code object.
 
 mod table;
 mod write;
@@ -78,8 +80,8 @@ struct Record {
 pub struct Located<'a> {
     /// The marker's `kernel_name`. The whole text of the table when there is no index.
     pub name: &'a str,
-    /// The wrapper's index. `None` for a text that does not end with `#` and an index: no wrapper asks for that
-    /// code, since the loader always looks for `name#index`.
+    /// The wrapper's index. `None` for a text that does not end with `#` and an index: no wrapper
+    /// asks for that code, since the loader always looks for `name#index`.
     pub index: Option<u32>,
     /// The target, with its features.
     pub target: &'a str,
@@ -134,8 +136,8 @@ impl Record {
 impl Archive {
     /// Reads the table of contents of an archive of `size` bytes.
     ///
-    /// Reads less strictly than the loader in nothing, and more strictly where the loader's answer would depend on its
-    /// version: unknown compression, the same name and target twice.
+    /// Reads less strictly than the loader in nothing, and more strictly where the loader's answer
+    /// would depend on its version: unknown compression, the same name and target twice.
     pub fn open(reader: &dyn ReadAt, size: u64) -> Result<Self, Error> {
         let table_offset = read_header(reader, size)?;
         let table_size = size - table_offset;
@@ -182,8 +184,8 @@ impl Archive {
         self.records.iter().map(Record::located)
     }
 
-    /// The code object that the loader takes for exactly this target; it takes none for a target that is not in
-    /// [`Archive::targets`], and always asks with an index.
+    /// The code object that the loader takes for exactly this target; it takes none for a target
+    /// that is not in [`Archive::targets`], and always asks with an index.
     pub fn find(&self, name: &str, index: impl Into<Option<u32>>, target: &str) -> Option<Located<'_>> {
         let index = index.into();
         let found = self.records.binary_search_by(|record| record.compare(name, index, target)).ok()?;
@@ -199,8 +201,9 @@ impl Archive {
         }
     }
 
-    /// Like [`Archive::read`], for code that is copied to another file, where damage can no longer be
-    /// detected: code without a checksum must have the header and metadata of the target it is stored under.
+    /// Like [`Archive::read`], for code that is copied to another file, where damage can no longer
+    /// be detected: code without a checksum must have the header and metadata of the target it is
+    /// stored under.
     pub fn read_sound(&self, reader: &dyn ReadAt, located: &Located<'_>) -> Result<Vec<u8>, Error> {
         let stored = stored(reader, located)?;
         let (code, is_vouched) = match self.scheme {
@@ -219,7 +222,8 @@ impl Archive {
     }
 }
 
-/// Whether a frame ends with a checksum of its content: bit 2 of the byte behind its magic number (RFC 8878, 3.1.1.1).
+/// Whether a frame ends with a checksum of its content: bit 2 of the byte behind its magic number
+/// (RFC 8878, 3.1.1.1).
 fn has_checksum(frame: &[u8]) -> bool {
     frame.get(4).is_some_and(|descriptor| descriptor & 4 != 0)
 }
@@ -319,8 +323,8 @@ fn stored(reader: &dyn ReadAt, located: &Located<'_>) -> Result<Vec<u8>, Error> 
 fn unpack(frame: &[u8], located: &Located<'_>) -> Result<Vec<u8>, Error> {
     let failed = |source: io::Error| Error::ReadArchive { what: located.describe(), source };
     let expected = located.original_size;
-    // The frame says how large it is; memory is taken in advance only if the table says the same. In one step, zstd
-    // needs no window of its own besides the result.
+    // The frame says how large it is; memory is taken in advance only if the table says the same.
+    // In one step, zstd needs no window of its own besides the result.
     let stated = zstd::zstd_safe::get_frame_content_size(frame).ok().flatten();
     if stated == Some(expected) && expected <= MAX_RESERVED {
         let mut bytes = Vec::with_capacity(expected as usize);

@@ -1,10 +1,11 @@
-//! Input: a random-access file and the range of its `.hip_fatbin` section. Output: the entry table of every offload
-//! bundle in it.
+//! Input: a random-access file and the range of its `.hip_fatbin` section. Output: the entry table
+//! of every offload bundle in it.
 //!
-//! A section holds one bundle per translation unit, each on a 4096-byte boundary with zeros between; each is a plain
-//! clang offload bundle or a compressed one (`CCOB`). A bundle's own table and sizes say where it ends, never a search for
-//! the next one's magic, which may stand in a code object as well. Only the entry tables are read: of a compressed bundle
-//! as much is decompressed as the table needs. [`Bundle::visit`] reads the code objects, [`write()`] makes a bundle.
+//! A section holds one bundle per translation unit, each on a 4096-byte boundary with zeros
+//! between; each is a plain clang offload bundle or a compressed one (`CCOB`). A bundle's own table
+//! and sizes say where it ends, never a search for the next one's magic, which may stand in a code
+//! object as well. Only the entry tables are read: of a compressed bundle as much is decompressed
+//! as the table needs. [`Bundle::visit`] reads the code objects, [`write()`] makes a bundle.
 //!
 //! A file that is a bundle (`.co`, `.hipfb`) is a section from its first byte to its last.
 
@@ -82,7 +83,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The GPU target with its features, `gfx90a:xnack+`: what follows the last `--`. `None` for the host's entry.
+    /// The GPU target with its features, `gfx90a:xnack+`: what follows the last `--`. `None` for
+    /// the host's entry.
     pub fn target(&self) -> Option<&str> {
         target::of_bundle_id(&self.id)
     }
@@ -139,7 +141,8 @@ impl Window<'_> {
         read.map_err(|source| Error::Read { offset: bundle, source })
     }
 
-    /// The first bundle at or after `position`, which may be the section's end. Only zeros may be skipped.
+    /// The first bundle at or after `position`, which may be the section's end. Only zeros may be
+    /// skipped.
     fn next_bundle(&self, position: u64) -> Result<Option<u64>, Error> {
         let mut position = position;
         let mut zeros = vec![0; SKIP];
@@ -208,7 +211,8 @@ impl Read for Span<'_> {
     }
 }
 
-/// A bundle's entries, and where the last of them ends (clang pads up to an entry without bytes as well).
+/// A bundle's entries, and where the last of them ends (clang pads up to an entry without bytes as
+/// well).
 struct Table {
     entries: Vec<Entry>,
     end: u64,

@@ -1,8 +1,9 @@
-//! Input: a random-access file. Output: what an AMDGPU ELF file says about itself: the target its code is for (from
-//! `e_flags`, so independent of the bundle it lies in) and its kernels (from the metadata note).
+//! Input: a random-access file. Output: what an AMDGPU ELF file says about itself: the target its
+//! code is for (from `e_flags`, so independent of the bundle it lies in) and its kernels (from the
+//! metadata note).
 //!
-//! Code objects have up to tens of megabytes; only headers and the one note are read. Layout: LLVM's "User Guide for
-//! AMDGPU Backend", sections "ELF Code Object" and "Code Object Metadata".
+//! Code objects have up to tens of megabytes; only headers and the one note are read. Layout:
+//! LLVM's "User Guide for AMDGPU Backend", sections "ELF Code Object" and "Code Object Metadata".
 
 mod machine;
 mod metadata;
@@ -17,7 +18,8 @@ use crate::target::{Feature, TargetId};
 
 pub use metadata::{Kernel, Metadata};
 
-/// Bytes of the largest metadata note that is read; the largest known one (a composable kernel library) has under 10 MB.
+/// Bytes of the largest metadata note that is read; the largest known one (a composable kernel
+/// library) has under 10 MB.
 const NOTE_LIMIT: u64 = 64 << 20;
 /// Notes that are looked at before the search ends; compilers write at most four.
 const MOST_NOTES: usize = 1024;
@@ -27,8 +29,8 @@ const MOST_RANGES: usize = 64;
 /// `ELFOSABI_AMDGPU_HSA`: ROCm's code, as against that of graphics drivers.
 const AMDHSA: u8 = 64;
 
-/// `NT_AMD_HSA_ISA_VERSION`, `NT_AMD_HSA_METADATA`, `NT_AMD_HSA_ISA_NAME` (name `AMD`) and `NT_AMDGPU_METADATA` (name
-/// `AMDGPU`).
+/// `NT_AMD_HSA_ISA_VERSION`, `NT_AMD_HSA_METADATA`, `NT_AMD_HSA_ISA_NAME` (name `AMD`) and
+/// `NT_AMDGPU_METADATA` (name `AMDGPU`).
 const ISA_VERSION: u32 = 3;
 const YAML_METADATA: u32 = 10;
 const ISA_NAME: u32 = 11;
@@ -41,11 +43,13 @@ pub struct CodeObject {
     pub target: TargetId,
     /// The low byte of `e_flags`, from which the processor is read.
     pub machine: u8,
-    /// Whether `machine` is a value that this program knows; if not, the processor is called `unknown-0x…`.
+    /// Whether `machine` is a value that this program knows; if not, the processor is called
+    /// `unknown-0x…`.
     pub is_known: bool,
     /// `EI_ABIVERSION`: 0 to 4 for code object versions 2 to 6.
     pub abi_version: u8,
-    /// The code object version, 2 to 6; `None` for a later ABI or another operating system than `amdhsa`.
+    /// The code object version, 2 to 6; `None` for a later ABI or another operating system than
+    /// `amdhsa`.
     pub code_object_version: Option<u8>,
     /// Where the kernels come from.
     pub metadata: Metadata,
@@ -54,8 +58,8 @@ pub struct CodeObject {
 }
 
 impl CodeObject {
-    /// Reads the headers and the metadata note. `None`: not an AMDGPU ELF file. Notes that cannot be understood are no error but told in
-    /// [`CodeObject::metadata`].
+    /// Reads the headers and the metadata note. `None`: not an AMDGPU ELF file. Notes that cannot
+    /// be understood are no error but told in [`CodeObject::metadata`].
     pub fn read(reader: &dyn ReadAt) -> Result<Option<CodeObject>, Error> {
         let Some(header) = Image::open(reader)? else {
             return Ok(None);
@@ -64,8 +68,9 @@ impl CodeObject {
     }
 }
 
-/// The target of a code object by its own header, and whether this program knows the processor. As [`CodeObject::read`],
-/// without the kernels, unless the code object is of version 2, whose target is in a note.
+/// The target of a code object by its own header, and whether this program knows the processor. As
+/// [`CodeObject::read`], without the kernels, unless the code object is of version 2, whose target
+/// is in a note.
 pub fn target(reader: &dyn ReadAt) -> Result<Option<(TargetId, bool)>, Error> {
     let Some(image) = Image::open(reader)? else { return Ok(None) };
     let notes = if image.version() == Some(2) { image.notes()? } else { Notes::default() };
@@ -73,8 +78,8 @@ pub fn target(reader: &dyn ReadAt) -> Result<Option<(TargetId, bool)>, Error> {
     Ok(Some((object.target, object.is_known)))
 }
 
-/// Whether a declared target is what the code object's own header says. `-strict` has no flag. Up to version 3 the flags do
-/// not tell "off" from "any".
+/// Whether a declared target is what the code object's own header says. `-strict` has no flag. Up
+/// to version 3 the flags do not tell "off" from "any".
 pub(crate) fn agrees(declared: &TargetId, read: &CodeObject) -> bool {
     let processor = declared.processor.strip_suffix("-strict").unwrap_or(&declared.processor);
     let is_old = read.code_object_version.is_none_or(|version| version <= 3) && read.abi_version <= 1;
@@ -95,8 +100,8 @@ pub(crate) fn is_spirv(start: &[u8]) -> bool {
     start.starts_with(&[0x03, 0x02, 0x23, 0x07])
 }
 
-/// Why bytes cannot be the code that a compiler made for `target`. `None`: nothing speaks against it, or they are LLVM
-/// bitcode, SPIR-V, or nothing at all.
+/// Why bytes cannot be the code that a compiler made for `target`. `None`: nothing speaks against
+/// it, or they are LLVM bitcode, SPIR-V, or nothing at all.
 pub(crate) fn contradiction(target: &str, code: &dyn ReadAt) -> Option<String> {
     let read = match CodeObject::read(code) {
         Ok(read) => read,
@@ -251,7 +256,8 @@ impl<'a> Image<'a> {
         bytes.chunks_exact(size_of::<T>()).map(|entry| cast(entry, what)).collect()
     }
 
-    /// Takes up the note at `position`; where the next one is, or `None` when what is there is no note.
+    /// Takes up the note at `position`; where the next one is, or `None` when what is there is no
+    /// note.
     fn note(&self, position: u64, end: u64, align: u64, notes: &mut Notes) -> Result<Option<u64>, Error> {
         let align = if align == 8 { 8 } else { 4 };
         let head = size_of::<NoteHeader64<LittleEndian>>() as u64;
@@ -261,7 +267,8 @@ impl<'a> Image<'a> {
         let header: NoteHeader64<LittleEndian> = cast(&self.bytes(position, head, "notes")?, "notes")?;
         let name_size = u64::from(header.n_namesz.get(LittleEndian));
         let size = u64::from(header.n_descsz.get(LittleEndian));
-        // Offsets are those of files that were read, so far below the limits of u64; the sizes are of 32 bits.
+        // Offsets are those of files that were read, so far below the limits of u64; the sizes are
+        // of 32 bits.
         let value = (position + head + name_size).next_multiple_of(align);
         let next = (value + size).next_multiple_of(align);
         if value + size > end {
@@ -314,8 +321,8 @@ impl<'a> Image<'a> {
 }
 
 impl Notes {
-    /// The target as code object version 2 writes it: a name such as `amdgcn-amd-amdhsa--gfx803` or, before that, three
-    /// numbers.
+    /// The target as code object version 2 writes it: a name such as `amdgcn-amd-amdhsa--gfx803`
+    /// or, before that, three numbers.
     fn older_target(&self) -> Option<TargetId> {
         if let Some(name) = &self.isa_name {
             let name = name.trim_end_matches('\0');

@@ -1,5 +1,5 @@
-//! Input: the path of a file in a flattened tree. Output: the kernel database it belongs to and the GPU target it is
-//! for.
+//! Input: the path of a file in a flattened tree. Output: the kernel database it belongs to and the
+//! GPU target it is for.
 //!
 //! The rules are data (`data/kernel-databases.toml`): a new library or target is a line there.
 
@@ -103,7 +103,8 @@ impl Databases {
         self.rules.iter().map(|rule| rule.database.as_str()).collect()
     }
 
-    /// What the file at `path` (relative, with `/`) is to a kernel database; `None` when it belongs to none.
+    /// What the file at `path` (relative, with `/`) is to a kernel database; `None` when it belongs
+    /// to none.
     pub fn classify(&self, path: &str) -> Option<Member<'_>> {
         // Directories decide many rules, so a path that is only a directory is no member.
         if path.ends_with('/') {
@@ -130,7 +131,8 @@ impl Rule {
     }
 }
 
-/// `gfx90a-xnack+` → `gfx90a:xnack+`, `gfx90a_strict_xnackp_sramecc_` → `gfx90a-strict:xnack+:sramecc-`.
+/// `gfx90a-xnack+` → `gfx90a:xnack+`, `gfx90a_strict_xnackp_sramecc_` →
+/// `gfx90a-strict:xnack+:sramecc-`.
 fn features(token: &str) -> String {
     let mut target = token.replacen("_strict", "-strict", 1);
     for feature in ["xnack", "sramecc"] {

@@ -2,9 +2,10 @@
 
 use std::io;
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
-/// Why GPU code could not be read. Offsets are in bytes from the start of the `.hip_fatbin` section.
+/// Why GPU code could not be read. Offsets are in bytes from the start of the `.hip_fatbin`
+/// section.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Neither an offload bundle nor a compressed one stands where one should.
@@ -65,7 +66,7 @@ pub enum Error {
     },
     /// The host file's headers or their edit.
     #[error(transparent)]
-    Elf(#[from] elf::Error),
+    Elf(#[from] rocwheel_elf::Error),
     /// The headers of an AMDGPU ELF file contradict each other, or leave the file.
     #[error("malformed AMDGPU code object: {reason}")]
     MalformedCodeObject {
@@ -142,7 +143,8 @@ pub enum Error {
         /// What it starts with instead.
         reason: String,
     },
-    /// A part of an archive contradicts another, leaves the file, or is not of the type it should be.
+    /// A part of an archive contradicts another, leaves the file, or is not of the type it should
+    /// be.
     #[error("malformed kpack archive: {reason}")]
     Archive {
         /// What is wrong with it.

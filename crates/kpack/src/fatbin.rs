@@ -1,8 +1,10 @@
-//! Input: a host program or library, ELF or PE. Output: a [`FatBinary`], its GPU part: the section of offload bundles,
-//! the wrappers that the runtime is given, and what each wrapper's pointer reaches once the file is loaded.
+//! Input: a host program or library, ELF or PE. Output: a [`FatBinary`], its GPU part: the section
+//! of offload bundles, the wrappers that the runtime is given, and what each wrapper's pointer
+//! reaches once the file is loaded.
 //!
-//! A translation unit registers its device code with a wrapper of 24 bytes: magic, version, pointer, and an index that
-//! only kpacked files use (spec 1.1). The pointer's value is rarely in place: relocations supply it.
+//! A translation unit registers its device code with a wrapper of 24 bytes: magic, version,
+//! pointer, and an index that only kpacked files use (spec 1.1). The pointer's value is rarely in
+//! place: relocations supply it.
 
 mod elf_file;
 mod pe_file;
@@ -35,17 +37,18 @@ const MAX_WRAPPERS: u64 = 1 << 20;
 pub struct FatBinary {
     /// What kind of file it is in.
     pub format: Format,
-    /// The file bytes of the section of device code (`.hip_fatbin`, in PE files `.hip_fat`). Empty when the section has
-    /// none in the file any more, as in libraries that AMD's tool has split.
+    /// The file bytes of the section of device code (`.hip_fatbin`, in PE files `.hip_fat`). Empty
+    /// when the section has none in the file any more, as in libraries that AMD's tool has split.
     pub section: Range<u64>,
     /// Virtual address of the section; in PE files relative to the image's base.
     pub address: u64,
-    /// Bytes the section has in memory, which are more than in the file when its content was taken out.
+    /// Bytes the section has in memory, which are more than in the file when its content was taken
+    /// out.
     pub memory_size: u64,
     /// The bundles in the section, by offset.
     pub bundles: Vec<Bundle>,
-    /// The wrappers, by address. Empty when there is no `.hipFatBinSegment`: nothing registers the code, and the file is
-    /// best left alone.
+    /// The wrappers, by address. Empty when there is no `.hipFatBinSegment`: nothing registers the
+    /// code, and the file is best left alone.
     pub wrappers: Vec<Wrapper>,
     /// The markers that wrappers point at, each once, by file offset.
     pub markers: Vec<(Marker, u64)>,
@@ -118,17 +121,18 @@ pub enum Points {
 }
 
 impl FatBinary {
-    /// Reads the GPU part of a file of `size` bytes through bounded reads; `None` when it is neither ELF nor PE or has no
-    /// section of device code.
+    /// Reads the GPU part of a file of `size` bytes through bounded reads; `None` when it is
+    /// neither ELF nor PE or has no section of device code.
     ///
-    /// The sections are found by name, so an ELF file without section headers (`strip --strip-section-headers`) holds none
-    /// that could be told apart from other data: also `None`.
+    /// The sections are found by name, so an ELF file without section headers
+    /// (`strip --strip-section-headers`) holds none that could be told apart from other data: also
+    /// `None`.
     ///
     /// # Errors
-    /// [`Error::Elf`] for broken headers, [`Error::Wrapper`] and [`Error::FatBinary`] for wrappers and sections that
-    /// contradict themselves, [`Error::Malformed`] and its like for bundles.
+    /// [`Error::Elf`] for broken headers, [`Error::Wrapper`] and [`Error::FatBinary`] for wrappers
+    /// and sections that contradict themselves, [`Error::Malformed`] and its like for bundles.
     pub fn read(reader: &dyn ReadAt, size: u64) -> Result<Option<Self>, Error> {
-        if elf::is_pe(reader)? {
+        if rocwheel_elf::is_pe(reader)? {
             return pe_file::read(reader);
         }
         elf_file::read(reader, size)
@@ -190,7 +194,8 @@ struct Area {
     memory_size: u64,
 }
 
-/// Puts the parts together. `mapped` tells which file bytes, up to the end of what is mapped there, lie at an address.
+/// Puts the parts together. `mapped` tells which file bytes, up to the end of what is mapped there,
+/// lie at an address.
 fn assemble(
     reader: &dyn ReadAt,
     format: Format,
@@ -209,7 +214,8 @@ fn assemble(
     }
     let markers: Vec<(Marker, u64)> = found.into_iter().map(|(offset, marker)| (marker, offset)).collect();
     let bundles = match read_bundles(reader, &area.file, &markers) {
-        // No wrapper asks for a bundle, so nothing says that the section holds any: another tool leaves parts of them.
+        // No wrapper asks for a bundle, so nothing says that the section holds any: another tool
+        // leaves parts of them.
         Err(Error::NotABundle { .. } | Error::Malformed { .. } | Error::Unsupported { .. })
             if raw.iter().all(|wrapper| wrapper.magic == Magic::Kpacked) =>
         {

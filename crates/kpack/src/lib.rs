@@ -1,10 +1,11 @@
-//! Input: a fat binary, an archive of code objects, or the path of a file. Output: the GPU code it holds, one code
-//! object after another, and the same formats written.
+//! Input: a fat binary, an archive of code objects, or the path of a file. Output: the GPU code it
+//! holds, one code object after another, and the same formats written.
 //!
-//! [`bundle`] reads and writes the offload bundles in a fat binary's `.hip_fatbin` section, [`fatbin`] the wrappers that
-//! point at them; [`archive`] the `.kpack` archives that hold one target's code objects of many binaries; [`marker`] what
-//! stands in a split binary instead of its code; [`code_object`] what an AMDGPU ELF file says about itself; [`target`] the
-//! names of GPU targets; [`database`] knows which files beside a library are its kernels for one target.
+//! [`bundle`] reads and writes the offload bundles in a fat binary's `.hip_fatbin` section,
+//! [`fatbin`] the wrappers that point at them; [`archive`] the `.kpack` archives that hold one
+//! target's code objects of many binaries; [`marker`] what stands in a split binary instead of its
+//! code; [`code_object`] what an AMDGPU ELF file says about itself; [`target`] the names of GPU
+//! targets; [`database`] knows which files beside a library are its kernels for one target.
 
 pub mod archive;
 pub mod bundle;

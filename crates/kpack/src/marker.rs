@@ -1,8 +1,9 @@
-//! Input: the bytes that a wrapper of a split binary points at. Output: under which name its code objects are kept, and
-//! where their archives are looked for. And back.
+//! Input: the bytes that a wrapper of a split binary points at. Output: under which name its code
+//! objects are kept, and where their archives are looked for. And back.
 //!
-//! A marker is a MessagePack map (spec 3). The loader finds it through the wrapper's pointer only and reads at most
-//! [`MAX_SIZE`] bytes of it; nothing says how long it is, so it may be followed by anything.
+//! A marker is a MessagePack map (spec 3). The loader finds it through the wrapper's pointer only
+//! and reads at most [`MAX_SIZE`] bytes of it; nothing says how long it is, so it may be followed
+//! by anything.
 
 use rmp::encode;
 

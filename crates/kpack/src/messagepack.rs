@@ -1,7 +1,8 @@
-//! Input: bytes that should be MessagePack. Output: one value after another, of the type that the caller expects.
+//! Input: bytes that should be MessagePack. Output: one value after another, of the type that the
+//! caller expects.
 //!
-//! Nothing is built in memory that the caller does not ask for: a hostile table of a few megabytes would become
-//! gigabytes as a tree of values.
+//! Nothing is built in memory that the caller does not ask for: a hostile table of a few megabytes
+//! would become gigabytes as a tree of values.
 
 use rmp::Marker;
 use rmp::decode::{self, NumValueReadError, ValueReadError};

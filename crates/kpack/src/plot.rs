@@ -1,7 +1,8 @@
-//! Input: sizes by file and GPU target. Output: a picture of them as SVG: a cell for each file and target, bars for the sums.
+//! Input: sizes by file and GPU target. Output: a picture of them as SVG: a cell for each file and
+//! target, bars for the sums.
 //!
-//! It brings its own background, so it reads the same on a light and on a dark page, and needs no script and no font of its
-//! own. The same sizes give the same bytes.
+//! It brings its own background, so it reads the same on a light and on a dark page, and needs no
+//! script and no font of its own. The same sizes give the same bytes.
 
 #![allow(clippy::cast_precision_loss, reason = "a picture needs four digits")]
 
@@ -12,7 +13,8 @@ use crate::target;
 
 /// More files than this become one row.
 const MOST_ROWS: usize = 30;
-/// Characters of a label; the beginning of a longer one is left out, since paths differ at their end.
+/// Characters of a label; the beginning of a longer one is left out, since paths differ at their
+/// end.
 const LABEL: usize = 56;
 
 const CELL_WIDTH: f64 = 58.0;
@@ -38,8 +40,8 @@ pub struct Row {
     pub sizes: BTreeMap<String, u64>,
 }
 
-/// The picture: a row for each file, the largest first, and a column for each target in numeric order. `title` stands above
-/// it.
+/// The picture: a row for each file, the largest first, and a column for each target in numeric
+/// order. `title` stands above it.
 pub fn svg(title: &str, mut rows: Vec<Row>) -> String {
     let sum = |row: &Row| row.sizes.values().sum::<u64>();
     rows.retain(|row| sum(row) > 0);

@@ -1,9 +1,11 @@
-//! Input: paths of files and folders of any kind. Output: every piece of GPU code in them, file by file: what it is for,
-//! how large it is, which kernels it has, where it lies, and what is wrong with it.
+//! Input: paths of files and folders of any kind. Output: every piece of GPU code in them, file by
+//! file: what it is for, how large it is, which kernels it has, where it lies, and what is wrong
+//! with it.
 //!
-//! What a file is, its first bytes decide, never its name. Host programs and libraries, code objects, offload bundles and
-//! `.kpack` archives are read where they are, in folders, in wheels and other ZIP files, and in tar archives. Files are
-//! opened one after the other; their bundles are read in parallel and handed over in order.
+//! What a file is, its first bytes decide, never its name. Host programs and libraries, code
+//! objects, offload bundles and `.kpack` archives are read where they are, in folders, in wheels
+//! and other ZIP files, and in tar archives. Files are opened one after the other; their bundles
+//! are read in parallel and handed over in order.
 
 mod examine;
 mod open;
@@ -14,8 +16,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 use positioned_io::ReadAt as _;
-use report::{Reporter, Unit as Counted};
-use wheel::{Digest, FileDigest, Reader};
+use rocwheel_report::{Reporter, Unit as Counted};
+use rocwheel_wheel::{Digest, FileDigest, Reader};
 
 use crate::bundle::Compression;
 use crate::code_object::{Kernel, Metadata};
@@ -29,14 +31,16 @@ use source::{Pause, Sources, Unit};
 /// What is wanted.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Folder for what has to be unpacked to be read: members of wheels and tar archives of more than 64 MiB. The files have no
-    /// name there, so nothing is left behind.
+    /// Folder for what has to be unpacked to be read: members of wheels and tar archives of more
+    /// than 64 MiB. The files have no name there, so nothing is left behind.
     pub scratch: PathBuf,
-    /// Only code for these targets; a target without features stands for its variants too. `None`: all.
+    /// Only code for these targets; a target without features stands for its variants too. `None`:
+    /// all.
     pub targets: Option<BTreeSet<String>>,
     /// Whether kernels are listed or only counted. A large library has a hundred thousand.
     pub kernels: Kernels,
-    /// Whether all bytes of code objects are read, for [`Found::digest`]; otherwise headers and notes are.
+    /// Whether all bytes of code objects are read, for [`Found::digest`]; otherwise headers and
+    /// notes are.
     pub digest: FileDigest,
 }
 
@@ -122,7 +126,8 @@ pub struct Surveyed {
     pub bundles: Vec<BundleSummary>,
     /// Where the code of a split file went.
     pub markers: Vec<Marker>,
-    /// The code objects, by bundle, then in the order of the bundle; those of an archive by name, index and target.
+    /// The code objects, by bundle, then in the order of the bundle; those of an archive by name,
+    /// index and target.
     pub code_objects: Vec<Found>,
     /// Whether it has code for NVIDIA's GPUs, which is not looked into.
     pub has_cuda: bool,
@@ -149,8 +154,8 @@ pub struct BundleSummary {
     pub length: u64,
     /// How it is compressed.
     pub compression: Option<Compression>,
-    /// The numbers of the wrappers that reach it: one, or several when translation units were linked for the device
-    /// (`-fgpu-rdc`).
+    /// The numbers of the wrappers that reach it: one, or several when translation units were
+    /// linked for the device (`-fgpu-rdc`).
     pub wrappers: Vec<usize>,
 }
 
@@ -167,7 +172,8 @@ pub struct Found {
     pub entry: Option<String>,
     /// Bytes.
     pub size: u64,
-    /// Bytes it takes in the file. Those of a compressed bundle are shared out among its code objects by their size.
+    /// Bytes it takes in the file. Those of a compressed bundle are shared out among its code
+    /// objects by their size.
     pub stored: u64,
     /// The SHA-256 of the bytes, if it was asked for.
     pub digest: Option<Digest>,
@@ -284,7 +290,8 @@ impl Finding {
     }
 }
 
-/// What one file of `size` bytes is and has, for those who have it open. Archives other than `.kpack` are not looked into.
+/// What one file of `size` bytes is and has, for those who have it open. Archives other than
+/// `.kpack` are not looked into.
 ///
 /// # Errors
 /// [`Error::Io`] when the first bytes cannot be read. All other trouble is one of its findings.
@@ -294,7 +301,7 @@ pub fn survey_file(location: Location, reader: Reader, size: u64, options: &Opti
     reader.read_exact_at(0, &mut start).map_err(failed)?;
     let file = Open::read(location, size, open::looks(&start), reader);
     let mut surveyed = file.surveyed();
-    pipeline::ordered(
+    rocwheel_pipeline::ordered(
         source::units(file).into_iter(),
         |unit: Unit| Ok(examine::examine(unit, options)),
         |part| {
@@ -306,8 +313,8 @@ pub fn survey_file(location: Location, reader: Reader, size: u64, options: &Opti
     Ok(surveyed)
 }
 
-/// Looks through `paths` in their order, folders sorted and without following links, and hands every file to `each`, in an
-/// order that does not depend on the number of threads.
+/// Looks through `paths` in their order, folders sorted and without following links, and hands
+/// every file to `each`, in an order that does not depend on the number of threads.
 ///
 /// Trouble with a file is one of its findings and does not stop the survey.
 ///
@@ -336,14 +343,14 @@ pub fn survey<E: From<Error> + Send>(
     let work = |unit: Unit| Ok(examine::examine(unit, options));
     let mut sources = Sources::new(paths, options);
     loop {
-        pipeline::ordered(&mut sources, work, &mut hand_over)?;
+        rocwheel_pipeline::ordered(&mut sources, work, &mut hand_over)?;
         match sources.resume() {
             None => break,
             // Memory is free again.
             Some(Pause::Full) => {}
             Some(Pause::Tar(file)) => {
                 source::for_each_tar_member(&file, options, &mut |member: Open| {
-                    pipeline::ordered(source::units(member).into_iter(), work, &mut hand_over)
+                    rocwheel_pipeline::ordered(source::units(member).into_iter(), work, &mut hand_over)
                 })?;
             }
         }

@@ -1,5 +1,6 @@
-//! Input: a GPU target as somebody spelled it: `gfx90a:xnack+`, a bundle id, the runtime's ISA name. Output: its parts,
-//! its place in the order people expect, and where the runtime looks for its code.
+//! Input: a GPU target as somebody spelled it: `gfx90a:xnack+`, a bundle id, the runtime's ISA
+//! name. Output: its parts, its place in the order people expect, and where the runtime looks for
+//! its code.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,7 +12,8 @@ use crate::error::Error;
 
 const GENERIC: &str = include_str!("../../../data/generic-targets.toml");
 
-/// Characters that a processor's name may have besides letters and digits. The name becomes part of file names.
+/// Characters that a processor's name may have besides letters and digits. The name becomes part of
+/// file names.
 const PUNCTUATION: &[char] = &['-', '_', '.'];
 
 /// A GPU target: a processor, and the two features that a code object can be built for.
@@ -53,8 +55,9 @@ impl TargetId {
         Self { processor: processor.into(), xnack: Feature::Any, sramecc: Feature::Any }
     }
 
-    /// The targets whose code a GPU that calls itself so can run, in the order in which the runtime's loader asks for
-    /// them: all features, then fewer, those on the right dropped first (spec 4.2).
+    /// The targets whose code a GPU that calls itself so can run, in the order in which the
+    /// runtime's loader asks for them: all features, then fewer, those on the right dropped first
+    /// (spec 4.2).
     pub fn compatible(&self) -> Vec<Self> {
         let mut found = Vec::with_capacity(4);
         let features =
@@ -67,14 +70,15 @@ impl TargetId {
         found
     }
 
-    /// The generic target that the runtime tries when nothing was built for this one, with the same features.
+    /// The generic target that the runtime tries when nothing was built for this one, with the same
+    /// features.
     pub fn generic(&self) -> Option<Self> {
         let processor = generic_processors().get(self.processor.as_str())?;
         Some(Self { processor: processor.clone(), ..self.clone() })
     }
 
-    /// Everything the loader asks for on a GPU that calls itself so: [`TargetId::compatible`], then the same for
-    /// [`TargetId::generic`].
+    /// Everything the loader asks for on a GPU that calls itself so: [`TargetId::compatible`], then
+    /// the same for [`TargetId::generic`].
     pub fn lookup_order(&self) -> Vec<Self> {
         let mut found = self.compatible();
         found.extend(self.generic().iter().flat_map(Self::compatible));
@@ -94,7 +98,8 @@ fn generic_processors() -> &'static BTreeMap<String, String> {
     &TABLE
 }
 
-/// `gfx90a:sramecc+:xnack-`: the order in which bundle ids have the features and the loader looks them up.
+/// `gfx90a:sramecc+:xnack-`: the order in which bundle ids have the features and the loader looks
+/// them up.
 impl fmt::Display for TargetId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.processor)?;
@@ -107,8 +112,8 @@ impl fmt::Display for TargetId {
     }
 }
 
-/// Reads `gfx90a:xnack+`, `gfx90a-xnack+` (file names), `amdgcn-amd-amdhsa--gfx90a:xnack+` (the runtime) and
-/// `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+` (bundles), features in any order.
+/// Reads `gfx90a:xnack+`, `gfx90a-xnack+` (file names), `amdgcn-amd-amdhsa--gfx90a:xnack+` (the
+/// runtime) and `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+` (bundles), features in any order.
 impl FromStr for TargetId {
     type Err = Error;
 
@@ -157,8 +162,9 @@ impl PartialOrd for TargetId {
     }
 }
 
-/// The target in a bundle entry's id: what follows the last `--`, or the fifth `-` where a newer compiler wrote out the
-/// environment (`hip-amdgcn-amd-amdhsa-unknown-gfx906`). `None` for the host's entry and for ids of another form.
+/// The target in a bundle entry's id: what follows the last `--`, or the fifth `-` where a newer
+/// compiler wrote out the environment (`hip-amdgcn-amd-amdhsa-unknown-gfx906`). `None` for the
+/// host's entry and for ids of another form.
 pub fn of_bundle_id(id: &str) -> Option<&str> {
     if id.starts_with("host-") {
         return None;
@@ -184,10 +190,11 @@ pub fn is_processor(processor: &str) -> bool {
     digits && !number.is_empty() && if is_generic { true } else { number.len() >= 3 && matches!(suffix, "" | "strict") }
 }
 
-/// Orders targets as people do: by major, minor and stepping, so `gfx90a` comes before `gfx942` and both before
-/// `gfx1010`. The last two characters of a name are hexadecimal digits, what is before them is decimal. Variants of one
-/// target (`gfx942:xnack+`, `gfx1250-strict`) follow it as text. An `X` in a family stands for any digit and comes after them
-/// all: `gfx94X-dcgpu` after `gfx942`, before `gfx950` and `gfx110X-all`. Names of another form come last, as text.
+/// Orders targets as people do: by major, minor and stepping, so `gfx90a` comes before `gfx942` and
+/// both before `gfx1010`. The last two characters of a name are hexadecimal digits, what is before
+/// them is decimal. Variants of one target (`gfx942:xnack+`, `gfx1250-strict`) follow it as text.
+/// An `X` in a family stands for any digit and comes after them all: `gfx94X-dcgpu` after `gfx942`,
+/// before `gfx950` and `gfx110X-all`. Names of another form come last, as text.
 pub fn compare(left: &str, right: &str) -> Ordering {
     key(left).cmp(&key(right)).then_with(|| left.cmp(right))
 }

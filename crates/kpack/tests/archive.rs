@@ -1,11 +1,12 @@
-//! Archives: written and read back, written by others, damaged, and read by MessagePack's and zstd's own tools.
+//! Archives: written and read back, written by others, damaged, and read by MessagePack's and
+//! zstd's own tools.
 
 #![allow(clippy::unwrap_used, reason = "a test file")]
 
 use std::io::Cursor;
 
-use kpack::{Archive, ArchiveWriter, Blob, Error, Located, Scheme};
 use proptest::prelude::*;
+use rocwheel_kpack::{Archive, ArchiveWriter, Blob, Error, Located, Scheme};
 
 const TARGETS: [&str; 2] = ["gfx90a:xnack+", "gfx90a:xnack-"];
 
@@ -81,7 +82,8 @@ fn an_archive_that_the_loader_would_refuse_is_not_written() {
     assert!(writer.finish().unwrap_err().to_string().contains("no code object for its target `gfx942`"));
 }
 
-/// An archive as the existing Python tools write it, put together by hand from the description of the format.
+/// An archive as the existing Python tools write it, put together by hand from the description of
+/// the format.
 fn foreign(table: &[u8], blobs: &[u8]) -> Vec<u8> {
     let mut bytes = b"KPAK".to_vec();
     bytes.extend(1_u32.to_le_bytes());
@@ -97,7 +99,8 @@ fn text(value: &str) -> Vec<u8> {
     [vec![0xa0 | value.len() as u8], value.as_bytes().to_vec()].concat()
 }
 
-/// The table of two kernels in frames, with a metadata map, 64-bit numbers, a signed number, and a name from Windows.
+/// The table of two kernels in frames, with a metadata map, 64-bit numbers, a signed number, and a
+/// name from Windows.
 fn foreign_table(size: u64) -> Vec<u8> {
     let entry = |ordinal: &[u8]| {
         let metadata = [text("metadata"), vec![0x81], text("target"), text("hip-amdgcn-amd-amdhsa--gfx906")].concat();
@@ -135,7 +138,8 @@ fn a_flipped_bit_of_a_frame_is_noticed() {
         for bit in located.offset * 8..(located.offset + located.size) * 8 {
             let mut flipped = bytes.clone();
             flipped[(bit / 8) as usize] ^= 1 << (bit % 8);
-            // Some bits of a frame have no meaning, and bit 2 of its descriptor says that there is a checksum.
+            // Some bits of a frame have no meaning, and bit 2 of its descriptor says that there is
+            // a checksum.
             let read = archive.read(&flipped.as_slice(), &located);
             assert!(read.is_err() || read.is_ok_and(|read| read == code), "bit {bit}");
         }
@@ -227,7 +231,8 @@ fn entries_without_an_index_are_read_and_written() {
     assert!(writer.add("a#0", None, TARGETS[0], &blob).is_err());
 }
 
-/// The uncompressed example with one byte string of its table replaced by another of the same length.
+/// The uncompressed example with one byte string of its table replaced by another of the same
+/// length.
 fn changed(from: &[u8], to: &[u8]) -> String {
     changed_in(Scheme::None, from, to)
 }

@@ -1,4 +1,5 @@
-//! The bundle reader on sections made here: plain, compressed in each version, mixed, cut and damaged.
+//! The bundle reader on sections made here: plain, compressed in each version, mixed, cut and
+//! damaged.
 
 #![allow(clippy::unwrap_used, reason = "a test file")]
 
@@ -6,11 +7,11 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kpack::bundle::{self, Checksum, Form, Limits, Method, Part};
-use kpack::{Bundle, Error};
 use md5::{Digest, Md5};
 use positioned_io::ReadAt;
 use proptest::prelude::*;
+use rocwheel_kpack::bundle::{self, Checksum, Form, Limits, Method, Part};
+use rocwheel_kpack::{Bundle, Error};
 
 const HOST: &str = "host-x86_64-unknown-linux--";
 
@@ -253,7 +254,8 @@ impl ReadAt for Counting {
     }
 }
 
-/// Gaps between bundles, and a long tail of zeros: other parsers take time that grows with the square of them.
+/// Gaps between bundles, and a long tail of zeros: other parsers take time that grows with the
+/// square of them.
 #[test]
 fn every_byte_of_a_section_is_read_about_once() {
     let one = written(&[("hip-amdgcn-amd-amdhsa--gfx906".into(), vec![7; 300_000])], FORMS[0]).unwrap();

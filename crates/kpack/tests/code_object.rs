@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
 
-use kpack::code_object::Metadata;
-use kpack::{CodeObject, Feature, Kernel};
 use proptest::prelude::*;
+use rocwheel_kpack::code_object::Metadata;
+use rocwheel_kpack::{CodeObject, Feature, Kernel};
 
 const SOURCE: &str = "
 kernel void add(global float *a, global const float *b, local float *s) { s[0] = b[1]; a[0] = s[1] + b[0]; }

@@ -1,5 +1,5 @@
-//! Fat binaries that clang made, taken apart and put back: a stand-in for the HIP runtime, loaded with each of them, says
-//! what every registration reaches.
+//! Fat binaries that clang made, taken apart and put back: a stand-in for the HIP runtime, loaded
+//! with each of them, says what every registration reaches.
 
 #![allow(clippy::unwrap_used, reason = "a test file")]
 
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use kpack::marker::Marker;
-use kpack::{FatBinary, Magic, NewWrapper, Points, Replacement};
 use positioned_io::ReadAt;
-use testing::gpu::{Gpu, Link, Unit};
+use rocwheel_kpack::marker::Marker;
+use rocwheel_kpack::{FatBinary, Magic, NewWrapper, Points, Replacement};
+use rocwheel_testing::gpu::{Gpu, Link, Unit};
 
 const MI: &[&str] = &["gfx942", "gfx90a:xnack+", "gfx90a:xnack-"];
 const RADEON: &[&str] = &["gfx1100", "gfx942"];
@@ -45,7 +45,7 @@ fn page(bundles: usize) -> (Vec<u8>, Vec<u64>) {
     (bytes, places)
 }
 
-fn write<R: ReadAt>(patched: &elf::Patched<R>, to: &Path) {
+fn write<R: ReadAt>(patched: &rocwheel_elf::Patched<R>, to: &Path) {
     let mut bytes = vec![0; usize::try_from(patched.size()).unwrap()];
     patched.read_exact_at(0, &mut bytes).unwrap();
     fs_err::write(to, bytes).unwrap();
@@ -58,11 +58,12 @@ fn replaced(path: &Path, content: Vec<u8>, wrappers: Vec<NewWrapper>, name: &str
     let with = Replacement { size: content.len() as u64, content: Arc::new(content), wrappers };
     let patch = fat.replace(file.file(), with).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let to = path.with_file_name(name);
-    write(&elf::Patched::new(file.file(), patch), &to);
+    write(&rocwheel_elf::Patched::new(file.file(), patch), &to);
     to
 }
 
-/// The file with its code taken out: every wrapper points at the marker of the bundle that it reached.
+/// The file with its code taken out: every wrapper points at the marker of the bundle that it
+/// reached.
 fn split(path: &Path, name: &str) -> PathBuf {
     let fat = read(path).unwrap();
     let (content, places) = page(fat.bundles.len());
@@ -134,7 +135,7 @@ fn loads(gpu: &Gpu, path: &Path, is_library: bool, magic: Magic, what: &str) -> 
 fn codes(path: &Path) -> Vec<Vec<u8>> {
     let fat = read(path).unwrap();
     let bytes = fs_err::read(path).unwrap();
-    let bundle = |bundle: &kpack::Bundle| {
+    let bundle = |bundle: &rocwheel_kpack::Bundle| {
         let start = (fat.section.start + bundle.offset) as usize;
         bytes[start..start + bundle.length as usize].to_vec()
     };
@@ -175,9 +176,9 @@ fn check(gpu: &Gpu, file: &Path, is_library: bool, bundles: usize, lost: &[&str]
     assert!(size(&taken) <= size(file) - code.saturating_sub(3 * 4096), "{} {} {code}", size(&taken), size(file));
     let said = loads(gpu, &taken, is_library, Magic::Kpacked, "split");
     assert_eq!(order(&said), order(&original));
-    let edit = elf::Edit {
-        search_path: Some(elf::SearchPath::Add(vec!["$ORIGIN/../somewhere/lib".to_owned()])),
-        ..elf::Edit::default()
+    let edit = rocwheel_elf::Edit {
+        search_path: Some(rocwheel_elf::SearchPath::Add(vec!["$ORIGIN/../somewhere/lib".to_owned()])),
+        ..rocwheel_elf::Edit::default()
     };
     let tools: [(&str, &[&str]); 5] = [
         ("strip", &["-g"]),
@@ -200,7 +201,7 @@ fn check(gpu: &Gpu, file: &Path, is_library: bool, bundles: usize, lost: &[&str]
         }
         loads(gpu, &copy, is_library, Magic::Kpacked, &what);
         let stripped = size(&copy);
-        elf::edit_file(&copy, &edit).unwrap();
+        rocwheel_elf::edit_file(&copy, &edit).unwrap();
         loads(gpu, &copy, is_library, Magic::Kpacked, &format!("{what}, then an edit"));
         // patchelf rewrites programs so that nothing behind their header table can move any more.
         let moves_table = tool == "patchelf" && !is_library;
@@ -219,7 +220,7 @@ fn check(gpu: &Gpu, file: &Path, is_library: bool, bundles: usize, lost: &[&str]
     }
     let copy = gpu.path("edited");
     fs_err::copy(&taken, &copy).unwrap();
-    elf::edit_file(&copy, &edit).unwrap();
+    rocwheel_elf::edit_file(&copy, &edit).unwrap();
     assert!(size(&copy) < size(&taken) + 2 * 4096, "{} grew to {}", size(&taken), size(&copy));
     readelf_is_content(&copy);
     loads(gpu, &copy, is_library, Magic::Kpacked, "split, then an edit");
@@ -339,8 +340,9 @@ fn a_library_that_patchelf_has_edited() {
 fn a_library_that_was_edited_before() {
     let gpu = Gpu::new();
     let file = gpu.build(&LIBRARY);
-    let path = elf::SearchPath::Set(vec!["$ORIGIN/of/the/first/edit".to_owned()]);
-    elf::edit_file(&file, &elf::Edit { search_path: Some(path), ..elf::Edit::default() }).unwrap();
+    let path = rocwheel_elf::SearchPath::Set(vec!["$ORIGIN/of/the/first/edit".to_owned()]);
+    rocwheel_elf::edit_file(&file, &rocwheel_elf::Edit { search_path: Some(path), ..rocwheel_elf::Edit::default() })
+        .unwrap();
     check(&gpu, &file, true, 2, &[]);
 }
 
@@ -355,7 +357,7 @@ fn without_section_headers_there_is_nothing_to_find() {
 /// Every section's bytes but those of the device code, which the edit must not change.
 fn others(path: &Path) -> Vec<(String, Vec<u8>)> {
     let bytes = fs_err::read(path).unwrap();
-    let pe = elf::Pe::read(&bytes).unwrap().unwrap();
+    let pe = rocwheel_elf::Pe::read(&bytes).unwrap().unwrap();
     let others = pe.sections.iter().filter(|section| ![".hip_fat", ".hipFatB"].contains(&section.name.as_str()));
     others.map(|one| (one.name.clone(), bytes[one.file.start as usize..one.file.end as usize].to_vec())).collect()
 }
@@ -366,7 +368,7 @@ fn a_windows_library() {
     for compile in [&[][..], &["--offload-compress"]] {
         let file = gpu.build_windows("fat.dll", RADEON, compile);
         let fat = read(&file).unwrap();
-        assert_eq!((fat.format, fat.bundles.len()), (kpack::Format::Pe, 2));
+        assert_eq!((fat.format, fat.bundles.len()), (rocwheel_kpack::Format::Pe, 2));
         assert_eq!(fat.bundles[0].entries.len(), 3, "{:?}", fat.bundles);
         let points: Vec<Points> = fat.wrappers.iter().map(|wrapper| wrapper.points).collect();
         assert_eq!(points, [Points::Bundle(0), Points::Bundle(1)]);

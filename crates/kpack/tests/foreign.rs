@@ -1,5 +1,5 @@
-//! Other programs as judges: clang's offload bundler reads what is written here and the other way round, and so do
-//! MessagePack's Python package and the zstd program with archives and markers.
+//! Other programs as judges: clang's offload bundler reads what is written here and the other way
+//! round, and so do MessagePack's Python package and the zstd program with archives and markers.
 
 #![allow(clippy::unwrap_used, reason = "a test file")]
 
@@ -7,8 +7,8 @@ use std::io::Cursor;
 use std::path::Path;
 use std::process::Command;
 
-use kpack::bundle::{self, Form, Method, Part};
-use kpack::{Archive, ArchiveWriter, Blob, Bundle, Error, Marker, Scheme};
+use rocwheel_kpack::bundle::{self, Form, Method, Part};
+use rocwheel_kpack::{Archive, ArchiveWriter, Blob, Bundle, Error, Marker, Scheme};
 use tempfile::TempDir;
 
 const SOURCE: &str = "__attribute__((global)) void add(float *a, const float *b) { a[0] += b[0]; }\n";
@@ -98,7 +98,8 @@ const PROCESSORS: [&str; 25] = [
     "904", "906", "908", "909", "90a", "90c", "942", "1010", "1030",
 ];
 
-/// Sizes around the boundary, an empty entry in between and as the last, ids of every kind, and a long table.
+/// Sizes around the boundary, an empty entry in between and as the last, ids of every kind, and a
+/// long table.
 #[test]
 fn the_layout_is_that_of_the_offload_bundler() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,10 +4,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use kpack::{FatBinary, Magic, NewWrapper, Points, Replacement};
 use positioned_io::ReadAt;
 use proptest::prelude::*;
-use testing::gpu::{Gpu, Link, Unit};
+use rocwheel_kpack::{FatBinary, Magic, NewWrapper, Points, Replacement};
+use rocwheel_testing::gpu::{Gpu, Link, Unit};
 
 /// A library with two bundles and two wrappers, made once.
 fn library() -> &'static Vec<u8> {
@@ -23,7 +23,7 @@ fn build(link: &[&str]) -> Vec<u8> {
     fs_err::read(file).unwrap()
 }
 
-fn read(bytes: &Vec<u8>) -> Result<Option<FatBinary>, kpack::Error> {
+fn read(bytes: &Vec<u8>) -> Result<Option<FatBinary>, rocwheel_kpack::Error> {
     FatBinary::read(bytes, bytes.len() as u64)
 }
 
@@ -34,10 +34,10 @@ fn replacement(fat: &FatBinary, size: u64) -> Replacement {
 }
 
 /// The edited file.
-fn replaced(bytes: &Vec<u8>, size: u64) -> Result<Vec<u8>, kpack::Error> {
+fn replaced(bytes: &Vec<u8>, size: u64) -> Result<Vec<u8>, rocwheel_kpack::Error> {
     let fat = read(bytes)?.unwrap();
     let patch = fat.replace(bytes, replacement(&fat, size))?;
-    let patched = elf::Patched::new(bytes, patch);
+    let patched = rocwheel_elf::Patched::new(bytes, patch);
     let mut result = vec![0; patched.size() as usize];
     patched.read_exact_at(0, &mut result).unwrap();
     Ok(result)
@@ -53,7 +53,7 @@ fn survives(bytes: &Vec<u8>) {
     let Ok(Some(fat)) = read(bytes) else { return };
     for size in [1, 100, 5000, 200_000] {
         if let Ok(patch) = fat.replace(bytes, replacement(&fat, size)) {
-            let patched = elf::Patched::new(bytes, patch);
+            let patched = rocwheel_elf::Patched::new(bytes, patch);
             let mut result = vec![0; patched.size() as usize];
             patched.read_exact_at(0, &mut result).unwrap();
             let after = FatBinary::read(&result, result.len() as u64);
@@ -64,10 +64,10 @@ fn survives(bytes: &Vec<u8>) {
     }
 }
 
-fn section(bytes: &[u8], name: &str) -> (usize, elf::Section) {
+fn section(bytes: &[u8], name: &str) -> (usize, rocwheel_elf::Section) {
     let number =
         |at: usize, width: usize| bytes[at..at + width].iter().rev().fold(0, |sum, &byte| sum << 8 | usize::from(byte));
-    let elf = elf::Elf::read(&bytes.to_vec()).unwrap().unwrap();
+    let elf = rocwheel_elf::Elf::read(&bytes.to_vec()).unwrap().unwrap();
     let index = elf.sections.iter().position(|section| section.name == name).unwrap();
     // The list leaves the empty section 0 out.
     (number(0x28, 8) + (index + 1) * 64, elf.sections[index].clone())
@@ -129,8 +129,8 @@ fn what_else_points_into_the_code_is_not_cut_off() {
     let fat = read(&bytes).unwrap().unwrap();
     let known: Vec<u64> = fat.wrappers.iter().map(|wrapper| wrapper.address + 8).collect();
     let mut record = None;
-    elf::relocations(&bytes, &mut |relocation| {
-        if let (elf::RelocatedValue::Relative(_), elf::RelocationRecord::Rela(place)) =
+    rocwheel_elf::relocations(&bytes, &mut |relocation| {
+        if let (rocwheel_elf::RelocatedValue::Relative(_), rocwheel_elf::RelocationRecord::Rela(place)) =
             (relocation.value, relocation.record)
             && !known.contains(&relocation.address)
         {

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test file")]
 
-use kpack::Marker;
-use kpack::marker::MAX_SIZE;
 use proptest::prelude::*;
+use rocwheel_kpack::Marker;
+use rocwheel_kpack::marker::MAX_SIZE;
 
 fn marker() -> Marker {
     Marker { kernel_name: "lib/a.so".into(), search_paths: vec!["../.kpack/g_@GFXARCH@.kpack".into()] }

@@ -1,4 +1,5 @@
-//! The same code objects in every kind of file, and what is said about files that lie or are broken.
+//! The same code objects in every kind of file, and what is said about files that lie or are
+//! broken.
 
 #![allow(clippy::unwrap_used, reason = "a test file")]
 
@@ -8,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use kpack::bundle::{self, Form, Method, Part};
-use kpack::survey::{self, Code, Kernels, Kind, Options, Subject, Surveyed, Weight};
-use kpack::{ArchiveWriter, Blob, Error, FatBinary, Scheme};
-use report::{Reporter, Silent, Unit};
-use testing::gpu::{Gpu, Link, Unit as Source};
-use wheel::FileDigest;
+use rocwheel_kpack::bundle::{self, Form, Method, Part};
+use rocwheel_kpack::survey::{self, Code, Kernels, Kind, Options, Subject, Surveyed, Weight};
+use rocwheel_kpack::{ArchiveWriter, Blob, Error, FatBinary, Scheme};
+use rocwheel_report::{Reporter, Silent, Unit};
+use rocwheel_testing::gpu::{Gpu, Link, Unit as Source};
+use rocwheel_wheel::FileDigest;
 
 const TARGETS: [&str; 3] = ["gfx90a:xnack+", "gfx942", "gfx1100"];
 

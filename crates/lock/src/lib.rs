@@ -1,9 +1,10 @@
-//! Input: an open file. Output: a lock on it, which other processes and threads respect until it is dropped.
+//! Input: an open file. Output: a lock on it, which other processes and threads respect until it is
+//! dropped.
 //!
-//! The kernel attaches such a lock to the open file description (flock(2)). A child process shares the
-//! description between its fork and its exec, so closing the file does not free the lock while another
-//! thread is starting a program. Unlocking frees it for every copy of the descriptor, so a [`Lock`] unlocks
-//! when it is dropped. When a process is killed, the kernel frees its locks.
+//! The kernel attaches such a lock to the open file description (flock(2)). A child process shares
+//! the description between its fork and its exec, so closing the file does not free the lock while
+//! another thread is starting a program. Unlocking frees it for every copy of the descriptor, so a
+//! [`Lock`] unlocks when it is dropped. When a process is killed, the kernel frees its locks.
 
 use std::fs::TryLockError;
 use std::io;

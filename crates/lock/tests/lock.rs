@@ -1,8 +1,9 @@
-//! A lock excludes other holders until it is dropped, and no longer, whatever copies of its descriptor exist.
+//! A lock excludes other holders until it is dropped, and no longer, whatever copies of its
+//! descriptor exist.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
-use lock::Lock;
+use rocwheel_lock::Lock;
 
 #[test]
 fn one_holder_at_a_time() {

@@ -1,9 +1,9 @@
-//! `_contents.json`: what a wheel holds, for `rocm-sdk test` and the tool launchers, from `data/tools.toml` and the
-//! planned files.
+//! `_contents.json`: what a wheel holds, for `rocm-sdk test` and the tool launchers, from
+//! `data/tools.toml` and the planned files.
 
 use std::collections::BTreeMap;
 
-use artifact::Pattern;
+use rocwheel_artifact::Pattern;
 use serde::{Deserialize, Serialize};
 
 use crate::inspect::Natures;
@@ -123,7 +123,8 @@ impl Tools {
         Ok(Tools { rows: file.tool, no_load })
     }
 
-    /// The tools of a distribution: those whose files are all in it. On Windows a program's name has an ending.
+    /// The tools of a distribution: those whose files are all in it. On Windows a program's name
+    /// has an ending.
     pub fn of(&self, population: &Population, system: System) -> Vec<Tool> {
         let endings: &[&str] = match system {
             System::Linux => &[""],

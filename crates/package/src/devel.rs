@@ -1,10 +1,11 @@
-//! The development tree: everything the artifacts hold, with links to what the runtime distributions already ship
-//! (rocm-python-packages spec 2.12). It travels as a tar inside the wheel because wheels cannot hold links.
+//! The development tree: everything the artifacts hold, with links to what the runtime
+//! distributions already ship (rocm-python-packages spec 2.12). It travels as a tar inside the
+//! wheel because wheels cannot hold links.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::EntryKind;
-use artifact::links::leaves_tree;
+use rocwheel_artifact::EntryKind;
+use rocwheel_artifact::links::leaves_tree;
 use serde::Serialize;
 
 use crate::Logical;
@@ -36,8 +37,9 @@ pub struct DevelTree {
 }
 
 impl DevelTree {
-    /// Builds the tree from the selected paths and the runtime populations, in their order of precedence. Device
-    /// populations are not among them: `rocm-sdk init` links their files by `.devel_links`.
+    /// Builds the tree from the selected paths and the runtime populations, in their order of
+    /// precedence. Device populations are not among them: `rocm-sdk init` links their files by
+    /// `.devel_links`.
     pub fn build(input: &Input<'_>, selected: &BTreeSet<&str>, runtime: &[&Population]) -> DevelTree {
         let mut tree = DevelTree::default();
         let links = input.world.links();
@@ -68,7 +70,8 @@ impl DevelTree {
             };
             tree.entries.insert(path.to_owned(), entry);
         }
-        // A library that was packaged under its SONAME alone needs that name here too, or its alias would dangle.
+        // A library that was packaged under its SONAME alone needs that name here too, or its alias
+        // would dangle.
         for population in runtime {
             for (path, soname) in &population.aliases {
                 let canonical = join(parent(path), soname);
@@ -84,8 +87,9 @@ impl DevelTree {
         tree
     }
 
-    /// The order in which the tar holds them: a directory before what is in it, its files before its subdirectories
-    /// (today's expander deletes a directory when it first meets something below it, C8).
+    /// The order in which the tar holds them: a directory before what is in it, its files before
+    /// its subdirectories (today's expander deletes a directory when it first meets something below
+    /// it, C8).
     pub fn tar_order(&self) -> Vec<&str> {
         let mut order = Vec::with_capacity(self.entries.len());
         self.visit("", &mut order);
@@ -132,8 +136,9 @@ impl DevelTree {
     }
 }
 
-/// The compiler drivers, which look at the name that they are called by. Every expander leaves these links of the tree symbolic, so
-/// one that led to core's program would start core's compiler, which has no headers beside it.
+/// The compiler drivers, which look at the name that they are called by. Every expander leaves
+/// these links of the tree symbolic, so one that led to core's program would start core's compiler,
+/// which has no headers beside it.
 const DRIVERS: [&str; 7] = ["amdclang", "amdclang++", "amdclang-cl", "amdclang-cpp", "amdflang", "amdlld", "amdllvm"];
 
 fn is_driver(path: &str) -> bool {
@@ -145,7 +150,8 @@ fn is_in_tree(input: &Input<'_>, selected: &BTreeSet<&str>, path: &str) -> bool 
     input.world.resolve(path).is_some_and(|end| selected.contains(end.as_str()))
 }
 
-/// The link text for a path that a runtime distribution provides, by this name or as an alias of a SONAME.
+/// The link text for a path that a runtime distribution provides, by this name or as an alias of a
+/// SONAME.
 fn provided(path: &str, runtime: &[&Population]) -> Option<String> {
     for population in runtime {
         if population.files.contains_key(path) {
@@ -159,8 +165,8 @@ fn provided(path: &str, runtime: &[&Population]) -> Option<String> {
     None
 }
 
-/// `.devel_links/<target>.json`: what `rocm-sdk init` links from a device distribution into the development tree
-/// (spec 2.11, appendix A.5).
+/// `.devel_links/<target>.json`: what `rocm-sdk init` links from a device distribution into the
+/// development tree (spec 2.11, appendix A.5).
 pub fn device_links(version: &str, libraries_package: &str, paths: impl Iterator<Item = String>) -> String {
     #[derive(Serialize)]
     struct Link {

@@ -1,11 +1,13 @@
-//! The generated tail of `_dist_info.py` and the requirements that follow from it: what a set promises in, Python
-//! assignments and core metadata out (rocm-python-packages spec 2.4, 3.3, appendix A.2 and A.3).
+//! The generated tail of `_dist_info.py` and the requirements that follow from it: what a set
+//! promises in, Python assignments and core metadata out (rocm-python-packages spec 2.4, 3.3,
+//! appendix A.2 and A.3).
 //!
-//! AMD's promotion tool edits these lines as text: one assignment a line, at column 0, no annotations.
+//! AMD's promotion tool edits these lines as text: one assignment a line, at column 0, no
+//! annotations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::targets::base_target;
+use rocwheel_artifact::targets::base_target;
 
 use crate::Logical;
 use crate::system::System;
@@ -17,8 +19,8 @@ pub struct Promise {
     pub version: String,
     /// Suffix of the import packages that hold files (`--version-suffix`), mostly empty.
     pub nonce: String,
-    /// Targets (shape `split`) or families (shape `per-family`) that can be asked for, sorted; empty when the set has
-    /// one neutral `libraries` distribution and no device distributions.
+    /// Targets (shape `split`) or families (shape `per-family`) that can be asked for, sorted;
+    /// empty when the set has one neutral `libraries` distribution and no device distributions.
     pub families: Vec<String>,
     /// Those offered on Linux; empty when no list was given.
     pub linux_families: Vec<String>,
@@ -45,7 +47,8 @@ impl Promise {
         }
     }
 
-    /// The family that is taken when no GPU is found: the first that both systems have, else the first.
+    /// The family that is taken when no GPU is found: the first that both systems have, else the
+    /// first.
     pub fn default_family(&self) -> Option<&str> {
         self.linux_families
             .iter()
@@ -118,7 +121,8 @@ impl Promise {
         logical == Logical::Device || (logical == Logical::Libraries && !self.neutral_libraries)
     }
 
-    /// The marker of a distribution, or of one of its targets, that only one of the two systems has.
+    /// The marker of a distribution, or of one of its targets, that only one of the two systems
+    /// has.
     fn marker(&self, logical: Logical, target: Option<&str>) -> Option<String> {
         let system = self.only_on.get(&logical).copied().or_else(|| self.system_of(target?))?;
         Some(format!("sys_platform == \"{}\"", system.sys_platform()))
@@ -136,8 +140,8 @@ impl Promise {
         }
     }
 
-    /// Extras that are the same on every machine: those of [`Promise::extras`] that no target decides, and for the rest one
-    /// for each target, however few there are.
+    /// Extras that are the same on every machine: those of [`Promise::extras`] that no target
+    /// decides, and for the rest one for each target, however few there are.
     pub fn neutral_extras(&self) -> Vec<(String, Vec<Requirement>)> {
         let mut extras: Vec<(String, Vec<Requirement>)> = Vec::new();
         for logical in self.optional().into_iter().filter(|logical| !self.is_target_specific(*logical)) {
@@ -180,7 +184,8 @@ impl Promise {
         }
     }
 
-    /// Extras of the selector in order, each with its requirements and their markers (without the extra's own).
+    /// Extras of the selector in order, each with its requirements and their markers (without the
+    /// extra's own).
     pub fn extras(&self) -> Vec<(String, Vec<Requirement>)> {
         let default = self.default_family();
         let mut extras: Vec<(String, Vec<Requirement>)> = self

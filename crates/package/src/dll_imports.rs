@@ -1,12 +1,14 @@
-//! What packages for Windows need besides themselves: populations in, libraries that are missing out.
+//! What packages for Windows need besides themselves: populations in, libraries that are missing
+//! out.
 //!
-//! Windows looks for a DLL by its name alone: among those that the process has loaded, beside the program or library that
-//! asks, and in folders that Python names (`rocm_sdk` names those of all packages). So a package is complete when the
-//! packages that are installed with it hold all names, wherever.
+//! Windows looks for a DLL by its name alone: among those that the process has loaded, beside the
+//! program or library that asks, and in folders that Python names (`rocm_sdk` names those of all
+//! packages). So a package is complete when the packages that are installed with it hold all names,
+//! wherever.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wheel::windows;
+use rocwheel_wheel::windows;
 
 use crate::inspect::{Nature, Natures};
 use crate::populate::Population;
@@ -22,8 +24,8 @@ pub struct Outcome {
     pub unknown: Vec<Missing>,
 }
 
-/// Looks for everything that the files of `population` import when they are loaded, in it and in `others`. Imports that are
-/// delayed until they are used may be missing.
+/// Looks for everything that the files of `population` import when they are loaded, in it and in
+/// `others`. Imports that are delayed until they are used may be missing.
 pub fn check(
     population: &Population,
     others: &[&Population],

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 use crate::request::Shape;
 use crate::stub;
@@ -20,17 +20,17 @@ pub enum Error {
     },
     /// The artifacts cannot be read.
     #[error(transparent)]
-    Artifact(#[from] artifact::Error),
+    Artifact(#[from] rocwheel_artifact::Error),
     /// A wheel or the selector cannot be written.
     #[error(transparent)]
-    Wheel(#[from] wheel::Error),
+    Wheel(#[from] rocwheel_wheel::Error),
     /// An ELF file cannot be read or edited.
     #[error("cannot read the headers of `{path}`")]
     Elf {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        source: elf::Error,
+        source: rocwheel_elf::Error,
     },
     /// A link to a program that no exec stub can stand for.
     #[error("cannot make an exec stub")]
@@ -134,7 +134,7 @@ pub enum Error {
         /// The artifact's file.
         path: PathBuf,
         /// What is wrong with the name.
-        source: wheel::Error,
+        source: rocwheel_wheel::Error,
     },
     /// Two packages that installers take for one.
     #[error("`{}` and `{}` are one name to installers; the artifacts are {}", names[0], names[1], list(artifacts))]
@@ -281,11 +281,14 @@ fn count(number: usize) -> String {
 }
 
 impl Error {
-    /// The same, or [`Error::DiskFull`] when a file of the output could not be written for lack of space.
+    /// The same, or [`Error::DiskFull`] when a file of the output could not be written for lack of
+    /// space.
     pub(crate) fn or_full_disk(self, output: &Path) -> Error {
         let is_full = match &self {
             Error::Io { source, .. }
-            | Error::Wheel(wheel::Error::Write { source, .. } | wheel::Error::Create { source, .. }) => {
+            | Error::Wheel(
+                rocwheel_wheel::Error::Write { source, .. } | rocwheel_wheel::Error::Create { source, .. },
+            ) => {
                 matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
             }
             _ => false,
@@ -293,7 +296,8 @@ impl Error {
         if is_full { Error::DiskFull { output: output.to_owned() } } else { self }
     }
 
-    /// Wraps an I/O error with what was attempted, to be used as `.map_err(Error::io("write the state"))`.
+    /// Wraps an I/O error with what was attempted, to be used as
+    /// `.map_err(Error::io("write the state"))`.
     pub(crate) fn io(attempt: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
         let attempt = attempt.into();
         move |source| Error::Io { attempt, source }

@@ -1,19 +1,20 @@
-//! Walks a [`Plan`]: opens the sources, patches ELF headers on the way and writes wheels and selectors.
+//! Walks a [`Plan`]: opens the sources, patches ELF headers on the way and writes wheels and
+//! selectors.
 //!
-//! A library is never copied to be edited: its patch is laid over the original while the wheel reads it (pitfalls 15),
-//! so every input byte is read once and every output byte written once.
+//! A library is never copied to be edited: its patch is laid over the original while the wheel
+//! reads it (pitfalls 15), so every input byte is read once and every output byte written once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use elf::{Edit, Patch, Patched, SearchPath, StackFlag};
 use fs_err as fs;
-use report::Reporter;
+use rocwheel_elf::{Edit, Patch, Patched, SearchPath, StackFlag};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::tar::TarBuilder;
+use rocwheel_wheel::{Content, Distribution, EntryPoints, FileContent, Member, Reader, Tag, WriteOptions, Written};
 use serde::Serialize;
-use wheel::tar::TarBuilder;
-use wheel::{Content, Distribution, EntryPoints, FileContent, Member, Reader, Tag, WriteOptions, Written};
 
 use crate::devel::DevelEntry;
 use crate::populate::{PlannedFile, Source};
@@ -57,7 +58,8 @@ pub struct Outcome {
 
 /// Writes everything in `plan` below `folder`.
 ///
-/// Packages appear in `dist/` together, when all of them are complete; on any error the folder is as it was before.
+/// Packages appear in `dist/` together, when all of them are complete; on any error the folder is
+/// as it was before.
 ///
 /// # Errors
 /// What cannot be read or written, and an interruption.
@@ -110,8 +112,9 @@ pub fn prepare(
 }
 
 impl Prepared {
-    /// The sets that have a wheel which nobody has looked at yet. Packages of a GPU family lie in a folder of their own and are
-    /// installed with those that are for all; those for Linux and for Windows are never installed together.
+    /// The sets that have a wheel which nobody has looked at yet. Packages of a GPU family lie in a
+    /// folder of their own and are installed with those that are for all; those for Linux and for
+    /// Windows are never installed together.
     pub fn sets(&self, folder: &OutputFolder) -> Vec<Set> {
         let staged = |path: &str| {
             let moved = self.moved.iter().find(|(moved, ..)| moved == path);
@@ -159,7 +162,8 @@ impl Prepared {
     }
 }
 
-/// The systems that a wheel is installed on: that of its tag, or each that the other packages are for.
+/// The systems that a wheel is installed on: that of its tag, or each that the other packages are
+/// for.
 fn systems(path: &str, packages: &[Package]) -> BTreeSet<System> {
     let of = |path: &str| {
         let tag = path.strip_suffix(".whl")?.rsplit('-').next()?;
@@ -197,10 +201,10 @@ fn write(
             let (promise, templates) = (&selector.promise, &selector.templates);
             Ok(match selector.form {
                 SelectorForm::Sdist => {
-                    wheel::write_sdist(&selector::sdist(promise, templates)?, staging, &run.options, reporter)?
+                    rocwheel_wheel::write_sdist(&selector::sdist(promise, templates)?, staging, &run.options, reporter)?
                 }
                 SelectorForm::Wheel => {
-                    wheel::write_wheel(&selector::wheel(promise, templates), staging, &run.options, reporter)?
+                    rocwheel_wheel::write_wheel(&selector::wheel(promise, templates), staging, &run.options, reporter)?
                 }
             })
         })?;
@@ -267,7 +271,7 @@ impl Run<'_> {
         let mut metadata = selector::metadata(&planned.summary);
         metadata.license_expression = Some(planned.license.clone());
         metadata.requires_dist.clone_from(&planned.requires);
-        metadata.description = Some(wheel::Description {
+        metadata.description = Some(rocwheel_wheel::Description {
             content_type: "text/markdown".to_owned(),
             text: format!("{}.\n\nOne of the packages that `pip install rocm` selects.\n", planned.summary),
         });
@@ -284,7 +288,7 @@ impl Run<'_> {
             licenses: self.members(&planned.licenses)?,
             members,
         };
-        Ok(wheel::write_wheel(&distribution, staging, &self.options, self.reporter)?)
+        Ok(rocwheel_wheel::write_wheel(&distribution, staging, &self.options, self.reporter)?)
     }
 
     fn members(&self, files: &BTreeMap<String, PlannedFile>) -> Result<Vec<Member>, Error> {

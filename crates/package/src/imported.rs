@@ -1,9 +1,9 @@
-//! What `rocwheel artifact import` wrote into the manifest about itself: manifest in, [`Imported`] out. A build of
-//! TheRock has nothing there.
+//! What `rocwheel artifact import` wrote into the manifest about itself: manifest in, [`Imported`]
+//! out. A build of TheRock has nothing there.
 
 use std::collections::BTreeSet;
 
-use artifact::Manifest;
+use rocwheel_artifact::Manifest;
 use serde::Deserialize;
 
 /// The object `rocwheel.import` of `therock_manifest.json`, as far as packaging reads it.

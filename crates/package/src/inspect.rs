@@ -1,13 +1,14 @@
-//! What kind of thing each file is: paths in, [`Nature`] out, read from the first bytes and the ELF headers only.
+//! What kind of thing each file is: paths in, [`Nature`] out, read from the first bytes and the ELF
+//! headers only.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use elf::{Elf, Imports, Kind, Pe};
 use fs_err as fs;
 use rayon::prelude::*;
-use report::Reporter;
+use rocwheel_elf::{Elf, Imports, Kind, Pe};
+use rocwheel_report::Reporter;
 
 use crate::Error;
 
@@ -141,9 +142,10 @@ fn is_called_program(path: &Path) -> bool {
     WINDOWS_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// `None` for programs of DOS, for those of 32 bits, which HIP does not exist for, and for those of other machines.
-fn windows_file(file: &dyn positioned_io::ReadAt) -> Result<Option<WindowsFile>, elf::Error> {
-    if !elf::is_pe(file)? {
+/// `None` for programs of DOS, for those of 32 bits, which HIP does not exist for, and for those of
+/// other machines.
+fn windows_file(file: &dyn positioned_io::ReadAt) -> Result<Option<WindowsFile>, rocwheel_elf::Error> {
+    if !rocwheel_elf::is_pe(file)? {
         return Ok(None);
     }
     let Some(pe) = Pe::read(file)?.filter(|pe| pe.machine == PE_X86_64) else { return Ok(None) };

@@ -1,5 +1,6 @@
-//! Input: a [`artifact::Catalog`] of ROCm artifacts and a [`Request`]. Output: a [`Plan`] – which file goes into which
-//! Python distribution and what is done to it – and from that wheels and the selector in `dist/`.
+//! Input: a [`rocwheel_artifact::Catalog`] of ROCm artifacts and a [`Request`]. Output: a [`Plan`]
+//! – which file goes into which Python distribution and what is done to it – and from that wheels
+//! and the selector in `dist/`.
 
 mod contents;
 mod devel;

@@ -1,8 +1,9 @@
-//! Licence expressions and texts of the artifacts: catalog and manifest in, what METADATA needs out (PEP 639).
+//! Licence expressions and texts of the artifacts: catalog and manifest in, what METADATA needs out
+//! (PEP 639).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::{Catalog, EntryKind};
+use rocwheel_artifact::{Catalog, EntryKind};
 use serde::Deserialize;
 
 use crate::Error;

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use artifact::dlopen::DlopenTable;
-use artifact::targets::{self, base_target};
-use artifact::{Catalog, EntryKind, Manifest, Pattern, TargetTable};
-use report::{Reporter, Unit};
-use wheel::manylinux;
+use rocwheel_artifact::dlopen::DlopenTable;
+use rocwheel_artifact::targets::{self, base_target};
+use rocwheel_artifact::{Catalog, EntryKind, Manifest, Pattern, TargetTable};
+use rocwheel_report::{Reporter, Unit};
+use rocwheel_wheel::manylinux;
 
 use crate::contents::Tools;
 use crate::devel::{DevelEntry, DevelTree};
@@ -33,15 +33,17 @@ use whole::Problem;
 /// Computes what `request` makes of `catalog`, which holds artifacts for one system.
 ///
 /// # Errors
-/// Everything that would make the set wrong is found here, before anything is written: missing targets, libraries
-/// that nothing provides, one path with two contents, a version pip does not accept. With [`Incompletes::Drop`] packages
-/// that are not whole are left out instead, as long as core is whole.
+/// Everything that would make the set wrong is found here, before anything is written: missing
+/// targets, libraries that nothing provides, one path with two contents, a version pip does not
+/// accept. With [`Incompletes::Drop`] packages that are not whole are left out instead, as long as
+/// core is whole.
 pub fn plan(request: &Request, catalog: &Catalog, reporter: &dyn Reporter) -> Result<Plan, Error> {
     let place = Place { artifacts: &request.artifacts, catalog, system: request.system };
     systems::make(vec![Planner::new(request, place, reporter)?])
 }
 
-/// As [`plan`], for artifacts for Linux and artifacts for Windows: packages of both, and one selector for them.
+/// As [`plan`], for artifacts for Linux and artifacts for Windows: packages of both, and one
+/// selector for them.
 ///
 /// # Errors
 /// As [`plan`], and when the two are not of one version and shape.
@@ -72,8 +74,8 @@ fn shape_of(manifest: &Manifest, imported: Option<&Imported>) -> Shape {
     }
 }
 
-/// Targets (or families) that are packaged: those asked for, else those that are there; numerically sorted. And those
-/// that were asked for, are not there, and may be left out.
+/// Targets (or families) that are packaged: those asked for, else those that are there; numerically
+/// sorted. And those that were asked for, are not there, and may be left out.
 fn targets(
     asked: &[String],
     incompletes: Incompletes,
@@ -98,7 +100,8 @@ fn targets(
     }
 }
 
-/// The targets that lists name, or the families where those are what is packaged; numerically sorted.
+/// The targets that lists name, or the families where those are what is packaged; numerically
+/// sorted.
 fn expand(lists: &[String], shape: Shape, present: &[String]) -> Result<Vec<String>, Error> {
     let list = lists.join(",");
     let mut names: Vec<String> = if shape == Shape::PerFamily {
@@ -163,7 +166,7 @@ impl<'a> Planner<'a> {
         let Place { artifacts, catalog, system } = place;
         let manifest = Manifest::find(catalog)?;
         let version = request.version.clone().unwrap_or_else(|| manifest.rocm_package_version.clone());
-        if wheel::check_version(&version).is_err() {
+        if rocwheel_wheel::check_version(&version).is_err() {
             return Err(match (&request.version, version.parse::<pep440_rs::Version>()) {
                 (Some(_), Ok(read)) => Error::VersionForm { value: version, canonical: read.to_string() },
                 (Some(_), Err(_)) => Error::Version { value: version },
@@ -409,7 +412,8 @@ impl Planner<'_> {
             }
             populations.insert(index, population);
         }
-        // The development tree shows every file at its own place, so its programs look around in the tree itself.
+        // The development tree shows every file at its own place, so its programs look around in
+        // the tree itself.
         let mut mirror = Population::new(Logical::Devel, None, packages[&Logical::Devel].clone());
         for (path, entry) in &devel.entries {
             match entry {

@@ -1,12 +1,14 @@
-//! Which paths of the flattened tree become files of a runtime distribution, and as what (rocm-python-packages spec 2.7).
+//! Which paths of the flattened tree become files of a runtime distribution, and as what
+//! (rocm-python-packages spec 2.7).
 //!
-//! Wheels hold no links. A library stays under its SONAME only; its other names come back in the devel tree. A link to a
-//! program becomes an exec stub, because a copy would look for its neighbours in the wrong place (pitfalls 26).
+//! Wheels hold no links. A library stays under its SONAME only; its other names come back in the
+//! devel tree. A link to a program becomes an exec stub, because a copy would look for its
+//! neighbours in the wrong place (pitfalls 26).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use artifact::{EntryKind, Pattern};
+use rocwheel_artifact::{EntryKind, Pattern};
 use serde::Serialize;
 
 use crate::Logical;
@@ -170,7 +172,8 @@ impl Population {
         }
     }
 
-    /// Takes the paths in `selected` as they are, links replaced by what they lead to (device distributions).
+    /// Takes the paths in `selected` as they are, links replaced by what they lead to (device
+    /// distributions).
     pub fn fill_verbatim(&mut self, input: &Input<'_>, selected: &BTreeSet<&str>) {
         for &path in selected {
             let Some(resolved) = input.world.resolve(path) else {
@@ -205,7 +208,8 @@ impl Population {
             Some(provider) if provider == node.source => {}
             Some(_) => self.note(path, &format!("left out: another file has its SONAME `{soname}`")),
             None => {
-                // C3: today's tool drops such a library. The loader asks for the SONAME, so that is the name it gets.
+                // C3: today's tool drops such a library. The loader asks for the SONAME, so that is
+                // the name it gets.
                 self.note(path, &format!("no file is named like its SONAME: packaged as `{soname}`"));
                 self.files.insert(canonical, PlannedFile::of(node));
             }
@@ -263,7 +267,7 @@ impl Population {
     }
 
     /// Shared libraries and dynamically linked programs in it, with their headers.
-    pub fn elves<'a>(&'a self, natures: &'a Natures) -> impl Iterator<Item = (&'a str, &'a elf::Elf)> {
+    pub fn elves<'a>(&'a self, natures: &'a Natures) -> impl Iterator<Item = (&'a str, &'a rocwheel_elf::Elf)> {
         self.files.iter().filter_map(|(path, file)| Some((path.as_str(), natures.of(file.path()?).elf()?)))
     }
 

@@ -20,7 +20,8 @@ use crate::templates::Templates;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
-    /// Neutral libraries and one device wheel for each target (TheRock with `KPACK_SPLIT_ARTIFACTS`).
+    /// Neutral libraries and one device wheel for each target (TheRock with
+    /// `KPACK_SPLIT_ARTIFACTS`).
     Split,
     /// Libraries, devel and selector once for each GPU family (TheRock before kpack).
     PerFamily,
@@ -75,13 +76,14 @@ pub enum SelectorForm {
     /// A source distribution, which chooses for the machine that installs it.
     #[default]
     Sdist,
-    /// A wheel, which chooses nothing: every GPU target has an extra of its own. For indexes that take no sdist and for
-    /// caches that several machines share (pitfalls 16).
+    /// A wheel, which chooses nothing: every GPU target has an extra of its own. For indexes that
+    /// take no sdist and for caches that several machines share (pitfalls 16).
     Wheel,
 }
 
 impl SelectorForm {
-    /// The folder below the output, when both forms are made: beside a wheel the sdist is never opened.
+    /// The folder below the output, when both forms are made: beside a wheel the sdist is never
+    /// opened.
     pub(crate) fn folder(self, forms: &[SelectorForm]) -> &'static str {
         if self == SelectorForm::Wheel && forms.len() > 1 { "dist-wheel" } else { "dist" }
     }
@@ -94,8 +96,8 @@ pub struct Request {
     pub artifacts: PathBuf,
     /// What they are for; `None` takes what their files are for.
     pub system: Option<System>,
-    /// Folder with the artifacts for Windows, where those for Linux and for Windows are packaged together
-    /// ([`crate::plan_both`]).
+    /// Folder with the artifacts for Windows, where those for Linux and for Windows are packaged
+    /// together ([`crate::plan_both`]).
     pub windows_artifacts: Option<PathBuf>,
     /// Folder to write to; the packages come to lie in `dist/` below it.
     pub output: PathBuf,
@@ -105,20 +107,21 @@ pub struct Request {
     pub version: Option<String>,
     /// Suffix of the import packages (today's `--version-suffix`).
     pub nonce: String,
-    /// Targets and families to package and to insist on, whatever the system; empty takes what is there.
+    /// Targets and families to package and to insist on, whatever the system; empty takes what is
+    /// there.
     pub targets: Vec<String>,
-    /// The same for Linux alone, in place of `targets`. A run without artifacts for Linux offers them in the selector:
-    /// another run packages them.
+    /// The same for Linux alone, in place of `targets`. A run without artifacts for Linux offers
+    /// them in the selector: another run packages them.
     pub linux_targets: Vec<String>,
     /// The same for Windows.
     pub windows_targets: Vec<String>,
     /// Distributions to write; empty writes all.
     pub only: Vec<Logical>,
-    /// Platform tag of the packages for the system that it names; `None` computes the lowest one that the symbols allow, and
-    /// is `win_amd64` for Windows.
+    /// Platform tag of the packages for the system that it names; `None` computes the lowest one
+    /// that the symbols allow, and is `win_amd64` for Windows.
     pub platform_tag: Option<String>,
     /// Compression of the wheels.
-    pub level: wheel::Level,
+    pub level: rocwheel_wheel::Level,
     /// Time stamp of every member, seconds since 1970.
     pub epoch: u64,
     /// What to do about files without a place.
@@ -131,7 +134,8 @@ pub struct Request {
     pub allow_unresolved: Vec<String>,
     /// The forms of the selector.
     pub selectors: Vec<SelectorForm>,
-    /// Folder of templates to take the Python inside the packages from, instead of the one that is built in.
+    /// Folder of templates to take the Python inside the packages from, instead of the one that is
+    /// built in.
     pub templates: Option<PathBuf>,
 }
 
@@ -150,7 +154,8 @@ impl Request {
         }
     }
 
-    /// The settings without any choice: what is there, as the manifest says, compressed, dated 1980.
+    /// The settings without any choice: what is there, as the manifest says, compressed, dated
+    /// 1980.
     pub fn new(artifacts: PathBuf, output: PathBuf) -> Self {
         Self {
             artifacts,
@@ -165,7 +170,7 @@ impl Request {
             windows_targets: Vec::new(),
             only: Vec::new(),
             platform_tag: None,
-            level: wheel::Level::Default,
+            level: rocwheel_wheel::Level::Default,
             epoch: 315_532_800,
             unclaimed: Unclaimed::Report,
             unsupported: Unsupported::Refuse,
@@ -301,7 +306,8 @@ pub struct Plan {
     pub selectors: Vec<PlannedSelector>,
     /// Artifacts and files that no rule claims.
     pub unclaimed: Vec<LeftOut>,
-    /// Packages that are left out because they would not be whole; the selector does not promise them.
+    /// Packages that are left out because they would not be whole; the selector does not promise
+    /// them.
     pub incomplete: Vec<Incomplete>,
     /// Libraries that are in none of the packages and that are not known to be on every Windows.
     pub unknown_libraries: Vec<Missing>,

@@ -1,4 +1,5 @@
-//! The table of distributions: `data/distributions.toml` in, [`Rules`] out (rocm-python-packages spec 2.5, 2.6, 2.8).
+//! The table of distributions: `data/distributions.toml` in, [`Rules`] out (rocm-python-packages
+//! spec 2.5, 2.6, 2.8).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,7 +29,8 @@ pub enum Logical {
 }
 
 impl Logical {
-    /// All of them in the order in which they are planned; earlier ones own a file that several want to link to.
+    /// All of them in the order in which they are planned; earlier ones own a file that several
+    /// want to link to.
     pub const ALL: [Logical; 6] =
         [Logical::Core, Logical::Profiler, Logical::Libraries, Logical::Device, Logical::Devel, Logical::Meta];
 

@@ -1,12 +1,14 @@
-//! Where each library looks for others: populations in, `DT_RPATH` entries and missing libraries out.
+//! Where each library looks for others: populations in, `DT_RPATH` entries and missing libraries
+//! out.
 //!
-//! The search path is computed from what each file needs and loads, at least today's table (spec 2.8) plus `$ORIGIN`.
-//! Entries that are absolute or leave the set are dropped and listed (pitfalls 2).
+//! The search path is computed from what each file needs and loads, at least today's table (spec
+//! 2.8) plus `$ORIGIN`. Entries that are absolute or leave the set are dropped and listed (pitfalls
+//! 2).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::dlopen::{DlopenTable, Load};
-use elf::Elf;
+use rocwheel_artifact::dlopen::{DlopenTable, Load};
+use rocwheel_elf::Elf;
 use serde::Serialize;
 
 use crate::Logical;
@@ -44,7 +46,8 @@ pub struct Outcome {
     pub missing: Vec<Missing>,
 }
 
-/// Libraries in the directories of the installed set: `_rocm_sdk_core/lib` → SONAMEs and file names there.
+/// Libraries in the directories of the installed set: `_rocm_sdk_core/lib` → SONAMEs and file names
+/// there.
 struct Layout {
     directories: BTreeMap<String, BTreeSet<String>>,
 }
@@ -77,7 +80,8 @@ impl Layout {
     }
 }
 
-/// Computes the search path of every ELF file of `populations[index]`, given all populations it may look into.
+/// Computes the search path of every ELF file of `populations[index]`, given all populations it may
+/// look into.
 pub struct SearchPaths<'a> {
     /// The table of distributions.
     pub rules: &'a Rules,
@@ -90,8 +94,8 @@ pub struct SearchPaths<'a> {
 }
 
 impl SearchPaths<'_> {
-    /// Rewrites [`Source::File`] into [`Source::Edited`] where the search path changes. `packages` names the platform
-    /// package of each distribution that the table of rules may refer to.
+    /// Rewrites [`Source::File`] into [`Source::Edited`] where the search path changes. `packages`
+    /// names the platform package of each distribution that the table of rules may refer to.
     pub fn apply(
         &self,
         population: &mut Population,
@@ -195,7 +199,8 @@ fn push(directories: &mut Vec<String>, directory: String) {
     }
 }
 
-/// The directories of a file's own search path that exist in the set, in order; the rest goes to `drop`.
+/// The directories of a file's own search path that exist in the set, in order; the rest goes to
+/// `drop`.
 fn kept(elf: &Elf, origin: &str, layout: &Layout, package: &str, drop: &mut dyn FnMut(String)) -> Vec<String> {
     let mut directories = Vec::new();
     let own = elf.rpath.iter().chain(&elf.runpath).flat_map(|path| path.split(':')).filter(|entry| !entry.is_empty());
@@ -214,7 +219,8 @@ fn kept(elf: &Elf, origin: &str, layout: &Layout, package: &str, drop: &mut dyn 
     directories
 }
 
-/// The installed directory that a search path entry of a file in `origin` means; `None` when it leaves site-packages.
+/// The installed directory that a search path entry of a file in `origin` means; `None` when it
+/// leaves site-packages.
 pub fn locate(entry: &str, origin: &str) -> Option<String> {
     let below = entry.strip_prefix("$ORIGIN").or_else(|| entry.strip_prefix("${ORIGIN}"))?;
     if !below.is_empty() && !below.starts_with('/') {
@@ -233,8 +239,8 @@ pub fn locate(entry: &str, origin: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// How a file in `origin` names `directory`: `$ORIGIN` for its own, else up to site-packages and down again, as today's
-/// tool spells it even inside one package.
+/// How a file in `origin` names `directory`: `$ORIGIN` for its own, else up to site-packages and
+/// down again, as today's tool spells it even inside one package.
 pub fn spell(origin: &str, directory: &str) -> String {
     if origin == directory {
         return "$ORIGIN".to_owned();

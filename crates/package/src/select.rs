@@ -1,8 +1,9 @@
-//! Which paths of which artifacts each distribution takes, and what nobody takes (rocm-python-packages spec 2.6, 2.12).
+//! Which paths of which artifacts each distribution takes, and what nobody takes
+//! (rocm-python-packages spec 2.6, 2.12).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::{Artifact, Catalog, EntryKind, Predicate};
+use rocwheel_artifact::{Artifact, Catalog, EntryKind, Predicate};
 
 use crate::Logical;
 use crate::request::{LeftOut, Shape};
@@ -24,7 +25,8 @@ pub struct Selection<'a> {
     pub targets: &'a [String],
 }
 
-/// Includes and excludes of a rule. Includes are an allow-list on top of the artifact's own patterns.
+/// Includes and excludes of a rule. Includes are an allow-list on top of the artifact's own
+/// patterns.
 fn predicate(rule: &Rule) -> Predicate {
     Predicate::new(rule.include.iter().map(String::as_str), rule.exclude.iter().map(String::as_str))
 }
@@ -35,8 +37,8 @@ impl Selection<'_> {
         artifact.name.is_generic() || self.targets.iter().any(|target| target == artifact.name.base_target())
     }
 
-    /// True when `logical` for `target` takes files of this artifact. Target and family matter only for distributions
-    /// that have one in this shape.
+    /// True when `logical` for `target` takes files of this artifact. Target and family matter only
+    /// for distributions that have one in this shape.
     pub fn takes(&self, logical: Logical, target: Option<&str>, artifact: &Artifact) -> bool {
         let name = &artifact.name;
         let rule = self.rules.of(logical);
@@ -80,8 +82,8 @@ impl Selection<'_> {
             .collect()
     }
 
-    /// A file that several targets have in common would belong to several device wheels, and uninstalling one would
-    /// break the others: it goes to the neutral libraries instead.
+    /// A file that several targets have in common would belong to several device wheels, and
+    /// uninstalling one would break the others: it goes to the neutral libraries instead.
     fn is_shared(&self, logical: Logical, owners: &[usize]) -> bool {
         if logical != Logical::Libraries || self.shape != Shape::Split || owners.len() < 2 {
             return false;
@@ -101,7 +103,8 @@ impl Selection<'_> {
         self.is_shared(Logical::Libraries, owners)
     }
 
-    /// Artifacts and files that no distribution takes: those left out on purpose, and those without any rule.
+    /// Artifacts and files that no distribution takes: those left out on purpose, and those without
+    /// any rule.
     pub fn leftovers(&self) -> (Vec<LeftOut>, Vec<LeftOut>) {
         let mut on_purpose = Vec::new();
         let mut unclaimed = Vec::new();

@@ -1,11 +1,13 @@
-//! The `rocm` source distribution: a promise in, the files of the sdist out (rocm-python-packages spec 2.13, 3.3).
+//! The `rocm` source distribution: a promise in, the files of the sdist out (rocm-python-packages
+//! spec 2.13, 3.3).
 //!
-//! AMD's promotion tool edits PKG-INFO, `requires.txt` and `_dist_info.py` as text, so all of them are there and agree.
+//! AMD's promotion tool edits PKG-INFO, `requires.txt` and `_dist_info.py` as text, so all of them
+//! are there and agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use wheel::{Distribution, EntryPoints, Member, Metadata, Sdist, Tag};
+use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, Sdist, Tag};
 
 use crate::dist_info::{Promise, Requirement};
 use crate::templates::{self, Templates};
@@ -40,7 +42,7 @@ fn with_extras(promise: &Promise, templates: &Templates, extras: Vec<(String, Ve
         metadata.provides_extra.push(extra);
     }
     let text = templates.readme().to_owned();
-    metadata.description = Some(wheel::Description { content_type: "text/markdown".to_owned(), text });
+    metadata.description = Some(rocwheel_wheel::Description { content_type: "text/markdown".to_owned(), text });
     metadata
 }
 
@@ -73,7 +75,8 @@ pub fn wheel(promise: &Promise, templates: &Templates) -> Distribution {
 /// The selector as a source distribution.
 pub fn sdist(promise: &Promise, templates: &Templates) -> Result<Sdist, Error> {
     let mut metadata = with_extras(promise, templates, promise.extras());
-    // Two lines, spelled so, or uv takes the requirements as final and never asks the backend (pitfalls 16).
+    // Two lines, spelled so, or uv takes the requirements as final and never asks the backend
+    // (pitfalls 16).
     metadata.dynamic = vec!["Requires-Dist".to_owned(), "Provides-Extra".to_owned()];
     let information = metadata.text("rocm", &promise.version, &[])?;
 

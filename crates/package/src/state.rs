@@ -1,16 +1,17 @@
-//! What a folder of packages was made from, so that a second run writes only what changed, and so that no run writes
-//! into somebody else's folder.
+//! What a folder of packages was made from, so that a second run writes only what changed, and so
+//! that no run writes into somebody else's folder.
 //!
-//! A wheel is up to date when everything it is made of is: paths, sizes, modification and change times, edits, metadata,
-//! compression and the program itself. Its digest stands in `.rocwheel/state.json` beside `dist/`.
+//! A wheel is up to date when everything it is made of is: paths, sizes, modification and change
+//! times, edits, metadata, compression and the program itself. Its digest stands in
+//! `.rocwheel/state.json` beside `dist/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use artifact::Catalog;
 use fs_err as fs;
-use lock::Lock;
+use rocwheel_artifact::Catalog;
+use rocwheel_lock::Lock;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -74,7 +75,8 @@ impl OutputFolder {
         let lock = Lock::try_exclusive(lock).map_err(Error::io("lock the output folder"))?;
         let lock = lock.ok_or_else(|| Error::Locked { path: root.to_owned() })?;
         let file = match fs::read(hidden.join(STATE)) {
-            // A state of another program version, or a damaged one, only costs writing everything again.
+            // A state of another program version, or a damaged one, only costs writing everything
+            // again.
             Ok(bytes) => {
                 let mut file: File =
                     serde_json::from_slice(&bytes).ok().filter(|file: &File| file.schema == 1).unwrap_or_default();
@@ -133,18 +135,19 @@ impl OutputFolder {
         self.root.join(FOLDER).join("staging")
     }
 
-    /// The finished package at `path`, when it was made from the same things and is still as it was.
+    /// The finished package at `path`, when it was made from the same things and is still as it
+    /// was.
     pub fn up_to_date(&self, path: &str, digest: &str) -> Option<&Finished> {
         let finished = self.file.finished.get(path)?;
         let stamp = stamp(&self.root.join(path)).ok()?;
         (finished.digest == digest && finished.stamp == stamp).then_some(finished)
     }
 
-    /// Moves finished packages from staging to their places, removes packages of earlier runs that are not among
-    /// `keep`, and remembers what is there now.
+    /// Moves finished packages from staging to their places, removes packages of earlier runs that
+    /// are not among `keep`, and remembers what is there now.
     ///
-    /// `moved` holds (path below the output folder, staged file, what is known about it), `looked` the paths of packages that
-    /// somebody has looked at.
+    /// `moved` holds (path below the output folder, staged file, what is known about it), `looked`
+    /// the paths of packages that somebody has looked at.
     pub fn publish(
         &mut self,
         keep: &[String],

@@ -1,12 +1,14 @@
-//! Input: the text of a relative symbolic link to a program. Output: a program of 2.5 KB that runs the link's target.
+//! Input: the text of a relative symbolic link to a program. Output: a program of 2.5 KB that runs
+//! the link's target.
 //!
-//! A wheel cannot hold symbolic links, so `bin/clang++ -> clang` becomes such a program. It finds its own directory
-//! through `/proc/self/exe`, so it also works when called through a link, and runs directory, `/`, text with its own
-//! arguments and environment; the target sees the first argument unchanged. Stubs may point to stubs. They are static
-//! and need no libc: the same bytes run on every x86-64 Linux. Source, build script and the committed blob are in
+//! A wheel cannot hold symbolic links, so `bin/clang++ -> clang` becomes such a program. It finds
+//! its own directory through `/proc/self/exe`, so it also works when called through a link, and
+//! runs directory, `/`, text with its own arguments and environment; the target sees the first
+//! argument unchanged. Stubs may point to stubs. They are static and need no libc: the same bytes
+//! run on every x86-64 Linux. Source, build script and the committed blob are in
 //! `crates/package/stub/`.
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 /// What `stub/build.sh` makes of `stub/stub.rs`, without a target.
 static PROGRAM: &[u8] = include_bytes!("../stub/stub.elf");
@@ -58,7 +60,8 @@ impl Hint for Error {
     }
 }
 
-/// The program (mode 755 is the caller's business) that runs `target`, a path relative to where the program lies.
+/// The program (mode 755 is the caller's business) that runs `target`, a path relative to where the
+/// program lies.
 ///
 /// # Errors
 /// The path is empty, absolute, longer than 495 bytes, or holds a zero byte.

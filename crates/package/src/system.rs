@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use artifact::{Artifact, EntryKind};
+use rocwheel_artifact::{Artifact, EntryKind};
 use serde::{Deserialize, Serialize};
 
 use crate::inspect::{Nature, Natures};
@@ -45,8 +45,8 @@ impl System {
         }
     }
 
-    /// The system that the programs and libraries of artifacts are for; Linux where there are none. A tree for Linux may hold
-    /// programs for Windows: Python's packages bring launchers.
+    /// The system that the programs and libraries of artifacts are for; Linux where there are none.
+    /// A tree for Linux may hold programs for Windows: Python's packages bring launchers.
     pub(crate) fn of_files(artifacts: &[Artifact], natures: &Natures) -> System {
         let any = |wanted: fn(&Nature) -> bool| {
             artifacts.iter().any(|artifact| {
@@ -59,11 +59,13 @@ impl System {
         if !is_linux && any(|nature| matches!(nature, Nature::Windows(_))) { System::Windows } else { System::Linux }
     }
 
-    /// Whether a file can only be there by mistake: no program of this system starts it or loads it.
+    /// Whether a file can only be there by mistake: no program of this system starts it or loads
+    /// it.
     pub(crate) fn is_foreign(self, path: &str, nature: &Nature) -> bool {
         match self {
             System::Windows => nature.elf().is_some(),
-            // Where ROCm has programs, and on Windows its libraries; elsewhere they are data of somebody.
+            // Where ROCm has programs, and on Windows its libraries; elsewhere they are data of
+            // somebody.
             System::Linux => {
                 let in_bin = path.split('/').rev().skip(1).any(|folder| folder == "bin");
                 let name = file_name(path).to_ascii_lowercase();

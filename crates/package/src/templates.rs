@@ -1,5 +1,6 @@
-//! The Python that ships inside the packages: that of `python/`, embedded, or that of a folder of TheRock's templates,
-//! which is read and never run. A test compares the embedded tables with the folders.
+//! The Python that ships inside the packages: that of `python/`, embedded, or that of a folder of
+//! TheRock's templates, which is read and never run. A test compares the embedded tables with the
+//! folders.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,7 +22,8 @@ type Embedded = &'static [(&'static str, &'static str)];
 /// Texts by path.
 pub type Texts = BTreeMap<String, String>;
 
-/// Where the template lies in the selector that [`crate::dist_info::Promise::lines`] is appended to.
+/// Where the template lies in the selector that [`crate::dist_info::Promise::lines`] is appended
+/// to.
 pub const DIST_INFO_PATH: &str = "src/rocm_sdk/_dist_info.py";
 
 const README: &str = "README.md";
@@ -67,7 +69,8 @@ const FOLDERS: [(Logical, &str, &str); 4] = [
     (Logical::Profiler, "rocm-profiler", "rocm_profiler"),
 ];
 
-/// What the generated lines and the build backend need of `_dist_info.py` (rocm-python-packages spec, appendix B.2).
+/// What the generated lines and the build backend need of `_dist_info.py` (rocm-python-packages
+/// spec, appendix B.2).
 const DIST_INFO_NAMES: [&str; 7] = [
     "ALL_PACKAGES",
     "AVAILABLE_TARGET_FAMILIES",
@@ -87,7 +90,8 @@ pub struct Templates {
     /// The selector's tree; `_dist_info.py` without its generated lines.
     pub selector: Texts,
     packages: BTreeMap<Logical, Texts>,
-    /// Names that `_cli.py` of a distribution defines; `None` for our own, which defines what is asked for.
+    /// Names that `_cli.py` of a distribution defines; `None` for our own, which defines what is
+    /// asked for.
     functions: Option<BTreeMap<Logical, BTreeSet<String>>>,
 }
 
@@ -109,8 +113,9 @@ impl Templates {
         }
     }
 
-    /// Those of a folder laid out as TheRock's: `rocm/src/rocm_sdk`, `rocm-sdk-core/src/rocm_sdk_core` and so on. The
-    /// build backend of the selector stays ours, so that an installation needs no other packages.
+    /// Those of a folder laid out as TheRock's: `rocm/src/rocm_sdk`,
+    /// `rocm-sdk-core/src/rocm_sdk_core` and so on. The build backend of the selector stays ours,
+    /// so that an installation needs no other packages.
     ///
     /// # Errors
     /// [`Error::Templates`] for what is not there, or lacks a function that is needed.
@@ -159,8 +164,8 @@ impl Templates {
         self.packages.get(&logical).into_iter().flatten()
     }
 
-    /// The tools whose functions `_cli.py` of the distribution defines, under the names that they have there: a script
-    /// whose function is missing could only fail.
+    /// The tools whose functions `_cli.py` of the distribution defines, under the names that they
+    /// have there: a script whose function is missing could only fail.
     pub fn with_functions(&self, logical: Logical, tools: Vec<Tool>) -> Vec<Tool> {
         let Some(functions) = &self.functions else { return tools };
         let none = BTreeSet::new();
@@ -176,8 +181,8 @@ impl Templates {
             .collect()
     }
 
-    /// Whether the expanded development tree is to be a package that Python can import: TheRock's code takes that for the
-    /// sign that it is complete, ours has a receipt.
+    /// Whether the expanded development tree is to be a package that Python can import: TheRock's
+    /// code takes that for the sign that it is complete, ours has a receipt.
     pub fn import_the_devel_tree(&self) -> bool {
         self.functions.is_some()
     }
@@ -238,7 +243,8 @@ fn needs(texts: &Texts, path: &str, names: &[&str]) -> Result<(), String> {
     if missing.is_empty() { Ok(()) } else { Err(format!("`{path}` does not define {}", missing.join(", "))) }
 }
 
-/// The names that a module defines at its top: functions, classes and assignments. Texts in triple quotes are passed over.
+/// The names that a module defines at its top: functions, classes and assignments. Texts in triple
+/// quotes are passed over.
 fn defined(text: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut quoted: Option<&'static str> = None;
@@ -254,7 +260,8 @@ fn defined(text: &str) -> BTreeSet<String> {
     names
 }
 
-/// What follows the next triple quote of a line, and the quote that ends the text that it begins, if it begins one.
+/// What follows the next triple quote of a line, and the quote that ends the text that it begins,
+/// if it begins one.
 fn next_quote<'t>(rest: &'t str, quoted: Option<&'static str>) -> Option<(&'t str, Option<&'static str>)> {
     if let Some(quote) = quoted {
         return rest.split_once(quote).map(|(_, after)| (after, None));
@@ -283,7 +290,8 @@ fn definition(line: &str) -> Option<String> {
     is_assignment.then_some(assigned)
 }
 
-/// The one module of a device wheel, named after its target so that no two wheels own the same file (pitfalls 18).
+/// The one module of a device wheel, named after its target so that no two wheels own the same file
+/// (pitfalls 18).
 pub fn device_module(target: &str, version: &str) -> String {
     include_str!("../../../python/rocm-sdk-device/_device.py")
         .replace("@TARGET@", &repr(target))

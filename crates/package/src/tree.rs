@@ -1,14 +1,15 @@
 //! Artifacts laid over each other: a selection of a [`Catalog`] in, one flattened [`Tree`] out.
 //!
-//! One path with two different contents is an error that names both owners; today's scripts keep the first silently (C1).
+//! One path with two different contents is an error that names both owners; today's scripts keep
+//! the first silently (C1).
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use artifact::links::Links;
-use artifact::{Artifact, Catalog, EntryKind};
 use fs_err as fs;
+use rocwheel_artifact::links::Links;
+use rocwheel_artifact::{Artifact, Catalog, EntryKind};
 
 use crate::Error;
 
@@ -68,7 +69,7 @@ impl Tree {
         self.nodes.get(path)
     }
 
-    /// Every link with its text, for [`artifact::links::leaves_tree`].
+    /// Every link with its text, for [`rocwheel_artifact::links::leaves_tree`].
     pub fn links(&self) -> Links<'_> {
         let links = self.iter().filter_map(|(path, node)| match &node.kind {
             EntryKind::Symlink { target } => Some((path, target.as_str())),
@@ -77,8 +78,8 @@ impl Tree {
         links.collect()
     }
 
-    /// Where `path` leads when links are followed, also links to directories on the way. `None` when it leaves the
-    /// tree, leads nowhere or runs in circles.
+    /// Where `path` leads when links are followed, also links to directories on the way. `None`
+    /// when it leaves the tree, leads nowhere or runs in circles.
     pub fn resolve(&self, path: &str) -> Option<String> {
         let mut pending: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
         let mut resolved: Vec<String> = Vec::new();

@@ -1,13 +1,14 @@
-//! The exec stub: a wheel cannot hold symbolic links, so a link to a program becomes a copy of this program, which
-//! runs the link's target instead.
+//! The exec stub: a wheel cannot hold symbolic links, so a link to a program becomes a copy of this
+//! program, which runs the link's target instead.
 //!
-//! Input: its own place on disk and the relative path in [`TARGET`]. Output: the target, running in this process with
-//! the arguments (also the first) and the environment as they were. When that cannot be, one line on stderr and exit
-//! status 1.
+//! Input: its own place on disk and the relative path in [`TARGET`]. Output: the target, running in
+//! this process with the arguments (also the first) and the environment as they were. When that
+//! cannot be, one line on stderr and exit status 1.
 //!
-//! The path is followed by the kernel: directory of `/proc/self/exe`, `/`, and the text as it stands. `/proc/self/exe`
-//! is the stub's real place, so a link to the stub works too. There is no libc in it: it runs wherever Linux does.
-//! `build.sh` makes the committed `stub.elf` from this file; `package::stub` fills in the path.
+//! The path is followed by the kernel: directory of `/proc/self/exe`, `/`, and the text as it
+//! stands. `/proc/self/exe` is the stub's real place, so a link to the stub works too. There is no
+//! libc in it: it runs wherever Linux does. `build.sh` makes the committed `stub.elf` from this
+//! file; `rocwheel_package::stub` fills in the path.
 
 #![no_std]
 #![no_main]
@@ -15,7 +16,8 @@
 use core::arch::{asm, naked_asm};
 use core::panic::PanicInfo;
 
-/// Path of the target, relative to the stub's directory, ended by a zero byte, behind a mark to find it by.
+/// Path of the target, relative to the stub's directory, ended by a zero byte, behind a mark to
+/// find it by.
 const CAPACITY: usize = 512;
 const MARK: usize = 16;
 
@@ -39,7 +41,8 @@ const READLINK: usize = 89;
 
 const ENAMETOOLONG: usize = 36;
 
-/// The kernel starts here, with the argument count at the top of the stack and the vectors above it.
+/// The kernel starts here, with the argument count at the top of the stack and the vectors above
+/// it.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn _start() -> ! {
@@ -49,7 +52,8 @@ unsafe extern "C" fn _start() -> ! {
 /// # Safety
 /// `stack` is the stack pointer at process entry (System V x86-64 ABI, 3.4.1).
 unsafe extern "C" fn run(stack: *const usize) -> ! {
-    // SAFETY: the ABI puts the count, then that many pointers, a null, and the environment's pointers, on the stack.
+    // SAFETY: the ABI puts the count, then that many pointers, a null, and the environment's
+    // pointers, on the stack.
     let (arguments, environment) = unsafe {
         let count = *stack;
         (stack.add(1), stack.add(1 + count + 1))

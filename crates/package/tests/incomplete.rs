@@ -4,8 +4,8 @@
 
 mod support;
 
-use package::{Error, Incompletes, Plan, Request, Shape};
-use report::Hint as _;
+use rocwheel_package::{Error, Incompletes, Plan, Request, Shape};
+use rocwheel_report::Hint as _;
 use support::{Build, text};
 
 fn build() -> Build {

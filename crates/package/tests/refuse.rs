@@ -4,8 +4,8 @@
 
 mod support;
 
-use package::{Error, Request, Shape};
-use report::Hint as _;
+use rocwheel_package::{Error, Request, Shape};
+use rocwheel_report::Hint as _;
 use support::Build;
 
 fn minimal() -> Build {
@@ -76,7 +76,7 @@ fn split_code_needs_a_runtime_that_reads_it() {
     assert!(status.success());
     fs_err::remove_file(marker).unwrap();
     assert!(matches!(refused(&build, &build.request()), Error::KpackUnsupported { .. }));
-    let forced = Request { unsupported: package::Unsupported::Allow, ..build.request() };
+    let forced = Request { unsupported: rocwheel_package::Unsupported::Allow, ..build.request() };
     build.package(&forced).unwrap();
 }
 

@@ -1,4 +1,5 @@
-//! The selector: what Rust writes into it agrees with what its own backend computes where it is installed.
+//! The selector: what Rust writes into it agrees with what its own backend computes where it is
+//! installed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +8,7 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
-use package::{Request, SelectorForm, Shape};
+use rocwheel_package::{Request, SelectorForm, Shape};
 use support::Build;
 
 const FOLDER: &str = "rocm-10.1.0a20260822";
@@ -141,7 +142,7 @@ fn a_per_family_set() {
 fn text_in_names_never_becomes_code() {
     let build = build(&["gfx942"]);
     let request = Request { nonce: "'; import os; os.abort() #".into(), ..build.request() };
-    assert!(matches!(build.plan(&request).unwrap_err(), package::Error::Suffix { .. }));
+    assert!(matches!(build.plan(&request).unwrap_err(), rocwheel_package::Error::Suffix { .. }));
 }
 
 #[test]
@@ -156,7 +157,8 @@ fn every_python_file_is_embedded() {
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
             let below = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
             if path.is_dir() {
-                // What a repair writes into wheels of others is embedded by the crate `audit`, with its own tests.
+                // What a repair writes into wheels of others is embedded by the crate `audit`, with
+                // its own tests.
                 if below != "tests" && below != "wheel-repair" && name != "__pycache__" {
                     pending.push(path);
                 }

@@ -1,10 +1,11 @@
-//! The shape of a TheRock build with kpack, against the table of appendix A.6 and the formats of section 2.
+//! The shape of a TheRock build with kpack, against the table of appendix A.6 and the formats of
+//! section 2.
 
 #![allow(clippy::unwrap_used)]
 
 mod support;
 
-use package::{Logical, Shape};
+use rocwheel_package::{Logical, Shape};
 use support::{Build, members, tar_members, text};
 
 const VERSION: &str = "10.1.0a20260822";
@@ -115,7 +116,7 @@ fn libraries_find_core_beside_them() {
     build.package(&build.request()).unwrap();
     let path = wheel(&build, "rocm_sdk_libraries");
     let library = members(&path).remove("_rocm_sdk_libraries/lib/librocblas.so.5").unwrap();
-    let elf = elf::Elf::read(&library).unwrap().unwrap();
+    let elf = rocwheel_elf::Elf::read(&library).unwrap().unwrap();
     assert_eq!(
         elf.rpath.as_deref(),
         Some(
@@ -155,7 +156,8 @@ fn device_wheels_own_nothing_that_another_wheel_owns() {
     );
 }
 
-/// As TheRock's own test of installed packages has it: the devel tree is a superset of the libraries' folder.
+/// As TheRock's own test of installed packages has it: the devel tree is a superset of the
+/// libraries' folder.
 #[test]
 fn every_file_of_the_libraries_folder_is_in_the_devel_tree() {
     let build = build();
@@ -241,22 +243,25 @@ fn what_is_in_no_package_is_told_with_the_reason() {
     assert_eq!(unclaimed, ["blas_wild_generic", "novelty_lib_generic"]);
     let left_out: Vec<&str> = plan.left_out.iter().map(|row| row.what.as_str()).collect();
     assert_eq!(left_out, ["blas_test_generic", "fftw3_lib_generic"]);
-    let strict = package::Request { unclaimed: package::Unclaimed::Refuse, ..build.request() };
+    let strict = rocwheel_package::Request { unclaimed: rocwheel_package::Unclaimed::Refuse, ..build.request() };
     let error = build.plan(&strict).unwrap_err();
-    assert!(matches!(&error, package::Error::Unclaimed { unclaimed } if unclaimed.len() == 2), "{error}");
+    assert!(matches!(&error, rocwheel_package::Error::Unclaimed { unclaimed } if unclaimed.len() == 2), "{error}");
 }
 
 #[test]
 fn only_some_targets_and_only_some_distributions() {
     let build = build();
-    let request = package::Request { targets: vec!["gfx94X-dcgpu".into()], ..build.request() };
+    let request = rocwheel_package::Request { targets: vec!["gfx94X-dcgpu".into()], ..build.request() };
     let plan = build.plan(&request).unwrap();
     assert_eq!(plan.targets, ["gfx942"]);
     assert!(plan.left_out.iter().any(|row| row.what == "blas_lib_gfx1100"));
-    let request = package::Request { targets: vec!["gfx942;gfx1200".into()], ..build.request() };
+    let request = rocwheel_package::Request { targets: vec!["gfx942;gfx1200".into()], ..build.request() };
     let error = build.plan(&request).unwrap_err();
-    assert!(matches!(&error, package::Error::MissingTargets { targets, .. } if targets == &["gfx1200"]), "{error}");
-    let request = package::Request { only: vec![Logical::Core], ..build.request() };
+    assert!(
+        matches!(&error, rocwheel_package::Error::MissingTargets { targets, .. } if targets == &["gfx1200"]),
+        "{error}"
+    );
+    let request = rocwheel_package::Request { only: vec![Logical::Core], ..build.request() };
     let plan = build.plan(&request).unwrap();
     assert_eq!((plan.wheels.len(), plan.selectors.len()), (1, 0));
 }
@@ -308,7 +313,7 @@ fn the_manifest_ships_untouched_under_any_version() {
     let text_of_the_build = r#"{ "zebra": 123456789012345678901234567890, "n": 1.10, "the_rock_commit": "abc",
         "rocm_package_version": "10.1.0a20260822", "rocm_version": "10.1.0", "submodules": [], "flags": {"KPACK_SPLIT_ARTIFACTS": true} }"#;
     build.file("base_lib_generic", "share/therock/therock_manifest.json", text_of_the_build);
-    let request = package::Request { version: Some("10.2.0rc1".into()), ..build.request() };
+    let request = rocwheel_package::Request { version: Some("10.2.0rc1".into()), ..build.request() };
     build.package(&request).unwrap();
     let core = build.dist().join(build.dist_names().into_iter().find(|name| name.contains("core-10.2.0rc1")).unwrap());
     assert_eq!(
@@ -353,7 +358,7 @@ fn the_profilers_have_their_own_wheel_with_the_names_they_ask_for() {
 #[test]
 fn archives_give_the_same_packages_as_directories() {
     let build = build();
-    let digests = |outcome: package::Outcome| {
+    let digests = |outcome: rocwheel_package::Outcome| {
         outcome.packages.into_iter().map(|package| (package.path, package.sha256)).collect::<Vec<_>>()
     };
     let from_directories = digests(build.package(&build.request()).unwrap().1);

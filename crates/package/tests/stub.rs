@@ -1,4 +1,5 @@
-//! The exec stub as a process: made from its source, through links, in chains, with arguments, and when it cannot.
+//! The exec stub as a process: made from its source, through links, in chains, with arguments, and
+//! when it cannot.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -8,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use package::stub::stub;
+use rocwheel_package::stub::stub;
 
 const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/stub");
 
@@ -19,11 +20,12 @@ fn install(path: &Path, target: &str) -> PathBuf {
 fn write_program(path: &Path, bytes: &[u8]) -> PathBuf {
     fs_err::create_dir_all(path.parent().unwrap()).unwrap();
     fs_err::write(path, bytes).unwrap();
-    testing::make_program(path);
+    rocwheel_testing::make_program(path);
     path.to_owned()
 }
 
-/// A copy of /bin/sh (its real file, so that nothing of the system's layout matters), the target of the chains.
+/// A copy of /bin/sh (its real file, so that nothing of the system's layout matters), the target of
+/// the chains.
 fn install_shell(path: &Path) {
     write_program(path, &fs_err::read(fs_err::canonicalize("/bin/sh").unwrap()).unwrap());
 }

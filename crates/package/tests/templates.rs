@@ -1,4 +1,5 @@
-//! `--python-templates`: packages with the Python of templates in TheRock's layout, made here of our own words.
+//! `--python-templates`: packages with the Python of templates in TheRock's layout, made here of
+//! our own words.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,10 +8,11 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use package::{Request, SelectorForm};
+use rocwheel_package::{Request, SelectorForm};
 use support::{Build, members, text};
 
-/// The interface of appendix B.2 of the specification, as small as it can be; functions take what today's take.
+/// The interface of appendix B.2 of the specification, as small as it can be; functions take what
+/// today's take.
 const DIST_INFO: &str = r#"
 ALL_PACKAGES = {}
 
@@ -165,8 +167,11 @@ fn the_python_is_theirs_and_scripts_are_those_that_work() {
 fn a_set_without_targets_has_no_family_to_ask_for() {
     let build = build();
     let folder = tempfile::tempdir().unwrap();
-    let request =
-        Request { templates: Some(templates(folder.path())), shape: Some(package::Shape::Fat), ..build.request() };
+    let request = Request {
+        templates: Some(templates(folder.path())),
+        shape: Some(rocwheel_package::Shape::Fat),
+        ..build.request()
+    };
     build.package(&request).unwrap();
     let archive = fs_err::read(build.dist().join("rocm-10.1.0a20260822.tar.gz")).unwrap();
     tar::Archive::new(flate2::read::GzDecoder::new(archive.as_slice())).unpack(folder.path()).unwrap();

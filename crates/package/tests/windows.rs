@@ -1,5 +1,5 @@
-//! Packages for Windows: alone, and together with those for Linux. The libraries are made by clang and lld; nothing of them
-//! runs here.
+//! Packages for Windows: alone, and together with those for Linux. The libraries are made by clang
+//! and lld; nothing of them runs here.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,8 +7,8 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use package::{Error, Incompletes, Request, Shape, System};
-use report::Hint as _;
+use rocwheel_package::{Error, Incompletes, Request, Shape, System};
+use rocwheel_report::Hint as _;
 use support::{Build, members, tar_members, text};
 
 const VERSION: &str = "10.1.0a20260822";
@@ -152,8 +152,8 @@ fn the_sets_of_two_systems_are_two() {
     let (linux, windows) = (linux(), windows());
     let request = linux.request_with(&windows);
     let plan = linux.plan(&request).unwrap();
-    let mut folder = package::OutputFolder::open(&request.output).unwrap();
-    let prepared = package::prepare(&plan, &request, &mut folder, &report::Silent).unwrap();
+    let mut folder = rocwheel_package::OutputFolder::open(&request.output).unwrap();
+    let prepared = rocwheel_package::prepare(&plan, &request, &mut folder, &rocwheel_report::Silent).unwrap();
     let sets = prepared.sets(&folder);
     let counts: Vec<(System, usize)> = sets.iter().map(|set| (set.system, set.wheels.len())).collect();
     assert_eq!(counts, [(System::Linux, 6), (System::Windows, 4)]);
@@ -335,7 +335,8 @@ fn a_damaged_library_is_named_and_other_files_may_begin_as_they_like() {
     let library = build.place("blas_lib_generic", "bin/rocblas.dll");
     let whole = fs_err::read(&library).unwrap();
     let start = u32::from_le_bytes(whole[0x3c..0x40].try_into().unwrap()) as usize;
-    // The directory of imports is the second behind the optional header's 112 bytes; its signature and header are 24.
+    // The directory of imports is the second behind the optional header's 112 bytes; its signature
+    // and header are 24.
     let imports = start + 24 + 112 + 8;
     for (place, bytes) in [(imports, 0x7fff_ffff_u32), (imports, 1)] {
         let mut damaged = whole.clone();

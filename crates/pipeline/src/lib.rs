@@ -1,5 +1,5 @@
-//! Input: units of work in order. Output: their results, made in parallel on rayon's pool and handed over in the same
-//! order, with a bounded number of units between start and hand-over.
+//! Input: units of work in order. Output: their results, made in parallel on rayon's pool and
+//! handed over in the same order, with a bounded number of units between start and hand-over.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -8,18 +8,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
-/// How long a worker of the pool that has nothing else to do sleeps between two looks at the results.
+/// How long a worker of the pool that has nothing else to do sleeps between two looks at the
+/// results.
 const NAP: Duration = Duration::from_micros(200);
 
-/// Runs `work` on every unit in the pool and `consume` on every result, in order, on the calling thread. The first
-/// error in order, of `work` or of `consume`, ends it and is returned; units that were begun are waited for. A panic of
-/// `work` is passed on.
+/// Runs `work` on every unit in the pool and `consume` on every result, in order, on the calling
+/// thread. The first error in order, of `work` or of `consume`, ends it and is returned; units that
+/// were begun are waited for. A panic of `work` is passed on.
 ///
-/// `units` is asked for the next unit on the calling thread, and only when there is room: no more than two units for
-/// each thread of the pool are between start and `consume`, so memory is bounded by what two units a thread hold.
+/// `units` is asked for the next unit on the calling thread, and only when there is room: no more
+/// than two units for each thread of the pool are between start and `consume`, so memory is bounded
+/// by what two units a thread hold.
 ///
-/// The calling thread may itself be a worker of the pool: while it waits it works, so whole files can be written in
-/// parallel with no more threads than the pool has.
+/// The calling thread may itself be a worker of the pool: while it waits it works, so whole files
+/// can be written in parallel with no more threads than the pool has.
 ///
 /// ```
 /// let mut squares = Vec::new();
@@ -27,7 +29,7 @@ const NAP: Duration = Duration::from_micros(200);
 ///     squares.push(square);
 ///     Ok(())
 /// };
-/// pipeline::ordered(0_u64..4, |number| Ok(number * number), collect)?;
+/// rocwheel_pipeline::ordered(0_u64..4, |number| Ok(number * number), collect)?;
 /// assert_eq!(squares, [0, 1, 4, 9]);
 /// # Ok::<(), String>(())
 /// ```
@@ -45,7 +47,8 @@ where
     let window = 2 * rayon::current_num_threads();
     let mut units = units.fuse();
     let Some(first) = units.next() else { return Ok(()) };
-    // One unit alone is worked on here: waking a thread of the pool and waiting for it takes longer than a small one.
+    // One unit alone is worked on here: waking a thread of the pool and waiting for it takes longer
+    // than a small one.
     let Some(second) = units.next() else { return work(first).and_then(consume) };
     let mut units = [first, second].into_iter().chain(units);
     let cancelled = AtomicBool::new(false);
@@ -97,7 +100,8 @@ where
 
 type Outcome<T, E> = Result<Result<T, E>, Box<dyn Any + Send>>;
 
-/// The next result. A worker of the pool runs other jobs meanwhile, else all workers could wait for each other.
+/// The next result. A worker of the pool runs other jobs meanwhile, else all workers could wait for
+/// each other.
 fn receive<T>(receiver: &Receiver<T>) -> T {
     loop {
         match receiver.try_recv() {

@@ -1,12 +1,15 @@
-//! How the libraries talk to whoever runs them, without knowing who that is: progress, warnings, hints and
-//! interruption. A library never prints; the binary implements [`Reporter`] with bars, lines or silence.
+//! How the libraries talk to whoever runs them, without knowing who that is: progress, warnings,
+//! hints and interruption. A library never prints; the binary implements [`Reporter`] with bars,
+//! lines or silence.
 
 use std::fmt;
 use std::io::{self, Read};
 
-/// Receives progress and answers whether the work should go on. Implementations are called from many threads.
+/// Receives progress and answers whether the work should go on. Implementations are called from
+/// many threads.
 pub trait Reporter: Send + Sync {
-    /// A stage begins. `total` counts the units that [`Reporter::advance`] will report, `None` when not known.
+    /// A stage begins. `total` counts the units that [`Reporter::advance`] will report, `None` when
+    /// not known.
     fn begin(&self, stage: &str, total: Option<u64>, unit: Unit);
     /// `amount` more units of the current stage are done.
     fn advance(&self, amount: u64);
@@ -14,7 +17,8 @@ pub trait Reporter: Send + Sync {
     fn end(&self);
     /// Something the user should know, which does not stop the work.
     fn warn(&self, message: &str);
-    /// True after Ctrl-C: long loops return their error enum's `Interrupted` as soon as they see it.
+    /// True after Ctrl-C: long loops return their error enum's `Interrupted` as soon as they see
+    /// it.
     fn interrupted(&self) -> bool;
 }
 
@@ -41,7 +45,8 @@ impl Reporter for Silent {
     }
 }
 
-/// A reader that reports the bytes it reads, and ends with an error as soon as the user wants to stop.
+/// A reader that reports the bytes it reads, and ends with an error as soon as the user wants to
+/// stop.
 pub struct Watched<'a, R> {
     inner: R,
     reporter: &'a dyn Reporter,
@@ -56,7 +61,8 @@ impl<'a, R> Watched<'a, R> {
 
 impl<R: Read> Read for Watched<'_, R> {
     /// # Errors
-    /// Those of the inner reader; an interruption, which [`Reporter::interrupted`] tells apart from them.
+    /// Those of the inner reader; an interruption, which [`Reporter::interrupted`] tells apart from
+    /// them.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.reporter.interrupted() {
             // Not the kind `Interrupted`: that one means to try again.
@@ -80,8 +86,9 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The name that was probably meant: the one that the fewest changes make of what was typed, if it takes no more than a third of
-/// its letters. Capitals do not count; of several that are as near the first is taken.
+/// The name that was probably meant: the one that the fewest changes make of what was typed, if it
+/// takes no more than a third of its letters. Capitals do not count; of several that are as near
+/// the first is taken.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase();
     let distance = |name: &str| strsim::damerau_levenshtein(&typed, &name.to_lowercase());
@@ -102,9 +109,11 @@ pub fn suggestion<'a>(typed: &str, known: impl IntoIterator<Item = &'a str> + Cl
     }
 }
 
-/// What the user can do about an error. The binary prints it as `hint: …` below the error and its causes.
+/// What the user can do about an error. The binary prints it as `hint: …` below the error and its
+/// causes.
 pub trait Hint: std::error::Error {
-    /// One sentence, imperative, naming the command or flag that helps; `None` when there is nothing to say.
+    /// One sentence, imperative, naming the command or flag that helps; `None` when there is
+    /// nothing to say.
     fn hint(&self) -> Option<String> {
         None
     }

@@ -65,13 +65,15 @@ pub(crate) struct GlobalArguments {
     /// When to use colour
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
-    /// Threads to work with, and compilers that `build` runs at once [default: the cores this process may use]
+    /// Threads to work with, and compilers that `build` runs at once [default: the cores this
+    /// process may use]
     #[arg(short, long, global = true, value_name = "N", value_parser = threads)]
     pub(crate) jobs: Option<u16>,
     /// No progress bars and lines
     #[arg(long, global = true)]
     pub(crate) no_progress: bool,
-    /// The file of options [default: the nearest `rocwheel.toml` from the working directory upwards]
+    /// The file of options [default: the nearest `rocwheel.toml` from the working directory
+    /// upwards]
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "no_config")]
     config: Option<PathBuf>,
     /// Use no file of options
@@ -171,7 +173,8 @@ pub(crate) fn path_of(matches: &ArgMatches) -> String {
     words.join(" ")
 }
 
-/// The value of `--color` before clap has read the arguments: its own errors are to obey it as well.
+/// The value of `--color` before clap has read the arguments: its own errors are to obey it as
+/// well.
 pub(crate) fn color_of(arguments: impl Iterator<Item = OsString>) -> Color {
     let mut arguments = arguments.skip(1).filter_map(|argument| argument.into_string().ok());
     while let Some(argument) = arguments.next() {

@@ -1,5 +1,5 @@
-//! `data/documents.toml`: what other documents and tools call the things that rocwheel does, and the page that
-//! is made of it (docs/coming-from.md).
+//! `data/documents.toml`: what other documents and tools call the things that rocwheel does, and
+//! the page that is made of it (docs/coming-from.md).
 
 #[cfg(test)]
 mod page;
@@ -8,7 +8,8 @@ mod support;
 
 use serde::Deserialize;
 
-/// The part of the table that the program needs: command lines of documents are for the page and the tests.
+/// The part of the table that the program needs: command lines of documents are for the page and
+/// the tests.
 #[derive(Debug, Deserialize)]
 struct Table {
     #[serde(rename = "word")]

@@ -1,11 +1,12 @@
-//! Everything that is read from the environment, the working directory and the clock; nothing else reads them.
+//! Everything that is read from the environment, the working directory and the clock; nothing else
+//! reads them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
-use wheel::Staging;
+use rocwheel_wheel::Staging;
 
 use crate::arguments::GlobalArguments;
 use crate::failure::Usage;
@@ -17,7 +18,8 @@ const EPOCH: u64 = 315_532_800;
 
 /// Sets up what is one for the whole process: the thread pool.
 pub(crate) fn prepare(global: &GlobalArguments) -> anyhow::Result<()> {
-    // available_parallelism knows affinity and cgroup quotas; rayon's own default does not know the latter everywhere.
+    // available_parallelism knows affinity and cgroup quotas; rayon's own default does not know the
+    // latter everywhere.
     let available = || std::thread::available_parallelism().map_or(1, Into::into);
     let threads = global.jobs.map_or_else(available, usize::from);
     rayon::ThreadPoolBuilder::new()
@@ -27,7 +29,8 @@ pub(crate) fn prepare(global: &GlobalArguments) -> anyhow::Result<()> {
         .with_context(|| format!("cannot start {threads} threads"))
 }
 
-/// Time stamp of everything that is written, in seconds since 1970 (<https://reproducible-builds.org/specs/source-date-epoch/>).
+/// Time stamp of everything that is written, in seconds since 1970
+/// (<https://reproducible-builds.org/specs/source-date-epoch/>).
 pub(crate) fn epoch() -> anyhow::Result<u64> {
     match std::env::var_os("SOURCE_DATE_EPOCH") {
         None => Ok(EPOCH),
@@ -58,8 +61,9 @@ pub(crate) fn scratch() -> PathBuf {
     std::env::temp_dir()
 }
 
-/// Where large temporary files go that belong to something written into `folder`: the nearest folder that exists, since the
-/// system's folder for them may be in memory. `given`, what the user names, comes first.
+/// Where large temporary files go that belong to something written into `folder`: the nearest
+/// folder that exists, since the system's folder for them may be in memory. `given`, what the user
+/// names, comes first.
 pub(crate) fn scratch_near(given: Option<&Path>, folder: Option<&Path>) -> PathBuf {
     match (given, folder) {
         (Some(given), _) => given.to_owned(),
@@ -72,26 +76,28 @@ pub(crate) fn scratch_near(given: Option<&Path>, folder: Option<&Path>) -> PathB
     }
 }
 
-/// A new directory for what belongs to `output`, which is replaced as a whole and so cannot hold it.
+/// A new directory for what belongs to `output`, which is replaced as a whole and so cannot hold
+/// it.
 pub(crate) fn scratch_beside(given: Option<&Path>, output: Option<&Path>) -> anyhow::Result<Staging> {
     let output = output.map(std::path::absolute).transpose()?;
     scratch_below(&scratch_near(given, output.as_deref().map(|output| output.parent().unwrap_or(Path::new("/")))))
 }
 
-/// Whether the HIP on this machine names clang as its compiler (`HIP_PATH`, else where ROCm 5 had it): what PyTorch up to 2.10
-/// asks before it converts kernel launches.
+/// Whether the HIP on this machine names clang as its compiler (`HIP_PATH`, else where ROCm 5 had
+/// it): what PyTorch up to 2.10 asks before it converts kernel launches.
 pub(crate) fn hip_compiler_is_clang() -> bool {
     let folder = std::env::var_os("HIP_PATH").map_or_else(|| PathBuf::from("/opt/rocm/hip"), PathBuf::from);
     fs_err::read_to_string(folder.join("lib/.hipInfo")).is_ok_and(|text| text.contains("HIP_COMPILER=clang"))
 }
 
-/// Where what was downloaded is kept: `ROCWHEEL_CACHE`, else `rocwheel` in the user's folder for such things (XDG base
-/// directory specification); `None` without a home.
+/// Where what was downloaded is kept: `ROCWHEEL_CACHE`, else `rocwheel` in the user's folder for
+/// such things (XDG base directory specification); `None` without a home.
 pub(crate) fn cache() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let user = || set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
     let place = set("ROCWHEEL_CACHE").or_else(|| Some(user()?.join("rocwheel")))?;
-    // Of a relative path nobody else would know from where it begins. It fails without a working directory alone.
+    // Of a relative path nobody else would know from where it begins. It fails without a working
+    // directory alone.
     Some(std::path::absolute(&place).unwrap_or(place))
 }
 
@@ -139,8 +145,8 @@ fn named_by_uv() -> Option<PathBuf> {
     named.map(PathBuf::from)
 }
 
-/// The machine's configuration file of uv: the first one in the folders for such things (`XDG_CONFIG_DIRS`, XDG base directory
-/// specification), else uv's own.
+/// The machine's configuration file of uv: the first one in the folders for such things
+/// (`XDG_CONFIG_DIRS`, XDG base directory specification), else uv's own.
 fn uv_of_machine() -> PathBuf {
     let folders = std::env::var_os("XDG_CONFIG_DIRS").filter(|folders| !folders.is_empty());
     let folders = folders.unwrap_or_else(|| "/etc/xdg".into());
@@ -148,8 +154,9 @@ fn uv_of_machine() -> PathBuf {
     files.find(|file| file.is_file()).unwrap_or_else(|| PathBuf::from("/etc/uv/uv.toml"))
 }
 
-/// uv's configuration files, the weakest first: the machine's, the user's, and the project's that the working directory is in; or
-/// the one that a variable names, alone (uv's documentation, "Configuration files").
+/// uv's configuration files, the weakest first: the machine's, the user's, and the project's that
+/// the working directory is in; or the one that a variable names, alone (uv's documentation,
+/// "Configuration files").
 fn uv_files() -> anyhow::Result<Vec<PathBuf>> {
     let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     if is_uv_without_files() {
@@ -169,8 +176,8 @@ fn uv_files() -> anyhow::Result<Vec<PathBuf>> {
     Ok([Some(uv_of_machine()), user, project].into_iter().flatten().collect())
 }
 
-/// pip's configuration files, the weakest first: the machine's, the user's, the environment's, and the one that a variable names
-/// (pip documentation, "Configuration").
+/// pip's configuration files, the weakest first: the machine's, the user's, the environment's, and
+/// the one that a variable names (pip documentation, "Configuration").
 fn pip_files() -> Vec<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let named = set("PIP_CONFIG_FILE");
@@ -224,10 +231,11 @@ pub(crate) fn this_program() -> anyhow::Result<PathBuf> {
 
 /// A program of PATH.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
-    build::find_program(name, &std::env::var("PATH").ok()?)
+    rocwheel_recipe::find_program(name, &std::env::var("PATH").ok()?)
 }
 
-/// A new directory below `parent` that is removed when it goes out of scope, or by the next one when this process is killed.
+/// A new directory below `parent` that is removed when it goes out of scope, or by the next one
+/// when this process is killed.
 pub(crate) fn scratch_below(parent: &Path) -> anyhow::Result<Staging> {
     const PREFIX: &str = "rocwheel-";
     // A run that made the output's folder had its own beside it, the next one has it inside.
@@ -249,7 +257,8 @@ pub(crate) fn today() -> jiff::civil::Date {
     jiff::Zoned::now().date()
 }
 
-/// The step of a GitHub job that the program runs in. Outputs are taken wherever their file is named.
+/// The step of a GitHub job that the program runs in. Outputs are taken wherever their file is
+/// named.
 pub(crate) fn github_step() -> Step {
     let file = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     Step {

@@ -1,11 +1,12 @@
-//! Input: an error of any library. Output: what the user reads about it on stderr, and the exit code.
+//! Input: an error of any library. Output: what the user reads about it on stderr, and the exit
+//! code.
 
 use std::borrow::Cow;
 use std::panic::{self, AssertUnwindSafe};
 
-use audit::written::Verdict;
 use clap::builder::styling::{AnsiColor, Style};
-use report::{Exit, Hint};
+use rocwheel_audit::written::Verdict;
+use rocwheel_report::{Exit, Hint};
 use serde::Serialize;
 
 use crate::commands::last_look::Refused;
@@ -59,16 +60,23 @@ fn as_hint<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a dyn H
             })*
         };
     }
-    known!(Usage, artifact::Error, artifact::import::Error, kpack::Error, elf::Error, wheel::Error);
-    known!(artifact::descriptor::Error, artifact::staging::Error, split::Error);
-    known!(package::Error, package::stub::Error, package::version::Error);
     known!(
-        audit::Error,
-        audit::repair::Error,
-        diff::Error,
-        hipify::Error,
-        source::Error,
-        build::Error,
+        Usage,
+        rocwheel_artifact::Error,
+        rocwheel_artifact::import::Error,
+        rocwheel_kpack::Error,
+        rocwheel_elf::Error,
+        rocwheel_wheel::Error
+    );
+    known!(rocwheel_artifact::descriptor::Error, rocwheel_artifact::staging::Error, rocwheel_split::Error);
+    known!(rocwheel_package::Error, rocwheel_package::stub::Error, rocwheel_package::version::Error);
+    known!(
+        rocwheel_audit::Error,
+        rocwheel_audit::repair::Error,
+        rocwheel_diff::Error,
+        rocwheel_hipify::Error,
+        rocwheel_source::Error,
+        rocwheel_recipe::Error,
         Refused,
         configuration::Error
     );
@@ -96,7 +104,8 @@ pub(crate) fn print_usage(error: &clap::Error) {
         tell(error.render().to_string(), Exit::Usage);
         return;
     }
-    // --help and --version come as errors too, and go to stdout. A closed pipe is no reason to complain.
+    // --help and --version come as errors too, and go to stdout. A closed pipe is no reason to
+    // complain.
     let _ = error.print();
 }
 
@@ -118,7 +127,7 @@ struct Failure {
     exit_code: u8,
     /// The step of a build that failed, its log and the last lines of it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    failed_step: Option<build::Failure>,
+    failed_step: Option<rocwheel_recipe::Failure>,
 }
 
 /// The error for machines: what [`print`] says for people.
@@ -128,8 +137,8 @@ pub(crate) fn document(error: &anyhow::Error) -> Document {
     let exit = error.chain().find_map(as_hint).map_or(Exit::Failed, Hint::exit);
     let hint = error.chain().filter_map(as_hint).find_map(Hint::hint);
     let audit = error.downcast_ref::<Refused>().map(|refused| refused.verdict.clone());
-    let of_build = error.chain().find_map(|error| error.downcast_ref::<build::Error>());
-    let failed_step = of_build.and_then(build::Error::failed_step).cloned();
+    let of_build = error.chain().find_map(|error| error.downcast_ref::<rocwheel_recipe::Error>());
+    let failed_step = of_build.and_then(rocwheel_recipe::Error::failed_step).cloned();
     Document { error: Failure { message, causes: chain.collect(), hint, exit_code: exit as u8, failed_step }, audit }
 }
 
@@ -190,7 +199,7 @@ mod tests {
     #[test]
     fn causes_stand_below_and_the_hint_comes_last() {
         let source = serde_json::from_str::<u32>("]").unwrap_err();
-        let error = package::version::Error::VersionFile { path: "version.json".to_owned(), source };
+        let error = rocwheel_package::version::Error::VersionFile { path: "version.json".to_owned(), source };
         let error = anyhow::Error::new(error).context("cannot work out the version");
         assert_eq!(
             plain(&text(&error, Exit::Usage)),
@@ -202,7 +211,7 @@ mod tests {
 
     #[test]
     fn the_step_that_failed_is_there_for_programs() {
-        let failure = build::Failure {
+        let failure = rocwheel_recipe::Failure {
             job: "torch".into(),
             step: "wheel".into(),
             reason: "exit code 1".into(),
@@ -210,7 +219,7 @@ mod tests {
             log: "/builds/torch/wheel.log".into(),
             cause: None,
         };
-        let error = anyhow::Error::new(build::Error::Inside {
+        let error = anyhow::Error::new(rocwheel_recipe::Error::Inside {
             image: "image".into(),
             message: "no".into(),
             hint: None,
@@ -228,13 +237,16 @@ mod tests {
         let exit = |error: &anyhow::Error| error.chain().find_map(as_hint).map_or(Exit::Failed, Hint::exit);
         let wrong: anyhow::Error = Usage::new("wrong").into();
         assert_eq!(exit(&wrong), Exit::Usage);
-        assert_eq!(exit(&Err::<(), _>(artifact::Error::Interrupted).context("outer").unwrap_err()), Exit::Interrupted);
+        assert_eq!(
+            exit(&Err::<(), _>(rocwheel_artifact::Error::Interrupted).context("outer").unwrap_err()),
+            Exit::Interrupted
+        );
         assert_eq!(exit(&anyhow::anyhow!("unknown")), Exit::Failed);
     }
 
     #[test]
     fn an_interrupted_run_is_said_in_one_word() {
-        assert_eq!(plain(&text(&artifact::Error::Interrupted.into(), Exit::Interrupted)), "interrupted\n");
+        assert_eq!(plain(&text(&rocwheel_artifact::Error::Interrupted.into(), Exit::Interrupted)), "interrupted\n");
     }
 
     #[test]

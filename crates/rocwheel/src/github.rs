@@ -1,8 +1,8 @@
-//! Input: what a command says and makes. Output: what GitHub Actions understands of it: annotations, groups in the log,
-//! outputs of the step and the step's summary.
+//! Input: what a command says and makes. Output: what GitHub Actions understands of it:
+//! annotations, groups in the log, outputs of the step and the step's summary.
 //!
-//! The forms are those of GitHub's documentation, "Workflow commands for GitHub Actions". Values are data: none can add an
-//! output, end a group or start a command, whatever it holds.
+//! The forms are those of GitHub's documentation, "Workflow commands for GitHub Actions". Values
+//! are data: none can add an output, end a group or start a command, whatever it holds.
 
 use std::borrow::Cow;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -81,7 +81,8 @@ impl Step {
         if self.is_running { defused(text) } else { Cow::Borrowed(text) }
     }
 
-    /// Appends outputs to the step's. Those that are larger than GitHub takes are left out, and named in the answer.
+    /// Appends outputs to the step's. Those that are larger than GitHub takes are left out, and
+    /// named in the answer.
     pub(crate) fn set_outputs<'a>(&self, outputs: &[(&'a str, &str)]) -> anyhow::Result<Vec<&'a str>> {
         let Some(path) = &self.output else { return Ok(Vec::new()) };
         let (small, large): (Vec<_>, Vec<_>) = outputs.iter().partition(|(_, value)| (value.len() as u64) < LARGEST);
@@ -116,7 +117,8 @@ impl Step {
         let Some(path) = self.summary.as_ref().filter(|_| self.is_running) else { return Ok(()) };
         let text = format!("### {}\n\n{text}\n", cell(&title()));
         let there = fs_err::metadata(path).map_or(0, |metadata| metadata.len());
-        // GitHub drops a summary that is too large as a whole: the one that is there is worth more than this part.
+        // GitHub drops a summary that is too large as a whole: the one that is there is worth more
+        // than this part.
         if there + text.len() as u64 >= LARGEST {
             return Ok(());
         }
@@ -159,8 +161,8 @@ fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// Lines that begin with `::`, and `##[` anywhere, are commands; they are spelled so that they are none, in a way that
-/// leaves JSON what it is.
+/// Lines that begin with `::`, and `##[` anywhere, are commands; they are spelled so that they are
+/// none, in a way that leaves JSON what it is.
 fn defused(text: &str) -> Cow<'_, str> {
     let begins = |line: &str| line.trim_start().starts_with("::");
     let is_command = |text: &str| text.split(['\n', '\r']).any(begins) || text.contains("##[");
@@ -174,8 +176,9 @@ fn defused(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.collect())
 }
 
-/// A text as it stands in Markdown, whatever it holds: punctuation is written as character references, which are never
-/// structure (CommonMark 0.31, "Entity and numeric character references").
+/// A text as it stands in Markdown, whatever it holds: punctuation is written as character
+/// references, which are never structure (CommonMark 0.31, "Entity and numeric character
+/// references").
 fn cell(text: &str) -> String {
     let length = text.chars().count();
     let mut shown = String::new();

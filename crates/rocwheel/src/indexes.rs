@@ -1,8 +1,9 @@
-//! Input: variables of the environment and configuration files, as pip and uv read them. Output: the package indexes and folders of
-//! wheels that they would look in.
+//! Input: variables of the environment and configuration files, as pip and uv read them. Output:
+//! the package indexes and folders of wheels that they would look in.
 //!
-//! uv's variables come first, then pip's, then uv's files, then pip's; where none says anything it is PyPI. Of several indexes the
-//! additional ones come before the main one, as with uv: what is on two of them is taken from the one that was added for it.
+//! uv's variables come first, then pip's, then uv's files, then pip's; where none says anything it
+//! is PyPI. Of several indexes the additional ones come before the main one, as with uv: what is on
+//! two of them is taken from the one that was added for it.
 
 mod uv;
 

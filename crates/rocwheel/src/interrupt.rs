@@ -1,10 +1,10 @@
-//! Ctrl-C, SIGTERM and SIGHUP: the first one asks the work to stop, which removes its temporary files on the way out;
-//! the second one does not wait for that.
+//! Ctrl-C, SIGTERM and SIGHUP: the first one asks the work to stop, which removes its temporary
+//! files on the way out; the second one does not wait for that.
 
 use std::sync::Arc;
 
 use anyhow::Context;
-use report::Exit;
+use rocwheel_report::Exit;
 
 use crate::progress::Progress;
 

@@ -1,5 +1,5 @@
-//! The program: arguments → settings → command → exit code. Everything ROCm, ELF or wheel is in the libraries; here
-//! are the command line, the environment, the terminal and the words.
+//! The program: arguments → settings → command → exit code. Everything ROCm, ELF or wheel is in the
+//! libraries; here are the command line, the environment, the terminal and the words.
 
 mod arguments;
 mod commands;
@@ -19,7 +19,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
-use report::Exit;
+use rocwheel_report::Exit;
 
 use crate::arguments::Arguments;
 use crate::configuration::{CommandLine, Used};

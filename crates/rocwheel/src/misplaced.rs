@@ -1,5 +1,6 @@
-//! Input: what clap says about a command line. Output: advice for words that other tools and documents use for
-//! what rocwheel calls differently (`data/documents.toml`). It replaces clap's own tips, which go by spelling.
+//! Input: what clap says about a command line. Output: advice for words that other tools and
+//! documents use for what rocwheel calls differently (`data/documents.toml`). It replaces clap's
+//! own tips, which go by spelling.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
@@ -102,7 +103,8 @@ mod tests {
     fn explained(line: &[&str]) -> Option<String> {
         let typed: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
         let error = Arguments::command().try_get_matches_from(&typed).unwrap_err();
-        explain(&error, &typed).map(|usage| format!("{usage} | {}", report::Hint::hint(&usage).unwrap_or_default()))
+        explain(&error, &typed)
+            .map(|usage| format!("{usage} | {}", rocwheel_report::Hint::hint(&usage).unwrap_or_default()))
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Input: the path that an option names for a file to write. Output: that file, written as a whole, or the refusal to replace something
-//! else. An option without its value takes the next word of the command line, which is often the user's wheel.
+//! Input: the path that an option names for a file to write. Output: that file, written as a whole,
+//! or the refusal to replace something else. An option without its value takes the next word of the
+//! command line, which is often the user's wheel.
 
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
@@ -13,7 +14,8 @@ use crate::failure::Usage;
 /// Bytes that are read to recognise a file.
 const HEAD: u64 = 4096;
 
-/// The value of an option that names a file to write. Every such option has this type: only [`OutputOption::check`] yields the path.
+/// The value of an option that names a file to write. Every such option has this type: only
+/// [`OutputOption::check`] yields the path.
 #[derive(Debug, Clone)]
 pub(crate) struct OutputOption(PathBuf);
 
@@ -36,7 +38,8 @@ pub(crate) enum FileKind {
     Deviations,
     /// `source manifest --output`: JSON.
     Manifest,
-    /// `release pages --readme` and `--history`: a page of the user's, into which a part is written.
+    /// `release pages --readme` and `--history`: a page of the user's, into which a part is
+    /// written.
     Page,
     /// `compat fileset_tool artifact-archive -o`: `.tar.zst` or `.tar.xz`.
     Archive,
@@ -89,14 +92,14 @@ impl OutputOption {
         self.0.as_os_str().is_empty()
     }
 
-    /// The file, unless that would replace something of another kind. `inputs` are the other files of the command line: the hint
-    /// shows how they and the file are told apart.
+    /// The file, unless that would replace something of another kind. `inputs` are the other files
+    /// of the command line: the hint shows how they and the file are told apart.
     pub(crate) fn check(self, option: &str, kind: FileKind, inputs: &[PathBuf]) -> Result<OutputFile, Usage> {
         let path = self.0;
         let shown = path.display();
         let (noun, example) = kind.words();
         if let Some(found) = precious(&path, kind) {
-            let words = std::iter::once(&path).chain(inputs).map(|path| audit::word(&path.to_string_lossy()));
+            let words = std::iter::once(&path).chain(inputs).map(|path| rocwheel_audit::word(&path.to_string_lossy()));
             let words: Vec<String> = words.collect();
             return Err(Usage::new(if path.exists() {
                 format!("`{option}` would overwrite `{shown}`, which is {found}")
@@ -135,14 +138,16 @@ impl OutputFile {
         self.path.as_os_str() == "-"
     }
 
-    /// Writes it: beside its place first, so that it appears as a whole or not at all. A pipe or a device is written to.
+    /// Writes it: beside its place first, so that it appears as a whole or not at all. A pipe or a
+    /// device is written to.
     pub(crate) fn write(&self, text: &str) -> anyhow::Result<()> {
         let failed = || format!("cannot write {} to `{}`", self.kind.words().0, self.path.display());
         if self.path.metadata().is_ok_and(|there| !there.is_file()) {
             return fs_err::write(&self.path, text).with_context(failed);
         }
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // Manifests lie in folders of their own; a folder that is not there is a slip in any other name.
+        // Manifests lie in folders of their own; a folder that is not there is a slip in any other
+        // name.
         if self.kind == FileKind::Manifest {
             fs_err::create_dir_all(folder).with_context(failed)?;
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use clap::builder::styling::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use report::{Exit, Reporter};
+use rocwheel_report::{Exit, Reporter};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -22,7 +22,8 @@ const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 /// Version of the JSON documents on stdout.
 const SCHEMA: u32 = 1;
 
-/// Characters of a warning or of a cell of a table from which on the middle is left out: a path has up to 4096.
+/// Characters of a warning or of a cell of a table from which on the middle is left out: a path has
+/// up to 4096.
 const LONGEST_LINE: usize = 4096;
 
 /// What a command prints its result as.
@@ -115,8 +116,8 @@ impl Printer {
         self.write(&format!("{}\n", harmless(text.as_ref())))
     }
 
-    /// As [`Printer::line`], with colours that are taken out where nobody sees them; what comes from names is to be made
-    /// harmless before.
+    /// As [`Printer::line`], with colours that are taken out where nobody sees them; what comes
+    /// from names is to be made harmless before.
     pub(crate) fn styled(&self, text: impl AsRef<str>) -> anyhow::Result<()> {
         self.write(&format!("{}\n", text.as_ref()))
     }
@@ -137,7 +138,8 @@ impl Printer {
         self.write(&format!("{text}\n"))
     }
 
-    /// As [`Printer::json`] for a result that may be large: it is printed as it is made. `body` has no schema of its own.
+    /// As [`Printer::json`] for a result that may be large: it is printed as it is made. `body` has
+    /// no schema of its own.
     pub(crate) fn json_stream(&self, body: &impl Serialize) -> anyhow::Result<()> {
         let mut pages = Pages { printer: self, page: String::new(), failed: None };
         let written = serde_json::to_writer_pretty(&mut pages, &self.with_schema(body));
@@ -229,7 +231,8 @@ impl Printer {
         Ok(())
     }
 
-    /// A table of names and values for the summary of the GitHub step, where the log shows them in another form.
+    /// A table of names and values for the summary of the GitHub step, where the log shows them in
+    /// another form.
     pub(crate) fn summarise(&self, columns: &[&str; 2], rows: &[(&str, &str)]) {
         let rows: Vec<Vec<String>> =
             rows.iter().map(|(name, value)| vec![(*name).to_owned(), (*value).to_owned()]).collect();
@@ -271,7 +274,8 @@ impl Printer {
         self.progress.stop();
     }
 
-    /// A reader who has seen enough (`| head`) is not an error: the command goes on and keeps its exit code.
+    /// A reader who has seen enough (`| head`) is not an error: the command goes on and keeps its
+    /// exit code.
     fn write(&self, text: &str) -> anyhow::Result<()> {
         if self.stdout_closed.load(Ordering::Relaxed) {
             return Ok(());
@@ -354,8 +358,8 @@ fn in_words(exit: Exit) -> &'static str {
     }
 }
 
-/// A text that does nothing to a terminal but be read: names come from archives, and a name can hold anything.
-/// Line breaks stay.
+/// A text that does nothing to a terminal but be read: names come from archives, and a name can
+/// hold anything. Line breaks stay.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     escaped(text, |character| character != '\n')
 }

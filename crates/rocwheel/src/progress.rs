@@ -1,8 +1,9 @@
-//! Input: what the libraries report while they work. Output: a bar on a terminal, elsewhere a line every ten seconds,
-//! and nothing about what takes less than a second.
+//! Input: what the libraries report while they work. Output: a bar on a terminal, elsewhere a line
+//! every ten seconds, and nothing about what takes less than a second.
 //!
-//! The libraries' threads only count; one thread of its own looks at the counters ten times a second and draws. The
-//! bar is text that is cut at the terminal's width, so a narrow window shows less instead of garbage.
+//! The libraries' threads only count; one thread of its own looks at the counters ten times a
+//! second and draws. The bar is text that is cut at the terminal's width, so a narrow window shows
+//! less instead of garbage.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 
 use crate::github;
 use crate::printer::{self, Talk};

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
-use testing::TestContext;
+use rocwheel_testing::TestContext;
 
 fn context() -> TestContext {
     TestContext::new(env!("CARGO_BIN_EXE_rocwheel"))

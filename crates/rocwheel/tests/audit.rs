@@ -5,14 +5,15 @@
 use std::process::Command;
 
 use insta::assert_snapshot;
-use report::Silent;
+use rocwheel_report::Silent;
+use rocwheel_testing::TestContext;
+use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, WriteOptions, write_wheel};
 use serde_json::Value;
-use testing::TestContext;
-use wheel::{Distribution, EntryPoints, Member, Metadata, WriteOptions, write_wheel};
 
 const WHEEL: &str = "demo-1.0-cp312-cp312-manylinux_2_34_x86_64.whl";
 
-/// A wheel whose module needs a library that is not there, by a search path of the builder, and that has stray tests.
+/// A wheel whose module needs a library that is not there, by a search path of the builder, and
+/// that has stray tests.
 fn context() -> TestContext {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     let compile = |name: &str, arguments: &[&str]| {

@@ -1,14 +1,15 @@
-//! The commands that `rocwheel audit` prints are typed as they are printed, in that order: nothing that they fix is left.
+//! The commands that `rocwheel audit` prints are typed as they are printed, in that order: nothing
+//! that they fix is left.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use report::Silent;
+use rocwheel_report::Silent;
+use rocwheel_testing::TestContext;
+use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, WriteOptions, write_wheel};
 use serde_json::Value;
-use testing::TestContext;
-use wheel::{Distribution, EntryPoints, Member, Metadata, WriteOptions, write_wheel};
 
 const MODULE: &str = "demo/_m.cpython-312-x86_64-linux-gnu.so";
 

@@ -1,9 +1,10 @@
-//! The program's words: help, wrong usage, verbs in the wrong place, pipes, colour, completions and manual pages.
+//! The program's words: help, wrong usage, verbs in the wrong place, pipes, colour, completions and
+//! manual pages.
 
 use std::process::Stdio;
 
 use insta::assert_snapshot;
-use testing::TestContext;
+use rocwheel_testing::TestContext;
 
 fn context() -> TestContext {
     TestContext::new(env!("CARGO_BIN_EXE_rocwheel"))
@@ -110,7 +111,8 @@ fn a_reader_that_closes_the_pipe_is_no_error() {
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
         assert!(!String::from_utf8_lossy(&output.stderr).contains("error"), "{arguments:?}: {output:?}");
     }
-    // The exit code stays that of the work: a failed check does not become a success because nobody reads on.
+    // The exit code stays that of the work: a failed check does not become a success because nobody
+    // reads on.
     context.artifact("artifacts", "blas_lib_generic", &[("outside", b"x")]);
     context.write("artifacts/blas_lib_generic/artifact_manifest.txt", "../..\n");
     let (reader, writer) = std::io::pipe().unwrap();

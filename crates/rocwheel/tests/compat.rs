@@ -5,7 +5,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use testing::{Ran, TestContext};
+use rocwheel_testing::{Ran, TestContext};
 
 fn context() -> TestContext {
     TestContext::new(env!("CARGO_BIN_EXE_rocwheel"))

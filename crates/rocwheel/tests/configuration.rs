@@ -1,7 +1,7 @@
 //! `rocwheel.toml`: what it adds, what comes before it, and what is wrong with it.
 
 use insta::assert_snapshot;
-use testing::{Ran, TestContext};
+use rocwheel_testing::{Ran, TestContext};
 
 fn context() -> TestContext {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));

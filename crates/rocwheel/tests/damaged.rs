@@ -4,8 +4,8 @@
 
 use std::process::Command;
 
-use testing::gpu::{Gpu, Link, Unit};
-use testing::{Ran, TestContext};
+use rocwheel_testing::gpu::{Gpu, Link, Unit};
+use rocwheel_testing::{Ran, TestContext};
 
 const NAME: &str = "demo-1.0-py3-none-linux_x86_64.whl";
 
@@ -123,7 +123,8 @@ fn a_damaged_archive_is_not_taken_for_a_sound_one() {
     }
 }
 
-/// An edit copies what it does not change without unpacking it, with the checksum that tells of the damage.
+/// An edit copies what it does not change without unpacking it, with the checksum that tells of the
+/// damage.
 #[test]
 fn damage_that_an_edit_copies_stays_visible() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
@@ -152,7 +153,8 @@ with zipfile.ZipFile(old) as old, zipfile.ZipFile(new, "w") as new:
         new.writestr(item.filename, data)
 "#;
 
-/// Every command that reads requirements bounds how deep it follows brackets: none ends by a signal.
+/// Every command that reads requirements bounds how deep it follows brackets: none ends by a
+/// signal.
 #[test]
 fn a_requirement_may_be_nested_however_deep() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));

@@ -4,10 +4,11 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use rocwheel_testing::TestContext;
 use serde_json::Value;
-use testing::TestContext;
 
-/// Two folders: a text that changed, one that is new, and a document that was written in another way.
+/// Two folders: a text that changed, one that is new, and a document that was written in another
+/// way.
 fn context() -> TestContext {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     context.write("old/lib/text.txt", "one\ntwo\n");

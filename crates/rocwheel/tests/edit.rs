@@ -1,11 +1,12 @@
-//! `rocwheel edit`: words, JSON, exit codes. What becomes of the files is tested in the crate `wheel`.
+//! `rocwheel edit`: words, JSON, exit codes. What becomes of the files is tested in the crate
+//! `wheel`.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
 use std::process::Command;
 
+use rocwheel_testing::TestContext;
 use serde_json::Value;
-use testing::TestContext;
 
 const NAME: &str = "pkg-1.0-py3-none-any.whl";
 

@@ -1,11 +1,11 @@
-//! `rocwheel fuse` after `rocwheel split`: files, artifacts, trees and wheels come back with their code. That every form
-//! of library does is tested in the crate `split`.
+//! `rocwheel fuse` after `rocwheel split`: files, artifacts, trees and wheels come back with their
+//! code. That every form of library does is tested in the crate `split`.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
+use rocwheel_testing::TestContext;
+use rocwheel_testing::gpu::{Gpu, Link, Unit};
 use serde_json::Value;
-use testing::TestContext;
-use testing::gpu::{Gpu, Link, Unit};
 
 fn library(targets: &[&str], name: &str) -> Vec<u8> {
     let units = [Unit { source: "first", targets }, Unit { source: "second", targets }];
@@ -224,7 +224,8 @@ fn a_wheel_and_its_device_wheels() {
     let ran = fuse(&wheels, "back");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let back = format!("back/{name}");
-    // The library's host entry has another name, so it and RECORD differ; METADATA is the original's again.
+    // The library's host entry has another name, so it and RECORD differ; METADATA is the
+    // original's again.
     assert_eq!(context.python(COMPARE, &[name, &back]), "demo-1.0.dist-info/RECORD demo/lib/libdemo.so");
     assert_eq!(kernels(&context, &back), kernels(&context, name));
     let (devices, hosts): (Vec<String>, Vec<String>) = wheels.into_iter().partition(|wheel| wheel.contains("device"));

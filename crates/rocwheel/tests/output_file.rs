@@ -1,9 +1,9 @@
-//! An option that names a file to write replaces no file of another kind: a forgotten value makes the next word, often the user's
-//! wheel, the output.
+//! An option that names a file to write replaces no file of another kind: a forgotten value makes
+//! the next word, often the user's wheel, the output.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
-use testing::{Ran, TestContext};
+use rocwheel_testing::{Ran, TestContext};
 
 const WHEEL: &str = "demo-1.0-py3-none-any.whl";
 /// The beginning of a ZIP file is enough: nothing reads it.

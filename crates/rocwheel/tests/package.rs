@@ -1,13 +1,13 @@
-//! `rocwheel package` on a set of a few files: plan, result, second run, exit codes. What is in the wheels is tested
-//! in the crate `package`.
+//! `rocwheel package` on a set of a few files: plan, result, second run, exit codes. What is in the
+//! wheels is tested in the crate `package`.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
 use std::process::Command;
 
 use insta::assert_snapshot;
+use rocwheel_testing::TestContext;
 use serde_json::Value;
-use testing::TestContext;
 
 const MANIFEST: &str = r#"{"the_rock_commit": null, "rocm_package_version": "7.1.0", "rocm_version": "7.1.0", "submodules": [],
     "flags": {"KPACK_SPLIT_ARTIFACTS": true}}"#;

@@ -1,10 +1,11 @@
-//! `rocwheel prune` on a fat library: table, JSON, exit codes. What becomes of the code is tested in the crate `split`.
+//! `rocwheel prune` on a fat library: table, JSON, exit codes. What becomes of the code is tested
+//! in the crate `split`.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
+use rocwheel_testing::TestContext;
+use rocwheel_testing::gpu::{Gpu, Link, Unit};
 use serde_json::Value;
-use testing::TestContext;
-use testing::gpu::{Gpu, Link, Unit};
 
 fn context() -> TestContext {
     let units = [Unit { source: "first", targets: &["gfx90a", "gfx942", "gfx1100"] }];

@@ -1,7 +1,7 @@
 //! `rocwheel rocm-version` as release pipelines call it.
 
 use insta::assert_snapshot;
-use testing::TestContext;
+use rocwheel_testing::TestContext;
 
 const COMMIT: &str = "89553ce3746eda74ade42557470d25e37c91b6f0";
 

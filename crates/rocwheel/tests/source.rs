@@ -1,4 +1,5 @@
-//! `rocwheel source`: what is printed, which codes it ends with, and what happens to git when the program is stopped.
+//! `rocwheel source`: what is printed, which codes it ends with, and what happens to git when the
+//! program is stopped.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -7,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
+use rocwheel_testing::{Ran, TestContext};
 use serde_json::Value;
-use testing::{Ran, TestContext};
 
 fn git(directory: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("git");
@@ -33,7 +34,8 @@ fn git(directory: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-/// A context with the origins `vision` and `audio`, which have branches `nightly` and `release/0.24`.
+/// A context with the origins `vision` and `audio`, which have branches `nightly` and
+/// `release/0.24`.
 fn context() -> TestContext {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     for name in ["vision", "audio"] {
@@ -177,7 +179,7 @@ fn a_signal_ends_git_too_and_the_next_run_goes_on() {
         real.trim()
     );
     let slow = context.write("slow/git", script);
-    testing::make_program(&slow);
+    rocwheel_testing::make_program(&slow);
     let path = format!("{}:{}", slow.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let mut command = context.command();
     command.env("PATH", path).args(["source", "checkout", "torchvision", "--origin", "vision", "--root", "trees"]);

@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Stdio;
 
 use insta::assert_snapshot;
-use testing::TestContext;
+use rocwheel_testing::TestContext;
 
 const VERSION: &str = "__version__ = '2.0.0'\n";
 const TABLES: &str = "import collections\nNAMES = collections.OrderedDict([\n    ('cudaMalloc', 'hipMalloc'),\n    \
@@ -35,7 +35,7 @@ fn read(context: &TestContext, path: &str) -> String {
 
 const HIPIFY: [&str; 4] = ["source", "hipify", "--tables", "torch"];
 
-fn run(context: &TestContext, arguments: &[&str]) -> testing::Ran {
+fn run(context: &TestContext, arguments: &[&str]) -> rocwheel_testing::Ran {
     context.run([&HIPIFY[..], arguments].concat())
 }
 
@@ -217,7 +217,8 @@ fn results_that_depend_on_the_order_are_refused() {
     assert_eq!(run(&context, &["tree", "--ignore", "hip/*"]).code, Some(0));
 }
 
-/// PyTorch's setting with the second algorithm: files that change in place, and files with results in folders of their own.
+/// PyTorch's setting with the second algorithm: files that change in place, and files with results
+/// in folders of their own.
 fn pytorch(context: &TestContext, tree: &str, files: usize) {
     let settings = "includes = ['torch/*', 'aten/*']\nignores = []\ndef is_hip_clang():\n    return True\n";
     write(context, &format!("{tree}/tools/amd_build/build_amd.py"), settings);

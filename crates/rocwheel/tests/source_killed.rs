@@ -1,12 +1,13 @@
-//! `rocwheel source checkout`, killed (SIGKILL) while it fetches over the network, and at any other time.
+//! `rocwheel source checkout`, killed (SIGKILL) while it fetches over the network, and at any other
+//! time.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use testing::TestContext;
-use testing::git_server::{Behaviour, GitServer, Protocol};
+use rocwheel_testing::TestContext;
+use rocwheel_testing::git_server::{Behaviour, GitServer, Protocol};
 
 fn git(directory: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("git");

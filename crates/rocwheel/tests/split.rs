@@ -1,13 +1,13 @@
-//! `rocwheel split` on a few artifacts with real fat binaries: plan, result, check, exit codes. What becomes of the code is
-//! tested in the crate `split`.
+//! `rocwheel split` on a few artifacts with real fat binaries: plan, result, check, exit codes.
+//! What becomes of the code is tested in the crate `split`.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
 use std::path::Path;
 
+use rocwheel_testing::TestContext;
+use rocwheel_testing::gpu::{Gpu, Link, Unit};
 use serde_json::Value;
-use testing::TestContext;
-use testing::gpu::{Gpu, Link, Unit};
 
 const MANIFEST: &[u8] = br#"{"the_rock_commit": null, "rocm_package_version": "7.1.0"}"#;
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
 use fs_err::os::unix::fs::OpenOptionsExt as _;
-use report::{Reporter, Unit, Watched};
+use rocwheel_report::{Reporter, Unit, Watched};
 use sha2::{Digest as _, Sha256};
 use tar::EntryType;
 
@@ -46,11 +46,12 @@ pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
     Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Unpacks a tar archive into an empty folder, without the one folder that everything in it is in, if there is one. Of modes only
-/// whether a file can be executed is kept, as in git.
+/// Unpacks a tar archive into an empty folder, without the one folder that everything in it is in,
+/// if there is one. Of modes only whether a file can be executed is kept, as in git.
 ///
 /// # Errors
-/// What is no tar archive, is damaged or has no files; members that would lie elsewhere, links that lead elsewhere, devices.
+/// What is no tar archive, is damaged or has no files; members that would lie elsewhere, links that
+/// lead elsewhere, devices.
 pub fn unpack(archive: &Path, folder: &Path, reporter: &dyn Reporter) -> Result<Unpacked, Error> {
     let file = fs_err::File::open(archive)?;
     reporter.begin("Unpacking the archive", Some(file.metadata()?.len()), Unit::Bytes);
@@ -205,11 +206,12 @@ fn lift(folder: &Path) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use report::Silent;
+    use rocwheel_report::Silent;
 
     use super::*;
 
-    /// A tar archive of entries: name, kind, link or content. Names are put in raw, as no honest writer would.
+    /// A tar archive of entries: name, kind, link or content. Names are put in raw, as no honest
+    /// writer would.
     fn tarball(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
         let mut builder = tar::Builder::new(Vec::new());
         for (name, kind, text) in entries {

@@ -6,7 +6,7 @@ mod protect;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Silent, Unit};
+use rocwheel_report::{Reporter, Silent, Unit};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -24,17 +24,19 @@ const CONVERTED: &str = "tools/amd_build/build_amd.py";
 
 /// Converts the CUDA sources of a tree in place, as its own `tools/amd_build/build_amd.py` would.
 pub trait Convert {
-    /// Converts a tree that has `tools/amd_build/build_amd.py`; the number of files that were written.
+    /// Converts a tree that has `tools/amd_build/build_amd.py`; the number of files that were
+    /// written.
     ///
     /// # Errors
     /// Whatever goes wrong; then nothing is written.
     fn convert(&self, tree: &Path, reporter: &dyn Reporter) -> Result<u64, Box<dyn std::error::Error + Send + Sync>>;
 
-    /// Takes back what a conversion that was killed has left half done. What cannot be taken back stays, and is kept like everything else
-    /// that an interrupted run has left.
+    /// Takes back what a conversion that was killed has left half done. What cannot be taken back
+    /// stays, and is kept like everything else that an interrupted run has left.
     fn take_back(&self, _tree: &Path) {}
 
-    /// What decides the result besides the tree: a checkout that was made with something else is made again.
+    /// What decides the result besides the tree: a checkout that was made with something else is
+    /// made again.
     fn settings(&self) -> String;
 }
 
@@ -83,7 +85,8 @@ impl Plan {
     /// Makes the checkouts, one after the other. `finished` hears of each as soon as it is there.
     ///
     /// # Errors
-    /// See [`Error`]. The checkouts before the one that failed are complete; run again, it goes on where it stopped.
+    /// See [`Error`]. The checkouts before the one that failed are complete; run again, it goes on
+    /// where it stopped.
     pub fn execute(
         &self,
         git: &Git,
@@ -187,9 +190,11 @@ struct Run<'a> {
 /// What is found out about the tree before it is changed.
 #[derive(Debug, Default)]
 struct Tree {
-    /// Repositories that hold something of ours that has to go before another commit is checked out.
+    /// Repositories that hold something of ours that has to go before another commit is checked
+    /// out.
     resets: Vec<String>,
-    /// Of those, which are to be kept under a name: an interrupted run's, where somebody may have worked since.
+    /// Of those, which are to be kept under a name: an interrupted run's, where somebody may have
+    /// worked since.
     keep: Vec<String>,
     /// Whether everything is exactly as the last run left it.
     as_left: bool,
@@ -257,7 +262,8 @@ impl Run<'_> {
         Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// Checks the commit out in place of what is there, of which everything that is worth it is kept.
+    /// Checks the commit out in place of what is there, of which everything that is worth it is
+    /// kept.
     fn move_to_commit(&mut self) -> Result<(), Error> {
         let scratch = self.folder.scratch()?;
         // From here on a run that is killed leaves half of something; this says so.
@@ -283,7 +289,8 @@ impl Run<'_> {
         let arguments = ["checkout", "--quiet", "--no-overwrite-ignore", "--detach", &self.state.commit];
         self.repository.run(&arguments, &format!("check out `{}`", self.state.commit))?;
         self.repository.tag(UPSTREAM)?;
-        // git leaves the folders of submodules that this commit does not have; they would look like new files.
+        // git leaves the folders of submodules that this commit does not have; they would look like
+        // new files.
         let links = self.repository.gitlinks()?;
         for path in self.tree.submodules.iter().filter(|path| !links.contains(path)) {
             let place = self.checkout.directory.join(path);
@@ -318,7 +325,8 @@ impl Run<'_> {
         for path in repository.all()?.iter().filter(|path| !path.is_empty()) {
             repository.submodule(path).tag(UPSTREAM)?;
         }
-        // What is patched and converted in submodules is no change of the repository that holds them.
+        // What is patched and converted in submodules is no change of the repository that holds
+        // them.
         for path in repository.gitlinks()? {
             if let Some(name) = repository.submodule_name(&path)? {
                 repository
@@ -423,7 +431,8 @@ impl Run<'_> {
             // Nothing arrived: what this run made is taken away with the folder.
             _ if self.folder.is_new && !self.has_moved => self.folder.remove_if_new().map_err(Into::into),
             _ if self.has_moved => {
-                // If the tree cannot be read, it stays marked as incomplete, and the next run keeps its files.
+                // If the tree cannot be read, it stays marked as incomplete, and the next run keeps
+                // its files.
                 let _ = self.stopped();
                 Ok(())
             }
@@ -431,7 +440,8 @@ impl Run<'_> {
         }
     }
 
-    /// Writes down what an incomplete run has left, so that the next one can tell it from what the user does meanwhile.
+    /// Writes down what an incomplete run has left, so that the next one can tell it from what the
+    /// user does meanwhile.
     fn stopped(&self) -> Result<(), Error> {
         // The user may have asked to stop, and git would answer nothing to a reporter that says so.
         let repository = Repository { reporter: &Silent, ..self.repository.clone() };

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 use crate::git::Failure;
 

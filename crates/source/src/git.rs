@@ -1,8 +1,9 @@
 //! Input: a folder and arguments. Output: what `git` answered. The only place that starts it.
 //!
-//! Nothing of the surroundings reaches git but what it needs to get at repositories: no `GIT_*` variable, no setting of the user or the
-//! machine except those for transport, credentials and large files. It never asks anything. So a checkout does not depend on who
-//! makes it: neither line ends, hooks, signatures and global ignore rules, nor names and dates in commits.
+//! Nothing of the surroundings reaches git but what it needs to get at repositories: no `GIT_*`
+//! variable, no setting of the user or the machine except those for transport, credentials and
+//! large files. It never asks anything. So a checkout does not depend on who makes it: neither line
+//! ends, hooks, signatures and global ignore rules, nor names and dates in commits.
 
 mod settings;
 
@@ -16,7 +17,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use report::{Exit, Hint, Reporter};
+use rocwheel_report::{Exit, Hint, Reporter};
 use rustix::process::{Pid, Signal};
 
 use crate::error::Error;
@@ -177,7 +178,8 @@ impl Call<'_> {
         if let Some(above) = self.directory.parent() {
             command.env("GIT_CEILING_DIRECTORIES", above);
         }
-        // A group of its own: when the work is to stop, everything that git has started stops with it.
+        // A group of its own: when the work is to stop, everything that git has started stops with
+        // it.
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         if reporter.interrupted() {
             return Err(Error::Interrupted);
@@ -307,7 +309,8 @@ impl fmt::Display for Failure {
             Some(code) => write!(formatter, "ended with {code}")?,
             None => write!(formatter, "was ended by a signal")?,
         }
-        // Progress overwrites itself with carriage returns; of each line only what remains is of interest.
+        // Progress overwrites itself with carriage returns; of each line only what remains is of
+        // interest.
         let lines: Vec<&str> =
             self.complaint.lines().map(|line| line.rsplit('\r').next().unwrap_or(line).trim_end()).collect();
         let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
@@ -333,7 +336,8 @@ enum Cause {
     Network,
 }
 
-/// What git and curl say. Servers that do not tell strangers what they have ask for a password instead.
+/// What git and curl say. Servers that do not tell strangers what they have ask for a password
+/// instead.
 const CAUSES: [(Cause, &[&str]); 8] = [
     (Cause::Space, &["No space left on device", "Disk quota exceeded"]),
     (Cause::Owner, &["dubious ownership"]),

@@ -1,17 +1,19 @@
-//! Input: a checkout of torch. Output: its CUDA sources converted in place, as `rocwheel source hipify` converts them.
+//! Input: a checkout of torch. Output: its CUDA sources converted in place, as
+//! `rocwheel source hipify` converts them.
 
 use std::path::Path;
 
-use hipify::tree::{self, Place, Request};
-use hipify::{Defects, Error, Launches, Tables, build_amd, tables};
-use report::Reporter;
+use rocwheel_hipify::tree::{self, Place, Request};
+use rocwheel_hipify::{Defects, Error, Launches, Tables, build_amd, tables};
+use rocwheel_report::Reporter;
 
 use crate::checkout::Convert;
 
 /// Converts in place, with the tree's own tables and settings.
 #[derive(Debug, Clone, Copy)]
 pub struct Hipify {
-    /// What becomes of kernel launches in trees that leave it to the compiler of the ROCm on the machine.
+    /// What becomes of kernel launches in trees that leave it to the compiler of the ROCm on the
+    /// machine.
     pub compiler: Launches,
     /// What to do where the original gives no result.
     pub defects: Defects,

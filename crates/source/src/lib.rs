@@ -1,7 +1,10 @@
-//! Input: names of projects, or a manifest. Output: their sources, checked out, converted, patched and tagged.
+//! Input: names of projects, or a manifest. Output: their sources, checked out, converted, patched
+//! and tagged.
 //!
-//! [`check_out`] does all of it. A request and the table of sources make a [`Plan`], which is serialisable and touches nothing; [`Plan::execute`] walks it, with git
-//! on the command line. [`manifest`] describes what is checked out, [`patches`] turns commits of one's own into files and back.
+//! [`check_out`] does all of it. A request and the table of sources make a [`Plan`], which is
+//! serialisable and touches nothing; [`Plan::execute`] walks it, with git on the command line.
+//! [`manifest`] describes what is checked out, [`patches`] turns commits of one's own into files
+//! and back.
 
 mod archive;
 mod checkout;
@@ -17,7 +20,7 @@ mod request;
 mod state;
 mod table;
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 
 pub use archive::{Unpacked, sha256, unpack};
 pub use checkout::{Convert, Outcome, Status};
@@ -31,10 +34,12 @@ pub use request::{Archive, Conversion, Movement, Related, Request, Submodules, T
 pub use state::{Obtained, obtained};
 pub use table::{KnownArchive, Line, LocalChange, PinFiles, Project, Table, TritonRules};
 
-/// Checks projects out: plans what the request means and walks the plan, as `rocwheel source checkout` does.
+/// Checks projects out: plans what the request means and walks the plan, as
+/// `rocwheel source checkout` does.
 ///
 /// # Errors
-/// See [`Error`]. The checkouts before the one that failed are complete, and a second call goes on where the first one stopped.
+/// See [`Error`]. The checkouts before the one that failed are complete, and a second call goes on
+/// where the first one stopped.
 pub fn check_out(
     request: &Request,
     table: &Table,

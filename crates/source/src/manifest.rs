@@ -1,11 +1,11 @@
 //! Input: a manifest (schema 1), or checkouts. Output: the other one.
 //!
-//! A manifest is a JSON object: `schema_version` 1, then for each project `repo` and `commit`, and where it makes sense `branch` and
-//! `version`, in the form that TheRock's scripts write and read.
+//! A manifest is a JSON object: `schema_version` 1, then for each project `repo` and `commit`, and
+//! where it makes sense `branch` and `version`, in the form that TheRock's scripts write and read.
 
 use std::path::{Path, PathBuf};
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
@@ -120,7 +120,8 @@ pub struct Sources {
     pub therock: Option<Entry>,
 }
 
-/// The version suffix for packages that are built on a ROCm: `7.14.0` → `+rocm7.14.0`, `7.14.0.dev0+abc` → `+devrocm7.14.0.dev0-abc`.
+/// The version suffix for packages that are built on a ROCm: `7.14.0` → `+rocm7.14.0`,
+/// `7.14.0.dev0+abc` → `+devrocm7.14.0.dev0-abc`.
 ///
 /// # Errors
 /// What is not a version (PEP 440).
@@ -136,7 +137,8 @@ pub fn suffix(rocm_version: &str) -> Result<String, Error> {
 /// Describes checkouts. The commit is the upstream one, whatever was committed on top of it.
 ///
 /// # Errors
-/// A project without a checkout, without the tag, made of an archive, or of which manifests know nothing.
+/// A project without a checkout, without the tag, made of an archive, or of which manifests know
+/// nothing.
 pub fn describe(sources: &Sources, table: &Table, git: &Git, reporter: &dyn Reporter) -> Result<Manifest, Error> {
     let mut manifest = Manifest::default();
     for project in &table.projects {

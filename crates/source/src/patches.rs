@@ -1,13 +1,13 @@
 //! Input: a checkout with commits of one's own, or a set of patches. Output: the other one.
 //!
-//! A set is `<set>/<folder of the project>/{base,hipified}/NNNN-*.patch` for the checkout itself and
-//! `<set>/<path of the submodule>/{base,hipified}/…` for submodules: what goes on top of the upstream commit, and what on top
-//! of the converted sources.
+//! A set is `<set>/<folder of the project>/{base,hipified}/NNNN-*.patch` for the checkout itself
+//! and `<set>/<path of the submodule>/{base,hipified}/…` for submodules: what goes on top of the
+//! upstream commit, and what on top of the converted sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Silent};
+use rocwheel_report::{Reporter, Silent};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -18,7 +18,8 @@ use crate::repository::{HIPIFY, Repository, UPSTREAM};
 use crate::state::{self, Folder, Left};
 use crate::table::Table;
 
-/// Options of `git am`. Three-way merging leaves marks in the files where a patch does not apply, and is otherwise the same.
+/// Options of `git am`. Three-way merging leaves marks in the files where a patch does not apply,
+/// and is otherwise the same.
 const AM_OPTIONS: [&str; 4] = ["--3way", "--whitespace=nowarn", "--committer-date-is-author-date", "--no-gpg-sign"];
 
 /// Patches for one repository.
@@ -76,8 +77,8 @@ pub fn sets(folder: &Path) -> Result<Vec<String>, Error> {
     if !folder.is_dir() {
         return Ok(Vec::new());
     }
-    // `<set>/<repository>`, where both may have several parts: a set ends where the project's own folder begins. One with patches for
-    // submodules only has none, and then it is the first part.
+    // `<set>/<repository>`, where both may have several parts: a set ends where the project's own
+    // folder begins. One with patches for submodules only has none, and then it is the first part.
     let own = format!("/{}", folder.file_name().unwrap_or_default().to_string_lossy());
     let parents: Vec<String> = groups(folder, folder)?.into_iter().map(|(parent, ..)| parent).collect();
     let mut found: Vec<String> =
@@ -92,7 +93,8 @@ pub fn sets(folder: &Path) -> Result<Vec<String>, Error> {
     Ok(found)
 }
 
-/// The patches of a set: those for the checkout itself first, then by path of the submodule. `own` is the folder of the checkout's.
+/// The patches of a set: those for the checkout itself first, then by path of the submodule. `own`
+/// is the folder of the checkout's.
 ///
 /// # Errors
 /// When a folder cannot be read.
@@ -106,7 +108,8 @@ pub fn read(set: &Path, own: &str) -> Result<Vec<PatchGroup>, Error> {
     Ok(found)
 }
 
-/// Every folder with patches below `folder`: the path of what holds it, relative to `root`, its stage and its patches.
+/// Every folder with patches below `folder`: the path of what holds it, relative to `root`, its
+/// stage and its patches.
 fn groups(root: &Path, folder: &Path) -> Result<Vec<(String, Stage, Vec<PathBuf>)>, Error> {
     let mut found = Vec::new();
     for entry in fs_err::read_dir(folder)? {
@@ -140,8 +143,9 @@ fn patch_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// Options of `git am` for some patches. By default it removes every carriage return at the end of a line, which changes files
-/// that have CRLF. Only where the lines of the mail itself end in CRLF did something else add them on the way.
+/// Options of `git am` for some patches. By default it removes every carriage return at the end of
+/// a line, which changes files that have CRLF. Only where the lines of the mail itself end in CRLF
+/// did something else add them on the way.
 pub(crate) fn am_options(files: &[PathBuf]) -> Vec<&'static str> {
     let has_line_feeds = |file: &PathBuf| fs_err::read(file).is_ok_and(|text| !ends_in_crlf(&text));
     let keep = files.iter().all(has_line_feeds).then_some("--keep-cr");
@@ -209,7 +213,8 @@ pub struct PatchSet {
 }
 
 impl PatchSet {
-    /// The set of a checkout in a folder of sets by project. `name`: another set than the one that a checkout takes by itself.
+    /// The set of a checkout in a folder of sets by project. `name`: another set than the one that
+    /// a checkout takes by itself.
     ///
     /// # Errors
     /// A checkout that does not say what it is of, and no name for the set.
@@ -235,8 +240,9 @@ impl PatchSet {
         Ok(PatchSet { checkout: checkout.to_owned(), set: patches.join(&own).join(name), own })
     }
 
-    /// Writes the commits on top of the upstream commit and of the converted sources as patches, in submodules too. What the set had
-    /// for these repositories is replaced; the same commits make the same files, with any git.
+    /// Writes the commits on top of the upstream commit and of the converted sources as patches, in
+    /// submodules too. What the set had for these repositories is replaced; the same commits make
+    /// the same files, with any git.
     ///
     /// # Errors
     /// No tag to start from; work that is not committed; a set that cannot be written.
@@ -276,7 +282,8 @@ impl PatchSet {
             }
             heads.insert(path.clone(), repository.head()?.unwrap_or_default());
         }
-        // Of a tree that is not converted nothing is known of the patches on top of converted sources: they stay.
+        // Of a tree that is not converted nothing is known of the patches on top of converted
+        // sources: they stay.
         let is_converted = checkout.commit(&format!("refs/tags/{HIPIFY}"))?.is_some();
         let mut state = folder.state();
         let is_known = |stage: Stage, path: &String| {
@@ -300,7 +307,8 @@ impl PatchSet {
         Ok(groups)
     }
 
-    /// Moves what was written for a repository to where the set has it, and removes the patches that were there.
+    /// Moves what was written for a repository to where the set has it, and removes the patches
+    /// that were there.
     fn replace(&self, path: &str, stage: Stage, staging: &Path, groups: &[Group]) -> Result<(), Error> {
         let place = Path::new(if path.is_empty() { self.own.as_str() } else { path }).join(stage.folder());
         let target = self.set.join(&place);
@@ -322,7 +330,8 @@ impl PatchSet {
         Ok(())
     }
 
-    /// Applies the patches of one stage, or of both when `stage` is `None`: those for converted sources where the sources are converted.
+    /// Applies the patches of one stage, or of both when `stage` is `None`: those for converted
+    /// sources where the sources are converted.
     ///
     /// # Errors
     /// No such set, a tree with work in it, a patch that does not apply.
@@ -345,7 +354,8 @@ impl PatchSet {
                 if let Some(command) = repository.unfinished()? {
                     found.push(format!("{}: `{command}` is not finished", shown(&group.repository)));
                 }
-                // New files are not in the way of a patch unless it makes the same, which git refuses itself.
+                // New files are not in the way of a patch unless it makes the same, which git
+                // refuses itself.
                 let changes = repository.changes()?.into_iter().filter(|line| !line.starts_with("??"));
                 found.extend(changes.map(|line| beside(&group.repository, &line)));
             }
@@ -382,11 +392,13 @@ impl PatchSet {
     }
 }
 
-/// The changed lines of a patch, without message, hashes and line numbers, which depend on where it was made.
+/// The changed lines of a patch, without message, hashes and line numbers, which depend on where it
+/// was made.
 fn change(patch: &[u8]) -> Option<Vec<u8>> {
     let lines: Vec<&[u8]> = patch.split(|byte| *byte == b'\n').collect();
     let first = lines.iter().position(|line| line.starts_with(b"diff --git "))?;
-    // The version of git at the end, where it is written: two lines and what follows the last break.
+    // The version of git at the end, where it is written: two lines and what follows the last
+    // break.
     let end = lines.iter().rposition(|line| *line == b"-- ").filter(|at| at + 4 >= lines.len()).unwrap_or(lines.len());
     let place = |line: &&&[u8]| !line.starts_with(b"@@ ") && !line.starts_with(b"index ");
     let kept: Vec<&[u8]> = lines.get(first..end)?.iter().filter(place).copied().collect();
@@ -441,7 +453,8 @@ fn refuse_merges(repository: &Repository<'_>, range: &str) -> Result<(), Error> 
     Ok(())
 }
 
-/// Writes the patches of a range. No hash of a commit, no version of git and no length of abbreviation gets into them.
+/// Writes the patches of a range. No hash of a commit, no version of git and no length of
+/// abbreviation gets into them.
 fn write(repository: &Repository<'_>, range: &str, folder: &Path) -> Result<Vec<String>, Error> {
     let commits = repository.run(&["rev-list", "--count", range, "--"], "count commits")?;
     if commits == "0" {

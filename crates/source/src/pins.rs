@@ -17,11 +17,13 @@ pub struct Related {
     pub commit: String,
 }
 
-/// Looks a project up in `related_commits`: lines of `system|source|project|branch|commit|origin`. Blank lines and lines
-/// that begin with `#` mean nothing. `None`: the file says nothing of it for that system.
+/// Looks a project up in `related_commits`: lines of `system|source|project|branch|commit|origin`.
+/// Blank lines and lines that begin with `#` mean nothing. `None`: the file says nothing of it for
+/// that system.
 ///
 /// # Errors
-/// A line of another form, with its number, whether it concerns the project or not; lines that contradict each other.
+/// A line of another form, with its number, whether it concerns the project or not; lines that
+/// contradict each other.
 pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<Option<Related>, Error> {
     let wrong = |line: usize, reason: String| Error::Pin { path: path.to_owned(), line: Some(line), reason };
     let mut found: Option<(usize, Related)> = None;
@@ -96,7 +98,8 @@ pub(crate) fn release_branch(version: &str, path: &Path) -> Result<String, Error
     Err(Error::Pin { path: path.to_owned(), line: None, reason })
 }
 
-/// The text of a pin file. Bytes that are not UTF-8 become signs that no pin has, so that they are found where they matter.
+/// The text of a pin file. Bytes that are not UTF-8 become signs that no pin has, so that they are
+/// found where they matter.
 pub(crate) fn read(path: &Path) -> Result<String, Error> {
     let size = match fs_err::metadata(path) {
         Ok(metadata) if metadata.is_file() => metadata.len(),
@@ -111,7 +114,8 @@ pub(crate) fn read(path: &Path) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&fs_err::read(path)?).into_owned())
 }
 
-/// Whether a text is a commit in full: 40 hexadecimal digits, or the 64 of a repository with SHA-256.
+/// Whether a text is a commit in full: 40 hexadecimal digits, or the 64 of a repository with
+/// SHA-256.
 pub fn is_commit(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

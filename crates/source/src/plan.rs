@@ -1,4 +1,5 @@
-//! Input: a request and the table of sources. Output: the steps for each checkout, in order, before anything is done.
+//! Input: a request and the table of sources. Output: the steps for each checkout, in order, before
+//! anything is done.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -152,7 +153,8 @@ impl Step {
 }
 
 impl Plan {
-    /// Works out what a request means. Reads torch's pins and patch sets where they are there already; writes nothing.
+    /// Works out what a request means. Reads torch's pins and patch sets where they are there
+    /// already; writes nothing.
     ///
     /// # Errors
     /// Contradictions, unknown names, pin files that cannot be understood.
@@ -359,7 +361,8 @@ impl Planner<'_> {
             Reference::Named { pinned, name, .. } => *pinned && pins::is_commit(name),
             _ => false,
         };
-        // A manifest does not say that torch pinned a commit. It names no branch then, and torch's tree still has the pin.
+        // A manifest does not say that torch pinned a commit. It names no branch then, and torch's
+        // tree still has the pin.
         let if_pinned = wanted.manifest.as_ref().filter(|entry| entry.branch.is_none()).map(|entry| IfPinned {
             file: self.torch.join(&self.table.pins.triton_commit),
             commit: entry.commit.to_ascii_lowercase(),
@@ -378,7 +381,8 @@ fn check(text: &str, what: &str, is_good: impl Fn(&str) -> bool) -> Result<(), E
     if is_good(text) { Ok(()) } else { Err(contradiction(format!("`{text}` cannot be {what}"))) }
 }
 
-/// Whether git could have a branch, tag or commit of that name (git-check-ref-format), and nothing else that its commands understand.
+/// Whether git could have a branch, tag or commit of that name (git-check-ref-format), and nothing
+/// else that its commands understand.
 fn is_reference(name: &str) -> bool {
     let forbidden = |character: char| character.is_control() || " ~^:?*[\\".contains(character);
     !name.is_empty()

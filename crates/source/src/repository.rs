@@ -1,8 +1,9 @@
-//! Input: a folder with a git repository. Output: what is in it and what may be lost, and small changes to it.
+//! Input: a folder with a git repository. Output: what is in it and what may be lost, and small
+//! changes to it.
 
 use std::path::{Path, PathBuf};
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 
 use crate::error::Error;
 use crate::git::{Git, quoted};
@@ -94,7 +95,8 @@ impl<'a> Repository<'a> {
         Ok(links.collect())
     }
 
-    /// Sets (`--skip-worktree`) or takes back (`--no-skip-worktree`) that git does not look at the submodules.
+    /// Sets (`--skip-worktree`) or takes back (`--no-skip-worktree`) that git does not look at the
+    /// submodules.
     pub(crate) fn mark_submodules(&self, flag: &str) -> Result<(), Error> {
         let links = self.gitlinks()?;
         if links.is_empty() {
@@ -116,7 +118,8 @@ impl<'a> Repository<'a> {
         Ok(name.map(str::to_owned))
     }
 
-    /// Removes what clones of submodules have left that were killed before they had anything: git takes it for complete ones.
+    /// Removes what clones of submodules have left that were killed before they had anything: git
+    /// takes it for complete ones.
     pub(crate) fn remove_torn(&self) -> Result<(), Error> {
         let links = self.gitlinks()?;
         if links.is_empty() {
@@ -145,7 +148,8 @@ impl<'a> Repository<'a> {
         Ok(())
     }
 
-    /// Paths of all submodules that are checked out, those of submodules after them; the empty path, this one, first.
+    /// Paths of all submodules that are checked out, those of submodules after them; the empty
+    /// path, this one, first.
     pub(crate) fn all(&self) -> Result<Vec<String>, Error> {
         let mut found = vec![String::new()];
         let mut at = 0;
@@ -163,7 +167,8 @@ impl<'a> Repository<'a> {
         Ok(found)
     }
 
-    /// What differs from the commit that is checked out: two letters as `git status` prints them, and the path.
+    /// What differs from the commit that is checked out: two letters as `git status` prints them,
+    /// and the path.
     pub(crate) fn changes(&self) -> Result<Vec<String>, Error> {
         let call = self.git.at(&self.path);
         let call = call.args([
@@ -187,7 +192,8 @@ impl<'a> Repository<'a> {
         Ok(UNFINISHED.iter().find(|(name, _)| directory.join(name).exists()).map(|(_, command)| *command))
     }
 
-    /// Commits that are checked out and that neither a branch, a tag nor `known` leads to: their hash and subject.
+    /// Commits that are checked out and that neither a branch, a tag nor `known` leads to: their
+    /// hash and subject.
     pub(crate) fn nameless(&self, known: &[&str]) -> Result<Vec<String>, Error> {
         if self.head()?.is_none() {
             return Ok(Vec::new());
@@ -222,8 +228,8 @@ impl<'a> Repository<'a> {
         Ok(tree)
     }
 
-    /// Keeps the working files under a ref, so that the user can get them back. `known` is the commit that the
-    /// last run left; other commits without a branch or tag may be the user's.
+    /// Keeps the working files under a ref, so that the user can get them back. `known` is the
+    /// commit that the last run left; other commits without a branch or tag may be the user's.
     pub(crate) fn keep(&self, scratch: &Path, known: &str) -> Result<Kept, Error> {
         let commits = self.nameless(&[known])?;
         let tree = self.working_tree(scratch)?;
@@ -242,7 +248,8 @@ impl<'a> Repository<'a> {
         let way_back = if head.is_none() {
             format!("{git} checkout {name} -- .")
         } else if commits.is_empty() {
-            // Only what differed, since another commit may be checked out by then; files that were missing stay as they are.
+            // Only what differed, since another commit may be checked out by then; files that were
+            // missing stay as they are.
             let paths = format!("{git} diff --name-only -z --diff-filter=d {name}^ {name}");
             format!("{paths} | {git} checkout {name} --pathspec-from-file=- --pathspec-file-nul")
         } else {

@@ -33,7 +33,8 @@ pub struct Request {
     pub triton_rules: Option<String>,
     /// Folder with patch sets by project; `None`: no patches.
     pub patches: Option<PathBuf>,
-    /// Name of the patch set; `None`: the branch or tag, and `rocm-custom` for what torch pins or is named by its commit.
+    /// Name of the patch set; `None`: the branch or tag, and `rocm-custom` for what torch pins or
+    /// is named by its commit.
     pub patchset: Option<String>,
     /// Whether anything may move.
     pub movement: Movement,
@@ -84,7 +85,8 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// A project with nothing said about it: its place, its origin and its commit are what the table and torch's pins say.
+    /// A project with nothing said about it: its place, its origin and its commit are what the
+    /// table and torch's pins say.
     pub fn of(project: &str) -> Wanted {
         Wanted { project: project.to_owned(), ..Wanted::default() }
     }
@@ -145,6 +147,7 @@ pub enum TritonPin {
 pub enum Movement {
     /// Checkouts go where the request says.
     Allowed,
-    /// A checkout that is there stays where it is, or it is an error; branches and tags are refused.
+    /// A checkout that is there stays where it is, or it is an error; branches and tags are
+    /// refused.
     Locked,
 }

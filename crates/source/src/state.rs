@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 use serde::{Deserialize, Serialize};
 
 use self::killed::Mark;
@@ -32,10 +32,11 @@ pub(crate) struct Folder {
     lock: Lock,
 }
 
-/// The lock of a folder. It also says which git is at work there, so that the next run can end it should this one be killed.
+/// The lock of a folder. It also says which git is at work there, so that the next run can end it
+/// should this one be killed.
 #[derive(Debug, Clone)]
 pub(crate) struct Lock {
-    file: Arc<lock::Lock>,
+    file: Arc<rocwheel_lock::Lock>,
     /// The folder of the lock, which the environment of each git names.
     own: PathBuf,
 }
@@ -46,8 +47,8 @@ impl Lock {
         Mark::of(group).write(&self.file)
     }
 
-    /// The variable by which the next run knows a git of this one, also one that was started in the moment
-    /// in which this one was killed.
+    /// The variable by which the next run knows a git of this one, also one that was started in the
+    /// moment in which this one was killed.
     pub(crate) fn variable(&self) -> (&'static str, &Path) {
         (killed::VARIABLE, &self.own)
     }
@@ -55,7 +56,8 @@ impl Lock {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // The run has ended by itself, whatever came of it. Where this fails, the next one looks for what is not there.
+        // The run has ended by itself, whatever came of it. Where this fails, the next one looks
+        // for what is not there.
         let _ = self.lock.file.set_len(0);
     }
 }
@@ -81,7 +83,8 @@ pub(crate) struct State {
     /// Everything that decides the result; equal means that there is nothing to do.
     pub(crate) fingerprint: String,
     pub(crate) phase: Phase,
-    /// Patches that were not reached, because one before them did not apply: stage and path of the repository.
+    /// Patches that were not reached, because one before them did not apply: stage and path of the
+    /// repository.
     pub(crate) unreached: Vec<(Stage, String)>,
     /// What it left, by path relative to the checkout; the empty path is the checkout itself.
     pub(crate) repositories: BTreeMap<String, Left>,
@@ -105,7 +108,8 @@ pub(crate) enum Phase {
 pub(crate) struct Left {
     /// The commit that was checked out.
     pub(crate) head: String,
-    /// The tree that the working files make, when they differ from it: converted sources that were not committed.
+    /// The tree that the working files make, when they differ from it: converted sources that were
+    /// not committed.
     pub(crate) tree: Option<String>,
 }
 
@@ -137,7 +141,7 @@ impl Folder {
         let mut options = fs_err::OpenOptions::new();
         // What is in it is somebody else's until the lock is ours.
         let lock = options.read(true).write(true).create(true).truncate(false).open(own.join("lock"))?;
-        let Some(mut lock) = lock::Lock::try_exclusive(lock)? else {
+        let Some(mut lock) = rocwheel_lock::Lock::try_exclusive(lock)? else {
             return Err(Error::Locked { path: path.to_owned() });
         };
         let mark = Mark::read(&mut lock)?;
@@ -156,7 +160,8 @@ impl Folder {
         git.leaving_word(self.lock.clone())
     }
 
-    /// What the last run left. A state that cannot be read says nothing: then everything in the tree is somebody's work.
+    /// What the last run left. A state that cannot be read says nothing: then everything in the
+    /// tree is somebody's work.
     pub(crate) fn state(&self) -> State {
         state_of(&self.own)
     }
@@ -178,7 +183,8 @@ impl Folder {
     pub(crate) fn remove_if_new(&self) -> io::Result<()> {
         if self.is_new {
             fs_err::remove_dir_all(self.path.join(".git"))?;
-            // An empty folder that was there before goes too, which nobody misses; one that is not empty stays.
+            // An empty folder that was there before goes too, which nobody misses; one that is not
+            // empty stays.
             let _ = fs_err::remove_dir(&self.path);
         }
         Ok(())
@@ -204,7 +210,8 @@ fn remove_scratch(own: &Path) -> io::Result<()> {
 pub struct Obtained {
     /// Branch, tag or commit that was asked for.
     pub reference: String,
-    /// Whether it came to its end: else what is there may be half of something, until it is checked out again.
+    /// Whether it came to its end: else what is there may be half of something, until it is checked
+    /// out again.
     pub is_complete: bool,
 }
 

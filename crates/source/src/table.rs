@@ -1,4 +1,5 @@
-//! Input: `data/sources.toml`, or a user's file of the same form. Output: projects, version lines and rules, checked.
+//! Input: `data/sources.toml`, or a user's file of the same form. Output: projects, version lines
+//! and rules, checked.
 
 use std::collections::BTreeMap;
 
@@ -228,7 +229,8 @@ impl Project {
         Some(self.release_tag.as_ref()?.replace("VERSION", version))
     }
 
-    /// The address for what a user wrote: a short name, or an address as it is. `None`: the default.
+    /// The address for what a user wrote: a short name, or an address as it is. `None`: the
+    /// default.
     pub fn origin(&self, given: Option<&str>) -> String {
         let given = given.unwrap_or(&self.origin);
         self.origins.get(given).cloned().unwrap_or_else(|| given.to_owned())

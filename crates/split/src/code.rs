@@ -1,11 +1,12 @@
-//! Input: a bundle of a file. Output: its code objects, in memory one at a time, in pieces that threads share.
+//! Input: a bundle of a file. Output: its code objects, in memory one at a time, in pieces that
+//! threads share.
 
 use std::io;
 use std::ops::Range;
 
-use kpack::bundle::{Checksum, Limits};
-use kpack::{Bundle, Entry};
 use positioned_io::ReadAt;
+use rocwheel_kpack::bundle::{Checksum, Limits};
+use rocwheel_kpack::{Bundle, Entry};
 
 use crate::error::Error;
 
@@ -94,11 +95,11 @@ pub(crate) fn visit(
 /// Who failed: reading a bundle, or what was done with its bytes.
 enum Visited {
     Ours(Error),
-    GpuCode(kpack::Error),
+    GpuCode(rocwheel_kpack::Error),
 }
 
-impl From<kpack::Error> for Visited {
-    fn from(error: kpack::Error) -> Self {
+impl From<rocwheel_kpack::Error> for Visited {
+    fn from(error: rocwheel_kpack::Error) -> Self {
         Self::GpuCode(error)
     }
 }

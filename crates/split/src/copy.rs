@@ -3,8 +3,8 @@
 use std::io::{BufWriter, Write};
 
 use positioned_io::ReadAt as _;
-use report::Reporter;
-use wheel::Content;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::Content;
 
 use crate::error::Error;
 

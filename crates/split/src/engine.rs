@@ -1,7 +1,8 @@
-//! Input: a [`Plan`] and the files it was made of. Output: the archives, written, and for every host file the patch
-//! that takes its GPU code out.
+//! Input: a [`Plan`] and the files it was made of. Output: the archives, written, and for every
+//! host file the patch that takes its GPU code out.
 //!
-//! Code objects are in memory one at a time for each thread; what waits for its turn to be written is compressed.
+//! Code objects are in memory one at a time for each thread; what waits for its turn to be written
+//! is compressed.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter};
@@ -10,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fs_err::File;
-use kpack::archive::{ArchiveWriter, Blob, Scheme};
-use kpack::fatbin::{FatBinary, Magic, NewWrapper, Replacement};
-use kpack::marker::Marker;
-use report::{Reporter, Unit as Counted};
+use rocwheel_kpack::archive::{ArchiveWriter, Blob, Scheme};
+use rocwheel_kpack::fatbin::{FatBinary, Magic, NewWrapper, Replacement};
+use rocwheel_kpack::marker::Marker;
+use rocwheel_report::{Reporter, Unit as Counted};
+use rocwheel_wheel::Content;
 use serde::Serialize;
-use wheel::Content;
 
 use crate::code::{self, Piece, Source};
 use crate::error::Error;
@@ -55,7 +56,7 @@ pub struct Host {
     /// The file's path.
     pub key: String,
     /// What to do to the original.
-    pub patch: elf::Patch,
+    pub patch: rocwheel_elf::Patch,
 }
 
 /// An archive on disk.
@@ -85,11 +86,13 @@ struct Packed<'a> {
     blob: Blob,
 }
 
-/// Writes the archives to where `place` says (the directory is made) and works out the patches. Files that exist are
-/// overwritten, so `place` should name a directory of the caller's own. The bytes do not depend on the threads.
+/// Writes the archives to where `place` says (the directory is made) and works out the patches.
+/// Files that exist are overwritten, so `place` should name a directory of the caller's own. The
+/// bytes do not depend on the threads.
 ///
 /// # Errors
-/// GPU code that is malformed behind its entry table, files that cannot be read or written, an interruption.
+/// GPU code that is malformed behind its entry table, files that cannot be read or written, an
+/// interruption.
 pub fn execute(
     plan: &Plan,
     units: &[Unit],
@@ -129,7 +132,7 @@ fn write_archives(
             open.insert(index, (path, writer));
         }
         let work = plan.binaries.iter().flat_map(|binary| work_of(plan, binary, set));
-        pipeline::ordered(
+        rocwheel_pipeline::ordered(
             work,
             |work| {
                 if reporter.interrupted() {
@@ -202,7 +205,7 @@ fn pack<'a>(plan: &'a Plan, unit: &Unit, work: &Work<'a>, packing: Packing) -> R
 }
 
 /// The edit that puts markers where the fat binary section was.
-fn patch(plan: &Plan, binary: &PlannedBinary, unit: &Unit) -> Result<elf::Patch, Error> {
+fn patch(plan: &Plan, binary: &PlannedBinary, unit: &Unit) -> Result<rocwheel_elf::Patch, Error> {
     let mut page: Vec<u8> = Vec::new();
     let mut offsets: BTreeMap<usize, u64> = BTreeMap::new();
     let mut wrappers = Vec::with_capacity(binary.wrappers.len());

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 use crate::plan::Reason;
 use crate::verify::Difference;
@@ -27,7 +27,7 @@ pub enum Error {
         /// The file, relative to what is split.
         key: String,
         /// What is wrong with it.
-        source: kpack::Error,
+        source: rocwheel_kpack::Error,
     },
     /// An archive could not be written.
     #[error("could not write the archive `{}`", path.display())]
@@ -35,7 +35,7 @@ pub enum Error {
         /// The archive.
         path: PathBuf,
         /// Why.
-        source: kpack::Error,
+        source: rocwheel_kpack::Error,
     },
     /// Bytes of a file could not be read.
     #[error("could not read `{key}`")]
@@ -105,13 +105,13 @@ pub enum Error {
     },
     /// A wheel could not be read or written.
     #[error(transparent)]
-    Wheel(#[from] wheel::Error),
+    Wheel(#[from] rocwheel_wheel::Error),
     /// Artifacts could not be read.
     #[error(transparent)]
-    Artifact(#[from] artifact::Error),
+    Artifact(#[from] rocwheel_artifact::Error),
     /// The output cannot be made.
     #[error(transparent)]
-    Output(#[from] artifact::staging::Error),
+    Output(#[from] rocwheel_artifact::staging::Error),
     /// A kernel database without rules.
     #[error("there is no kernel database `{name}`")]
     UnknownDatabase {
@@ -152,7 +152,7 @@ pub enum Error {
         /// The file.
         key: String,
         /// Why not.
-        source: kpack::Error,
+        source: rocwheel_kpack::Error,
         /// Whether compressed code might fit: a file for Windows has only the room that it had.
         try_compressed: bool,
     },
@@ -209,7 +209,7 @@ pub enum Error {
     NothingWanted,
     /// A target with a feature that nobody knows.
     #[error(transparent)]
-    Target(kpack::Error),
+    Target(rocwheel_kpack::Error),
     /// A file, or a bundle of it, would have no code for any GPU left.
     #[error("`{key}` would have no GPU code left{}: it has code for {found}", of(*bundle))]
     Empty {

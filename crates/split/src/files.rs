@@ -1,18 +1,19 @@
-//! Input: libraries and programs. Output: a directory with the same files without GPU code, and their archives in
-//! `.kpack` beside them.
+//! Input: libraries and programs. Output: a directory with the same files without GPU code, and
+//! their archives in `.kpack` beside them.
 //!
-//! Each file has archives of its own, named after it: whoever installs one of the files takes its archives along.
+//! Each file has archives of its own, named after it: whoever installs one of the files takes its
+//! archives along.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use artifact::staging::Staging;
-use kpack::bundle::Checksum;
-use report::{Reporter, Unit as Counted};
+use rocwheel_artifact::staging::Staging;
+use rocwheel_kpack::bundle::Checksum;
+use rocwheel_report::{Reporter, Unit as Counted};
+use rocwheel_wheel::{Content as _, FileContent, PatchedContent};
 use serde::Serialize;
-use wheel::{Content as _, FileContent, PatchedContent};
 
 use crate::copy::copy;
 use crate::engine::{self, Packing, WrittenArchive};
@@ -85,7 +86,8 @@ impl Outcome {
 /// Plans the split of each file. Nothing is written.
 ///
 /// # Errors
-/// Files that cannot be read, that have one name, or whose GPU code cannot be split off; a selection that takes nothing.
+/// Files that cannot be read, that have one name, or whose GPU code cannot be split off; a
+/// selection that takes nothing.
 pub fn plan(paths: &[PathBuf], request: &Request, reporter: &dyn Reporter) -> Result<Vec<PlannedFile>, Error> {
     let (mut names, mut groups) = (BTreeSet::new(), BTreeSet::new());
     let mut planned = Vec::with_capacity(paths.len());
@@ -118,12 +120,13 @@ fn stem(name: &str) -> &str {
     ends.min().map_or(name, |end| &name[..end])
 }
 
-/// Writes the files and archives of a plan into `output`, which appears complete or not at all; one that an earlier
-/// split made is replaced.
+/// Writes the files and archives of a plan into `output`, which appears complete or not at all; one
+/// that an earlier split made is replaced.
 ///
 /// # Errors
-/// An output that was not made by this command, or that holds an input; files that cannot be read or written. What the
-/// check finds is no error but in [`Outcome::verification`], and then nothing is written.
+/// An output that was not made by this command, or that holds an input; files that cannot be read
+/// or written. What the check finds is no error but in [`Outcome::verification`], and then nothing
+/// is written.
 pub fn execute(
     plan: &[PlannedFile],
     request: &Request,
@@ -131,7 +134,7 @@ pub fn execute(
     reporter: &dyn Reporter,
 ) -> Result<Outcome, Error> {
     let inputs: Vec<PathBuf> = plan.iter().map(|file| file.input.clone()).collect();
-    artifact::separate(output, &inputs)?;
+    rocwheel_artifact::separate(output, &inputs)?;
     let staging = Staging::new(output, MAKER)?;
     let mut outcome =
         Outcome { files: vec![], archives: vec![], section_bytes: 0, archive_bytes: 0, verification: None };

@@ -1,8 +1,9 @@
-//! Input: the GPU targets of every bundle. Output: which bundles share their archives, and what those are called.
+//! Input: the GPU targets of every bundle. Output: which bundles share their archives, and what
+//! those are called.
 //!
-//! The runtime gives up on every device when an archive that it can reach for one of them lacks a kernel (kpack
-//! specification 4.1). So bundles share archives only when they have code for exactly the same targets, features
-//! included: then no archive that a wrapper reaches lacks its code.
+//! The runtime gives up on every device when an archive that it can reach for one of them lacks a
+//! kernel (kpack specification 4.1). So bundles share archives only when they have code for exactly
+//! the same targets, features included: then no archive that a wrapper reaches lacks its code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +18,12 @@ pub const TARGET_PLACEHOLDER: &str = "@GFXARCH@";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TargetNames {
-    /// One archive for all variants of a base target: `…_gfx90a.kpack` holds `gfx90a:xnack+` and `gfx90a:xnack-`.
-    /// The name is a legal file name everywhere.
+    /// One archive for all variants of a base target: `…_gfx90a.kpack` holds `gfx90a:xnack+` and
+    /// `gfx90a:xnack-`. The name is a legal file name everywhere.
     #[default]
     Base,
-    /// One archive for each target, its features in the name, as existing tools write it: `…_gfx90a:xnack+.kpack`.
+    /// One archive for each target, its features in the name, as existing tools write it:
+    /// `…_gfx90a:xnack+.kpack`.
     Verbatim,
 }
 
@@ -29,7 +31,7 @@ impl TargetNames {
     /// What stands for `target` in the name of its archive.
     pub fn in_file_name(self, target: &str) -> &str {
         match self {
-            Self::Base => artifact::targets::base_target(target),
+            Self::Base => rocwheel_artifact::targets::base_target(target),
             Self::Verbatim => target,
         }
     }
@@ -51,7 +53,7 @@ impl Selection {
 
     /// Whether a target, with or without features, is wanted.
     pub fn takes(&self, target: &str) -> bool {
-        let base = artifact::targets::base_target(target);
+        let base = rocwheel_artifact::targets::base_target(target);
         self.0.as_ref().is_none_or(|only| only.iter().any(|wanted| wanted == target || wanted == base))
     }
 
@@ -64,7 +66,8 @@ impl Selection {
 /// Bundles that have code for exactly the same targets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TargetSet {
-    /// Begins the names of the archives: `blas_lib` for the most common set, `blas_lib_set2` and so on for the others.
+    /// Begins the names of the archives: `blas_lib` for the most common set, `blas_lib_set2` and so
+    /// on for the others.
     pub name: String,
     /// With features, in numeric order. Empty for bundles without device code.
     pub targets: Vec<String>,
@@ -73,7 +76,8 @@ pub struct TargetSet {
 }
 
 impl TargetSet {
-    /// The search path of a marker for this set; `directory` is where the archives are, relative to the binary's.
+    /// The search path of a marker for this set; `directory` is where the archives are, relative to
+    /// the binary's.
     pub fn search_path(&self, directory: &str) -> String {
         let separator = if directory.is_empty() || directory.ends_with('/') { "" } else { "/" };
         format!("{directory}{separator}{}_{TARGET_PLACEHOLDER}.kpack", self.name)
@@ -85,12 +89,13 @@ impl TargetSet {
     }
 }
 
-/// The target sets of some bundles, most common first, then by their targets; and for each bundle the index of its set.
+/// The target sets of some bundles, most common first, then by their targets; and for each bundle
+/// the index of its set.
 pub fn group(name: &str, bundles: &[BTreeSet<String>]) -> (Vec<TargetSet>, Vec<usize>) {
     let mut counts: BTreeMap<Vec<String>, u64> = BTreeMap::new();
     let sorted = |targets: &BTreeSet<String>| {
         let mut targets: Vec<String> = targets.iter().cloned().collect();
-        artifact::targets::sort(&mut targets);
+        rocwheel_artifact::targets::sort(&mut targets);
         targets
     };
     let of_bundles: Vec<Vec<String>> = bundles.iter().map(sorted).collect();

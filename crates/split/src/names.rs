@@ -1,11 +1,11 @@
-//! Input: GPU targets as bundles and kernel databases name them. Output: the device packages their code goes to, what
-//! these are called, and which of them the owner of a GPU needs.
+//! Input: GPU targets as bundles and kernel databases name them. Output: the device packages their
+//! code goes to, what these are called, and which of them the owner of a GPU needs.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use artifact::targets;
+use rocwheel_artifact::targets;
 use serde::{Deserialize, Serialize};
 
 const TABLE: &str = include_str!("../../../data/package-families.toml");
@@ -113,8 +113,8 @@ impl Families {
         self.generics.get(generic).map_or(&[], Vec::as_slice)
     }
 
-    /// The packages that the owner of the target `key` may need: its own, then those of generic targets, its
-    /// sub-family and its family. A wider package needs nothing but itself.
+    /// The packages that the owner of the target `key` may need: its own, then those of generic
+    /// targets, its sub-family and its family. A wider package needs nothing but itself.
     pub fn chain(&self, key: &str) -> Vec<String> {
         let mut chain = vec![key.to_owned()];
         if self.level(key) != Level::Target {
@@ -133,14 +133,16 @@ impl Families {
         chain
     }
 
-    /// Orders packages as tables show them: targets by number, then generic targets, sub-families and families.
+    /// Orders packages as tables show them: targets by number, then generic targets, sub-families
+    /// and families.
     pub fn compare(&self, left: &str, right: &str) -> Ordering {
         self.level(left).cmp(&self.level(right)).then_with(|| targets::compare(left, right))
     }
 }
 
-/// The name of the distribution `prefix` for the package `key`: lower case, every run of other characters than letters,
-/// digits and `.` one `-`, so that each target has a name that an installer accepts.
+/// The name of the distribution `prefix` for the package `key`: lower case, every run of other
+/// characters than letters, digits and `.` one `-`, so that each target has a name that an
+/// installer accepts.
 pub fn distribution(prefix: &str, key: &str) -> String {
     format!("{prefix}-{}", words(key).join("-"))
 }
@@ -163,7 +165,8 @@ fn words(key: &str) -> Vec<String> {
         .collect()
 }
 
-/// `gfx90a` of `gfx90a:sramecc+:xnack-` and of `gfx90a-xnack+`; a name such as `gfx9-4-generic` is left alone.
+/// `gfx90a` of `gfx90a:sramecc+:xnack-` and of `gfx90a-xnack+`; a name such as `gfx9-4-generic` is
+/// left alone.
 pub fn without_features(target: &str) -> &str {
     let mut base = target.split(':').next().unwrap_or(target);
     while let Some(shorter) =
@@ -216,7 +219,8 @@ mod tests {
             // CDNA has no generic target of its own before gfx94x.
             ("gfx90a", &["gfx90a", "gfx9_0", "gfx9"]),
             ("gfx1250", &["gfx1250", "gfx12_5", "gfx12"]),
-            // In no table: the generation is in the number, and there is no package for generation 8.
+            // In no table: the generation is in the number, and there is no package for generation
+            // 8.
             ("gfx940", &["gfx940", "gfx9"]),
             ("gfx1170", &["gfx1170", "gfx11"]),
             ("gfx803", &["gfx803"]),
@@ -253,7 +257,7 @@ mod tests {
     #[test]
     fn every_known_target_is_in_one_sub_family() {
         let families = Families::embedded();
-        for target in artifact::TargetTable::embedded().targets() {
+        for target in rocwheel_artifact::TargetTable::embedded().targets() {
             let chain = families.chain(&target.name);
             assert_eq!(
                 chain.iter().filter(|key| families.level(key) == Level::SubFamily).count(),

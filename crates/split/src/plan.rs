@@ -1,17 +1,17 @@
-//! Input: files with GPU code. Output: a [`Plan`]: which archives there will be, what goes into each, and which
-//! wrapper of which file will find what. Only headers and entry tables are read.
+//! Input: files with GPU code. Output: a [`Plan`]: which archives there will be, what goes into
+//! each, and which wrapper of which file will find what. Only headers and entry tables are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use artifact::targets;
-use kpack::bundle::{Checksum, Limits};
-use kpack::fatbin::{FatBinary, Magic, Points};
 use rayon::prelude::*;
-use report::Reporter;
+use rocwheel_artifact::targets;
+use rocwheel_kpack::bundle::{Checksum, Limits};
+use rocwheel_kpack::fatbin::{FatBinary, Magic, Points};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::Content;
 use serde::Serialize;
-use wheel::Content;
 
 use crate::error::Error;
 use crate::group::{self, Selection, TargetNames, TargetSet};
@@ -19,7 +19,8 @@ use crate::group::{self, Selection, TargetNames, TargetSet};
 /// A file that may hold GPU code.
 #[derive(Clone)]
 pub struct Unit {
-    /// Its path with `/`, unique in what is split. The runtime looks code objects up under this name.
+    /// Its path with `/`, unique in what is split. The runtime looks code objects up under this
+    /// name.
     pub key: String,
     /// Its bytes.
     pub content: Arc<dyn Content>,
@@ -28,8 +29,8 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// A file that will be installed at `path`, with its archives in the directory `archives`; both are relative to
-    /// the same root, with `/`.
+    /// A file that will be installed at `path`, with its archives in the directory `archives`; both
+    /// are relative to the same root, with `/`.
     pub fn new(key: impl Into<String>, content: Arc<dyn Content>, path: &str, archives: &str) -> Self {
         Self { key: key.into(), content, archives: relative(path, archives) }
     }
@@ -54,8 +55,8 @@ pub struct Options {
     pub selection: Selection,
     /// How archives are named after targets.
     pub names: TargetNames,
-    /// Whether compressed bundles are held against their checksums. Where the files come from an archive with checksums
-    /// of its own, this would be a second time.
+    /// Whether compressed bundles are held against their checksums. Where the files come from an
+    /// archive with checksums of its own, this would be a second time.
     pub checksum: Checksum,
 }
 
@@ -195,13 +196,13 @@ pub(crate) fn wrappers(fat: &FatBinary) -> Result<Vec<usize>, Reason> {
     if split > 0 {
         return Err(Reason::HalfSplit);
     }
-    let bundle = |(wrapper, found): (usize, &kpack::fatbin::Wrapper)| match found.points {
+    let bundle = |(wrapper, found): (usize, &rocwheel_kpack::fatbin::Wrapper)| match found.points {
         Points::Bundle(bundle) => Ok(bundle),
         _ => Err(Reason::Elsewhere { wrapper }),
     };
     let bundles: Vec<usize> = fat.wrappers.iter().enumerate().map(bundle).collect::<Result<_, _>>()?;
     let reached: BTreeSet<usize> = bundles.iter().copied().collect();
-    let has_code = |bundle: &kpack::Bundle| bundle.entries.iter().any(|entry| entry.size > 0);
+    let has_code = |bundle: &rocwheel_kpack::Bundle| bundle.entries.iter().any(|entry| entry.size > 0);
     let unreached = fat.bundles.iter().enumerate().find(|(index, bundle)| has_code(bundle) && !reached.contains(index));
     match unreached {
         Some((bundle, _)) => Err(Reason::Unreached { bundle }),
@@ -212,8 +213,9 @@ pub(crate) fn wrappers(fat: &FatBinary) -> Result<Vec<usize>, Reason> {
 /// The targets a bundle has code for.
 ///
 /// # Errors
-/// Code without a target, two code objects for one target, a target that cannot be part of a file name.
-fn bundle_targets(key: &str, index: usize, bundle: &kpack::Bundle) -> Result<BTreeSet<String>, Error> {
+/// Code without a target, two code objects for one target, a target that cannot be part of a file
+/// name.
+fn bundle_targets(key: &str, index: usize, bundle: &rocwheel_kpack::Bundle) -> Result<BTreeSet<String>, Error> {
     let mut found = BTreeSet::new();
     for entry in bundle.entries.iter().filter(|entry| entry.size > 0) {
         let Some(target) = entry.target() else {
@@ -309,7 +311,7 @@ fn read_unit(unit: &Unit) -> Result<Option<FatBinary>, Error> {
     FatBinary::read(&reader, unit.content.size()).map_err(|source| Error::GpuCode { key: unit.key.clone(), source })
 }
 
-fn planned_bundle(bundle: &kpack::Bundle, selection: &Selection) -> PlannedBundle {
+fn planned_bundle(bundle: &rocwheel_kpack::Bundle, selection: &Selection) -> PlannedBundle {
     let kept = bundle.entries.iter().filter(|entry| is_kept(entry, selection));
     let sizes: Vec<u64> = kept.map(|entry| entry.size).collect();
     let (code_objects, bytes) = (sizes.len() as u64, sizes.iter().sum());
@@ -317,7 +319,7 @@ fn planned_bundle(bundle: &kpack::Bundle, selection: &Selection) -> PlannedBundl
 }
 
 /// Whether an entry goes into an archive.
-pub(crate) fn is_kept(entry: &kpack::Entry, selection: &Selection) -> bool {
+pub(crate) fn is_kept(entry: &rocwheel_kpack::Entry, selection: &Selection) -> bool {
     entry.size > 0 && entry.target().is_some_and(|target| selection.takes(target))
 }
 

@@ -1,10 +1,11 @@
-//! Input: files with GPU code, wheels and trees, and the GPU targets that are wanted. Output: the same without the code for
-//! other targets, and the proof, from what was written, that the wanted code is byte for byte what it was and that nothing else
-//! changed.
+//! Input: files with GPU code, wheels and trees, and the GPU targets that are wanted. Output: the
+//! same without the code for other targets, and the proof, from what was written, that the wanted
+//! code is byte for byte what it was and that nothing else changed.
 //!
-//! What goes: entries of offload bundles in host files and alone, `.kpack` archives, files of kernel databases by the rules
-//! of [`kpack::database`], artifacts for one target. What stays: generic targets that cover a wanted one, portable code, files
-//! that serve all targets, and code that nothing registers, since nobody knows who reads it.
+//! What goes: entries of offload bundles in host files and alone, `.kpack` archives, files of
+//! kernel databases by the rules of [`rocwheel_kpack::database`], artifacts for one target. What
+//! stays: generic targets that cover a wanted one, portable code, files that serve all targets, and
+//! code that nothing registers, since nobody knows who reads it.
 
 mod check;
 mod code;
@@ -19,16 +20,17 @@ mod wheel_file;
 
 use std::path::{Path, PathBuf};
 
-use artifact::TargetTable;
-use report::Reporter;
-use wheel::WriteOptions;
+use rocwheel_artifact::TargetTable;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::WriteOptions;
 
 use crate::error::Error;
 pub use keep::Keep;
 pub use outcome::{Action, Outcome, Pruned, PrunedFile};
 
-/// zstd's level when nothing else is asked for. Of jax_rocm7_pjrt's 29.5 MB for 27 targets, two targets take 7.1 MB at level 3, 5.6 MB at
-/// 9, in the same time, and 5.0 MB at 19, in three times as long.
+/// zstd's level when nothing else is asked for. Of jax_rocm7_pjrt's 29.5 MB for 27 targets, two
+/// targets take 7.1 MB at level 3, 5.6 MB at 9, in the same time, and 5.0 MB at 19, in three times
+/// as long.
 pub const LEVEL: i32 = 9;
 
 /// How to prune.
@@ -103,13 +105,13 @@ pub struct StagedWheel {
 pub enum Run {
     /// Yes.
     Execute,
-    /// No: what would stay and go is read from tables, and sizes follow from them; those of code that would be compressed
-    /// are estimated from samples.
+    /// No: what would stay and go is read from tables, and sizes follow from them; those of code
+    /// that would be compressed are estimated from samples.
     DryRun,
 }
 
-/// Prunes each of `paths`: a file with GPU code, a wheel, or a directory. An input is finished, checked and in its place before
-/// the next one begins; of an input that fails nothing is left.
+/// Prunes each of `paths`: a file with GPU code, a wheel, or a directory. An input is finished,
+/// checked and in its place before the next one begins; of an input that fails nothing is left.
 ///
 /// # Errors
 /// See [`Error`]. Targets that were nowhere found are no error: [`Outcome::missing`] names them.
@@ -117,7 +119,8 @@ pub fn prune(paths: &[PathBuf], options: &Options<'_>, reporter: &dyn Reporter) 
     prune_and(paths, options, reporter, |_| Ok(()))
 }
 
-/// As [`prune`], but `look` sees the wheels of each input before they are in their place; its error stops everything.
+/// As [`prune`], but `look` sees the wheels of each input before they are in their place; its error
+/// stops everything.
 ///
 /// # Errors
 /// As [`prune`], and those of `look`.

@@ -1,13 +1,15 @@
-//! Input: finished wheels with GPU code. Output: for each a host wheel of the same name without it, whose extras ask for
-//! device wheels; one of those for each GPU target, and for each family that kernel databases have files for.
+//! Input: finished wheels with GPU code. Output: for each a host wheel of the same name without it,
+//! whose extras ask for device wheels; one of those for each GPU target, and for each family that
+//! kernel databases have files for.
 //!
-//! [`plan`] reads names, headers and entry tables; [`execute`] writes beside the output, verifies and moves everything in
-//! place. Members that do not change keep their packed bytes.
+//! [`plan`] reads names, headers and entry tables; [`execute`] writes beside the output, verifies
+//! and moves everything in place. Members that do not change keep their packed bytes.
 //!
-//! A wheel has one folder of archives, `.kpack` in the package that most of the GPU code belongs to, and the markers in
-//! its libraries lead there from wherever these are installed: also from `name.libs/` beside it, where auditwheel puts
-//! libraries. Device wheels so consist of one folder that is in an importable package, and own files with names of their
-//! own only, which is what makes any order of installing and uninstalling right.
+//! A wheel has one folder of archives, `.kpack` in the package that most of the GPU code belongs
+//! to, and the markers in its libraries lead there from wherever these are installed: also from
+//! `name.libs/` beside it, where auditwheel puts libraries. Device wheels so consist of one folder
+//! that is in an importable package, and own files with names of their own only, which is what
+//! makes any order of installing and uninstalling right.
 
 mod check;
 mod execute;
@@ -34,7 +36,8 @@ pub const TORCH_FAT: [&str; 5] = ["rocblas", "hipblaslt", "hipsparselt", "aotrit
 /// How to split a wheel.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Where temporary files without names are made; they are as large as the libraries with GPU code.
+    /// Where temporary files without names are made; they are as large as the libraries with GPU
+    /// code.
     pub scratch: PathBuf,
     /// Begins the names of device wheels. `None`: the name of the wheel and `-device`.
     pub prefix: Option<String>,
@@ -44,7 +47,8 @@ pub struct Request {
     pub host_requires: Vec<String>,
     /// Targets and families to keep, separated by `,` or `;`. `None` keeps all.
     pub targets: Option<String>,
-    /// The folder in site-packages whose `.kpack` gets the archives. `None`: the package with most of the GPU code.
+    /// The folder in site-packages whose `.kpack` gets the archives. `None`: the package with most
+    /// of the GPU code.
     pub overlay_root: Option<String>,
     /// Kernel databases to take apart. `None`: all that are known.
     pub databases: Option<Vec<String>>,
@@ -55,7 +59,7 @@ pub struct Request {
     /// How code objects are stored in archives.
     pub packing: Packing,
     /// How members are compressed that are new or change.
-    pub level: wheel::Level,
+    pub level: rocwheel_wheel::Level,
     /// Time stamp of every member, in seconds since 1970.
     pub epoch: u64,
     /// Whether what was written is compared with the input before it is moved in place.

@@ -1,14 +1,14 @@
-//! The ROCm wheels of PyPI, pruned to two targets. With the feature `real` only; `ROCWHEEL_REAL_WHEELS` names the folder
-//! that scripts/fetch-wheels filled.
+//! The ROCm wheels of PyPI, pruned to two targets. With the feature `real` only;
+//! `ROCWHEEL_REAL_WHEELS` names the folder that scripts/fetch-wheels filled.
 #![cfg(feature = "real")]
 
 use std::path::PathBuf;
 
-use artifact::TargetTable;
-use report::Silent;
-use split::prune::{Destination, Empty, Keep, Options, Run, prune};
-use wheel::WriteOptions;
-use wheel::read::Wheel;
+use rocwheel_artifact::TargetTable;
+use rocwheel_report::Silent;
+use rocwheel_split::prune::{Destination, Empty, Keep, Options, Run, prune};
+use rocwheel_wheel::WriteOptions;
+use rocwheel_wheel::read::Wheel;
 
 /// Debian's librocsparse has 111 translation units for 7 targets each, 1.3 GB.
 #[test]
@@ -27,13 +27,13 @@ fn librocsparse_is_pruned_to_one_target() {
     let read = |path: &std::path::Path| {
         let file = fs_err::File::open(path).expect("open");
         let size = file.metadata().expect("size").len();
-        kpack::FatBinary::read(file.file(), size).expect("readable").expect("GPU code")
+        rocwheel_kpack::FatBinary::read(file.file(), size).expect("readable").expect("GPU code")
     };
     let before = read(&library);
     let options = |run| Options {
         keep: Keep::parse("gfx90a", &TargetTable::embedded()).expect("keep"),
         compress: None,
-        level: split::prune::LEVEL,
+        level: rocwheel_split::prune::LEVEL,
         empty: Empty::Refuse,
         destination: Destination::Folder(output.path().to_owned()),
         run,
@@ -51,9 +51,10 @@ fn librocsparse_is_pruned_to_one_target() {
     assert_eq!((after.bundles.len(), after.wrappers.len()), (before.bundles.len(), before.wrappers.len()));
     assert!(before.bundles.len() > 100);
     // Variants of the target, bundle by bundle.
-    let count = |fat: &kpack::FatBinary, all: bool| -> Vec<Vec<(String, u64)>> {
-        let wanted = |entry: &&kpack::Entry| entry.target().is_some_and(|target| all || target.starts_with("gfx90a"));
-        let entries = |bundle: &kpack::Bundle| {
+    let count = |fat: &rocwheel_kpack::FatBinary, all: bool| -> Vec<Vec<(String, u64)>> {
+        let wanted =
+            |entry: &&rocwheel_kpack::Entry| entry.target().is_some_and(|target| all || target.starts_with("gfx90a"));
+        let entries = |bundle: &rocwheel_kpack::Bundle| {
             bundle.entries.iter().filter(wanted).map(|entry| (entry.id.clone(), entry.size)).collect()
         };
         fat.bundles.iter().map(entries).collect()
@@ -87,7 +88,7 @@ fn real_wheels_are_pruned_to_two_targets() {
     let options = Options {
         keep: Keep::parse("gfx942,gfx90a", &TargetTable::embedded()).expect("keep"),
         compress: None,
-        level: split::prune::LEVEL,
+        level: rocwheel_split::prune::LEVEL,
         empty: Empty::Refuse,
         destination: Destination::Folder(output.path().to_owned()),
         run: Run::Execute,

@@ -1,5 +1,6 @@
-//! Git repositories over the network, on this machine: `git://` by `git daemon` and `http://` by `git http-backend`, behind a server that
-//! can be told to break a connection, to stall, or to know nothing.
+//! Git repositories over the network, on this machine: `git://` by `git daemon` and `http://` by
+//! `git http-backend`, behind a server that can be told to break a connection, to stall, or to know
+//! nothing.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -17,7 +18,8 @@ pub enum Protocol {
     Git,
     /// `http://`, in version 2 of git's protocol.
     Http,
-    /// `http://` by a server that knows only version 0, which gives commits only by the names that lead to them.
+    /// `http://` by a server that knows only version 0, which gives commits only by the names that
+    /// lead to them.
     OldHttp,
 }
 
@@ -40,7 +42,8 @@ pub enum Behaviour {
         /// Bytes of the answer.
         after: usize,
     },
-    /// A repository that is not there asks for a password, as large hosts do for those that are gone or private.
+    /// A repository that is not there asks for a password, as large hosts do for those that are
+    /// gone or private.
     AskWhereNothingIs,
 }
 
@@ -195,7 +198,8 @@ impl Shared {
         let (Some(mut input), Some(output)) = (daemon.stdin.take(), daemon.stdout.take()) else { return Ok(()) };
         input.write_all(&first)?;
         let mut from = connection.try_clone()?;
-        // By hand: `io::copy` splices, and while that waits for the connection nobody can read what is in the pipe already.
+        // By hand: `io::copy` splices, and while that waits for the connection nobody can read what
+        // is in the pipe already.
         thread::spawn(move || {
             let mut page = vec![0; 1 << 14];
             while let Ok(read @ 1..) = from.read(&mut page) {

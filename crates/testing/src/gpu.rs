@@ -1,5 +1,6 @@
-//! Input: names of GPU targets and how to link. Output: real HIP libraries and programs, made by clang 19 without ROCm and
-//! without a GPU, and a runtime for them that says what every registration reached.
+//! Input: names of GPU targets and how to link. Output: real HIP libraries and programs, made by
+//! clang 19 without ROCm and without a GPU, and a runtime for them that says what every
+//! registration reached.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,7 +33,8 @@ pub struct Link<'a> {
     pub units: &'a [Unit<'a>],
     /// More options for compiling, such as `--offload-compress` or `-fgpu-rdc`.
     pub compile: &'a [&'a str],
-    /// More options for linking, such as `-fuse-ld=lld-19`; `-shared` makes a library, without it there is a program.
+    /// More options for linking, such as `-fuse-ld=lld-19`; `-shared` makes a library, without it
+    /// there is a program.
     pub link: &'a [&'a str],
 }
 
@@ -114,7 +116,8 @@ impl Gpu {
         self.path(link.name)
     }
 
-    /// Compiles `second` and `third` for Windows; the path of the library, which nothing here can load.
+    /// Compiles `second` and `third` for Windows; the path of the library, which nothing here can
+    /// load.
     ///
     /// # Panics
     /// With what the compiler says.

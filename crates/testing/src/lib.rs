@@ -1,5 +1,5 @@
-//! Input: the path of a program. Output: a place of its own to run it in, and what it said as text that is the same on
-//! every machine, for snapshots. For tests only.
+//! Input: the path of a program. Output: a place of its own to run it in, and what it said as text
+//! that is the same on every machine, for snapshots. For tests only.
 
 pub mod git_server;
 pub mod gpu;
@@ -41,7 +41,8 @@ impl Ran {
     }
 }
 
-/// Writes a wheel of a library, a file of a kernel database and a module, as Python's zipfile writes it.
+/// Writes a wheel of a library, a file of a kernel database and a module, as Python's zipfile
+/// writes it.
 const GPU_WHEEL: &str = r#"
 import base64, hashlib, sys, zipfile
 info = "demo-1.0.dist-info/"
@@ -106,13 +107,14 @@ impl TestContext {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// Writes the wheel `name`, of the distribution `demo`, with a library that lies in the directory.
+    /// Writes the wheel `name`, of the distribution `demo`, with a library that lies in the
+    /// directory.
     pub fn gpu_wheel(&self, library: &str, name: &str) {
         self.python(GPU_WHEEL, &[library, name]);
     }
 
-    /// Makes an artifact directory `{name}_{component}_{target}` below `parent`. Files are given with their basedir,
-    /// which is everything up to the first `stage`.
+    /// Makes an artifact directory `{name}_{component}_{target}` below `parent`. Files are given
+    /// with their basedir, which is everything up to the first `stage`.
     pub fn artifact(&self, parent: &str, name: &str, files: &[(&str, &[u8])]) -> PathBuf {
         let root = self.path(parent).join(name);
         let mut basedirs: Vec<&str> = Vec::new();

@@ -1,8 +1,10 @@
-//! Input: a file that this process has written. Output: the same file as a program that can be run at once.
+//! Input: a file that this process has written. Output: the same file as a program that can be run
+//! at once.
 //!
-//! Linux refuses to run a file that anybody has open for writing ("Text file busy"), and a child that another thread is just starting
-//! has a copy of every descriptor of this process until its exec. So another process writes the program: of what `install` has open,
-//! no child of ours has a copy.
+//! Linux refuses to run a file that anybody has open for writing ("Text file busy"), and a child
+//! that another thread is just starting has a copy of every descriptor of this process until its
+//! exec. So another process writes the program: of what `install` has open, no child of ours has a
+//! copy.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,12 +1,13 @@
-//! Adds a requirement to a wheel and says how long that took: `cargo run --release --package wheel --example rewrite --
-//! WHEEL FOLDER`. With `cp` of the same file beside it, this is how the ratio in docs/benchmarks.md was measured.
+//! Adds a requirement to a wheel and says how long that took: `cargo run --release --package wheel
+//! --example rewrite -- WHEEL FOLDER`. With `cp` of the same file beside it, this is how the ratio
+//! in docs/benchmarks.md was measured.
 
 use std::path::Path;
 use std::time::Instant;
 
-use report::Silent;
-use wheel::read::Wheel;
-use wheel::{Error, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
+use rocwheel_report::Silent;
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{Error, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
 
 #[allow(clippy::print_stdout, reason = "an example shows its result")]
 fn main() -> Result<(), Error> {

@@ -1,5 +1,6 @@
-//! Writes the files of a folder into a wheel and prints seconds, MB/s and peak memory, beside what reading, hashing
-//! and compressing cost at least: `cargo run --release -p wheel --example write -- FOLDER [LEVEL] [THREADS]`.
+//! Writes the files of a folder into a wheel and prints seconds, MB/s and peak memory, beside what
+//! reading, hashing and compressing cost at least: `cargo run --release -p wheel --example write --
+//! FOLDER [LEVEL] [THREADS]`.
 
 #![allow(clippy::cast_precision_loss)] // bytes as megabytes to print
 
@@ -9,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use report::Silent;
-use wheel::{Distribution, EntryPoints, FileContent, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
+use rocwheel_report::Silent;
+use rocwheel_wheel::{Distribution, EntryPoints, FileContent, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);

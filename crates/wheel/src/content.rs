@@ -1,15 +1,15 @@
-//! Input: files, byte vectors or pieces of both. Output: [`Content`], bytes of a known size that are read at
-//! random and only when they are needed.
+//! Input: files, byte vectors or pieces of both. Output: [`Content`], bytes of a known size that
+//! are read at random and only when they are needed.
 //!
-//! A content is opened when its first window is read and closed after its last one, so a wheel of ten thousand
-//! members holds a handful of file descriptors.
+//! A content is opened when its first window is read and closed after its last one, so a wheel of
+//! ten thousand members holds a handful of file descriptors.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use elf::{Patch, Patched};
 use positioned_io::ReadAt;
+use rocwheel_elf::{Patch, Patched};
 
 /// An open content. Many threads read from it at once.
 pub type Reader = Box<dyn ReadAt + Send + Sync>;
@@ -44,7 +44,8 @@ pub trait Content: Send + Sync {
     /// Opens the content. Errors are those of the file behind it.
     fn open(&self) -> io::Result<Reader>;
 
-    /// The file the bytes come from, for error messages; `None` when they come from memory or from several files.
+    /// The file the bytes come from, for error messages; `None` when they come from memory or from
+    /// several files.
     fn origin(&self) -> Option<&Path> {
         None
     }
@@ -99,7 +100,8 @@ pub struct FileContent {
 }
 
 impl FileContent {
-    /// The file at `path` with the size it has now. Errors when the file cannot be inspected or is no regular file.
+    /// The file at `path` with the size it has now. Errors when the file cannot be inspected or is
+    /// no regular file.
     pub fn new(path: impl Into<PathBuf>) -> io::Result<FileContent> {
         let path = path.into();
         let metadata = fs_err::metadata(&path)?;
@@ -116,7 +118,8 @@ impl Content for FileContent {
     }
 
     fn open(&self) -> io::Result<Reader> {
-        // Not positioned_io::RandomAccessFile: it switches the kernel's read-ahead off, and windows are read in order.
+        // Not positioned_io::RandomAccessFile: it switches the kernel's read-ahead off, and windows
+        // are read in order.
         let (file, _) = fs_err::File::open(&self.path)?.into_parts();
         let actual = file.metadata()?.len();
         if actual != self.size {
@@ -177,7 +180,8 @@ impl Concat {
         for content in contents {
             let start = size;
             size += content.size();
-            // An empty part can never be read; leaving it out keeps the starts distinct for the search.
+            // An empty part can never be read; leaving it out keeps the starts distinct for the
+            // search.
             if content.size() > 0 {
                 parts.push(Part { start, content });
             }
@@ -218,7 +222,8 @@ impl ConcatReader {
     }
 }
 
-/// The error with the path of the part, which the whole cannot tell; fs_err may have put it in already.
+/// The error with the path of the part, which the whole cannot tell; fs_err may have put it in
+/// already.
 fn named(part: &dyn Content, error: io::Error) -> io::Error {
     match part.origin() {
         Some(path) if !error.to_string().contains(&*path.to_string_lossy()) => {

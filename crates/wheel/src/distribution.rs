@@ -1,9 +1,10 @@
-//! Input: members and metadata of one distribution. Output: a `.whl` file (wheel 1.0, PEP 427) in a folder.
+//! Input: members and metadata of one distribution. Output: a `.whl` file (wheel 1.0, PEP 427) in a
+//! folder.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Silent, Unit};
+use rocwheel_report::{Reporter, Silent, Unit};
 
 use crate::archive::{Archive, Source, file_mode};
 use crate::names::{self, Tag, WheelName};
@@ -63,7 +64,8 @@ impl EntryPoints {
         self.groups.entry("console_scripts".to_owned()).or_default().insert(name.into(), reference.into());
     }
 
-    /// The text of entry_points.txt. Errors name the entry whose name or reference would break the file.
+    /// The text of entry_points.txt. Errors name the entry whose name or reference would break the
+    /// file.
     pub fn text(&self) -> Result<String, Error> {
         let mut sections = Vec::new();
         for (group, entries) in self.groups.iter().filter(|(_, entries)| !entries.is_empty()) {
@@ -93,7 +95,8 @@ fn check_line(group: &str, value: &str, forbidden: &[char]) -> Result<(), Error>
     Err(Error::Metadata { field: format!("entry point of group {group}"), value: value.to_owned(), reason })
 }
 
-/// How hard to compress. Every level but `None` gives deflate, the only method installers are sure to read.
+/// How hard to compress. Every level but `None` gives deflate, the only method installers are sure
+/// to read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Everything is stored.
@@ -103,8 +106,9 @@ pub enum Level {
     /// No larger than Python's zlib at its level 6, as fast as that allows.
     #[default]
     Default,
-    /// Smaller than that by a few thousandths, for a tenth more time: where no single file may come out larger than zlib
-    /// makes it. Files of more than 64 MiB are packed as with `Default`, which is enough for that.
+    /// Smaller than that by a few thousandths, for a tenth more time: where no single file may come
+    /// out larger than zlib makes it. Files of more than 64 MiB are packed as with `Default`, which
+    /// is enough for that.
     Small,
     /// For releases: each percent counts, time does not.
     Best,
@@ -115,15 +119,15 @@ pub enum Level {
 pub struct WriteOptions {
     /// How hard to compress.
     pub level: Level,
-    /// Time stamp of every member in seconds since 1970 (`SOURCE_DATE_EPOCH`). Wheels clamp it to 1980–2107, the
-    /// range ZIP can say.
+    /// Time stamp of every member in seconds since 1970 (`SOURCE_DATE_EPOCH`). Wheels clamp it to
+    /// 1980–2107, the range ZIP can say.
     pub epoch: u64,
     /// Whether the SHA-256 of the finished file is wanted.
     pub digest: FileDigest,
 }
 
-/// Whether the SHA-256 of a finished file is computed. Where almost everything is copied it costs more than the rest:
-/// processors without SHA instructions hash a tenth of what they copy.
+/// Whether the SHA-256 of a finished file is computed. Where almost everything is copied it costs
+/// more than the rest: processors without SHA instructions hash a tenth of what they copy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FileDigest {
     /// It is, while the bytes are written.
@@ -157,10 +161,12 @@ pub struct Written {
     pub sha256: Option<String>,
 }
 
-/// Writes the wheel into the folder `output`, which must exist, under the name that [`WheelName::new`] gives.
+/// Writes the wheel into the folder `output`, which must exist, under the name that
+/// [`WheelName::new`] gives.
 ///
-/// The file appears under its name when it is complete; on any error or interruption nothing is left behind. Equal
-/// input gives equal bytes, whatever the number of threads and the order of members.
+/// The file appears under its name when it is complete; on any error or interruption nothing is
+/// left behind. Equal input gives equal bytes, whatever the number of threads and the order of
+/// members.
 pub fn write_wheel(
     distribution: &Distribution,
     output: &Path,
@@ -236,7 +242,8 @@ fn generated_members(distribution: &Distribution, name: &WheelName) -> Result<Ve
     Ok(members)
 }
 
-/// The text of top_level.txt: the packages and modules that `members` put into site-packages, one a line.
+/// The text of top_level.txt: the packages and modules that `members` put into site-packages, one a
+/// line.
 pub fn top_level<'a>(members: impl IntoIterator<Item = &'a str>) -> String {
     let mut tops = BTreeSet::new();
     for name in members {

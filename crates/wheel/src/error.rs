@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 use crate::TagPart;
 use crate::read::Fault;
@@ -47,7 +47,8 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// A content has fewer or more bytes than it said: somebody writes to the input while it is read.
+    /// A content has fewer or more bytes than it said: somebody writes to the input while it is
+    /// read.
     #[error("the content of member `{member}`{} changed while it was read: {expected} bytes were announced", from(origin.as_ref()))]
     SizeChanged {
         /// The member that was being written.
@@ -183,7 +184,7 @@ pub enum Error {
         /// The library.
         member: String,
         /// Why.
-        source: Box<elf::Error>,
+        source: Box<rocwheel_elf::Error>,
     },
     /// Something has the name of the output.
     #[error("the output `{}` exists", path.display())]

@@ -1,8 +1,9 @@
-//! Input: the text of a METADATA or WHEEL file, and changes. Output: the same text with nothing else changed: line ends,
-//! folded lines, spaces, order, lines that break the rules and the body behind the headers stay as they are.
+//! Input: the text of a METADATA or WHEEL file, and changes. Output: the same text with nothing
+//! else changed: line ends, folded lines, spaces, order, lines that break the rules and the body
+//! behind the headers stay as they are.
 //!
-//! Lines are understood as Python's `email` package understands them, which is how installers read these files (core
-//! metadata specification; PEP 427 for WHEEL).
+//! Lines are understood as Python's `email` package understands them, which is how installers read
+//! these files (core metadata specification; PEP 427 for WHEEL).
 
 use std::fmt;
 
@@ -46,7 +47,8 @@ impl Headers {
         let mut position = 0;
         for line in text.split_inclusive('\n') {
             if line.starts_with([' ', '\t']) {
-                // A line that continues nothing is skipped by Python; here the first field cannot hold it.
+                // A line that continues nothing is skipped by Python; here the first field cannot
+                // hold it.
                 let Some(field) = fields.last_mut() else { break };
                 field.text.push_str(line);
             } else if let Some(name) = field_name(line) {
@@ -64,7 +66,8 @@ impl Headers {
         Headers { fields, rest: text[position..].to_owned(), end }
     }
 
-    /// The values of all headers of this name in order, whatever the case of their letters; folded lines as one.
+    /// The values of all headers of this name in order, whatever the case of their letters; folded
+    /// lines as one.
     pub fn all(&self, name: &str) -> Vec<String> {
         self.named(name).map(Field::value).collect()
     }
@@ -88,8 +91,8 @@ impl Headers {
         self.rest.strip_prefix("\r\n").or_else(|| self.rest.strip_prefix('\n')).unwrap_or(&self.rest)
     }
 
-    /// Gives the header this value: the first one of the name is changed in place, others of the name go, and without
-    /// any it comes to the end. Errors when the value does not fit on a line.
+    /// Gives the header this value: the first one of the name is changed in place, others of the
+    /// name go, and without any it comes to the end. Errors when the value does not fit on a line.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let Some(first) = self.fields.iter().position(|field| field.name.eq_ignore_ascii_case(name)) else {
             return self.push(name, value);
@@ -106,8 +109,8 @@ impl Headers {
         Ok(())
     }
 
-    /// Adds a header behind the last one of its name, or at the end of the headers. Errors when the value does not fit on
-    /// a line.
+    /// Adds a header behind the last one of its name, or at the end of the headers. Errors when the
+    /// value does not fit on a line.
     pub fn push(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let field = self.field(name, value)?;
         let last = self.fields.iter().rposition(|field| field.name.eq_ignore_ascii_case(name));
@@ -115,8 +118,8 @@ impl Headers {
         Ok(())
     }
 
-    /// Adds headers in this order at the end of the headers, where they stay together, as extras and what they require
-    /// should. Errors when a value does not fit on a line.
+    /// Adds headers in this order at the end of the headers, where they stay together, as extras
+    /// and what they require should. Errors when a value does not fit on a line.
     pub fn extend<'a>(&mut self, fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<(), Error> {
         for (name, value) in fields {
             let field = self.field(name, value)?;
@@ -132,8 +135,8 @@ impl Headers {
         before - self.fields.len()
     }
 
-    /// Gives the headers of this name the value that `new` makes of theirs; those it gives `None` for stay as they are.
-    /// Says how many changed. Errors when a value does not fit on a line.
+    /// Gives the headers of this name the value that `new` makes of theirs; those it gives `None`
+    /// for stay as they are. Says how many changed. Errors when a value does not fit on a line.
     pub fn replace(&mut self, name: &str, new: impl Fn(&str) -> Option<String>) -> Result<usize, Error> {
         let mut count = 0;
         for index in 0..self.fields.len() {
@@ -175,7 +178,8 @@ impl Headers {
 impl fmt::Display for Headers {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.fields.iter().try_for_each(|field| formatter.write_str(&field.text))?;
-        // A text that began with a continued line had no header: behind one that was added it would continue that.
+        // A text that began with a continued line had no header: behind one that was added it would
+        // continue that.
         if !self.fields.is_empty() && self.rest.starts_with([' ', '\t']) {
             formatter.write_str(self.end)?;
         }

@@ -1,5 +1,6 @@
-//! Input: a part of a compatibility tag. Output: whether an installer could know it (PEP 425, 600, 656, 730, 738 and 783, and what
-//! `packaging.tags` makes of other systems), and what was probably meant otherwise.
+//! Input: a part of a compatibility tag. Output: whether an installer could know it (PEP 425, 600,
+//! 656, 730, 738 and 783, and what `packaging.tags` makes of other systems), and what was probably
+//! meant otherwise.
 
 use crate::Error;
 
@@ -89,7 +90,8 @@ impl TagPart {
         }
     }
 
-    /// The tag that was probably meant, which may be written as people write versions: `3.12`, `manylinux_2_28`.
+    /// The tag that was probably meant, which may be written as people write versions: `3.12`,
+    /// `manylinux_2_28`.
     pub fn nearest(self, text: &str) -> Option<String> {
         let lower = text.to_lowercase().replace(['.', '-'], "_");
         let found = match self {
@@ -205,7 +207,7 @@ fn platform_meant(text: &str) -> Option<String> {
     if is_platform(&with_machine) {
         return Some(with_machine);
     }
-    report::nearest(text, COMMON).map(str::to_owned)
+    rocwheel_report::nearest(text, COMMON).map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
-//! Input: members (bytes at random access, [`Content`]) and metadata. Output: reproducible `.whl` and sdist files;
-//! and back: what a wheel holds and whether its RECORD is true.
+//! Input: members (bytes at random access, [`Content`]) and metadata. Output: reproducible `.whl`
+//! and sdist files; and back: what a wheel holds and whether its RECORD is true.
 //!
-//! Nothing here knows ROCm. [`write_wheel`] and [`write_sdist`] are the doors; [`tar`] lays a tar archive over
-//! contents without copying them, [`manylinux`] finds the platform tag a set of files honestly deserves, and
-//! [`read`] opens finished wheels, and [`rewrite`] makes another wheel of one without unpacking what stays as it is;
-//! [`Headers`] changes the texts of METADATA and WHEEL. [`edit`] is the door for changes of finished files as people ask for
-//! them: another version, other tags, other requirements.
+//! Nothing here knows ROCm. [`write_wheel`] and [`write_sdist`] are the doors; [`tar`] lays a tar
+//! archive over contents without copying them, [`manylinux`] finds the platform tag a set of files
+//! honestly deserves, and [`read`] opens finished wheels, and [`rewrite`] makes another wheel of
+//! one without unpacking what stays as it is; [`Headers`] changes the texts of METADATA and WHEEL.
+//! [`edit`] is the door for changes of finished files as people ask for them: another version,
+//! other tags, other requirements.
 
 mod archive;
 mod content;

@@ -1,9 +1,10 @@
-//! Input: which symbol versions of which libraries the files of a distribution need. Output: the lowest manylinux
-//! policy that promises them all (PEP 600), and which file and version keep it from being lower.
+//! Input: which symbol versions of which libraries the files of a distribution need. Output: the
+//! lowest manylinux policy that promises them all (PEP 600), and which file and version keep it
+//! from being lower.
 //!
-//! The policies are `data/manylinux.toml`. A file's needs are plain data, so that this works on anything that can
-//! read ELF's version needs. Only versions needed *from a library on the policy list* count: a bundled zlib under
-//! another name brings its own ZLIB versions along.
+//! The policies are `data/manylinux.toml`. A file's needs are plain data, so that this works on
+//! anything that can read ELF's version needs. Only versions needed *from a library on the policy
+//! list* count: a bundled zlib under another name brings its own ZLIB versions along.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,7 +19,8 @@ use crate::Error;
 pub struct FileNeeds {
     /// The file, as the reasons shall name it.
     pub file: String,
-    /// Every needed library (DT_NEEDED), with the symbol versions needed from it (.gnu.version_r); often none.
+    /// Every needed library (DT_NEEDED), with the symbol versions needed from it (.gnu.version_r);
+    /// often none.
     pub libraries: Vec<LibraryNeeds>,
 }
 
@@ -104,7 +106,8 @@ pub struct Reason {
     pub file: String,
     /// The library it needs it from.
     pub library: String,
-    /// The version, `GLIBC_2.36`, or the library's own name when the library itself is what the policy must list.
+    /// The version, `GLIBC_2.36`, or the library's own name when the library itself is what the
+    /// policy must list.
     pub version: String,
 }
 
@@ -127,8 +130,8 @@ pub struct Floor {
     pub tag: String,
     /// Every need that keeps the floor from being lower, sorted.
     pub reasons: Vec<Reason>,
-    /// Needed libraries that no system promises, and who needs them: they must come from this distribution or from
-    /// one it requires. They do not raise the floor.
+    /// Needed libraries that no system promises, and who needs them: they must come from this
+    /// distribution or from one it requires. They do not raise the floor.
     pub outside: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -182,7 +185,8 @@ impl Policies {
     /// The lowest policy that promises every version the files need from system libraries.
     pub fn floor(&self, files: &[FileNeeds]) -> Floor {
         let mut outside: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        // What is needed, by the index of the lowest policy that has it; the number of policies when none has.
+        // What is needed, by the index of the lowest policy that has it; the number of policies
+        // when none has.
         let mut needs: BTreeMap<usize, BTreeSet<Reason>> = BTreeMap::new();
         for file in files {
             for needed in &file.libraries {

@@ -1,5 +1,5 @@
-//! Input: what a distribution says about itself. Output: the text of METADATA and PKG-INFO, core metadata 2.4
-//! (PEP 566, 621, 639, 643, 685), in a fixed order of fields.
+//! Input: what a distribution says about itself. Output: the text of METADATA and PKG-INFO, core
+//! metadata 2.4 (PEP 566, 621, 639, 643, 685), in a fixed order of fields.
 
 use std::fmt::Write as _;
 
@@ -28,8 +28,8 @@ pub struct Metadata {
     pub requires_dist: Vec<String>,
     /// Names of extras, normalised (PEP 685), kept in this order.
     pub provides_extra: Vec<String>,
-    /// Fields that a build of the sdist may change (PEP 643). One line for each: uv takes several on one line, or
-    /// lower-cased names, for static metadata.
+    /// Fields that a build of the sdist may change (PEP 643). One line for each: uv takes several
+    /// on one line, or lower-cased names, for static metadata.
     pub dynamic: Vec<String>,
     /// Long text.
     pub description: Option<Description>,
@@ -45,8 +45,8 @@ pub struct Description {
 }
 
 impl Metadata {
-    /// The text of METADATA or PKG-INFO. `license_files` are paths below `dist-info/licenses/`, or below the root of
-    /// an sdist. Errors name the field whose value does not fit on its line.
+    /// The text of METADATA or PKG-INFO. `license_files` are paths below `dist-info/licenses/`, or
+    /// below the root of an sdist. Errors name the field whose value does not fit on its line.
     pub fn text(&self, name: &str, version: &str, license_files: &[String]) -> Result<String, Error> {
         names::check_name(name)?;
         names::check_version(version)?;

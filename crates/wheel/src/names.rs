@@ -1,5 +1,6 @@
-//! Input: names, versions and tags as people write them. Output: the forms that file names and metadata need
-//! (PEP 427 and its later edits, PEP 440, PEP 503, PEP 625), and checks of the names of members.
+//! Input: names, versions and tags as people write them. Output: the forms that file names and
+//! metadata need (PEP 427 and its later edits, PEP 440, PEP 503, PEP 625), and checks of the names
+//! of members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -27,8 +28,8 @@ pub fn file_name_part(name: &str) -> String {
     canonical_name(name).replace('-', "_")
 }
 
-/// Checks a distribution name: ASCII letters, digits, `-`, `_`, `.`, beginning and ending with a letter or digit
-/// (core metadata, Name).
+/// Checks a distribution name: ASCII letters, digits, `-`, `_`, `.`, beginning and ending with a
+/// letter or digit (core metadata, Name).
 pub fn check_name(name: &str) -> Result<(), Error> {
     let good = !name.is_empty()
         && name.chars().all(|character| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.'))
@@ -44,8 +45,8 @@ pub fn check_name(name: &str) -> Result<(), Error> {
     })
 }
 
-/// Checks what the parser of requirements (PEP 508) cannot bear, so this goes before it: it panics at names and extras that end in
-/// a separator, and recurses into parentheses until the stack ends.
+/// Checks what the parser of requirements (PEP 508) cannot bear, so this goes before it: it panics
+/// at names and extras that end in a separator, and recurses into parentheses until the stack ends.
 pub fn check_requirement(requirement: &str) -> Result<(), Error> {
     check_nesting(requirement)?;
     let of_name = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
@@ -78,7 +79,8 @@ fn check_nesting(requirement: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks that a version is written in the canonical form of PEP 440, as file names and pins need it.
+/// Checks that a version is written in the canonical form of PEP 440, as file names and pins need
+/// it.
 pub fn check_version(version: &str) -> Result<(), Error> {
     let fail = |reason: String| Error::Name { what: "version", value: version.to_owned(), reason };
     let parsed = pep440_rs::Version::from_str(version).map_err(|error| fail(error.to_string()))?;
@@ -157,8 +159,9 @@ pub struct WheelName {
 }
 
 impl WheelName {
-    /// The file name of a wheel with these tags, compressed and sorted. Errors when the name or version cannot be in
-    /// a file name, there is no tag, or the tags are no full product and thus cannot be said in one file name.
+    /// The file name of a wheel with these tags, compressed and sorted. Errors when the name or
+    /// version cannot be in a file name, there is no tag, or the tags are no full product and thus
+    /// cannot be said in one file name.
     pub fn new(name: &str, version: &str, tags: &[Tag]) -> Result<WheelName, Error> {
         check_name(name)?;
         check_version(version)?;
@@ -266,7 +269,8 @@ impl FromStr for WheelName {
     }
 }
 
-/// Checks that a member's name is a relative path that stays inside the folder it is unpacked to, on any system.
+/// Checks that a member's name is a relative path that stays inside the folder it is unpacked to,
+/// on any system.
 pub fn check_member_name(name: &str) -> Result<(), Error> {
     if is_plain(name) {
         return Ok(());
@@ -293,7 +297,8 @@ pub fn check_member_name(name: &str) -> Result<(), Error> {
     Err(Error::MemberName { name: name.to_owned(), reason })
 }
 
-/// Whether a name is surely good, in one pass over its bytes: nearly all are, and wheels have thousands.
+/// Whether a name is surely good, in one pass over its bytes: nearly all are, and wheels have
+/// thousands.
 fn is_plain(name: &str) -> bool {
     // A part of dots only may be `.` or `..`.
     let (mut only_dots, mut is_plain) = (true, u16::try_from(name.len()).is_ok());
@@ -361,7 +366,7 @@ mod tests {
         let error = check_version("6.4.0-rc1").unwrap_err();
         assert_eq!(error.to_string(), "`6.4.0-rc1` is not a valid version: its canonical form is `6.4.0rc1`");
         assert_eq!(
-            report::Hint::hint(&error).as_deref(),
+            rocwheel_report::Hint::hint(&error).as_deref(),
             Some("write it as `6.4.0rc1`, the canonical form of PEP 440")
         );
     }

@@ -1,5 +1,5 @@
-//! Input: bytes in order, and now and then a correction of earlier ones. Output: a complete file with its SHA-256,
-//! or nothing at all.
+//! Input: bytes in order, and now and then a correction of earlier ones. Output: a complete file
+//! with its SHA-256, or nothing at all.
 
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
 #[cfg(target_os = "linux")]
@@ -16,8 +16,9 @@ const BUFFER: usize = 1 << 20;
 /// Fewer bytes than this are copied through the buffer: two writes cost more than a copy in memory.
 const WORTHWHILE: u64 = 1 << 18;
 
-/// A file that comes into being beside its final place: without a name where the file system can do that, so that nothing is
-/// left of it when the process is killed, elsewhere under a temporary one. Dropping it removes it.
+/// A file that comes into being beside its final place: without a name where the file system can do
+/// that, so that nothing is left of it when the process is killed, elsewhere under a temporary one.
+/// Dropping it removes it.
 pub(crate) struct Output {
     path: PathBuf,
     file: Unfinished,
@@ -25,7 +26,8 @@ pub(crate) struct Output {
     buffer: Box<[u8]>,
     filled: usize,
     written: u64,
-    /// Hash of the first `hashed` bytes, which will not change any more; `None` when nobody wants to know it.
+    /// Hash of the first `hashed` bytes, which will not change any more; `None` when nobody wants
+    /// to know it.
     hash: Option<Context>,
     hashed: u64,
     /// Whether what is written may still be corrected and thus not be hashed.
@@ -35,8 +37,9 @@ pub(crate) struct Output {
     direct: bool,
 }
 
-/// When bytes are hashed. A copy takes about as long to hash as to write, so both at once halve the time; but a thread
-/// that waits for a second one would wait for whole chunks when the pool compresses.
+/// When bytes are hashed. A copy takes about as long to hash as to write, so both at once halve the
+/// time; but a thread that waits for a second one would wait for whole chunks when the pool
+/// compresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hashing {
     /// After they are written, on the same thread.
@@ -81,7 +84,8 @@ impl Unfinished {
         match self {
             #[cfg(target_os = "linux")]
             Unfinished::Nameless(file) => {
-                // A name can only be given where there is none yet, and taking one that is there has to be one step.
+                // A name can only be given where there is none yet, and taking one that is there
+                // has to be one step.
                 let named = builder().make_in(path.parent().unwrap_or(Path::new(".")), |name| link(&file, name))?;
                 named.persist(path).map(drop).map_err(|error| error.error)
             }
@@ -99,7 +103,8 @@ fn builder() -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-/// A file without a name (`O_TMPFILE`); `None` where there is no such thing, or no way to name it later.
+/// A file without a name (`O_TMPFILE`); `None` where there is no such thing, or no way to name it
+/// later.
 #[cfg(target_os = "linux")]
 fn nameless(directory: &Path) -> Option<fs_err::File> {
     use rustix::fs::{Mode, OFlags};
@@ -161,8 +166,8 @@ impl Output {
         Ok(())
     }
 
-    /// Everything so far is as it will stay. Hashes what was written since [`Output::open`], which the page cache
-    /// still holds.
+    /// Everything so far is as it will stay. Hashes what was written since [`Output::open`], which
+    /// the page cache still holds.
     pub(crate) fn settle(&mut self) -> io::Result<()> {
         self.flush()?;
         self.open = false;
@@ -197,9 +202,10 @@ impl Output {
         Ok(())
     }
 
-    /// Writes up to `length` bytes that `source` has at `position`, without bringing them here. Says how many; `None` when
-    /// this is not the way, because they are few or to be hashed or the system cannot: then they are to be read and appended,
-    /// which also says what is wrong if something is.
+    /// Writes up to `length` bytes that `source` has at `position`, without bringing them here.
+    /// Says how many; `None` when this is not the way, because they are few or to be hashed or the
+    /// system cannot: then they are to be read and appended, which also says what is wrong if
+    /// something is.
     pub(crate) fn copy_from(&mut self, source: &fs_err::File, position: u64, length: u64) -> Option<u64> {
         if !self.direct || self.open || self.hash.is_some() || length < WORTHWHILE {
             return None;
@@ -217,7 +223,8 @@ impl Output {
         self.hashing = hashing;
     }
 
-    /// Replaces bytes that were written at `position`, which is not before the last [`Output::open`].
+    /// Replaces bytes that were written at `position`, which is not before the last
+    /// [`Output::open`].
     pub(crate) fn correct(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
         self.flush()?;
         let file = self.file.file();
@@ -285,7 +292,8 @@ impl Output {
     }
 }
 
-/// Lets the kernel copy from one file to the end of another one. `None` when it cannot between these, or met an error.
+/// Lets the kernel copy from one file to the end of another one. `None` when it cannot between
+/// these, or met an error.
 #[cfg(target_os = "linux")]
 fn copy_range(source: &fs_err::File, position: u64, target: impl AsFd, length: u64) -> Option<u64> {
     let (mut position, mut done) = (position, 0);

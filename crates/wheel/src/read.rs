@@ -1,8 +1,9 @@
-//! Input: a wheel file, of whatever tool. Output: its members and metadata, their bytes at random access, and what its
-//! RECORD says that is not so.
+//! Input: a wheel file, of whatever tool. Output: its members and metadata, their bytes at random
+//! access, and what its RECORD says that is not so.
 //!
-//! Opening reads the directory and the header of each member, and refuses archives that installers would not agree on.
-//! What only some uses need (RECORD, a name that agrees, methods that can be unpacked) is asked for by those uses.
+//! Opening reads the directory and the header of each member, and refuses archives that installers
+//! would not agree on. What only some uses need (RECORD, a name that agrees, methods that can be
+//! unpacked) is asked for by those uses.
 
 mod chunks;
 mod directory;
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
-use report::Reporter;
+use rocwheel_report::Reporter;
 
 use crate::content::Shared;
 use crate::record::{Algorithm, Hash, Row, parse_rows};
@@ -59,7 +60,8 @@ pub enum Kind {
     File,
     /// A folder; its name ends in `/`. Installers make folders as they need them.
     Directory,
-    /// A symbolic link; its bytes are where it points to. Installers make a file with this text of it.
+    /// A symbolic link; its bytes are where it points to. Installers make a file with this text of
+    /// it.
     Symlink,
 }
 
@@ -92,7 +94,8 @@ pub struct Listed {
     pub(crate) compared: Compared,
 }
 
-/// Whether something was compared, which is done once for all clones of a member. It makes no member another one.
+/// Whether something was compared, which is done once for all clones of a member. It makes no
+/// member another one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Compared(Arc<Mutex<bool>>);
 
@@ -117,13 +120,14 @@ impl Compared {
 }
 
 impl Listed {
-    /// Whether the bytes lie in the archive as they are, so that [`Wheel::reader`] and [`ZipFile::reader`] hold none of them.
+    /// Whether the bytes lie in the archive as they are, so that [`Wheel::reader`] and
+    /// [`ZipFile::reader`] hold none of them.
     pub fn is_stored(&self) -> bool {
         self.method == 0
     }
 
-    /// The checksum that the archive says the bytes have. Members of one size and checksum are the same unless somebody
-    /// made them to differ.
+    /// The checksum that the archive says the bytes have. Members of one size and checksum are the
+    /// same unless somebody made them to differ.
     pub fn crc32(&self) -> u32 {
         self.crc32
     }
@@ -135,11 +139,13 @@ impl Listed {
 }
 
 impl Wheel {
-    /// Opens the wheel at `path`. Errors when the file name is no wheel's, the file no ZIP, a member has a name that is
-    /// absolute or leaves the folder, comes twice, overlaps another one or has a size that cannot be, and when there is not exactly
-    /// one `.dist-info` folder with METADATA and WHEEL in it.
+    /// Opens the wheel at `path`. Errors when the file name is no wheel's, the file no ZIP, a
+    /// member has a name that is absolute or leaves the folder, comes twice, overlaps another one
+    /// or has a size that cannot be, and when there is not exactly one `.dist-info` folder with
+    /// METADATA and WHEEL in it.
     ///
-    /// The `.dist-info` folder may have another name than the file ([`Wheel::name_agrees`]), and RECORD may be missing.
+    /// The `.dist-info` folder may have another name than the file ([`Wheel::name_agrees`]), and
+    /// RECORD may be missing.
     pub fn open(path: &Path) -> Result<Wheel, Error> {
         // A path that leads nowhere is that, whatever its name.
         let open = |source| Error::Open { path: path.to_owned(), source };
@@ -229,27 +235,29 @@ impl Wheel {
         self.find(name)?.bytes()
     }
 
-    /// Random access to the bytes of one member, whose CRC is checked here. A stored member is read where it is, after
-    /// one pass over it when it is opened for the first time. Others are unpacked, up to 64 MiB into memory (and the
-    /// packed bytes meanwhile), larger ones into a file without a name in the folder `scratch`, which goes when the
-    /// reader does.
+    /// Random access to the bytes of one member, whose CRC is checked here. A stored member is read
+    /// where it is, after one pass over it when it is opened for the first time. Others are
+    /// unpacked, up to 64 MiB into memory (and the packed bytes meanwhile), larger ones into a file
+    /// without a name in the folder `scratch`, which goes when the reader does.
     pub fn reader(&self, name: &str, scratch: &Path) -> Result<Reader, Error> {
         self.find(name)?.reader(scratch)
     }
 
-    /// Random access to a few places of one member, for which no more of it is unpacked than its stream asks for; `scratch` as
-    /// for [`Wheel::reader`]. The CRC is checked only where all of it is unpacked.
+    /// Random access to a few places of one member, for which no more of it is unpacked than its
+    /// stream asks for; `scratch` as for [`Wheel::reader`]. The CRC is checked only where all of it
+    /// is unpacked.
     pub fn sparse(&self, name: &str, scratch: &Path) -> Result<Sparse, Error> {
         self.find(name)?.sparse(scratch)
     }
 
-    /// The first `length` bytes of one member, fewer where there are no more. Their checksum is not checked.
+    /// The first `length` bytes of one member, fewer where there are no more. Their checksum is not
+    /// checked.
     pub fn start(&self, name: &str, length: usize) -> Result<Vec<u8>, Error> {
         self.find(name)?.start(length)
     }
 
-    /// Unpacks the members of these names with all threads, and compares each with the CRC that the archive says. Nobody
-    /// gets the bytes: this is for members that are copied as they are packed.
+    /// Unpacks the members of these names with all threads, and compares each with the CRC that the
+    /// archive says. Nobody gets the bytes: this is for members that are copied as they are packed.
     ///
     /// # Errors
     /// The first member that cannot be unpacked or has another CRC; an interruption.
@@ -271,8 +279,9 @@ impl Wheel {
         })
     }
 
-    /// Whether a member is the same as one of another wheel that it was copied from or to: packed the same, byte for byte.
-    /// Members that were packed by different tools may differ here and hold the same.
+    /// Whether a member is the same as one of another wheel that it was copied from or to: packed
+    /// the same, byte for byte. Members that were packed by different tools may differ here and
+    /// hold the same.
     pub fn is_copy(&self, name: &str, other: &Wheel, other_name: &str) -> Result<bool, Error> {
         self.find(name)?.is_packed_like(&other.find(other_name)?)
     }
@@ -320,7 +329,8 @@ impl Wheel {
     }
 }
 
-/// A member of a wheel as the content of a member of another archive. Opening it costs what [`Wheel::reader`] costs.
+/// A member of a wheel as the content of a member of another archive. Opening it costs what
+/// [`Wheel::reader`] costs.
 pub struct MemberContent {
     wheel: Arc<Wheel>,
     name: String,
@@ -329,7 +339,8 @@ pub struct MemberContent {
 }
 
 impl MemberContent {
-    /// The member `name` of `wheel`; `scratch` as for [`Wheel::reader`]. Errors when there is no such file.
+    /// The member `name` of `wheel`; `scratch` as for [`Wheel::reader`]. Errors when there is no
+    /// such file.
     pub fn new(wheel: &Arc<Wheel>, name: &str, scratch: &Path) -> Result<MemberContent, Error> {
         let size = wheel.find(name)?.listed.size;
         Ok(MemberContent { wheel: Arc::clone(wheel), name: name.to_owned(), size, scratch: scratch.to_owned() })

@@ -1,4 +1,5 @@
-//! Input: names, hashes and sizes of a wheel's members. Output: the text of RECORD (PEP 376, PEP 427), and back.
+//! Input: names, hashes and sizes of a wheel's members. Output: the text of RECORD (PEP 376, PEP
+//! 427), and back.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,7 +15,8 @@ pub fn hash_column(digest: &Digest) -> String {
 /// One of ring's hash functions.
 pub(crate) type Algorithm = &'static ring::digest::Algorithm;
 
-/// A hash that RECORD may have: SHA-256 or better, in URL-safe base64 without padding (PEP 376, PEP 427).
+/// A hash that RECORD may have: SHA-256 or better, in URL-safe base64 without padding (PEP 376, PEP
+/// 427).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hash {
     name: &'static str,
@@ -27,7 +29,8 @@ impl Hash {
     const KNOWN: [(&str, Algorithm); 3] =
         [("sha256", Hash::SHA256), ("sha384", &ring::digest::SHA384), ("sha512", &ring::digest::SHA512)];
 
-    /// Reads the second column of RECORD. `None` when it is empty, weak or in another form, hexadecimal for one.
+    /// Reads the second column of RECORD. `None` when it is empty, weak or in another form,
+    /// hexadecimal for one.
     pub(crate) fn parse(column: &str) -> Option<Hash> {
         let (wanted, value) = column.split_once('=')?;
         let (name, algorithm) = Hash::KNOWN.into_iter().find(|(name, _)| *name == wanted)?;
@@ -127,7 +130,8 @@ pub enum RowEdit {
     Replace(Digest, u64),
 }
 
-/// The text of a RECORD with some rows changed; the others keep their bytes. Errors say which line is wrong.
+/// The text of a RECORD with some rows changed; the others keep their bytes. Errors say which line
+/// is wrong.
 pub fn edit_rows(text: &str, mut edit: impl FnMut(&Row) -> RowEdit) -> Result<String, String> {
     let mut edited = String::with_capacity(text.len());
     let (mut start, mut end, mut line) = (0, 0, 1);

@@ -1,21 +1,23 @@
-//! Input: an open wheel, and what is to be different. Output: another wheel. What is not touched keeps its packed bytes,
-//! so that this takes about as long as a copy of the file.
+//! Input: an open wheel, and what is to be different. Output: another wheel. What is not touched
+//! keeps its packed bytes, so that this takes about as long as a copy of the file.
 //!
-//! By default the result is in the order of [`crate::write_wheel`], with sizes in the local headers and one date for all.
-//! With [`Order::Kept`] members stay where they are, and those that are not touched keep their headers too: what lies behind each other
-//! is copied at once, which the kernel does as fast as a copy of the file. Either way equal input gives equal bytes for any
-//! number of threads.
+//! By default the result is in the order of [`crate::write_wheel`], with sizes in the local headers
+//! and one date for all. With [`Order::Kept`] members stay where they are, and those that are not
+//! touched keep their headers too: what lies behind each other is copied at once, which the kernel
+//! does as fast as a copy of the file. Either way equal input gives equal bytes for any number of
+//! threads.
 //!
-//! A hash in RECORD is taken over when it is SHA-256, SHA-384 or SHA-512 in the form of the specification and the size
-//! beside it is the member's; the CRC of the archive is taken over too. Neither is checked: that would take unpacking,
-//! and [`crate::read::Wheel::verify`] does it. Hashes that are missing, weak or in another form are computed from the
-//! unpacked bytes, whose size and CRC are checked then.
+//! A hash in RECORD is taken over when it is SHA-256, SHA-384 or SHA-512 in the form of the
+//! specification and the size beside it is the member's; the CRC of the archive is taken over too.
+//! Neither is checked: that would take unpacking, and [`crate::read::Wheel::verify`] does it.
+//! Hashes that are missing, weak or in another form are computed from the unpacked bytes, whose
+//! size and CRC are checked then.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use report::{Reporter, Silent, Unit};
+use rocwheel_report::{Reporter, Silent, Unit};
 
 use crate::archive::{Archive, Copied, DIRECTORY, Method, REGULAR_FILE, Run, SYMLINK, Source, file_mode};
 use crate::distribution::check_tree;
@@ -24,8 +26,8 @@ use crate::read::{Entries, Kind, Listed, Wheel, same_version, unhashed};
 use crate::record::{Hash, Record};
 use crate::{Content, Error, FileDigest, Headers, Level, Member, WheelName, WriteOptions, Written};
 
-/// What is to be different. The default changes nothing, which still puts members in order, makes RECORD complete and
-/// drops its signatures.
+/// What is to be different. The default changes nothing, which still puts members in order, makes
+/// RECORD complete and drops its signatures.
 #[derive(Default)]
 pub struct Rewrite {
     /// Members that go. METADATA, WHEEL and RECORD cannot.
@@ -38,8 +40,8 @@ pub struct Rewrite {
     pub metadata: Option<String>,
     /// Another WHEEL.
     pub wheel: Option<String>,
-    /// Another file name. When its distribution or version is another one, the `.dist-info` and `.data` folders are
-    /// renamed, and METADATA must agree.
+    /// Another file name. When its distribution or version is another one, the `.dist-info` and
+    /// `.data` folders are renamed, and METADATA must agree.
     pub name: Option<WheelName>,
     /// What happens when the output is the input itself.
     pub existing: Existing,
@@ -50,10 +52,12 @@ pub struct Rewrite {
 /// The order of the members of a changed wheel. RECORD is the last one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Order {
-    /// By their names, `.dist-info` behind the others, whatever the order was, and with headers of one form.
+    /// By their names, `.dist-info` behind the others, whatever the order was, and with headers of
+    /// one form.
     #[default]
     Sorted,
-    /// As it was, new ones at the end. What is not touched keeps its headers, with date and mode, and the archive its comment.
+    /// As it was, new ones at the end. What is not touched keeps its headers, with date and mode,
+    /// and the archive its comment.
     Kept,
 }
 
@@ -103,7 +107,8 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Whether the two can be written at once: both are new, or lie behind each other and stay as they are.
+    /// Whether the two can be written at once: both are new, or lie behind each other and stay as
+    /// they are.
     fn goes_with(&self, next: &Item<'_>) -> bool {
         match (&self.bytes, &next.bytes) {
             (Bytes::Written(..), Bytes::Written(..)) => true,
@@ -118,12 +123,14 @@ fn end(listed: &Listed) -> u64 {
     listed.offset + listed.compressed
 }
 
-/// Writes the changed wheel into the folder `output`, which must exist. Links stay links, with a warning, since
-/// installers do not make links; folders stay when they were empty or still have members; rows of RECORD without a
-/// member go, with a warning, and so do RECORD.jws and RECORD.p7s, which sign what is no longer so.
+/// Writes the changed wheel into the folder `output`, which must exist. Links stay links, with a
+/// warning, since installers do not make links; folders stay when they were empty or still have
+/// members; rows of RECORD without a member go, with a warning, and so do RECORD.jws and
+/// RECORD.p7s, which sign what is no longer so.
 ///
-/// The file appears under its name when it is complete; on any error or interruption nothing is left behind, and the
-/// input is never changed. Errors when the wheel has no RECORD, and when a member that is to go or to change is not there.
+/// The file appears under its name when it is complete; on any error or interruption nothing is
+/// left behind, and the input is never changed. Errors when the wheel has no RECORD, and when a
+/// member that is to go or to change is not there.
 pub fn rewrite(
     wheel: &Wheel,
     rewrite: &Rewrite,
@@ -152,7 +159,8 @@ pub fn rewrite(
     let record = names.record();
     let write = || job.write(&path, &items, &hashes, &record);
     let written = match options.digest {
-        // On a thread of the pool, where joining another one costs next to nothing; from outside it costs two switches.
+        // On a thread of the pool, where joining another one costs next to nothing; from outside it
+        // costs two switches.
         FileDigest::Sha256 => rayon::scope(|_| write()),
         FileDigest::Skip => write(),
     };
@@ -231,8 +239,8 @@ impl Names {
     }
 }
 
-/// The name that the `.dist-info` folder gets in a wheel of this name; `None` when it has one that says the same. How the
-/// distribution is spelled in it stays, when it is the same one.
+/// The name that the `.dist-info` folder gets in a wheel of this name; `None` when it has one that
+/// says the same. How the distribution is spelled in it stays, when it is the same one.
 pub(crate) fn new_info(wheel: &Wheel, name: &WheelName) -> Option<String> {
     let old = wheel.info().strip_suffix(".dist-info").unwrap_or_default();
     let (distribution, version) = old.rsplit_once('-').unwrap_or((old, ""));
@@ -339,7 +347,8 @@ fn items<'a>(
     Ok(items)
 }
 
-/// The second column of RECORD for the members that are copied, by their old names: taken over or computed.
+/// The second column of RECORD for the members that are copied, by their old names: taken over or
+/// computed.
 fn hashes<'a>(
     wheel: &'a Wheel,
     items: &[Item<'a>],
@@ -374,7 +383,7 @@ fn hashes<'a>(
     }
     let total = missing.iter().map(|listed| listed.size).sum();
     reporter.begin("hashing members that RECORD has no SHA-256 of", Some(total), Unit::Bytes);
-    let result = pipeline::ordered(
+    let result = rocwheel_pipeline::ordered(
         missing.into_iter(),
         |listed| {
             let go_on = || {
@@ -436,7 +445,8 @@ impl Job<'_> {
             }
         }
         let record = record.text(record_name).into_bytes();
-        // Of hashes nothing gets smaller, and packing them well is a tenth of what an edit of thousands of members takes.
+        // Of hashes nothing gets smaller, and packing them well is a tenth of what an edit of
+        // thousands of members takes.
         if self.order == Order::Kept {
             archive.set_level(self.options.level.min(Level::Fast));
         }
@@ -445,7 +455,8 @@ impl Job<'_> {
         archive.finish()
     }
 
-    /// Copies members that lie behind each other with their headers, or each one behind a new header.
+    /// Copies members that lie behind each other with their headers, or each one behind a new
+    /// header.
     fn copy(&self, archive: &mut Archive, items: &[Item<'_>]) -> Result<(), Error> {
         let read_error = |source| Error::Open { path: self.wheel.path().to_owned(), source };
         let entries: Vec<(&[u8], &Listed)> = items

@@ -1,12 +1,12 @@
-//! Input: the files of a source distribution. Output: `name-version.tar.gz` (PEP 517, PEP 625, PEP 643), the same
-//! bytes on any machine.
+//! Input: the files of a source distribution. Output: `name-version.tar.gz` (PEP 517, PEP 625, PEP
+//! 643), the same bytes on any machine.
 
 use std::io::{self, Write as _};
 use std::path::Path;
 
 use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 
 use crate::distribution::check_tree;
 use crate::output::Output;

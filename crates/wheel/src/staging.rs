@@ -1,13 +1,14 @@
-//! Input: a folder. Output: a temporary folder in it, which goes with its owner; when the owner was killed, the next one in the same
-//! folder removes it.
+//! Input: a folder. Output: a temporary folder in it, which goes with its owner; when the owner was
+//! killed, the next one in the same folder removes it.
 //!
-//! What is removed has to be nobody's: a folder of the right name that belongs to the same user and has a mark in it, on which no
-//! process holds a lock. The kernel gives up locks when a process ends, however it ends.
+//! What is removed has to be nobody's: a folder of the right name that belongs to the same user and
+//! has a mark in it, on which no process holds a lock. The kernel gives up locks when a process
+//! ends, however it ends.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use lock::Lock;
+use rocwheel_lock::Lock;
 use tempfile::TempDir;
 
 /// The file that marks such a folder, and is locked while somebody uses it.
@@ -25,7 +26,8 @@ pub struct Staging {
     _around: MadeFolders,
 }
 
-/// Folders that were made for a result, those above first. Dropping this removes the ones in which nothing is.
+/// Folders that were made for a result, those above first. Dropping this removes the ones in which
+/// nothing is.
 #[derive(Debug, Default)]
 struct MadeFolders(Vec<PathBuf>);
 
@@ -53,7 +55,8 @@ impl Drop for MadeFolders {
 }
 
 impl Staging {
-    /// Makes one in `parent`, with a name that begins with `prefix`, after those that killed processes have left there are removed.
+    /// Makes one in `parent`, with a name that begins with `prefix`, after those that killed
+    /// processes have left there are removed.
     ///
     /// # Errors
     /// When the folder cannot be made.
@@ -68,8 +71,8 @@ impl Staging {
         Ok(Staging { folder, _lock: lock, _around: MadeFolders::default() })
     }
 
-    /// As [`Staging::new_in`], in a folder for results, which is made where there is none. What was made for it goes again with the
-    /// staging folder, unless there is a result in it by then.
+    /// As [`Staging::new_in`], in a folder for results, which is made where there is none. What was
+    /// made for it goes again with the staging folder, unless there is a result in it by then.
     ///
     /// # Errors
     /// When the folders cannot be made.
@@ -78,7 +81,8 @@ impl Staging {
         Ok(Staging { _around: around, ..Staging::new_in(output, prefix)? })
     }
 
-    /// Removes what killed processes have left in `parent`, by folders of this prefix. What cannot be removed stays.
+    /// Removes what killed processes have left in `parent`, by folders of this prefix. What cannot
+    /// be removed stays.
     pub fn sweep(parent: &Path, prefix: &str) {
         #[cfg(unix)]
         sweep(parent, prefix);
@@ -100,7 +104,8 @@ impl Staging {
     }
 }
 
-/// Puts the mark into a folder. It gets its name when it is locked already, so that nobody finds it free.
+/// Puts the mark into a folder. It gets its name when it is locked already, so that nobody finds it
+/// free.
 #[cfg(unix)]
 fn mark(folder: &Path) -> io::Result<Lock> {
     let unlocked = folder.join(".unlocked");

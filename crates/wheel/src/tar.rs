@@ -1,8 +1,8 @@
-//! Input: directories, files and links in the order they are to have. Output: a tar archive as a [`Content`]:
-//! headers in memory, file contents where they are, nothing copied.
+//! Input: directories, files and links in the order they are to have. Output: a tar archive as a
+//! [`Content`]: headers in memory, file contents where they are, nothing copied.
 //!
-//! The format is ustar; a name, link target or size that does not fit gets a pax extended header (POSIX.1-2001).
-//! Owners are 0 without names, modes 0755 and 0644, the time is the caller's.
+//! The format is ustar; a name, link target or size that does not fit gets a pax extended header
+//! (POSIX.1-2001). Owners are 0 without names, modes 0755 and 0644, the time is the caller's.
 
 use std::io;
 

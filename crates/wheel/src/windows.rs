@@ -1,5 +1,6 @@
-//! Input: the name of a DLL that a file imports. Output: who brings it to a machine, as far as `data/windows-libraries.toml`
-//! knows. What manylinux policies are for Linux does not exist for Windows: there is no list that packages are held to.
+//! Input: the name of a DLL that a file imports. Output: who brings it to a machine, as far as
+//! `data/windows-libraries.toml` knows. What manylinux policies are for Linux does not exist for
+//! Windows: there is no list that packages are held to.
 
 use std::sync::OnceLock;
 
@@ -74,7 +75,8 @@ fn table() -> &'static [(Provider, GlobSet)] {
     })
 }
 
-/// Who brings the DLL of this file name; `None` when the table does not know. Upper and lower case are the same.
+/// Who brings the DLL of this file name; `None` when the table does not know. Upper and lower case
+/// are the same.
 pub fn provider(library: &str) -> Option<Provider> {
     table().iter().find(|(_, names)| names.is_match(library)).map(|(provider, _)| *provider)
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use forge::{NAME, forge};
 use positioned_io::ReadAt as _;
-use wheel::Error;
-use wheel::read::{Kind, Problem, Wheel};
+use rocwheel_wheel::Error;
+use rocwheel_wheel::read::{Kind, Problem, Wheel};
 
 fn causes(error: &Error) -> String {
     let mut text = error.to_string();
@@ -127,7 +127,8 @@ fn archives_that_installers_would_not_agree_on_are_refused() {
     }
 }
 
-/// Makes a member `pkg/a` of 3000 bytes and changes its headers with a Python expression for each: local, central.
+/// Makes a member `pkg/a` of 3000 bytes and changes its headers with a Python expression for each:
+/// local, central.
 fn lie(folder: &Path, local: &str, central: &str) -> Result<Wheel, Error> {
     let script = format!(
         r"
@@ -186,7 +187,8 @@ fn sizes_that_lie_are_found_before_or_while_unpacking() {
 
 #[test]
 fn a_large_bomb_is_stopped_at_its_announced_size() {
-    // 200 MiB of zeros announced as 100 MiB: more than is unpacked in memory, so it goes through the temporary file.
+    // 200 MiB of zeros announced as 100 MiB: more than is unpacked in memory, so it goes through
+    // the temporary file.
     let folder = tempfile::tempdir().expect("folder");
     let script = "put('pkg/a', bytes(200 << 20))\ntexts(b'')\n\
         patch(struct.pack('<I', 200 << 20), struct.pack('<I', 100 << 20))";
@@ -242,9 +244,9 @@ open(path, 'wb').write(data)
         assert!(error.contains("`pkg/stored`") && error.contains("CRC-32"), "{error}");
     }
     let members = ["pkg/stored", "pkg/packed"];
-    let error = causes(&wheel.check_members(members, &report::Silent).expect_err("a flipped bit"));
+    let error = causes(&wheel.check_members(members, &rocwheel_report::Silent).expect_err("a flipped bit"));
     assert!(error.contains("`pkg/stored`") && error.contains("CRC-32"), "{error}");
-    wheel.check_members(["pkg/packed"], &report::Silent).expect("the other one");
+    wheel.check_members(["pkg/packed"], &rocwheel_report::Silent).expect("the other one");
     // Of a few places nobody knows.
     assert!(wheel.sparse("pkg/stored", scratch.path()).is_ok());
 }

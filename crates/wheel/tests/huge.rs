@@ -1,13 +1,14 @@
-//! A member of more than 4 GiB. Slow (it is hashed and compressed), so only with the feature `real`.
+//! A member of more than 4 GiB. Slow (it is hashed and compressed), so only with the feature
+//! `real`.
 #![cfg(feature = "real")]
 
 use std::process::Command;
 
 use positioned_io::ReadAt;
-use report::Silent;
-use wheel::edit::{self, Destination, Edit, Place, VersionEdit};
-use wheel::read::Wheel;
-use wheel::{
+use rocwheel_report::Silent;
+use rocwheel_wheel::edit::{self, Destination, Edit, Place, VersionEdit};
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{
     Content, Distribution, EntryPoints, Existing, FileDigest, Level, Member, Metadata, Reader, Rewrite, Tag,
     WriteOptions, rewrite, write_wheel,
 };
@@ -77,8 +78,9 @@ fn a_member_of_more_than_32_bits() {
 
 #[test]
 fn a_wheel_of_more_than_32_bits_packed() {
-    // Stored zeros that are nowhere on the disk: five gigabytes in a member, which puts those behind it and the directory past
-    // what 32 bits reach. Its hash in RECORD is right in form only, since nobody looks at what is copied.
+    // Stored zeros that are nowhere on the disk: five gigabytes in a member, which puts those
+    // behind it and the directory past what 32 bits reach. Its hash in RECORD is right in form
+    // only, since nobody looks at what is copied.
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("huge-1.0-py3-none-any.whl");
     let script = "import struct, sys\n\

@@ -1,5 +1,5 @@
-//! ROCm wheels from PyPI, made by five different tools. With the feature `real` only; `ROCWHEEL_REAL_WHEELS` names the
-//! folder that scripts/fetch-wheels filled.
+//! ROCm wheels from PyPI, made by five different tools. With the feature `real` only;
+//! `ROCWHEEL_REAL_WHEELS` names the folder that scripts/fetch-wheels filled.
 #![cfg(feature = "real")]
 
 mod forge;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use forge::listing;
-use report::Silent;
-use wheel::edit::{self, Destination, Edit, Place, VersionEdit};
-use wheel::read::{Kind, Problem, Wheel};
-use wheel::{Existing, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
+use rocwheel_report::Silent;
+use rocwheel_wheel::edit::{self, Destination, Edit, Place, VersionEdit};
+use rocwheel_wheel::read::{Kind, Problem, Wheel};
+use rocwheel_wheel::{Existing, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
 
 fn real_wheels() -> Vec<PathBuf> {
     let folder = std::env::var_os("ROCWHEEL_REAL_WHEELS")

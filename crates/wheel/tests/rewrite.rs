@@ -1,4 +1,5 @@
-//! Wheels made of other wheels, as Python and pip see them; and that nothing is left or changed when it fails.
+//! Wheels made of other wheels, as Python and pip see them; and that nothing is left or changed
+//! when it fails.
 
 mod forge;
 
@@ -10,11 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use forge::{NAME, forge, listing, python};
 use proptest::prelude::*;
-use report::{Reporter, Silent, Unit};
-use wheel::read::Wheel;
-use wheel::{Content, Error, Existing, FileDigest, Headers, Member, Order, Rewrite, WriteOptions, Written, rewrite};
+use rocwheel_report::{Reporter, Silent, Unit};
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{
+    Content, Error, Existing, FileDigest, Headers, Member, Order, Rewrite, WriteOptions, Written, rewrite,
+};
 
-/// A wheel with most quirks: data descriptors, folders, a link, hexadecimal, missing and wrong rows, signatures.
+/// A wheel with most quirks: data descriptors, folders, a link, hexadecimal, missing and wrong
+/// rows, signatures.
 const QUIRKS: &str = r#"
 class Pipe(io.RawIOBase):
     def __init__(self, file): self.file = file
@@ -373,7 +377,8 @@ impl Reporter for Looks<'_> {
     }
 }
 
-/// A process that is killed can remove nothing. This holds on the file systems that machines have: ext4, xfs, btrfs, tmpfs.
+/// A process that is killed can remove nothing. This holds on the file systems that machines have:
+/// ext4, xfs, btrfs, tmpfs.
 #[test]
 fn what_is_being_written_has_no_name_that_could_be_left() {
     let folders = [tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder")];

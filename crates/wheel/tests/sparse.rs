@@ -1,5 +1,5 @@
-//! Places of members, read without the rest, against the members themselves: streams of ours, of Python's zlib, and streams that
-//! look like ours and are not.
+//! Places of members, read without the rest, against the members themselves: streams of ours, of
+//! Python's zlib, and streams that look like ours and are not.
 
 use std::io::Write as _;
 use std::ops::Range;
@@ -9,9 +9,9 @@ use std::process::Command;
 use flate2::{Compress, Compression, FlushCompress};
 use positioned_io::ReadAt;
 use proptest::prelude::*;
-use report::Silent;
-use wheel::read::{Problem, Sparse, Wheel};
-use wheel::{Distribution, EntryPoints, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
+use rocwheel_report::Silent;
+use rocwheel_wheel::read::{Problem, Sparse, Wheel};
+use rocwheel_wheel::{Distribution, EntryPoints, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
 
 const CHUNK: usize = 4 << 20;
 
@@ -71,7 +71,8 @@ with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED) as archive:
     wheel
 }
 
-/// Parts that are flushed one by one: with `independent` as in our streams, otherwise as other parallel packers do.
+/// Parts that are flushed one by one: with `independent` as in our streams, otherwise as other
+/// parallel packers do.
 fn flushed(bytes: &[u8], part: usize, independent: bool) -> Vec<u8> {
     let mut compress = Compress::new(Compression::fast(), false);
     let mut packed = Vec::with_capacity(bytes.len() + bytes.len() / 100 + 4096);

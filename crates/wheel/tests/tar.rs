@@ -3,9 +3,9 @@
 use std::io::Write as _;
 use std::process::Command;
 
-use report::Silent;
-use wheel::tar::TarBuilder;
-use wheel::{Content, FileContent, Member, Metadata, Sdist, WriteOptions, write_sdist};
+use rocwheel_report::Silent;
+use rocwheel_wheel::tar::TarBuilder;
+use rocwheel_wheel::{Content, FileContent, Member, Metadata, Sdist, WriteOptions, write_sdist};
 
 fn bytes(content: &dyn Content) -> Vec<u8> {
     let mut bytes = vec![0; content.size() as usize];
@@ -26,7 +26,8 @@ fn python_reads_every_kind_of_member() {
     let folder = tempfile::tempdir().expect("folder");
     let file = folder.path().join("file");
     fs_err::write(&file, vec![b'x'; 700]).expect("write");
-    // Too long for a name of 100 bytes, for a prefix and name, and for neither with a letter outside ASCII.
+    // Too long for a name of 100 bytes, for a prefix and name, and for neither with a letter
+    // outside ASCII.
     let split = format!("{}/{}", "d".repeat(120), "n".repeat(60));
     let long = format!("{}/{}", "d".repeat(200), "n".repeat(150));
     let target = "../".repeat(60) + "t";

@@ -1,13 +1,14 @@
-//! Wheels as other programs see them: Python's zipfile, pip, the zip crate; and what happens when writing fails.
+//! Wheels as other programs see them: Python's zipfile, pip, the zip crate; and what happens when
+//! writing fails.
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
-use report::{Reporter, Silent, Unit};
-use wheel::read::{Problem, Wheel};
-use wheel::{
+use rocwheel_report::{Reporter, Silent, Unit};
+use rocwheel_wheel::read::{Problem, Wheel};
+use rocwheel_wheel::{
     Content, Distribution, EntryPoints, Error, FileContent, Level, Member, Metadata, Reader, Tag, WriteOptions,
     Written, write_wheel,
 };

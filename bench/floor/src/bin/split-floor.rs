@@ -1,10 +1,10 @@
-//! In: a wheel, or a library, with GPU code. Out: the seconds that this machine needs for what every program that splits it
-//! has to do, one step after the other, as one line of JSON.
+//! In: a wheel, or a library, with GPU code. Out: the seconds that this machine needs for what
+//! every program that splits it has to do, one step after the other, as one line of JSON.
 //!
-//! Read the file once, inflate the members that hold GPU code, decompress their compressed bundles, compress each code
-//! object with zstd, deflate what is left of the members, write the result once. All but the inflation of a member, which
-//! is one stream, is on all cores. Finding out where the code objects are is not counted, nor are checksums, RECORD, and
-//! any check of the result.
+//! Read the file once, inflate the members that hold GPU code, decompress their compressed bundles,
+//! compress each code object with zstd, deflate what is left of the members, write the result once.
+//! All but the inflation of a member, which is one stream, is on all cores. Finding out where the
+//! code objects are is not counted, nor are checksums, RECORD, and any check of the result.
 
 use std::borrow::Cow;
 use std::io::{Cursor, Write};
@@ -13,8 +13,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use kpack::bundle::Method;
-use kpack::{Bundle, FatBinary};
+use rocwheel_kpack::bundle::Method;
+use rocwheel_kpack::{Bundle, FatBinary};
 use libdeflater::{CompressionLvl, Compressor, Decompressor};
 use positioned_io::ReadAt;
 use rayon::prelude::*;

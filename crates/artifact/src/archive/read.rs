@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use report::{Reporter, Watched};
+use rocwheel_report::{Reporter, Watched};
 use tar::EntryType;
 
 use super::Compression;
@@ -44,14 +44,15 @@ pub(crate) enum MemberKind {
 /// What a member's bytes are read from; its errors are errors of the archive.
 pub(crate) type Content<'a> = &'a mut dyn Read;
 
-/// Reads a whole archive and hands every member to `take`: the manifest first, parents made by the archive before what
-/// is in them. Returns everything below the basedirs, sorted by basedir and path, hard links as files. Advances the
-/// reporter's stage by the compressed bytes read.
+/// Reads a whole archive and hands every member to `take`: the manifest first, parents made by the
+/// archive before what is in them. Returns everything below the basedirs, sorted by basedir and
+/// path, hard links as files. Advances the reporter's stage by the compressed bytes read.
 ///
 /// # Errors
-/// A damaged or truncated archive, a manifest that is not the first member, and every member that must not be
-/// unpacked: absolute, with `..`, below a link or a file, twice there, a device, outside the manifest's basedirs, a hard
-/// link to anything but an earlier file, a symbolic link that leads out of its basedir.
+/// A damaged or truncated archive, a manifest that is not the first member, and every member that
+/// must not be unpacked: absolute, with `..`, below a link or a file, twice there, a device,
+/// outside the manifest's basedirs, a hard link to anything but an earlier file, a symbolic link
+/// that leads out of its basedir.
 pub(crate) fn for_each_member(
     archive: &Path,
     reporter: &dyn Reporter,
@@ -180,7 +181,8 @@ impl Checker {
         Ok(Member { path: path.to_owned(), kind, mode })
     }
 
-    /// Every parent must be a directory of the archive itself, so that nothing is ever written through a link.
+    /// Every parent must be a directory of the archive itself, so that nothing is ever written
+    /// through a link.
     fn check_parents(&mut self, path: &str) -> Result<(), String> {
         for (at, _) in path.rmatch_indices('/') {
             let parent = &path[..at];
@@ -240,8 +242,8 @@ fn describe(kind: EntryType) -> String {
     }
 }
 
-/// Reads what follows the first block of zeros: at least one more, and nothing else. Reading to the end is also what
-/// makes the decoders check their checksums.
+/// Reads what follows the first block of zeros: at least one more, and nothing else. Reading to the
+/// end is also what makes the decoders check their checksums.
 fn finish(mut rest: impl Read) -> io::Result<()> {
     let mut buffer = vec![0; 1 << 16];
     let mut zeros = 0;

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
@@ -15,7 +15,8 @@ pub fn sidecar_path(archive: &Path) -> PathBuf {
     path.into()
 }
 
-/// The SHA-256 digest of a file in lower-case hexadecimal. Advances the reporter's stage by the bytes read.
+/// The SHA-256 digest of a file in lower-case hexadecimal. Advances the reporter's stage by the
+/// bytes read.
 pub fn digest(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
     let mut file = fs_err::File::open(path)?;
     let mut hash = Sha256::new();
@@ -33,8 +34,8 @@ pub fn digest(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
     }
 }
 
-/// The digest in the sidecar of `archive`, `None` when there is no sidecar. The digest is the first word, so a bare
-/// digest (what `TheRock` writes) and the form of `sha256sum` are both accepted.
+/// The digest in the sidecar of `archive`, `None` when there is no sidecar. The digest is the first
+/// word, so a bare digest (what `TheRock` writes) and the form of `sha256sum` are both accepted.
 pub(crate) fn read_sidecar(archive: &Path) -> Result<Option<String>, Error> {
     let path = sidecar_path(archive);
     let bytes = match crate::input::read_small_followed(&path) {

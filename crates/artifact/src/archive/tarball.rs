@@ -1,5 +1,6 @@
-//! Input: members in order. Output: the bytes of a GNU tar archive that depend on nothing else: owner and group are 0
-//! without names, every time is the same, the header of a long name has fixed fields.
+//! Input: members in order. Output: the bytes of a GNU tar archive that depend on nothing else:
+//! owner and group are 0 without names, every time is the same, the header of a long name has fixed
+//! fields.
 
 use std::io::{self, Write};
 
@@ -29,7 +30,8 @@ impl<W: Write> Tarball<W> {
         Self { output, epoch }
     }
 
-    /// Writes the header of a member. The caller then writes `head.size` bytes and calls [`Tarball::pad`].
+    /// Writes the header of a member. The caller then writes `head.size` bytes and calls
+    /// [`Tarball::pad`].
     pub(super) fn head(&mut self, name: &str, head: Head) -> io::Result<()> {
         if head.link.len() > LONGEST_PLAIN_NAME {
             self.long(EntryType::GNULongLink, head.link)?;

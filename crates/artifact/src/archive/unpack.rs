@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 
 use super::read::{self, Content, Member, MemberKind};
 use super::sidecar::verify_digest;
@@ -19,9 +19,9 @@ const COMPLETE: &str = "complete";
 /// Where the artifact lies beside it.
 const TREE: &str = "tree";
 
-/// Unpacks an archive into `destination`, which must not exist; nothing is left there after an error. Permission bits
-/// are kept, the owner can always read and write, owners and times are not restored. Advances the reporter's stage by
-/// the compressed bytes read.
+/// Unpacks an archive into `destination`, which must not exist; nothing is left there after an
+/// error. Permission bits are kept, the owner can always read and write, owners and times are not
+/// restored. Advances the reporter's stage by the compressed bytes read.
 ///
 /// # Errors
 /// A damaged archive, and every member that must not be unpacked: see [`Error::UnsafeMember`].
@@ -90,8 +90,8 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
 
-/// The artifact directory of an archive with that digest below `scratch`, unpacked there if it is not yet. `label`
-/// makes the place recognisable. Any number of processes may ask for the same one.
+/// The artifact directory of an archive with that digest below `scratch`, unpacked there if it is
+/// not yet. `label` makes the place recognisable. Any number of processes may ask for the same one.
 fn cached(
     archive: &Path,
     label: &str,
@@ -118,8 +118,8 @@ fn cached(
     Ok(place.join(TREE))
 }
 
-/// The directory of every artifact, in the same order: archives are compared with their sidecars and unpacked below
-/// `scratch`, on all threads.
+/// The directory of every artifact, in the same order: archives are compared with their sidecars
+/// and unpacked below `scratch`, on all threads.
 pub(crate) fn provide(
     places: &[(ArtifactName, Place)],
     scratch: &Path,

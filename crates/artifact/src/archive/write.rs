@@ -1,12 +1,13 @@
-//! Input: an artifact directory. Output: its archive and the archive's sidecar, the same bytes for the same files
-//! whatever the number of threads, the umask, the time zone or the order of the directory.
+//! Input: an artifact directory. Output: its archive and the archive's sidecar, the same bytes for
+//! the same files whatever the number of threads, the umask, the time zone or the order of the
+//! directory.
 
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tar::EntryType;
@@ -79,7 +80,8 @@ pub struct Written {
     pub compressed: u64,
 }
 
-/// Reads the artifact directories and says what [`write`] will make of them below `output`: one archive each.
+/// Reads the artifact directories and says what [`write`] will make of them below `output`: one
+/// archive each.
 ///
 /// # Errors
 /// Whatever is wrong with an artifact; a name given twice; a level the format does not have.
@@ -113,8 +115,8 @@ pub fn plan(
     Ok(ArchivePlan { options, archives })
 }
 
-/// Writes the planned archives and their sidecars. Each appears complete or not at all; an older one of the same name
-/// is replaced.
+/// Writes the planned archives and their sidecars. Each appears complete or not at all; an older
+/// one of the same name is replaced.
 pub fn write(plan: &ArchivePlan, reporter: &dyn Reporter) -> Result<Vec<Written>, Error> {
     let total = plan.archives.iter().map(|archive| archive.bytes).sum();
     reporter.begin("Writing archives", Some(total), Unit::Bytes);
@@ -167,8 +169,8 @@ fn new_file(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
     Ok(file)
 }
 
-/// Writes the manifest, then everything else by basedir and path. Files that share an inode become hard links to the
-/// first of them in that order. Returns the bytes of all file contents.
+/// Writes the manifest, then everything else by basedir and path. Files that share an inode become
+/// hard links to the first of them in that order. Returns the bytes of all file contents.
 fn write_members<W: Write>(artifact: &Artifact, tarball: &mut Tarball<W>, reporter: &dyn Reporter) -> io::Result<u64> {
     let manifest = read_small(&artifact.root.join(MANIFEST))?;
     let size = manifest.len() as u64;

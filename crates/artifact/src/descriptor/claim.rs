@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 
 use super::parse::{Basedir, Rules};
 use super::{Descriptor, Error};
@@ -26,7 +26,8 @@ pub struct Claims {
 /// What one component gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClaimedComponent {
-    /// In the order of the descriptor; also those that are not there, which the manifest lists all the same.
+    /// In the order of the descriptor; also those that are not there, which the manifest lists all
+    /// the same.
     pub basedirs: Vec<Claimed>,
 }
 
@@ -54,8 +55,9 @@ pub struct Repeated {
 type Owners = HashMap<String, String>;
 
 impl Descriptor {
-    /// Gives every file below `root` to the first component that wants it. A component does not see what those that it
-    /// extends have taken; paths count without their basedir, because an installed tree has each once.
+    /// Gives every file below `root` to the first component that wants it. A component does not see
+    /// what those that it extends have taken; paths count without their basedir, because an
+    /// installed tree has each once.
     ///
     /// # Errors
     /// [`Error::Circular`], [`Error::Conflict`], and what is wrong with files.
@@ -155,7 +157,8 @@ impl Claiming<'_> {
         }
     }
 
-    /// Two basedirs with one path: the second copy is lost, which is only right when it is the same.
+    /// Two basedirs with one path: the second copy is lost, which is only right when it is the
+    /// same.
     fn compare(&self, path: &str, taken: &str, also: &str) -> Result<Repeated, Error> {
         let file = |basedir: &str| self.root.join(basedir).join(path);
         if same(&file(taken), &file(also), self.reporter)? {
@@ -167,7 +170,7 @@ impl Claiming<'_> {
 
 #[cfg(test)]
 mod tests {
-    use report::Silent;
+    use rocwheel_report::Silent;
 
     use super::*;
 

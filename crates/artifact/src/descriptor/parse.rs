@@ -1,4 +1,5 @@
-//! Input: the text of a descriptor. Output: its components in the order of the text, with their patterns.
+//! Input: the text of a descriptor. Output: its components in the order of the text, with their
+//! patterns.
 
 use std::path::Path;
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 
 use super::{ClaimedComponent, Error};
 use crate::fileset::Transfer;
@@ -10,8 +10,8 @@ use crate::flatten;
 use crate::input::separate;
 use crate::scan::MANIFEST;
 
-/// Writes the artifact directory `output`; one that is there is replaced. Files share nothing with those of the build.
-/// `root` is the build tree, which must not hold what is replaced.
+/// Writes the artifact directory `output`; one that is there is replaced. Files share nothing with
+/// those of the build. `root` is the build tree, which must not hold what is replaced.
 ///
 /// # Errors
 /// An `output` that is there and no artifact, or that holds the build tree.
@@ -25,7 +25,8 @@ fn write_artifact(
     output: &Path,
     reporter: &dyn Reporter,
 ) -> Result<(), crate::Error> {
-    // Artifacts are often written into the build tree itself, so only what they are made of must stay out of the way.
+    // Artifacts are often written into the build tree itself, so only what they are made of must
+    // stay out of the way.
     let stages: Vec<PathBuf> =
         component.basedirs.iter().map(|basedir| root.join(&basedir.path)).filter(|stage| stage.is_dir()).collect();
     let output = separate(output, &stages)?;
@@ -57,7 +58,7 @@ fn write_artifact(
 mod tests {
     use std::os::unix::fs::MetadataExt as _;
 
-    use report::Silent;
+    use rocwheel_report::Silent;
 
     use super::super::Descriptor;
     use super::*;

@@ -1,11 +1,12 @@
-//! Input: an ELF file. Output: the names of libraries in its data, which are those that it may load at run time.
+//! Input: an ELF file. Output: the names of libraries in its data, which are those that it may load
+//! at run time.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use elf::{Elf, Section};
 use positioned_io::ReadAt;
 use regex::bytes::Regex;
+use rocwheel_elf::{Elf, Section};
 
 /// ELF's section type for sections without bytes in the file.
 const SHT_NOBITS: u32 = 8;
@@ -24,8 +25,8 @@ pub fn sections(elf: &Elf) -> impl Iterator<Item = &Section> {
     })
 }
 
-/// Texts in the data of a file that look like `lib*.so*`, its own name and those it is linked to among them. What cannot be read
-/// is left out.
+/// Texts in the data of a file that look like `lib*.so*`, its own name and those it is linked to
+/// among them. What cannot be read is left out.
 pub fn mentions(reader: &dyn ReadAt, elf: &Elf) -> BTreeSet<String> {
     let mut mentions = BTreeSet::new();
     for section in sections(elf) {
@@ -34,8 +35,9 @@ pub fn mentions(reader: &dyn ReadAt, elf: &Elf) -> BTreeSet<String> {
     mentions
 }
 
-/// The text of which two vector constants side by side are the halves. Compilers copy a text of 17 to 31 bytes as its
-/// first and its last 16 bytes, which overlap: `libhsa-amd-aqlpr` and `-aqlprofile64.so` are `libhsa-amd-aqlprofile64.so`.
+/// The text of which two vector constants side by side are the halves. Compilers copy a text of 17
+/// to 31 bytes as its first and its last 16 bytes, which overlap: `libhsa-amd-aqlpr` and
+/// `-aqlprofile64.so` are `libhsa-amd-aqlprofile64.so`.
 fn whole_constant(address: u64, text: &str) -> Option<String> {
     if !address.is_multiple_of(VECTOR as u64) || text.len() != 2 * VECTOR {
         return None;

@@ -1,11 +1,12 @@
-//! Input: the files of the staging tree. Output: which library each of them gets at run time, which libraries that are
-//! not ROCm's are needed for that, and what is missing.
+//! Input: the files of the staging tree. Output: which library each of them gets at run time, which
+//! libraries that are not ROCm's are needed for that, and what is missing.
 //!
-//! NEEDED entries and the table of run-time loads are followed from every ROCm file until nothing new turns up.
+//! NEEDED entries and the table of run-time loads are followed from every ROCm file until nothing
+//! new turns up.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use elf::{Elf, Kind};
+use rocwheel_elf::{Elf, Kind};
 
 use super::error::Error;
 use super::libraries::SystemLibraries;
@@ -29,7 +30,8 @@ pub(super) struct Resolution {
     pub(super) missing: Vec<Missing>,
     /// Names of libraries in the data that nothing explains.
     pub(super) unlisted: Vec<Mention>,
-    /// Libraries that are not ROCm's and are loaded by their name at run time: who loads, what is loaded.
+    /// Libraries that are not ROCm's and are loaded by their name at run time: who loads, what is
+    /// loaded.
     pub(super) loaded_by_name: BTreeSet<(usize, usize)>,
 }
 
@@ -153,8 +155,9 @@ impl Walk<'_> {
         self.resolution.taken = self.reached.keys().copied().filter(|index| self.files[*index].system).collect();
     }
 
-    /// The other libraries of the packages that libraries were taken from, if they load: nothing shows which of its own
-    /// a package loads by name (ICU's converters, plugins), and they are its licence's business already.
+    /// The other libraries of the packages that libraries were taken from, if they load: nothing
+    /// shows which of its own a package loads by name (ICU's converters, plugins), and they are its
+    /// licence's business already.
     fn siblings(&mut self) -> Vec<usize> {
         let taken = self.reached.keys().filter(|index| self.files[**index].system);
         let sources: BTreeSet<usize> = taken.map(|index| self.files[*index].source).collect();
@@ -207,8 +210,8 @@ impl Walk<'_> {
                 let load = load.into_iter().find(|load| load.pattern == name)?;
                 let mut found = self.providers.iter().filter(|(name, _)| load.matches(name));
                 let found = found.next().map(|(_, index)| *index).filter(|found| *found != index);
-                // The table tells what some build of a library loads. A library of the system is only taken in for
-                // that when this build has its name.
+                // The table tells what some build of a library loads. A library of the system is
+                // only taken in for that when this build has its name.
                 let names = &self.files[index].inspected.mentions;
                 let is_named = self.files[index].elf.is_none() || names.iter().any(|name| load.matches(name));
                 found.filter(|found| load.required || is_named || !self.files[*found].system)

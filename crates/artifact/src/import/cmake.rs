@@ -1,15 +1,18 @@
-//! Input: a CMake or pkg-config file, where it was and where it goes. Output: its text for the new place.
+//! Input: a CMake or pkg-config file, where it was and where it goes. Output: its text for the new
+//! place.
 //!
-//! Flattening `lib/<architecture>` takes a level out of the way up to the prefix, moves libraries and makes absolute
-//! paths wrong. The rules undo exactly that:
+//! Flattening `lib/<architecture>` takes a level out of the way up to the prefix, moves libraries
+//! and makes absolute paths wrong. The rules undo exactly that:
 //!
-//! 1. `${…DIR…}/../../../..` and runs of `get_filename_component(X "${X}" PATH)` that climb from the file's old place
-//!    to its prefix climb from its new place to the new prefix; other lengths are left alone;
-//! 2. the block that returns to the original prefix (`_realOrig`) goes, and an absolute `_IMPORT_PREFIX` becomes
-//!    relative to the file;
+//! 1. `${…DIR…}/../../../..` and runs of `get_filename_component(X "${X}" PATH)` that climb from
+//!    the file's old place to its prefix climb from its new place to the new prefix; other lengths
+//!    are left alone;
+//! 2. the block that returns to the original prefix (`_realOrig`) goes, and an absolute
+//!    `_IMPORT_PREFIX` becomes relative to the file;
 //! 3. `lib/<architecture>/…` becomes what the path rules make of it;
 //! 4. the table's own replacements, for what is particular to one file;
-//! 5. pkg-config: `prefix` is relative to the file, and the other directories are relative to `prefix`.
+//! 5. pkg-config: `prefix` is relative to the file, and the other directories are relative to
+//!    `prefix`.
 
 use std::sync::LazyLock;
 
@@ -62,8 +65,8 @@ fn old_prefix<'a>(table: &Table, input: &'a str, path: &str) -> &'a str {
     if table.flatten(prefix).is_empty() { prefix } else { "" }
 }
 
-/// Rule 1, first half. A variable that holds a file's own path is one level lower, and such climbs were written for
-/// an unflattened tree.
+/// Rule 1, first half. A variable that holds a file's own path is one level lower, and such climbs
+/// were written for an unflattened tree.
 fn climbs(text: &str, old: usize, new: usize) -> String {
     static CLIMB: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"\$\{(\w+)\}((?:/\.\.)+)").expect("a constant expression"));
@@ -120,7 +123,8 @@ fn drop_original_prefix(text: &str) -> String {
     result
 }
 
-/// Rule 2, second half: `set(X "/usr")` and `set(X "/usr/lib/llvm-17/lib/clang/17")` for prefix variables.
+/// Rule 2, second half: `set(X "/usr")` and `set(X "/usr/lib/llvm-17/lib/clang/17")` for prefix
+/// variables.
 fn absolute_prefix(table: &Table, prefix: &str, here: &str, text: &str) -> String {
     static SET: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r#"set\((\w*PREFIX\w*)\s+"/([^"$]+)"\)"#).expect("a constant expression"));
@@ -201,7 +205,8 @@ mod tests {
         let first = "get_filename_component(_P \"${CMAKE_CURRENT_LIST_FILE}\" PATH)\n";
         let step = "get_filename_component(_P \"${_P}\" PATH)\n";
         assert_eq!(rewritten(&format!("{first}{}x\n", step.repeat(4))), format!("{first}{}x\n", step.repeat(3)));
-        // Debian 13's comgr climbs three levels from a directory that is four deep, which is right once flattened.
+        // Debian 13's comgr climbs three levels from a directory that is four deep, which is right
+        // once flattened.
         assert_eq!(rewritten(&format!("{first}{}", step.repeat(3))), format!("{first}{}", step.repeat(3)));
     }
 

@@ -1,7 +1,7 @@
 //! Input: a Debian package. Output: its control fields, and its files one after the other.
 //!
-//! A `.deb` is an `ar` archive of `debian-binary`, `control.tar*` and `data.tar*`. Nothing is unpacked to disk here and
-//! nothing is held in memory but the decompressor's window.
+//! A `.deb` is an `ar` archive of `debian-binary`, `control.tar*` and `data.tar*`. Nothing is
+//! unpacked to disk here and nothing is held in memory but the decompressor's window.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read};
@@ -26,7 +26,8 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Reads one paragraph of a control file or of dpkg's status file; `None` without the mandatory fields.
+    /// Reads one paragraph of a control file or of dpkg's status file; `None` without the mandatory
+    /// fields.
     pub(super) fn parse(paragraph: &str) -> Option<Self> {
         let mut fields: BTreeMap<String, String> = BTreeMap::new();
         let mut last = None;
@@ -90,8 +91,8 @@ pub(super) fn control(path: &Path) -> Result<Control, Error> {
     Control::parse(&text).ok_or_else(|| bad(path, "its control file has no Package and Version"))
 }
 
-/// Hands every file and link of the package at `path` to `visitor`, decompressing with up to `threads` threads where
-/// the archive is divided into blocks.
+/// Hands every file and link of the package at `path` to `visitor`, decompressing with up to
+/// `threads` threads where the archive is divided into blocks.
 pub(super) fn data(path: &Path, threads: u32, visitor: &mut dyn Visitor) -> Result<(), Error> {
     each_member(path, "data.tar", |name, stream| {
         members::walk(&Decoding { archive: path, member: name, threads }, stream, visitor)
@@ -125,7 +126,8 @@ fn each_member(
         if name == wanted || name.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.')) {
             let mut counted = Counted { inner: entry, count: 0 };
             found(&name, &mut counted)?;
-            // The tar archive may end before the member does; a package that ends before its member is cut off.
+            // The tar archive may end before the member does; a package that ends before its member
+            // is cut off.
             io::copy(&mut counted, &mut io::sink()).map_err(damaged)?;
             if counted.count < size {
                 return Err(bad(path, format!("it is cut off within `{name}`")));

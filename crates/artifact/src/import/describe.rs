@@ -1,5 +1,6 @@
-//! Input: the finished staging tree. Output: the files that describe it: `artifact_manifest.txt` in each artifact,
-//! `therock_manifest.json` and `dist_info.json` in `base_lib_generic`, and the report.
+//! Input: the finished staging tree. Output: the files that describe it: `artifact_manifest.txt` in
+//! each artifact, `therock_manifest.json` and `dist_info.json` in `base_lib_generic`, and the
+//! report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +25,8 @@ const THEROCK: &str = "share/therock";
 /// Where the compiler's device libraries lie, and where programs look for them.
 const DEVICE_LIBRARIES: (&str, &str) = ("lib/llvm/amdgcn", "amdgcn");
 
-/// The GPU targets, without features, that the tree has code for: in fat binaries and in kernel databases.
+/// The GPU targets, without features, that the tree has code for: in fat binaries and in kernel
+/// databases.
 pub(super) fn gpu_targets(unpacked: &Unpacked) -> Vec<String> {
     let code = unpacked.files.iter().flat_map(|file| &file.inspected.targets);
     let databases =
@@ -137,7 +139,8 @@ fn generic(name: &str, component: Component) -> ArtifactName {
     ArtifactName { name: name.to_owned(), component: component.to_string(), target_family: GENERIC.to_owned() }
 }
 
-/// `therock_manifest.json` (rocm-python-packages 1.9) with what was imported under `rocwheel.import`.
+/// `therock_manifest.json` (rocm-python-packages 1.9) with what was imported under
+/// `rocwheel.import`.
 fn manifest(plan: &ImportPlan, libraries: &[SystemLibrary]) -> Manifest {
     let sources: Vec<Value> = plan
         .sources

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 use super::report::Missing;
 use crate::staging;
@@ -133,7 +133,7 @@ pub enum Error {
         /// The file, in the flattened tree.
         path: String,
         /// Why.
-        source: elf::Error,
+        source: rocwheel_elf::Error,
     },
     /// Device code that could not be understood.
     #[error("could not read the GPU code in `{path}`")]
@@ -141,7 +141,7 @@ pub enum Error {
         /// The file, in the flattened tree.
         path: String,
         /// Why.
-        source: kpack::Error,
+        source: rocwheel_kpack::Error,
     },
     /// A library for another processor.
     #[error("`{path}` is built for the processor type {machine}; only x86-64 (62) is supported")]
@@ -177,7 +177,8 @@ impl fmt::Display for MissingList<'_> {
 }
 
 impl Error {
-    /// The same, or [`Error::DiskFull`] when a file of the output could not be written for lack of space.
+    /// The same, or [`Error::DiskFull`] when a file of the output could not be written for lack of
+    /// space.
     pub(super) fn or_full_disk(self, output: &Path) -> Self {
         match self {
             Self::Io(source) if crate::error::is_full(&source) => Self::DiskFull { output: output.to_owned() },

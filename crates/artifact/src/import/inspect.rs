@@ -1,12 +1,12 @@
-//! Input: a file that was just written. Output: what it is, if it is an ELF file: its headers, the GPU targets it has
-//! code for and the names of libraries in its data.
+//! Input: a file that was just written. Output: what it is, if it is an ELF file: its headers, the
+//! GPU targets it has code for and the names of libraries in its data.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use elf::Elf;
-use kpack::{Entry, FatBinary};
 use positioned_io::ReadAt as _;
+use rocwheel_elf::Elf;
+use rocwheel_kpack::{Entry, FatBinary};
 
 use super::error::Error;
 use crate::dlopen;
@@ -20,7 +20,8 @@ pub(super) struct Inspected {
     pub(super) mentions: BTreeSet<String>,
 }
 
-/// Looks at the file at `path`; `None` when it is no ELF file. `name` is its path in the flattened tree.
+/// Looks at the file at `path`; `None` when it is no ELF file. `name` is its path in the flattened
+/// tree.
 pub(super) fn inspect(path: &Path, name: &str) -> Result<Option<(Elf, Inspected)>, Error> {
     let file = fs_err::File::open(path)?;
     let reader = file.file();

@@ -1,4 +1,5 @@
-//! Input: `data/system-libraries.toml` and `data/licenses.toml`. Output: what happens to a library that is not ROCm's.
+//! Input: `data/system-libraries.toml` and `data/licenses.toml`. Output: what happens to a library
+//! that is not ROCm's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -64,7 +65,8 @@ struct Licenses {
     prefix: BTreeMap<String, String>,
 }
 
-/// The SPDX expression for libraries of a source package in an upstream version; `None` when the table does not know it.
+/// The SPDX expression for libraries of a source package in an upstream version; `None` when the
+/// table does not know it.
 pub(super) fn license(source: &str, version: &str) -> Option<&'static str> {
     static EMBEDDED: LazyLock<Licenses> =
         LazyLock::new(|| toml::from_str(LICENSES).expect("the embedded table is tested"));

@@ -1,7 +1,8 @@
-//! Input: a compressed tar archive as a stream. Output: calls of a [`Visitor`], one for each file and link.
+//! Input: a compressed tar archive as a stream. Output: calls of a [`Visitor`], one for each file
+//! and link.
 //!
-//! Names are checked here, before anybody sees them: relative, without `..`, UTF-8. Devices, sockets and the like are
-//! refused.
+//! Names are checked here, before anybody sees them: relative, without `..`, UTF-8. Devices,
+//! sockets and the like are refused.
 
 use std::collections::HashSet;
 use std::io::{self, BufReader, Read};
@@ -13,9 +14,11 @@ use tar::EntryType;
 use super::error::Error;
 use crate::links::{Links, leaves_tree};
 
-/// Bytes of a single decompressor that are too many: preset 9 of xz takes 65 MiB, zstd's largest window 128 MiB.
+/// Bytes of a single decompressor that are too many: preset 9 of xz takes 65 MiB, zstd's largest
+/// window 128 MiB.
 const MEMORY_LIMIT: u64 = 512 << 20;
-/// Bytes that decompressing in parallel may take; with Debian's 24 MiB blocks two threads take some 110 MiB.
+/// Bytes that decompressing in parallel may take; with Debian's 24 MiB blocks two threads take some
+/// 110 MiB.
 const PARALLEL_MEMORY_LIMIT: u64 = 160 << 20;
 
 /// Receives what an archive holds, in its order.

@@ -1,10 +1,11 @@
-//! Input: Debian packages, an installed ROCm or a `therock-dist-*` tarball. Output: a directory of artifacts in TheRock's
-//! layout, and a report of what was taken, renamed, left out and missing.
+//! Input: Debian packages, an installed ROCm or a `therock-dist-*` tarball. Output: a directory of
+//! artifacts in TheRock's layout, and a report of what was taken, renamed, left out and missing.
 //!
-//! [`plan`] reads what is cheap to know: the packages, their versions and the artifact each belongs to. [`execute`]
-//! decompresses every package once and writes every file once, straight into its place; then libraries are resolved,
-//! those that are not ROCm's renamed, search paths set, and the tree put in the place of the output. [`rehearse`] does
-//! the same and keeps nothing: what a compressed package holds is only known by decompressing it.
+//! [`plan`] reads what is cheap to know: the packages, their versions and the artifact each belongs
+//! to. [`execute`] decompresses every package once and writes every file once, straight into its
+//! place; then libraries are resolved, those that are not ROCm's renamed, search paths set, and the
+//! tree put in the place of the output. [`rehearse`] does the same and keeps nothing: what a
+//! compressed package holds is only known by decompressing it.
 
 mod closure;
 mod cmake;
@@ -24,8 +25,8 @@ mod unpack;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use ::report::{Reporter, Unit};
 use rayon::prelude::*;
+use rocwheel_report::{Reporter, Unit};
 use serde::Serialize;
 
 pub use error::Error;
@@ -42,7 +43,8 @@ use crate::staging::{Maker, Staging};
 const MAKER: Maker = Maker { marker: ".rocwheel-import", command: "rocwheel artifact import" };
 /// Version of the plan and the report.
 const SCHEMA: u32 = 1;
-/// Packages from this size on, in bytes, are decompressed one at a time with all threads; smaller ones side by side.
+/// Packages from this size on, in bytes, are decompressed one at a time with all threads; smaller
+/// ones side by side.
 const LARGE: u64 = 8 << 20;
 
 /// What to import.
@@ -73,7 +75,8 @@ pub struct ImportOptions {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sonames {
-    /// `libnuma.so.1` becomes `librocm_sysdeps_numa.so.1`, so that it is found whatever the process has loaded before.
+    /// `libnuma.so.1` becomes `librocm_sysdeps_numa.so.1`, so that it is found whatever the process
+    /// has loaded before.
     #[default]
     Rename,
     /// They stay, and lose to a library of that name that is loaded already.
@@ -114,7 +117,8 @@ pub struct PlannedSource {
 /// Reads what is to be imported without writing anything.
 ///
 /// # Errors
-/// Packages that are damaged or given twice, an input with nothing of ROCm in it, and no way to tell the version.
+/// Packages that are damaged or given twice, an input with nothing of ROCm in it, and no way to
+/// tell the version.
 pub fn plan(source: &ImportSource, options: &ImportOptions, reporter: &dyn Reporter) -> Result<ImportPlan, Error> {
     let mut plan = match source {
         ImportSource::Debs(paths) => plan_debs(paths, options, reporter)?,
@@ -262,7 +266,8 @@ fn planned(control: Control) -> Source {
     }
 }
 
-/// The version of a set of packages: ROCm's own when there is a package for it, else the HIP runtime's.
+/// The version of a set of packages: ROCm's own when there is a package for it, else the HIP
+/// runtime's.
 fn version_of(sources: &[PlannedSource]) -> String {
     let of = |prefix: &str| {
         let mut sources = sources.iter().map(|planned| &planned.source);

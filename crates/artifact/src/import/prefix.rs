@@ -1,16 +1,18 @@
-//! Input: an installed ROCm. Output: what of it is imported, from where it lies; nothing there is changed.
+//! Input: an installed ROCm. Output: what of it is imported, from where it lies; nothing there is
+//! changed.
 //!
-//! A private prefix (`/opt/rocm`) is taken as a whole. Of a shared prefix (`/usr`) the files of ROCm's packages are
-//! taken, as dpkg's database in the root that holds the prefix lists them. In both cases libraries of other packages
-//! are added as NEEDED and the table of run-time loads ask for them.
+//! A private prefix (`/opt/rocm`) is taken as a whole. Of a shared prefix (`/usr`) the files of
+//! ROCm's packages are taken, as dpkg's database in the root that holds the prefix lists them. In
+//! both cases libraries of other packages are added as NEEDED and the table of run-time loads ask
+//! for them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use elf::Elf;
 use rayon::prelude::*;
+use rocwheel_elf::Elf;
 use walkdir::WalkDir;
 
 use super::deb::{Control, upstream};
@@ -89,8 +91,8 @@ pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan,
     })
 }
 
-/// `true` if a prefix has something that every ROCm has. The whole prefix is walked afterwards: a wrong one, such
-/// as `/`, would take minutes and has folders like `/proc`.
+/// `true` if a prefix has something that every ROCm has. The whole prefix is walked afterwards: a
+/// wrong one, such as `/`, would take minutes and has folders like `/proc`.
 fn looks_like_rocm(prefix: &Path) -> bool {
     const MARKS: [&str; 6] =
         [".info/version", "share/therock", "bin/hipcc", "bin/hipconfig", "bin/amdclang", "lib/llvm/bin/clang"];

@@ -1,14 +1,16 @@
-//! Input: the staging tree and what the loader is to find. Output: the tree as it is to be loaded: libraries that are
-//! not ROCm's under names of their own, and search paths that stay inside the tree.
+//! Input: the staging tree and what the loader is to find. Output: the tree as it is to be loaded:
+//! libraries that are not ROCm's under names of their own, and search paths that stay inside the
+//! tree.
 //!
-//! Edits are applied to the staging copies in place: they are this run's own, and librocsparse has 1.3 GB.
+//! Edits are applied to the staging copies in place: they are this run's own, and librocsparse has
+//! 1.3 GB.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::symlink;
 
-use elf::{Edit, NeededEdit, SearchPath, StackFlag};
 use rayon::prelude::*;
-use report::Reporter;
+use rocwheel_elf::{Edit, NeededEdit, SearchPath, StackFlag};
+use rocwheel_report::Reporter;
 
 use super::closure::{self, Resolution};
 use super::error::Error;
@@ -58,7 +60,8 @@ pub(super) fn relink(
     Ok(relinked)
 }
 
-/// Removes what came from packages that are not ROCm's and is not needed. Returns the indices of those files.
+/// Removes what came from packages that are not ROCm's and is not needed. Returns the indices of
+/// those files.
 fn drop_unused(
     context: &Context<'_>,
     unpacked: &Unpacked,
@@ -156,7 +159,8 @@ fn edit(
                 search_path: changes_path.then_some(SearchPath::Set(path)),
                 soname,
                 needed: needed.collect(),
-                // Debian's libamdhip64.so.5 has the flag, from assembler in it, and glibc 2.41 would not load it.
+                // Debian's libamdhip64.so.5 has the flag, from assembler in it, and glibc 2.41
+                // would not load it.
                 stack: StackFlag::Clear,
                 ..Edit::default()
             },
@@ -181,9 +185,10 @@ fn edit(
     Ok(())
 }
 
-/// Adds a copy under the old name of every library that is loaded by that name: NEEDED entries were rewritten, a name in
-/// a program's data cannot be. A second copy, as wheels have no links, and libraries that find theirs by NEEDED should
-/// keep the one that nothing else in the process can take the place of.
+/// Adds a copy under the old name of every library that is loaded by that name: NEEDED entries were
+/// rewritten, a name in a program's data cannot be. A second copy, as wheels have no links, and
+/// libraries that find theirs by NEEDED should keep the one that nothing else in the process can
+/// take the place of.
 fn keep_names(
     context: &Context<'_>,
     unpacked: &mut Unpacked,
@@ -242,8 +247,8 @@ fn same_directory(left: &str, right: &str) -> bool {
     plain(left) == plain(right)
 }
 
-/// `$ORIGIN`-relative directories of everything a file uses: its own first, then in the order of the alphabet, which
-/// puts `lib` before `lib/llvm/lib` before `lib/rocm_sysdeps/lib`.
+/// `$ORIGIN`-relative directories of everything a file uses: its own first, then in the order of
+/// the alphabet, which puts `lib` before `lib/llvm/lib` before `lib/rocm_sysdeps/lib`.
 fn search_path(file: &Placed, uses: &[usize], files: &[Placed]) -> Vec<String> {
     let directory = |path: &str| path.rsplit_once('/').map_or(String::new(), |(directory, _)| directory.to_owned());
     let own = directory(&file.place.path);

@@ -1,4 +1,5 @@
-//! Input: what an import did. Output: the report that `--json` prints and `rocwheel.import` in the manifest.
+//! Input: what an import did. Output: the report that `--json` prints and `rocwheel.import` in the
+//! manifest.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,7 +35,8 @@ pub struct ImportReport {
     pub unknown: Vec<String>,
     /// Names of libraries in a library's data that no table of run-time loads explains.
     pub unlisted_loads: Vec<Mention>,
-    /// Who loads a library at run time by a name that was replaced: the set holds a second copy of that name.
+    /// Who loads a library at run time by a name that was replaced: the set holds a second copy of
+    /// that name.
     pub kept_names: Vec<Mention>,
     /// Search path entries that led out of the set.
     pub dropped_search_paths: Vec<Mention>,
@@ -84,8 +86,8 @@ pub struct Source {
     pub sha256: Option<String>,
     /// Bytes of the file; 0 for a tree.
     pub size: u64,
-    /// The ROCm artifact its files belong to; `None` for a package that is not ROCm's, or for a tree or tarball, where
-    /// every file is looked up by itself.
+    /// The ROCm artifact its files belong to; `None` for a package that is not ROCm's, or for a
+    /// tree or tarball, where every file is looked up by itself.
     pub artifact: Option<String>,
 }
 

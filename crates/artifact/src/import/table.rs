@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use kpack::Databases;
 use regex::Regex;
+use rocwheel_kpack::Databases;
 use serde::Deserialize;
 
 use super::error::Error;
@@ -192,8 +192,8 @@ impl Table {
         Place { artifact, path }
     }
 
-    /// Kernel databases travel with the libraries that read them; for the rest, what the artifact's own rule says, then
-    /// the default patterns in their order, then [`Component::Run`].
+    /// Kernel databases travel with the libraries that read them; for the rest, what the artifact's
+    /// own rule says, then the default patterns in their order, then [`Component::Run`].
     fn component(&self, rule: &ArtifactRule, path: &str, database: bool) -> Component {
         let default =
             |component: Component| component.default_includes().iter().any(|glob| Pattern::new(glob).matches(path));

@@ -1,11 +1,12 @@
-//! Input: a `therock-dist-*` tarball, whose root is a flattened tree. Output: its files, back in their artifacts.
+//! Input: a `therock-dist-*` tarball, whose root is a flattened tree. Output: its files, back in
+//! their artifacts.
 
 use std::io::Read;
 use std::path::Path;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use report::Reporter;
+use rocwheel_report::Reporter;
 
 use super::error::Error;
 use super::members::{self, Decoding, Visitor};
@@ -25,7 +26,7 @@ pub(super) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter
         (None, None) => version_inside(path, &name)?,
     };
     let size = fs_err::metadata(path)?.len();
-    reporter.begin("Reading the tarball", Some(size), report::Unit::Bytes);
+    reporter.begin("Reading the tarball", Some(size), rocwheel_report::Unit::Bytes);
     let sha256 = crate::archive::digest(path, reporter).map_err(|error| match error {
         crate::Error::Io(source) => Error::Io(source),
         _ => Error::Interrupted,

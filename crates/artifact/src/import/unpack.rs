@@ -1,18 +1,18 @@
-//! Input: the files of a source, one after the other. Output: each of them in its place in the staging tree, written
-//! once, and a record of what it is.
+//! Input: the files of a source, one after the other. Output: each of them in its place in the
+//! staging tree, written once, and a record of what it is.
 //!
-//! Sources call [`Unpacker`] from several threads. Where a file goes is decided from its path and package before the
-//! first byte is read. Links are only recorded: they are made when all files are there, so that no file can be written
-//! through one.
+//! Sources call [`Unpacker`] from several threads. Where a file goes is decided from its path and
+//! package before the first byte is read. Links are only recorded: they are made when all files are
+//! there, so that no file can be written through one.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use elf::Elf;
 use fs_err::os::unix::fs::OpenOptionsExt as _;
-use report::Reporter;
+use rocwheel_elf::Elf;
+use rocwheel_report::Reporter;
 
 use super::cmake;
 use super::error::Error;
@@ -172,7 +172,8 @@ impl<'a> Unpacker<'a> {
         self.state().links.push(link);
     }
 
-    /// Takes another name of a file that came before: a copy, as the two may go to different artifacts.
+    /// Takes another name of a file that came before: a copy, as the two may go to different
+    /// artifacts.
     pub(super) fn hard_link(&self, incoming: &Incoming<'_>, target: &str) -> Result<(), Error> {
         let found = {
             let state = self.state();
@@ -252,7 +253,8 @@ impl<'a> Unpacker<'a> {
         }
     }
 
-    /// The new text of a CMake or pkg-config file; `None` for other files, whose content is untouched.
+    /// The new text of a CMake or pkg-config file; `None` for other files, whose content is
+    /// untouched.
     fn rewritten(
         &self,
         incoming: &Incoming<'_>,

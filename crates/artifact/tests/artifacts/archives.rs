@@ -4,9 +4,9 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Command;
 
-use artifact::Error;
-use artifact::archive::{self, Compression, WriteOptions, Written};
-use report::{Exit, Hint as _, Silent};
+use rocwheel_artifact::Error;
+use rocwheel_artifact::archive::{self, Compression, WriteOptions, Written};
+use rocwheel_report::{Exit, Hint as _, Silent};
 
 use crate::fixture::{Artifact, Impatient, names, noise, rich, snapshot};
 

@@ -3,10 +3,10 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use artifact::archive::{self, Compression, WriteOptions};
-use artifact::list;
-use artifact::{Catalog, DistInfo, EntryKind, Error, Form, Manifest};
-use report::{Hint as _, Silent};
+use rocwheel_artifact::archive::{self, Compression, WriteOptions};
+use rocwheel_artifact::list;
+use rocwheel_artifact::{Catalog, DistInfo, EntryKind, Error, Form, Manifest};
+use rocwheel_report::{Hint as _, Silent};
 
 use crate::fixture::{Artifact, Impatient, Recorder, names, rich, snapshot};
 
@@ -363,7 +363,7 @@ fn a_directory_that_is_not_one_of_artifacts_is_explained() {
     let open = |path: &str| {
         let path = temporary.path().join(path);
         let error = Catalog::open(&path, &temporary.path().join("scratch"), &Silent).unwrap_err();
-        assert_eq!(artifact::list::list(&path, &Silent).unwrap_err().to_string(), error.to_string());
+        assert_eq!(rocwheel_artifact::list::list(&path, &Silent).unwrap_err().to_string(), error.to_string());
         (error.to_string(), error.hint().unwrap())
     };
     Artifact::new(temporary.path(), "core_lib_generic", &["stage"]).file("stage/x", "");

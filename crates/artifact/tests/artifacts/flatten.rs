@@ -3,10 +3,10 @@
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use artifact::Error;
-use artifact::archive::{self, Compression, WriteOptions};
-use artifact::flatten::{Existing, Flattened, MARKER, Run, flatten};
-use report::{Hint as _, Silent};
+use rocwheel_artifact::Error;
+use rocwheel_artifact::archive::{self, Compression, WriteOptions};
+use rocwheel_artifact::flatten::{Existing, Flattened, MARKER, Run, flatten};
+use rocwheel_report::{Hint as _, Silent};
 
 use crate::fixture::{Artifact, Impatient, Recorder, names, rich, snapshot};
 

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use artifact::archive::{self, Compression};
-use artifact::{Catalog, Error};
-use report::Silent;
+use rocwheel_artifact::archive::{self, Compression};
+use rocwheel_artifact::{Catalog, Error};
+use rocwheel_report::Silent;
 
 use crate::fixture::{Raw, manifest, names, noise, raw, raw_tar, xz, zstd};
 
-/// Unpacks an archive of these members in a directory of its own and makes sure that nothing but the artifact appears.
+/// Unpacks an archive of these members in a directory of its own and makes sure that nothing but
+/// the artifact appears.
 fn unpack(members: &[Raw]) -> Result<(), Error> {
     unpack_bytes(&zstd(&raw_tar(members)), Compression::Zstd)
 }
@@ -21,7 +22,7 @@ fn unpack_bytes(bytes: &[u8], compression: Compression) -> Result<(), Error> {
     fs_err::write(&archive, bytes).unwrap();
     fs_err::write(temporary.path().join("in/precious"), "precious").unwrap();
     let result = archive::unpack(&archive, &inner.join("out"), &Silent);
-    let listed = artifact::list::list(&temporary.path().join("in"), &Silent).unwrap();
+    let listed = rocwheel_artifact::list::list(&temporary.path().join("in"), &Silent).unwrap();
     assert_eq!(listed.artifacts[0].problem.is_some(), result.is_err(), "listing reads with the same eyes");
     assert_eq!(names(temporary.path()), ["in"]);
     assert_eq!(names(&temporary.path().join("in")).len(), 3);

@@ -1,4 +1,5 @@
-//! The crate as its callers see it: catalogs, archives (also hostile ones), flattened trees and findings.
+//! The crate as its callers see it: catalogs, archives (also hostile ones), flattened trees and
+//! findings.
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test is a panic")]
 

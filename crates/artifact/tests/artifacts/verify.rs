@@ -1,10 +1,10 @@
 //! Findings and listings.
 
-use artifact::TargetTable;
-use artifact::archive::{self, Compression, WriteOptions};
-use artifact::list::{self, DigestState, ListedForm};
-use artifact::verify::{Report, Severity, verify};
-use report::Silent;
+use rocwheel_artifact::TargetTable;
+use rocwheel_artifact::archive::{self, Compression, WriteOptions};
+use rocwheel_artifact::list::{self, DigestState, ListedForm};
+use rocwheel_artifact::verify::{Report, Severity, verify};
+use rocwheel_report::Silent;
 
 use crate::fixture::{Artifact, Impatient, Recorder};
 
@@ -14,7 +14,7 @@ fn check(directory: &std::path::Path) -> Report {
 }
 
 fn lines(report: &Report) -> Vec<String> {
-    let line = |finding: &artifact::verify::Finding| {
+    let line = |finding: &rocwheel_artifact::verify::Finding| {
         let path = finding.path.as_deref().unwrap_or("-");
         format!("{:?} {} {path}: {}", finding.severity, finding.artifact, finding.message)
     };
@@ -172,7 +172,7 @@ fn listings() {
     let json = serde_json::to_value(&listing).unwrap();
     assert_eq!(json["artifacts"][0]["artifact"], "blas_lib_gfx942:xnack+");
     assert_eq!(json["artifacts"][0]["digest"], "not-an-archive");
-    assert!(matches!(list::list(&root.join("in"), &Impatient::after(0)), Err(artifact::Error::Interrupted)));
+    assert!(matches!(list::list(&root.join("in"), &Impatient::after(0)), Err(rocwheel_artifact::Error::Interrupted)));
 }
 
 #[test]

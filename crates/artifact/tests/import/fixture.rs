@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use artifact::import::{self, ImportOptions, ImportReport, ImportSource, Sonames};
-use report::Silent;
+use rocwheel_artifact::import::{self, ImportOptions, ImportReport, ImportSource, Sonames};
+use rocwheel_report::Silent;
 
 /// How the members of a package are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,7 +193,8 @@ int main(int count, char **arguments) {
     path
 }
 
-/// Loads `library` in a child without environment; the objects outside of `root` that are not the C library's family.
+/// Loads `library` in a child without environment; the objects outside of `root` that are not the C
+/// library's family.
 pub fn outside(loader: &Path, library: &Path, root: &Path) -> Result<Vec<String>, String> {
     let output = Command::new(loader).arg(library).env_clear().output().unwrap();
     if !output.status.success() {

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use artifact::import::{Error, ImportSource};
-use report::{Exit, Hint as _, Reporter, Unit};
+use rocwheel_artifact::import::{Error, ImportSource};
+use rocwheel_report::{Exit, Hint as _, Reporter, Unit};
 use tar::EntryType;
 
 use super::Set;
 use super::fixture::{Packing, Tar, deb, import, library, listing, options};
 
-/// Imports one package with these files as HIP's runtime; the error, after checking that nothing was written.
+/// Imports one package with these files as HIP's runtime; the error, after checking that nothing
+/// was written.
 fn refused(tar: Tar) -> Error {
     let directory = tempfile::tempdir().unwrap();
     let path = deb(directory.path(), "libamdhip64-5", "5.2.3-8", tar, Packing::Xz);
@@ -134,7 +135,7 @@ fn outputs_of_others_are_left_alone() {
     fs_err::create_dir(&output).unwrap();
     fs_err::write(output.join("mine"), "precious").unwrap();
     let error = import(&set.source(), &options(&output)).unwrap_err();
-    assert!(matches!(error, Error::Output(artifact::staging::Error::NotOurs { .. })));
+    assert!(matches!(error, Error::Output(rocwheel_artifact::staging::Error::NotOurs { .. })));
     assert_eq!(listing(&output).len(), 1);
 }
 
@@ -169,9 +170,9 @@ impl Reporter for Impatient {
 fn an_interrupted_run_leaves_nothing() {
     let set = Set::new(Packing::Xz);
     let output = set.path("out");
-    let plan = artifact::import::plan(&set.source(), &options(&output), &report::Silent).unwrap();
+    let plan = rocwheel_artifact::import::plan(&set.source(), &options(&output), &rocwheel_report::Silent).unwrap();
     let before = entries(set.directory.path());
-    let error = artifact::import::execute(&plan, &Impatient(0.into())).unwrap_err();
+    let error = rocwheel_artifact::import::execute(&plan, &Impatient(0.into())).unwrap_err();
     assert_eq!((error.to_string().as_str(), error.exit()), ("interrupted", Exit::Interrupted));
     assert_eq!(entries(set.directory.path()), before);
 }

@@ -1,4 +1,5 @@
-//! Imports of packages, prefixes and tarballs made here: where files land, what is renamed, what is refused.
+//! Imports of packages, prefixes and tarballs made here: where files land, what is renamed, what is
+//! refused.
 
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test")]
 
@@ -10,13 +11,14 @@ mod real;
 
 use std::path::{Path, PathBuf};
 
-use artifact::import::{Error, ImportSource, Sonames, rehearse};
-use artifact::{Catalog, DistInfo, Manifest};
-use report::{Exit, Hint as _, Silent};
+use rocwheel_artifact::import::{Error, ImportSource, Sonames, rehearse};
+use rocwheel_artifact::{Catalog, DistInfo, Manifest};
+use rocwheel_report::{Exit, Hint as _, Silent};
 
 use fixture::{Packing, Tar, deb, import, library, listing, options};
 
-/// A runtime with a library that is not ROCm's, a math library with a kernel database, and development files.
+/// A runtime with a library that is not ROCm's, a math library with a kernel database, and
+/// development files.
 struct Set {
     directory: tempfile::TempDir,
     debs: Vec<PathBuf>,
@@ -122,7 +124,7 @@ fn files_land_in_their_artifacts() {
     assert_eq!(catalog.collisions().len(), 0);
     let paths = |name: &str| -> Vec<String> {
         let artifact = catalog.artifacts.iter().find(|artifact| artifact.name.to_string() == name).unwrap();
-        let files = artifact.entries.iter().filter(|entry| entry.kind != artifact::EntryKind::Directory);
+        let files = artifact.entries.iter().filter(|entry| entry.kind != rocwheel_artifact::EntryKind::Directory);
         files.map(|entry| entry.path.clone()).collect()
     };
     assert_eq!(paths("core-hip_lib_generic"), ["lib/libamdhip64.so", "lib/libamdhip64.so.5", "lib/libamdhip64.so.5.2"]);
@@ -175,8 +177,9 @@ fn the_flattened_tree_loads_from_anywhere() {
     let set = Set::new(Packing::Xz);
     for sonames in [Sonames::Rename, Sonames::Keep] {
         let output = set.path("out");
-        let report = import(&set.source(), &artifact::import::ImportOptions { sonames, ..options(&output) }).unwrap();
-        let name = |library: &artifact::import::SystemLibrary| library.soname.clone();
+        let report =
+            import(&set.source(), &rocwheel_artifact::import::ImportOptions { sonames, ..options(&output) }).unwrap();
+        let name = |library: &rocwheel_artifact::import::SystemLibrary| library.soname.clone();
         let expected = match sonames {
             Sonames::Rename => ["librocm_sysdeps_base.so.1", "librocm_sysdeps_numa.so.1"],
             Sonames::Keep => ["libbase.so.1", "libnuma.so.1"],
@@ -235,7 +238,7 @@ fn a_rehearsal_keeps_nothing() {
     let output = set.path("out");
     let scratch = set.path("scratch");
     fs_err::create_dir(&scratch).unwrap();
-    let plan = artifact::import::plan(&set.source(), &options(&output), &Silent).unwrap();
+    let plan = rocwheel_artifact::import::plan(&set.source(), &options(&output), &Silent).unwrap();
     let json = serde_json::to_value(&plan).unwrap();
     assert_eq!(json["sources"][1]["artifact"], "core-hip");
     let report = rehearse(&plan, &scratch, &Silent).unwrap();
@@ -248,17 +251,18 @@ fn a_rehearsal_keeps_nothing() {
 fn the_version_is_the_runtime_s_or_what_is_said() {
     let set = Set::new(Packing::None);
     let source = set.without("libamdhip64-5");
-    let error = artifact::import::plan(&source, &options(&set.path("out")), &Silent).unwrap_err();
+    let error = rocwheel_artifact::import::plan(&source, &options(&set.path("out")), &Silent).unwrap_err();
     assert!(matches!(error, Error::NoVersion));
     let mut options = options(&set.path("out"));
     options.version = Some("6.4.0".into());
-    assert_eq!(artifact::import::plan(&source, &options, &Silent).unwrap().version, "6.4.0");
+    assert_eq!(rocwheel_artifact::import::plan(&source, &options, &Silent).unwrap().version, "6.4.0");
     options.version = Some("latest".into());
-    let error = artifact::import::plan(&source, &options, &Silent).unwrap_err();
+    let error = rocwheel_artifact::import::plan(&source, &options, &Silent).unwrap_err();
     assert_eq!((error.to_string().as_str(), error.exit()), ("`latest` is not a version", Exit::Usage));
 }
 
-/// A library that loads libdrm by name when it is loaded itself, and ends the process when it does not find it.
+/// A library that loads libdrm by name when it is loaded itself, and ends the process when it does
+/// not find it.
 const LOADS_DRM: &str = r#"
 #include <dlfcn.h>
 #include <unistd.h>

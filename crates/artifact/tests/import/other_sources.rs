@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use artifact::Catalog;
-use artifact::import::{Error, ImportSource};
-use report::{Hint as _, Silent};
+use rocwheel_artifact::Catalog;
+use rocwheel_artifact::import::{Error, ImportSource};
+use rocwheel_report::{Hint as _, Silent};
 
 use super::fixture::{Packing, Tar, import, library, listing, options};
 
@@ -110,7 +110,8 @@ fn a_private_prefix_is_taken_as_a_whole() {
     assert_eq!(report.version, "6.2.0");
     assert_eq!(report.unknown, ["share/novel/thing"]);
     assert_eq!(report.targets, ["gfx942"]);
-    // libnuma is not in the prefix: it comes from the system around it, with its package's name and licence.
+    // libnuma is not in the prefix: it comes from the system around it, with its package's name and
+    // licence.
     assert_eq!(report.system_libraries[0].package, "libnuma1");
     assert_eq!(report.skipped, []);
     assert_eq!(listing(&root), before, "the input was changed");

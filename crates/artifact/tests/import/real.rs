@@ -1,12 +1,13 @@
-//! Real packages: the folders named by `ROCWHEEL_REAL_DEBS` (separated by `:`), each a set that is complete by itself.
+//! Real packages: the folders named by `ROCWHEEL_REAL_DEBS` (separated by `:`), each a set that is
+//! complete by itself.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use artifact::Catalog;
-use artifact::import::ImportSource;
-use report::Silent;
+use rocwheel_artifact::Catalog;
+use rocwheel_artifact::import::ImportSource;
+use rocwheel_report::Silent;
 
 use super::fixture::{flatten, import, loader, options, outside};
 
@@ -49,7 +50,8 @@ fn real_sets_are_complete_and_load() {
             }
             match outside(&loader, entry.path(), &moved) {
                 Ok(foreign) => assert!(foreign.is_empty(), "{name} loads {foreign:?}"),
-                // The set of a newer release does not load on an older one, but only for that reason.
+                // The set of a newer release does not load on an older one, but only for that
+                // reason.
                 Err(text) => {
                     assert!(text.contains("GLIBC_") || text.contains("GLIBCXX_") || text.contains("CXXABI_"), "{text}");
                     too_new = true;
@@ -65,7 +67,8 @@ fn real_sets_are_complete_and_load() {
     assert!(loaded >= 30, "only {loaded} libraries load on this machine");
 }
 
-/// `find_package` for HIP and rocRAND, compiled, linked and run against a set that was moved after it was flattened.
+/// `find_package` for HIP and rocRAND, compiled, linked and run against a set that was moved after
+/// it was flattened.
 fn build_with_cmake(root: &Path, scratch: &Path) {
     let project = scratch.join("project");
     fs_err::create_dir(&project).unwrap();

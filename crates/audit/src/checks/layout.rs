@@ -1,5 +1,6 @@
-//! Input: which files the wheels install, and how large they are. Output: stray packages (RW014), files of two wheels
-//! (RW015), paths that are too long (RW018), wheels that are too large to publish (RW020).
+//! Input: which files the wheels install, and how large they are. Output: stray packages (RW014),
+//! files of two wheels (RW015), paths that are too long (RW018), wheels that are too large to
+//! publish (RW020).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +41,8 @@ const STRAY: [&str; 27] = [
 ];
 /// What Windows allows a path to have, without the character that ends it (`MAX_PATH`).
 const WINDOWS_PATH: usize = 259;
-/// A path that environments on Windows commonly have at least: `C:\Users\somebody\source\repos\project\.venv`.
+/// A path that environments on Windows commonly have at least:
+/// `C:\Users\somebody\source\repos\project\.venv`.
 const WINDOWS_PREFIX: usize = 60;
 /// `PATH_MAX` and `NAME_MAX` of Linux, without the byte that ends them.
 const LINUX_PATH: usize = 4095;
@@ -100,7 +102,8 @@ fn clashes(context: &Context<'_>, findings: &mut Vec<Finding>) {
         if !clash.wheels.iter().any(|wheel| context.is_audited(*wheel)) {
             continue;
         }
-        // A file of a device package is a row of both in an expanded devel tree, so that they can be removed in any order.
+        // A file of a device package is a row of both in an expanded devel tree, so that they can
+        // be removed in any order.
         let is_installed = |wheel: &usize| context.site.distributions[*wheel].installed().is_some();
         if clash.same && is_in_tree(context.site.shown(&clash.path)) && clash.wheels.iter().all(is_installed) {
             continue;
@@ -161,7 +164,7 @@ fn paths(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
                 findings.push(context.finding((Code::PathLength, wheel), format!("{room}"), message, [path]));
             }
         }
-        for group in wheel::case_collisions(context.paths(wheel).iter().copied()) {
+        for group in rocwheel_wheel::case_collisions(context.paths(wheel).iter().copied()) {
             let message = "the names are one where upper and lower case do not count".to_owned();
             findings.push(context.finding((Code::PathLength, wheel), group[0].to_owned(), message, group));
         }

@@ -1,10 +1,11 @@
-//! Input: what the loader answered. Output: libraries that are missing, and why (RW001, RW002, RW012, RW025, RW026),
-//! libraries of which there are two (RW004), and those that are loaded by name and are not there (RW022).
+//! Input: what the loader answered. Output: libraries that are missing, and why (RW001, RW002,
+//! RW012, RW025, RW026), libraries of which there are two (RW004), and those that are loaded by
+//! name and are not there (RW022).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::dlopen::{DlopenTable, Load};
-use wheel::manylinux::Policies;
+use rocwheel_artifact::dlopen::{DlopenTable, Load};
+use rocwheel_wheel::manylinux::Policies;
 
 use super::requirements::Brought;
 use super::traces::RootKind;
@@ -21,7 +22,8 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     loaded_by_name(context, findings);
 }
 
-/// What is missing for one reason, by the number of the wheel: libraries, and the files that need one of them.
+/// What is missing for one reason, by the number of the wheel: libraries, and the files that need
+/// one of them.
 pub(super) type Groups<'a> = BTreeMap<(usize, Verdict), (BTreeSet<&'a str>, BTreeSet<&'a str>)>;
 
 /// Why a library is missing, and what can be done.
@@ -161,7 +163,8 @@ pub(super) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Own
     }
 }
 
-/// The distribution that has a library of an owner, as far as that is known, and otherwise the one to require for it.
+/// The distribution that has a library of an owner, as far as that is known, and otherwise the one
+/// to require for it.
 fn holder(context: &Context<'_>, wheel: usize, (owner, library): (&Owner, &str)) -> String {
     if (owner.is_rocm() || owner.is_cuda()) && needs_torch(context, wheel) {
         return "torch".to_owned();
@@ -177,7 +180,7 @@ fn holder(context: &Context<'_>, wheel: usize, (owner, library): (&Owner, &str))
     let known = provider.and_then(|provider| provider.distribution.clone());
     known.unwrap_or_else(|| {
         let requirement = owner.requirement(cuda(context, wheel));
-        wheel::canonical_name(requirement.split('[').next().unwrap_or_default())
+        rocwheel_wheel::canonical_name(requirement.split('[').next().unwrap_or_default())
     })
 }
 
@@ -240,7 +243,8 @@ fn in_the_set(context: &Context<'_>, wheel: usize, (name, is_plugin): (&str, boo
     let owner = context.owner(path)?;
     let shown = context.site.shown(path);
     if owner == wheel {
-        // What another package loads before is in the process by its SONAME, and the copy here is not asked for.
+        // What another package loads before is in the process by its SONAME, and the copy here is
+        // not asked for.
         if let Some(library) = Owners::embedded().of(name)
             && let Brought::By(other) = context.requirements[wheel].brings(context, library)
         {
@@ -277,7 +281,8 @@ fn in_the_set(context: &Context<'_>, wheel: usize, (name, is_plugin): (&str, boo
     let message = format!(
         ", which `{distribution}` has as `{shown}`, but no search path leads there and nothing is known to load it before"
     );
-    // A second copy in this wheel would stand beside the one of the requirement in one process: no graft.
+    // A second copy in this wheel would stand beside the one of the requirement in one process: no
+    // graft.
     let is_rocm = Owners::embedded().of(name).is_some_and(Owner::is_rocm);
     let verdict = |message| {
         Verdict::new(Code::LibraryNotFound, message).fixed_by(is_rocm.then(|| fix::rocm(installed)).flatten())
@@ -335,7 +340,8 @@ fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Ve
     Verdict::new(code, message).weighing(Severity::Warning).naming(outside).fixed_by(fix::ask(installed))
 }
 
-/// Whether an entry of a search path names a folder beside the packages of the wheel that is not in the set.
+/// Whether an entry of a search path names a folder beside the packages of the wheel that is not in
+/// the set.
 fn leads_to_a_neighbour(context: &Context<'_>, wheel: usize, entry: &str) -> bool {
     let mut parts = entry.split('/').filter(|part| !part.is_empty() && *part != ".");
     if !parts.next().is_some_and(|first| ["$ORIGIN", "${ORIGIN}"].contains(&first)) {

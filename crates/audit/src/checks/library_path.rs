@@ -1,7 +1,9 @@
-//! Input: the audited files, and what `LD_LIBRARY_PATH` holds on a machine that can be read, such as an installed ROCm. Output: libraries
-//! that come from there rather than from where the wheels have them (RW028).
+//! Input: the audited files, and what `LD_LIBRARY_PATH` holds on a machine that can be read, such
+//! as an installed ROCm. Output: libraries that come from there rather than from where the wheels
+//! have them (RW028).
 //!
-//! `LD_LIBRARY_PATH` stands behind DT_RPATH and before DT_RUNPATH, so one wheel is immune and the next is not.
+//! `LD_LIBRARY_PATH` stands behind DT_RPATH and before DT_RUNPATH, so one wheel is immune and the
+//! next is not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +16,8 @@ use crate::fix;
 use crate::loader::{Loader, Rule, Scenario, System, Trace, Where};
 use crate::owners::{Owner, Owners};
 
-/// The wheel, a library, where it comes from now, and where it came from without: a file of the set, the system, or nowhere.
+/// The wheel, a library, where it comes from now, and where it came from without: a file of the
+/// set, the system, or nowhere.
 type Taken = (usize, String, String, Option<Where>);
 
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {

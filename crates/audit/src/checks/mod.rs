@@ -1,7 +1,8 @@
-//! Input: a [`Site`] and its [`Facts`]. Output: a [`Report`], everything that is the matter with the audited wheels.
+//! Input: a [`Site`] and its [`Facts`]. Output: a [`Report`], everything that is the matter with
+//! the audited wheels.
 //!
-//! One module for each kind of question; what they have in common is the [`Context`], with what the loader answered for
-//! every file that a process could start from.
+//! One module for each kind of question; what they have in common is the [`Context`], with what the
+//! loader answered for every file that a process could start from.
 
 mod layout;
 mod libraries;
@@ -22,10 +23,10 @@ mod windows;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
-use report::Reporter;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::edit::Pattern;
+use rocwheel_wheel::manylinux::Release;
 use serde::Serialize;
-use wheel::edit::Pattern;
-use wheel::manylinux::Release;
 
 use crate::Error;
 use crate::facts::{Facts, Object, WindowsFile};
@@ -43,14 +44,15 @@ use windows::Imported;
 /// What is asked.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The oldest glibc that the set has to work with; without it only what the tags promise is asked for.
+    /// The oldest glibc that the set has to work with; without it only what the tags promise is
+    /// asked for.
     pub glibc: Option<Release>,
     /// What else is looked at.
     pub extras: BTreeSet<Extra>,
     /// Findings that nobody wants to see.
     pub ignore: BTreeSet<Code>,
-    /// Findings to ignore when every file they name matches the pattern. A pattern without a slash is
-    /// compared with the file name only.
+    /// Findings to ignore when every file they name matches the pattern. A pattern without a slash
+    /// is compared with the file name only.
     pub ignore_in: Vec<(Code, Pattern)>,
     /// How much is looked at.
     pub scope: Scope,
@@ -74,8 +76,8 @@ pub enum Scope {
     /// Everything.
     #[default]
     Files,
-    /// Names, requirements on each other and RECORD, for wheels whose files and requirements are known to be as before:
-    /// [`Facts`] may be empty.
+    /// Names, requirements on each other and RECORD, for wheels whose files and requirements are
+    /// known to be as before: [`Facts`] may be empty.
     Names,
 }
 
@@ -171,7 +173,8 @@ pub(crate) struct Context<'a> {
     on_windows: Option<Vec<Requirements>>,
     /// What packages load before anything else.
     pub(crate) preloads: Preloads,
-    /// What the loader answered, for every file of an audited wheel that a process could start from.
+    /// What the loader answered, for every file of an audited wheel that a process could start
+    /// from.
     pub(crate) rooted: Vec<Rooted>,
     /// What the files of audited wheels for Windows ask for.
     pub(crate) imported: Vec<Imported<'a>>,
@@ -261,7 +264,8 @@ impl<'a> Context<'a> {
         self.objects(wheel).filter(|(_, object)| object.is_native())
     }
 
-    /// Programs and libraries of a wheel for 64-bit Windows that it is asked for; of other wheels none.
+    /// Programs and libraries of a wheel for 64-bit Windows that it is asked for; of other wheels
+    /// none.
     pub(crate) fn windows_files(&self, wheel: usize) -> impl Iterator<Item = (&'a str, &'a WindowsFile)> {
         let facts = self.facts;
         let paths = if windows::is_for(&self.site.distributions[wheel]) { &self.paths[wheel][..] } else { &[] };
@@ -269,8 +273,8 @@ impl<'a> Context<'a> {
         files.filter(|(_, file)| file.is_native())
     }
 
-    /// `true` for a wheel for musl: by its tags or, if they only say Linux, by the libraries that its files
-    /// need.
+    /// `true` for a wheel for musl: by its tags or, if they only say Linux, by the libraries that
+    /// its files need.
     pub(crate) fn is_for_musl(&self, wheel: usize) -> bool {
         let platforms = self.site.distributions[wheel].platforms();
         if platforms.iter().any(|tag| tag.starts_with("manylinux")) {
@@ -332,8 +336,8 @@ pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The words `` `a`, `b` were not given``. All names are listed: each of these requirements may bring what is
-/// missing.
+/// The words `` `a`, `b` were not given``. All names are listed: each of these requirements may
+/// bring what is missing.
 pub(crate) fn not_given(names: &[String]) -> String {
     let were = if names.len() == 1 { "was" } else { "were" };
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();

@@ -1,11 +1,12 @@
-//! Input: tags, and what the files need of the system. Output: whether the tags are true: glibc and its companions
-//! (RW007), the CPU (RW008), names and tags (RW009), the machine (RW026), and stacks on which code can be run (RW027).
+//! Input: tags, and what the files need of the system. Output: whether the tags are true: glibc and
+//! its companions (RW007), the CPU (RW008), names and tags (RW009), the machine (RW026), and stacks
+//! on which code can be run (RW027).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use elf::Kind;
-use wheel::manylinux::{self, FileNeeds, LibraryNeeds, Policies, Release};
-use wheel::{Tag, TagPart, WheelName};
+use rocwheel_elf::Kind;
+use rocwheel_wheel::manylinux::{self, FileNeeds, LibraryNeeds, Policies, Release};
+use rocwheel_wheel::{Tag, TagPart, WheelName};
 
 use super::{Context, listed};
 use crate::facts::{Object, PE_ARM64, PE_X86_64, Purpose, WindowsFile};
@@ -96,7 +97,8 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What the files of a wheel need of libraries that the system has: not of those that the set brings in their place.
+/// What the files of a wheel need of libraries that the system has: not of those that the set
+/// brings in their place.
 fn needs(context: &Context<'_>, wheel: usize) -> Vec<FileNeeds> {
     // Who finds a library of the system's name in the set.
     let mut brought: BTreeSet<(&str, &str)> = BTreeSet::new();
@@ -159,8 +161,8 @@ pub(crate) fn floor(context: &Context<'_>, wheel: usize) -> Option<report::Floor
 
 /// Whether systems with this glibc have a version of a system library's symbols.
 ///
-/// A glibc that no policy has was in distributions between two of them: what such a system had besides glibc was not more
-/// than what the next policy promises.
+/// A glibc that no policy has was in distributions between two of them: what such a system had
+/// besides glibc was not more than what the next policy promises.
 fn is_promised(version: &str, glibc: &Release) -> bool {
     let policies = Policies::built_in().policies();
     if let Some(number) = version.strip_prefix("GLIBC_")
@@ -252,7 +254,8 @@ fn level(object: &Object) -> u32 {
     }
 }
 
-/// The level of the `glibc-hwcaps` folder that a path lies in: the loader looks there on such CPUs only.
+/// The level of the `glibc-hwcaps` folder that a path lies in: the loader looks there on such CPUs
+/// only.
 fn folder_level(path: &str) -> u32 {
     let folder = path.split_once("glibc-hwcaps/x86-64-v").and_then(|(_, rest)| rest.split('/').next());
     folder.and_then(|number| number.parse().ok()).unwrap_or(1)
@@ -298,12 +301,12 @@ fn names(wheel: usize, installed: &Distribution, context: &Context<'_>, findings
         findings.push(finding("dist-info", message));
     }
     let said = installed.metadata.get("Name").unwrap_or_default();
-    if wheel::canonical_name(&said) != wheel::canonical_name(&name.distribution) {
+    if rocwheel_wheel::canonical_name(&said) != rocwheel_wheel::canonical_name(&name.distribution) {
         let message = format!("METADATA says the name is `{said}`, the file name says `{}`", name.distribution);
         findings.push(finding("Name", message));
     }
     let said = installed.metadata.get("Version").unwrap_or_default();
-    if !wheel::same_version(&said, &name.version) {
+    if !rocwheel_wheel::same_version(&said, &name.version) {
         let message = format!("METADATA says the version is `{said}`, the file name says `{}`", name.version);
         findings.push(finding("Version", message));
     }
@@ -394,7 +397,8 @@ fn any(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         let is_one = paths.iter().all(|(_, object)| object.elf.machine == first.elf.machine);
         if is_one && windows.is_empty() { paths.iter().map(|(path, _)| *path).collect() } else { Vec::new() }
     } else {
-        // A library or a program may be a help on Windows that nobody needs elsewhere; a module is imported.
+        // A library or a program may be a help on Windows that nobody needs elsewhere; a module is
+        // imported.
         let machines: BTreeSet<&str> = windows.iter().map(|(_, file)| windows_machine(*file)).collect();
         let modules = windows.iter().map(|(path, _)| *path).filter(|path| path.ends_with(".pyd"));
         if machines.len() == 1 { modules.collect() } else { Vec::new() }
@@ -453,7 +457,8 @@ fn machines(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The platform tag of the files that are like this one for Windows; of 32 bits only that much is known.
+/// The platform tag of the files that are like this one for Windows; of 32 bits only that much is
+/// known.
 fn windows_machine(file: Option<&WindowsFile>) -> &'static str {
     match file.map(|file| file.pe.machine) {
         None => "win32",
@@ -514,7 +519,8 @@ pub(crate) fn limits(context: &Context<'_>) -> Vec<String> {
             .filter(|(_, object)| object.purpose == Purpose::OtherMachine)
             .map(|(_, object)| machine_of(object))
             .collect();
-        // Pip and setuptools have launchers, programs that they copy when they install something on Windows.
+        // Pip and setuptools have launchers, programs that they copy when they install something on
+        // Windows.
         let is_library =
             |path: &&&str| !path.ends_with(".exe") || !installed.platforms().iter().all(|tag| tag == "any");
         let of_windows = |path: &&&str| context.facts.windows.contains_key(**path);

@@ -1,9 +1,9 @@
-//! Input: preload lists, and what the loader answered with them. Output: lists that do not fit (RW019). What a list lacks
-//! shows as a library that is not found, and is said there.
+//! Input: preload lists, and what the loader answered with them. Output: lists that do not fit
+//! (RW019). What a list lacks shows as a library that is not found, and is said there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::dlopen::DlopenTable;
+use rocwheel_artifact::dlopen::DlopenTable;
 
 use super::{Context, file_name, listed};
 use crate::finding::{Code, Finding, Severity};
@@ -37,7 +37,8 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Files of the set that the files of a wheel load because they are linked to them, directly or through others.
+/// Files of the set that the files of a wheel load because they are linked to them, directly or
+/// through others.
 fn used<'a>(context: &'a Context<'_>, wheel: usize) -> BTreeSet<&'a str> {
     let mut used = BTreeSet::new();
     for rooted in context.rooted.iter().filter(|rooted| rooted.wheel == wheel) {

@@ -1,10 +1,11 @@
-//! Input: the names of extension modules, the tags, and on Windows the library of Python that a module is linked to. Output: modules
-//! that the Python of the tags does not find or cannot load (RW010).
+//! Input: the names of extension modules, the tags, and on Windows the library of Python that a
+//! module is linked to. Output: modules that the Python of the tags does not find or cannot load
+//! (RW010).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use elf::{Lookup, NameHash};
-use wheel::windows;
+use rocwheel_elf::{Lookup, NameHash};
+use rocwheel_wheel::windows;
 
 use super::traces::has_module_tag;
 use super::{Context, Extra, file_name};
@@ -131,8 +132,8 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// For which Python a file for Windows is by the library of CPython that it is linked to. A library that the wheel brings itself is
-/// of an interpreter of its own.
+/// For which Python a file for Windows is by the library of CPython that it is linked to. A library
+/// that the wheel brings itself is of an interpreter of its own.
 fn linked(own: &BTreeSet<String>, file: &WindowsFile) -> Suits {
     let is_own = |library: &str| own.contains(&library.to_ascii_lowercase());
     let python = file.needed().iter().find_map(|library| {
@@ -148,12 +149,13 @@ fn linked(own: &BTreeSet<String>, file: &WindowsFile) -> Suits {
     python.unwrap_or(Suits::Any)
 }
 
-/// `true` if a file has `PyInit_NAME`, which Python calls to import it; `None` if that cannot be told. A file
-/// without it is a library under a module's name, for `torch.ops.load_library`.
+/// `true` if a file has `PyInit_NAME`, which Python calls to import it; `None` if that cannot be
+/// told. A file without it is a library under a module's name, for `torch.ops.load_library`.
 fn has_function(object: &Object, module: &str) -> Option<bool> {
     let symbols = object.symbols.as_ref().ok().filter(|_| object.is_native())?;
     let name = file_name(module);
-    // A package that is one compiled file has the function of the package, and names that are not ASCII are encoded (PEP 489).
+    // A package that is one compiled file has the function of the package, and names that are not
+    // ASCII are encoded (PEP 489).
     if name == "__init__" || !name.is_ascii() {
         return None;
     }
@@ -236,7 +238,8 @@ fn named(context: &Context<'_>, installed: &Distribution, findings: &mut Vec<Fin
     }
 }
 
-/// Whether CPython of this version installs a wheel with these parts of a tag (PEP 425 and its use by packaging).
+/// Whether CPython of this version installs a wheel with these parts of a tag (PEP 425 and its use
+/// by packaging).
 fn fits(tag: &str, abi: &str, python: PythonVersion) -> bool {
     let version = |text: &str| -> Option<(u16, Option<u16>)> {
         let (major, minor) = text.split_at_checked(1)?;

@@ -1,7 +1,7 @@
-//! Input: the members of a wheel and its RECORD. Output: what does not match (RW016), hashes that are none (RW017), and
-//! files that are not what they claim to be (RW023).
+//! Input: the members of a wheel and its RECORD. Output: what does not match (RW016), hashes that
+//! are none (RW017), and files that are not what they claim to be (RW023).
 
-use wheel::read::Problem;
+use rocwheel_wheel::read::Problem;
 
 use super::{Context, Extra, Scope, file_name};
 use crate::Error;
@@ -36,7 +36,7 @@ fn record(context: &Context<'_>, installed: &Distribution, findings: &mut Vec<Fi
         return Ok(());
     };
     let problems = match problems {
-        Err(error @ (Error::Wheel(wheel::Error::Malformed { .. }) | Error::Record { .. })) => {
+        Err(error @ (Error::Wheel(rocwheel_wheel::Error::Malformed { .. }) | Error::Record { .. })) => {
             findings.push(finding(Code::Record, "RECORD", error.to_string()));
             return Ok(());
         }
@@ -69,7 +69,8 @@ fn record(context: &Context<'_>, installed: &Distribution, findings: &mut Vec<Fi
     for ((subject, message), names) in groups {
         let is_of_tree = subject == "missing" && names.iter().all(|name| is_in_tree(name));
         let mut finding = finding(Code::Record, subject, message.to_owned()).in_files(names);
-        // Other bytes than those that were recorded are nothing to write down: somebody changed them. An installer puts them back.
+        // Other bytes than those that were recorded are nothing to write down: somebody changed
+        // them. An installer puts them back.
         if installed.wheel().is_none() || ["missing", "unrecorded", "repeated"].contains(&subject) {
             let of_tree = if is_of_tree { fix::devel_tree(installed) } else { None };
             finding = finding.fixed_by(of_tree.or_else(|| fix::record(installed)));
@@ -119,7 +120,8 @@ fn wrong_start(context: &Context<'_>, path: &str) -> Option<&'static str> {
     if start.starts_with(LFS) {
         return Some("it is a pointer of Git LFS in place of the content");
     }
-    // Mach-O files have the name too; text is for linkers, or the name of another file where links were not kept.
+    // Mach-O files have the name too; text is for linkers, or the name of another file where links
+    // were not kept.
     let is_mach = matches!(start.get(..4), Some(b"\xcf\xfa\xed\xfe" | b"\xce\xfa\xed\xfe" | b"\xca\xfe\xba\xbe"));
     let is_text =
         !start.contains(&0) && std::str::from_utf8(&start).map_or_else(|error| error.error_len().is_none(), |_| true);

@@ -1,4 +1,5 @@
-//! Input: what the wheels of a set require. Output: which of them bring what, and requirements that nothing needs (RW013).
+//! Input: what the wheels of a set require. Output: which of them bring what, and requirements that
+//! nothing needs (RW013).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,8 @@ pub(crate) struct Requirements {
     pub(crate) plain: BTreeSet<String>,
     /// With an extra: name of the extra → names.
     pub(crate) extras: BTreeMap<String, BTreeSet<String>>,
-    /// How the names of its own device wheels begin. They hold GPU code of this wheel, and no library, whatever else is called so.
+    /// How the names of its own device wheels begin. They hold GPU code of this wheel, and no
+    /// library, whatever else is called so.
     devices: String,
     /// For which system markers were read.
     system: System,
@@ -59,7 +61,8 @@ impl Requirements {
         context.named_on(self.system, name)
     }
 
-    /// Whether a required distribution was given with all its files: what it does not have then, it does not have.
+    /// Whether a required distribution was given with all its files: what it does not have then, it
+    /// does not have.
     fn is_known(&self, context: &Context<'_>, name: &str) -> bool {
         // Of an editable installation the files are elsewhere.
         self.named(context, name).is_some_and(|other| context.site.distributions[other].is_complete())

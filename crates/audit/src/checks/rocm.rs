@@ -1,16 +1,16 @@
-//! Input: the audited files. Output: what is the matter with them as ROCm's: builds that are none (RW011), preload lists
-//! (RW019), split GPU code (RW021) and GPU code that lies (RW024).
+//! Input: the audited files. Output: what is the matter with them as ROCm's: builds that are none
+//! (RW011), preload lists (RW019), split GPU code (RW021) and GPU code that lies (RW024).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use artifact::Pattern;
-use kpack::FatBinary;
-use kpack::Marker;
-use kpack::fatbin::Magic;
-use kpack::marker::TARGET_PLACEHOLDER;
-use kpack::survey::{self, CUDA, Kernels, WINDOWS_CUDA, Weight};
-use wheel::FileDigest;
+use rocwheel_artifact::Pattern;
+use rocwheel_kpack::FatBinary;
+use rocwheel_kpack::Marker;
+use rocwheel_kpack::fatbin::Magic;
+use rocwheel_kpack::marker::TARGET_PLACEHOLDER;
+use rocwheel_kpack::survey::{self, CUDA, Kernels, WINDOWS_CUDA, Weight};
+use rocwheel_wheel::FileDigest;
 
 use super::{Context, Extra, file_name, listed};
 use crate::Error;
@@ -50,7 +50,8 @@ fn says_rocm(installed: &Distribution) -> Option<String> {
     }
     let is_rocm =
         |word: &str| word.strip_prefix("rocm").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
-    // `rocm-sdk-core` is ROCm itself, `…-rocm` and `jax-rocm7-plugin` say that they are made for it.
+    // `rocm-sdk-core` is ROCm itself, `…-rocm` and `jax-rocm7-plugin` say that they are made for
+    // it.
     let mut words = installed.name.split('-');
     let first = words.next();
     (first != Some("rocm") && words.any(is_rocm)).then(|| installed.name.clone())
@@ -187,7 +188,8 @@ fn may_be_split(object: &Object) -> bool {
     section(MARKER).is_some() || section(WRAPPERS).is_some() && section(CODE).is_some_and(|code| code.size <= LEFT)
 }
 
-/// The markers of a file whose code was moved; `None` when it has its code, or wrappers that do not make sense.
+/// The markers of a file whose code was moved; `None` when it has its code, or wrappers that do not
+/// make sense.
 fn markers(context: &Context<'_>, path: &str, object: &Object) -> Result<Option<Vec<Marker>>, Error> {
     let reader = context.site.reader(path)?;
     let Ok(Some(fat)) = FatBinary::read(&*reader, object.size) else { return Ok(None) };
@@ -249,7 +251,7 @@ fn gpu_code(
     if paths.is_empty() {
         return Ok(());
     }
-    survey::survey(&paths, &options, context.reporter, |file| -> Result<(), kpack::Error> {
+    survey::survey(&paths, &options, context.reporter, |file| -> Result<(), rocwheel_kpack::Error> {
         for fault in file.findings.iter().filter(|finding| finding.weight == Weight::Fault) {
             let finding = Finding::new(Code::GpuCode, fault.subject.name(), fault.message.clone());
             let member = files.get(&file.location.path).map(|member| (*member).to_owned());
@@ -259,7 +261,7 @@ fn gpu_code(
         Ok(())
     })
     .map_err(|error| match error {
-        kpack::Error::Interrupted => Error::Interrupted,
+        rocwheel_kpack::Error::Interrupted => Error::Interrupted,
         other => Error::GpuCode { path: installed.path.clone(), source: Box::new(other) },
     })
 }

@@ -1,4 +1,5 @@
-//! Input: the search paths of the audited files. Output: entries that lead out of the environment (RW003).
+//! Input: the search paths of the audited files. Output: entries that lead out of the environment
+//! (RW003).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,7 +114,8 @@ fn origin(entry: &str) -> Fault {
     }
 }
 
-/// What is wrong with an entry of the search path of the file at `path`, which is relative to the environment.
+/// What is wrong with an entry of the search path of the file at `path`, which is relative to the
+/// environment.
 fn fault(entry: &str, path: &str) -> Option<Fault> {
     let rest = ["$ORIGIN", "${ORIGIN}"].iter().find_map(|origin| entry.strip_prefix(origin));
     let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with('/')) else {

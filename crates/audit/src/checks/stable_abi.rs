@@ -1,11 +1,11 @@
 //! Input: the symbols that modules of the stable ABI (`.abi3.so`) need, and `data/stable-abi.txt`.
-//! Output: those that some Python of the tag need not have (RW010, as a warning: PEP 384 promises only
-//! what is in the table).
+//! Output: those that some Python of the tag need not have (RW010, as a warning: PEP 384 promises
+//! only what is in the table).
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use elf::{Lookup, NameHash};
+use rocwheel_elf::{Lookup, NameHash};
 
 use super::traces::Rooted;
 use super::{Context, listed};
@@ -62,8 +62,9 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// `true` if a library that the module loads defines the symbol, or may define it because it was not found.
-/// Shiboken's library, for example, defines functions of Python that are not in the stable ABI.
+/// `true` if a library that the module loads defines the symbol, or may define it because it was
+/// not found. Shiboken's library, for example, defines functions of Python that are not in the
+/// stable ABI.
 fn may_be_of_another(context: &Context<'_>, rooted: &Rooted, name: &str) -> bool {
     let defines = |path: &String| {
         let symbols = context.facts.objects.get(path).and_then(|object| object.symbols.as_ref().ok());

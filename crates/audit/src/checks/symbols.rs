@@ -1,14 +1,15 @@
-//! Input: what the loader answered, and the symbols of what is loaded. Output: symbols that nobody defines (RW005) and
-//! versions of symbols that a library lacks (RW006).
+//! Input: what the loader answered, and the symbols of what is loaded. Output: symbols that nobody
+//! defines (RW005) and versions of symbols that a library lacks (RW006).
 //!
-//! A file is only judged when everything that it needs was found, and when the libraries of the system among it give all
-//! their symbols versions: otherwise nobody knows what they define. Python loads extension modules with all symbols bound
-//! at once and keeps their symbols from each other, so that what a module uses has to be in what it loads.
+//! A file is only judged when everything that it needs was found, and when the libraries of the
+//! system among it give all their symbols versions: otherwise nobody knows what they define. Python
+//! loads extension modules with all symbols bound at once and keeps their symbols from each other,
+//! so that what a module uses has to be in what it loads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use elf::{DynamicSymbols, Lookup, NameHash};
 use rayon::prelude::*;
+use rocwheel_elf::{DynamicSymbols, Lookup, NameHash};
 
 use super::traces::{RootKind, Rooted, has_module_tag};
 use super::{Context, file_name, listed, not_given, system_symbols};
@@ -16,7 +17,8 @@ use crate::Error;
 use crate::finding::{Code, Finding, Severity};
 use crate::loader::Where;
 
-/// Libraries of the system that give all their symbols versions, so that what is needed of them without a version is not theirs.
+/// Libraries of the system that give all their symbols versions, so that what is needed of them
+/// without a version is not theirs.
 const VERSIONED: [&str; 13] = [
     "libc.so.6",
     "libm.so.6",
@@ -87,7 +89,8 @@ fn undefined(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), E
             Ok(open(context, rooted).unwrap_or_default())
         })
         .collect();
-    // (wheel, file) → names; the file is one of the wheel: the one that uses the symbol or the one that loads that.
+    // (wheel, file) → names; the file is one of the wheel: the one that uses the symbol or the one
+    // that loads that.
     let mut groups: BTreeMap<(usize, &str, &str), BTreeSet<String>> = BTreeMap::new();
     for (rooted, answer) in judged.into_iter().zip(answers?) {
         for (user, name) in answer {
@@ -124,7 +127,8 @@ fn is_known(rooted: &Rooted) -> bool {
         })
 }
 
-/// Symbols that stay open when a file is loaded, and who uses them; `None` when the file is not what it seems to be.
+/// Symbols that stay open when a file is loaded, and who uses them; `None` when the file is not
+/// what it seems to be.
 fn open<'a>(context: &'a Context<'_>, rooted: &'a Rooted) -> Option<Vec<(&'a str, String)>> {
     let paths: Vec<&str> = rooted
         .trace
@@ -149,7 +153,8 @@ fn open<'a>(context: &'a Context<'_>, rooted: &'a Rooted) -> Option<Vec<(&'a str
     let mut answer = Vec::new();
     for (path, table) in paths.iter().zip(&tables) {
         let is_preloaded = rooted.preloaded.iter().any(|preloaded| preloaded == path);
-        // What is linked to nothing takes its symbols from whoever is there; glibc's it does not name.
+        // What is linked to nothing takes its symbols from whoever is there; glibc's it does not
+        // name.
         let Some(object) = context.facts.objects.get(*path).filter(|_| !is_preloaded) else { continue };
         let system: BTreeSet<&str> =
             object.elf.needed.iter().map(String::as_str).filter(|name| VERSIONED.contains(name)).collect();

@@ -1,15 +1,17 @@
-//! Input: the files of the audited wheels. Output: what the loader answers for each one that a process could start from:
-//! extension modules, programs, and libraries that nobody else in the set is linked to.
+//! Input: the files of the audited wheels. Output: what the loader answers for each one that a
+//! process could start from: extension modules, programs, and libraries that nobody else in the set
+//! is linked to.
 //!
-//! A library that others load is not asked about alone: the search path of those who load it is its own (`DT_RPATH`), and
-//! what they loaded before is there already. Packages are imported before those that require them, so that what their
-//! extension modules load is there as well: that is how extensions of torch find `libtorch.so`. So is what their Python files
-//! load by its path when they are imported: that is how `rmm` finds the library of `librmm`.
+//! A library that others load is not asked about alone: the search path of those who load it is its
+//! own (`DT_RPATH`), and what they loaded before is there already. Packages are imported before
+//! those that require them, so that what their extension modules load is there as well: that is how
+//! extensions of torch find `libtorch.so`. So is what their Python files load by its path when they
+//! are imported: that is how `rmm` finds the library of `librmm`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::dlopen::DlopenTable;
 use rayon::prelude::*;
+use rocwheel_artifact::dlopen::DlopenTable;
 
 use super::{Context, file_name};
 use crate::Error;
@@ -44,14 +46,16 @@ pub(crate) enum RootKind {
     Plugin,
 }
 
-/// Whether the name of a file is that of an extension module with a tag of an interpreter or the stable ABI (PEP 3149).
+/// Whether the name of a file is that of an extension module with a tag of an interpreter or the
+/// stable ABI (PEP 3149).
 pub(crate) fn has_module_tag(name: &str) -> bool {
     name.ends_with(".abi3.so")
         || name.split_once('.').is_some_and(|(_, rest)| rest.starts_with("cpython-") || rest.starts_with("pypy"))
             && name.ends_with(".so")
 }
 
-/// Whether a file could be an extension module by its name: `x.so`, not `libx.so` and nothing with a version behind.
+/// Whether a file could be an extension module by its name: `x.so`, not `libx.so` and nothing with
+/// a version behind.
 pub(crate) fn may_be_module(path: &str) -> bool {
     let name = file_name(path);
     has_module_tag(name)
@@ -81,7 +85,8 @@ fn roots<'a>(context: &Context<'a>, wheel: usize, needed: &BTreeSet<&str>) -> Ve
         .collect()
 }
 
-/// A machine that has what its policy promises, and a process with nothing loaded but what comes before.
+/// A machine that has what its policy promises, and a process with nothing loaded but what comes
+/// before.
 pub(crate) fn scenario(context: &Context<'_>, wheel: usize, preloaded: Vec<String>) -> Scenario {
     let glibc = context.options.glibc.clone();
     Scenario {
@@ -99,7 +104,8 @@ pub(crate) fn trace(context: &Context<'_>) -> Result<Vec<Rooted>, Error> {
     let needed: BTreeSet<&str> =
         context.facts.native().flat_map(|(_, object)| object.elf.needed.iter().map(|name| file_name(name))).collect();
     let mut all = Vec::new();
-    // What the extension modules of a wheel load, for those that require it; made when somebody asks.
+    // What the extension modules of a wheel load, for those that require it; made when somebody
+    // asks.
     let mut imports: BTreeMap<usize, Vec<(String, Trace)>> = BTreeMap::new();
     for (wheel, _) in context.audited() {
         if context.reporter.interrupted() {
@@ -134,7 +140,8 @@ pub(crate) fn trace(context: &Context<'_>) -> Result<Vec<Rooted>, Error> {
     Ok(all)
 }
 
-/// A library that one of the set loads by name is not alone then: what that one has loaded is there, and so are its search paths.
+/// A library that one of the set loads by name is not alone then: what that one has loaded is
+/// there, and so are its search paths.
 fn excuse(rooted: &mut [Rooted]) {
     let loaded: BTreeSet<String> = rooted
         .iter()
@@ -147,7 +154,8 @@ fn excuse(rooted: &mut [Rooted]) {
     }
 }
 
-/// What the files of the audited wheels have the names of in their data, without what every system has.
+/// What the files of the audited wheels have the names of in their data, without what every system
+/// has.
 pub(crate) fn loads(context: &Context<'_>) -> Vec<LoadedByName> {
     let mut found: BTreeMap<(&str, &str), &str> = BTreeMap::new();
     for loaded in context.rooted.iter().flat_map(|rooted| &rooted.trace.by_name) {
@@ -175,8 +183,9 @@ fn missing(traces: &[Trace]) -> BTreeSet<String> {
     traces.iter().flat_map(|trace| trace.missing.iter().map(|missing| missing.name.clone())).collect()
 }
 
-/// What is loaded for the roots of a wheel, after the files of its preload list and, where those do not suffice, after the
-/// libraries that its Python files load when they are imported. These files come first.
+/// What is loaded for the roots of a wheel, after the files of its preload list and, where those do
+/// not suffice, after the libraries that its Python files load when they are imported. These files
+/// come first.
 fn after_import(context: &Context<'_>, wheel: usize, roots: &[(&str, RootKind)]) -> (Vec<String>, Vec<Trace>) {
     let mut preloaded: Vec<String> = context.lists(wheel).flat_map(PreloadList::files).collect();
     let traces = run(context, wheel, roots, &preloaded);

@@ -1,19 +1,22 @@
-//! Input: the DLLs that the files of wheels for `win_amd64` import. Output: those that Windows does not find (RW029, RW012,
-//! RW025), and tables that cannot be read (RW023). For which Python a module is, is asked in [`super::python`].
+//! Input: the DLLs that the files of wheels for `win_amd64` import. Output: those that Windows does
+//! not find (RW029, RW012, RW025), and tables that cannot be read (RW023). For which Python a
+//! module is, is asked in [`super::python`].
 //!
-//! Windows looks for a DLL by its name alone, in which upper and lower case are one: among those that the process has loaded, in the
-//! folder of the file that Python loads, in folders that were named to it (`os.add_dll_directory`), and in its own; `PATH` is not
-//! searched (Python 3.8). Which folders are named can only be known by running the code that does it: a wheel that calls such a
-//! function at all, it or one that it requires, is taken to do it rightly; so is one that loads libraries itself, for its own and those
-//! that it is linked to. Where the libraries of a plug-in are is asked only of files
-//! that Python imports and what those find beside them: others are loaded into a process that has much already. Imports that are
-//! delayed until they are used may be missing.
+//! Windows looks for a DLL by its name alone, in which upper and lower case are one: among those
+//! that the process has loaded, in the folder of the file that Python loads, in folders that were
+//! named to it (`os.add_dll_directory`), and in its own; `PATH` is not searched (Python 3.8). Which
+//! folders are named can only be known by running the code that does it: a wheel that calls such a
+//! function at all, it or one that it requires, is taken to do it rightly; so is one that loads
+//! libraries itself, for its own and those that it is linked to. Where the libraries of a plug-in
+//! are is asked only of files that Python imports and what those find beside them: others are
+//! loaded into a process that has much already. Imports that are delayed until they are used may be
+//! missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use regex::bytes::Regex;
-use wheel::windows::{self, PLATFORM, Provider};
+use rocwheel_wheel::windows::{self, PLATFORM, Provider};
 
 use super::libraries::{Groups, Verdict, owned, say};
 use super::requirements::Brought;
@@ -38,7 +41,8 @@ pub(crate) struct Imported<'a> {
     pub(crate) files: Arc<Named<'a>>,
 }
 
-/// Files of one name. There may be as many as there are folders, and as many files that ask for them.
+/// Files of one name. There may be as many as there are folders, and as many files that ask for
+/// them.
 #[derive(Debug, Default)]
 pub(crate) struct Named<'a> {
     by_folder: BTreeMap<&'a str, &'a str>,
@@ -53,7 +57,8 @@ impl<'a> Imported<'a> {
     }
 }
 
-/// Whether Windows on x86-64 installs a wheel because it says so. What is for any platform holds files for all of them.
+/// Whether Windows on x86-64 installs a wheel because it says so. What is for any platform holds
+/// files for all of them.
 pub(super) fn is_for(distribution: &Distribution) -> bool {
     distribution.platforms().iter().any(|platform| platform == PLATFORM)
 }
@@ -174,10 +179,12 @@ impl Search<'_, '_> {
                 ", which is for debugging: it comes with Visual Studio, and nobody may pass it on",
             ),
             _ => match (Owners::embedded().of(library), files.by_wheel.keys().next()) {
-                // A wheel of the product itself lacks a part of it that nobody else is known to have.
+                // A wheel of the product itself lacks a part of it that nobody else is known to
+                // have.
                 (Some(owner), _) if !self.is_of(*wheel, owner) => owned(self.context, *wheel, (owner, library)),
                 (None, Some(other)) => self.of_other(*wheel, *other),
-                // A plug-in or program is for machines that have what it needs; a driver brings more than any table knows.
+                // A plug-in or program is for machines that have what it needs; a driver brings
+                // more than any table knows.
                 (None, None) if !self.by_python.contains(path) => self.unknown(*wheel).weighing(Severity::Warning),
                 _ => self.unknown(*wheel),
             },
@@ -198,7 +205,8 @@ impl Search<'_, '_> {
         let context = self.context;
         let wheel = imported.wheel;
         let installed = &context.site.distributions[wheel];
-        // The packages of ROCm find each other with the code of `rocm_sdk`, which a source distribution brings.
+        // The packages of ROCm find each other with the code of `rocm_sdk`, which a source
+        // distribution brings.
         let is_rocms = Owners::embedded()
             .of(imported.library)
             .is_some_and(|owner: &Owner| owner.is_rocm() && owner.is_brought_by(&installed.name));

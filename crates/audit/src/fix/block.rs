@@ -1,7 +1,8 @@
-//! Input: the fixes of all findings. Output: the fewest commands that do the same, in an order in which they can be typed.
+//! Input: the fixes of all findings. Output: the fewest commands that do the same, in an order in
+//! which they can be typed.
 //!
-//! All edits of a wheel are options of one command, because an edit may rename the file. A repair writes another
-//! file and sets tags, search paths and RECORD itself, so the edits come before it.
+//! All edits of a wheel are options of one command, because an edit may rename the file. A repair
+//! writes another file and sets tags, search paths and RECORD itself, so the edits come before it.
 
 use std::path::PathBuf;
 
@@ -96,7 +97,8 @@ impl WheelRemedy {
         }
     }
 
-    /// Words behind the path for `rocwheel edit`, without where the result goes; `None` when there is nothing to edit.
+    /// Words behind the path for `rocwheel edit`, without where the result goes; `None` when there
+    /// is nothing to edit.
     pub fn edit(&self) -> Option<Vec<String>> {
         const BY_REPAIR: [&str; 4] = ["--platform-tag", "--rpath", "--remove-rpath", "--drop-absolute-rpath"];
         let is_left = |option: &&Vec<String>| self.repair.is_none() || !BY_REPAIR.contains(&option[0].as_str());

@@ -1,13 +1,16 @@
-//! Input: a wheel that needs ROCm. Output: the version it was built for, as a value of `--rocm-version`.
+//! Input: a wheel that needs ROCm. Output: the version it was built for, as a value of
+//! `--rocm-version`.
 
 use std::collections::BTreeSet;
 
 use crate::checks::Context;
 
-/// The version, as exactly as the wheel says it; `None` where METADATA requires ROCm already or nothing says it.
+/// The version, as exactly as the wheel says it; `None` where METADATA requires ROCm already or
+/// nothing says it.
 ///
-/// Looked at are, in this order, the ROCm of the set, the local version (`+rocm7.2.4`), search paths (`/opt/rocm-7.2.4/lib`), the name
-/// (`rocm-5-0`, `rocm60`) and the SONAME of HIP (`libamdhip64.so.7`), which says no more than `7.*`.
+/// Looked at are, in this order, the ROCm of the set, the local version (`+rocm7.2.4`), search
+/// paths (`/opt/rocm-7.2.4/lib`), the name (`rocm-5-0`, `rocm60`) and the SONAME of HIP
+/// (`libamdhip64.so.7`), which says no more than `7.*`.
 pub(super) fn rocm(context: &Context<'_>, wheel: usize) -> Option<String> {
     let distribution = &context.site.distributions[wheel];
     if crate::repair::requires_rocm(&distribution.metadata) {

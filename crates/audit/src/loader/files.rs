@@ -1,9 +1,9 @@
-//! Input: a path, as the loader would open it. Output: the file of the environment or of the machine that lies there, and
-//! whether the loader takes it.
+//! Input: a path, as the loader would open it. Output: the file of the environment or of the
+//! machine that lies there, and whether the loader takes it.
 
 use std::sync::Arc;
 
-use elf::Kind;
+use rocwheel_elf::Kind;
 
 use super::Loader;
 use super::machine::{NotTaken, Real};
@@ -48,7 +48,8 @@ pub(super) enum Verdict {
     Refused(&'static str),
 }
 
-/// What the loader does with a file; `None` is one that is not ELF (`open_verify` and `_dl_map_object_from_fd`).
+/// What the loader does with a file; `None` is one that is not ELF (`open_verify` and
+/// `_dl_map_object_from_fd`).
 pub(super) fn judge(object: Option<&Object>) -> Verdict {
     let Some(object) = object else { return Verdict::Refused("it is not an ELF file") };
     match object.purpose {
@@ -79,7 +80,8 @@ pub(super) enum Location {
     Site(String),
     /// Elsewhere; the path is absolute and as it was written.
     Outside(String),
-    /// Nowhere: it is relative to the working directory, or leads through a folder that is not there.
+    /// Nowhere: it is relative to the working directory, or leads through a folder that is not
+    /// there.
     Nowhere,
 }
 

@@ -1,11 +1,12 @@
-//! Input: a [`System`]. Output: which libraries the machine has, and for a real one what they need themselves.
+//! Input: a [`System`]. Output: which libraries the machine has, and for a real one what they need
+//! themselves.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rocwheel_wheel::manylinux::{Policies, Release};
 use serde::Deserialize;
-use wheel::manylinux::{Policies, Release};
 
 use super::System;
 use super::files::{Verdict, judge};
@@ -30,8 +31,8 @@ pub struct Root {
 }
 
 impl Root {
-    /// Reads which directories the loader of the system in `directory` searches: those of `etc/ld.so.conf`, then the
-    /// built-in ones.
+    /// Reads which directories the loader of the system in `directory` searches: those of
+    /// `etc/ld.so.conf`, then the built-in ones.
     ///
     /// # Errors
     /// [`Error::System`] when `etc/ld.so.conf` is there and cannot be read.
@@ -137,7 +138,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// What `$LIB` stands for. Systems differ; most of those that manylinux stands for have `lib64`.
+    /// What `$LIB` stands for. Systems differ; most of those that manylinux stands for have
+    /// `lib64`.
     pub(super) fn library_folder(&self) -> &str {
         match self {
             Machine::Policy { .. } | Machine::Musl { .. } => "lib64",
@@ -176,7 +178,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Looks for a library in a directory of a real machine and in its folders for better processors, best first.
+    /// Looks for a library in a directory of a real machine and in its folders for better
+    /// processors, best first.
     pub(super) fn find_in(&self, directory: &str, name: &str) -> Result<Arc<Real>, NotTaken> {
         let Machine::Root { processor, .. } = self else { return Err(NotTaken::Absent) };
         let directory = directory.trim_end_matches('/');

@@ -1,4 +1,5 @@
-//! Input: files to load. Output: the [`Trace`] of one process, as `_dl_map_object` and `_dl_map_object_deps` of glibc would make it.
+//! Input: files to load. Output: the [`Trace`] of one process, as `_dl_map_object` and
+//! `_dl_map_object_deps` of glibc would make it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
@@ -21,7 +22,8 @@ const C_LIBRARY_OF_MUSL: &str = "libc.";
 pub(super) struct Process<'l, 'a> {
     loader: &'l Loader<'a>,
     pub(super) trace: Trace,
-    /// The files behind [`Trace::loaded`]; `None` for libraries of a policy, of which nothing is known.
+    /// The files behind [`Trace::loaded`]; `None` for libraries of a policy, of which nothing is
+    /// known.
     files: Vec<Option<File<'a>>>,
     /// Names that somebody asked by, paths and SONAMEs.
     names: HashMap<String, usize>,
@@ -107,8 +109,8 @@ impl<'l, 'a> Process<'l, 'a> {
         }
     }
 
-    /// Opens every library whose name is in the data of one that is loaded, with what it needs, and what has its name in the data of
-    /// those in turn.
+    /// Opens every library whose name is in the data of one that is loaded, with what it needs, and
+    /// what has its name in the data of those in turn.
     pub(super) fn open_by_name(&mut self) -> Vec<ByName> {
         let mut opened = Vec::new();
         let mut by = 0;
@@ -299,7 +301,8 @@ impl<'a> Search<'_, '_, 'a> {
         }
         let known = process.loader.is_named(self.name);
         let elf = process.files[by].as_ref().map(|file| &file.object().elf);
-        // An object with DT_RUNPATH looks at nobody's DT_RPATH, not even at those of the ones that brought it in.
+        // An object with DT_RUNPATH looks at nobody's DT_RPATH, not even at those of the ones that
+        // brought it in.
         if elf.is_none_or(|elf| elf.runpath.is_none()) {
             let mut owner = Some(by);
             // Nothing of that name is anywhere: who brought it in only matters for the message.
@@ -328,9 +331,9 @@ impl<'a> Search<'_, '_, 'a> {
         Some(found(Hit { opened, entry: String::new() }, |_| Rule::System))
     }
 
-    /// All places in the order of musl's loader (`load_library` in `ldso/dynlink.c`): the one search path of a file, whichever kind
-    /// it is, also counts for what that brings in, and the system's directories come last. The C library is the loader itself, and is
-    /// never searched for.
+    /// All places in the order of musl's loader (`load_library` in `ldso/dynlink.c`): the one
+    /// search path of a file, whichever kind it is, also counts for what that brings in, and the
+    /// system's directories come last. The C library is the loader itself and is never searched for.
     fn everywhere_of_musl(&mut self, by: usize) -> Option<Searched<'a>> {
         let process = self.process;
         let is_promised = process.loader.machine.promises(self.name);

@@ -1,5 +1,6 @@
-//! Input: DT_RPATH, DT_RUNPATH and `LD_LIBRARY_PATH` as they are written. Output: [`SearchPath`]s, in which a name is looked up
-//! without trying every directory: files may have search paths of megabytes.
+//! Input: DT_RPATH, DT_RUNPATH and `LD_LIBRARY_PATH` as they are written. Output: [`SearchPath`]s,
+//! in which a name is looked up without trying every directory: files may have search paths of
+//! megabytes.
 
 use std::collections::HashMap;
 
@@ -26,9 +27,11 @@ pub(super) struct SearchPaths {
 pub(super) struct SearchPath {
     /// Directories of the environment that exist, and their place in the order.
     folders: HashMap<String, usize>,
-    /// Directories outside of it, and their place in the order; only where the machine can be looked at.
+    /// Directories outside of it, and their place in the order; only where the machine can be
+    /// looked at.
     outside: Vec<(usize, String)>,
-    /// The entries, as they are written, of those two; the first one of those that are the same directory.
+    /// The entries, as they are written, of those two; the first one of those that are the same
+    /// directory.
     written: HashMap<usize, String>,
     /// The first entries, whether they lead anywhere or not.
     pub(super) shown: Vec<String>,
@@ -40,7 +43,8 @@ pub(super) struct Hit<'a> {
     pub(super) entry: String,
 }
 
-/// Replaces `$ORIGIN`, `$LIB` and `$PLATFORM`, with or without braces; what else begins with `$` stays.
+/// Replaces `$ORIGIN`, `$LIB` and `$PLATFORM`, with or without braces; what else begins with `$`
+/// stays.
 pub(super) fn expand(text: &str, origin: &str, library_folder: &str) -> String {
     let mut expanded = String::new();
     let mut rest = text;
@@ -72,7 +76,8 @@ fn token_length(text: &str, name: &str) -> Option<usize> {
 }
 
 impl<'a> Loader<'a> {
-    /// `LD_LIBRARY_PATH` of the scenario. Its entries may have tokens, but nobody has an origin there.
+    /// `LD_LIBRARY_PATH` of the scenario. Its entries may have tokens, but nobody has an origin
+    /// there.
     pub(super) fn library_path(&self) -> SearchPath {
         let mut path = SearchPath::default();
         for entry in &self.scenario.library_path {
@@ -94,7 +99,8 @@ impl<'a> Loader<'a> {
         path
     }
 
-    /// Whether an entry, which stands for `directory` here, leads to the same folder of packages on every system.
+    /// Whether an entry, which stands for `directory` here, leads to the same folder of packages on
+    /// every system.
     fn is_everywhere(&self, entry: &str, directory: &str) -> bool {
         let has = |token: &str| {
             let mut after = entry.split('$').skip(1);
@@ -122,9 +128,9 @@ impl<'a> Loader<'a> {
         at.starts_with(&packages)
     }
 
-    /// The search paths of a file. An empty one is as good as none, except that DT_RUNPATH puts DT_RPATH out of force all the
-    /// same.
-    pub(super) fn search_paths(&self, elf: &elf::Elf, origin: &str) -> SearchPaths {
+    /// The search paths of a file. An empty one is as good as none, except that DT_RUNPATH puts
+    /// DT_RPATH out of force all the same.
+    pub(super) fn search_paths(&self, elf: &rocwheel_elf::Elf, origin: &str) -> SearchPaths {
         let read = |text: &Option<String>| {
             text.as_deref().filter(|text| !text.is_empty()).map(|text| self.search_path(text, origin))
         };

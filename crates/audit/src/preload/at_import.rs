@@ -1,6 +1,7 @@
-//! Input: a wheel, and the names of libraries that its files need and do not find. Output: the libraries that importing its
-//! packages loads by their paths, as far as the Python files tell: `rmm/__init__.py` imports `librmm`, whose `load.py` names
-//! `librmm.so` and calls `ctypes.CDLL`. The files are read, never run.
+//! Input: a wheel, and the names of libraries that its files need and do not find. Output: the
+//! libraries that importing its packages loads by their paths, as far as the Python files tell:
+//! `rmm/__init__.py` imports `librmm`, whose `load.py` names `librmm.so` and calls `ctypes.CDLL`.
+//! The files are read, never run.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +28,8 @@ impl LoaderFile {
         LoaderFile { path: path.to_owned(), texts: module.texts, starts: module.starts }
     }
 
-    /// Whether a string of the file is the name of a library, with or without `.so`, or how the name begins.
+    /// Whether a string of the file is the name of a library, with or without `.so`, or how the
+    /// name begins.
     pub(crate) fn names(&self, library: &str) -> bool {
         // `f"{folder}/{name}"` begins with nothing, and `f"lib{name}"` is no name yet.
         const SHORTEST: usize = 6;
@@ -51,7 +53,8 @@ pub(crate) fn loader_files(site: &Site, wheel: usize) -> Vec<LoaderFile> {
     read.filter(|(_, module)| module.loads_by_path).map(|(path, module)| LoaderFile::new(path, module)).collect()
 }
 
-/// The Python file of a wheel that imports a compiled module; `module` is the module's path without its suffix.
+/// The Python file of a wheel that imports a compiled module; `module` is the module's path without
+/// its suffix.
 pub(crate) fn importer_of(site: &Site, wheel: usize, module: &str) -> Option<String> {
     let walk = Walk::new(site, BTreeSet::new());
     let wanted = module.strip_prefix(&walk.packages)?;
@@ -63,9 +66,9 @@ pub(crate) fn importer_of(site: &Site, wheel: usize, module: &str) -> Option<Str
     read.find(|(path, found)| imports(path, found)).map(|(path, _)| path.clone())
 }
 
-/// The libraries that importing the packages of a wheel loads by their paths, in that order. `required` are the wheels it requires;
-/// only their files and its own are followed, and only where they have a library of a name in `wanted`, or one that such a library
-/// needs.
+/// The libraries that importing the packages of a wheel loads by their paths, in that order.
+/// `required` are the wheels it requires; only their files and its own are followed, and only where
+/// they have a library of a name in `wanted`, or one that such a library needs.
 pub(crate) fn loaded_at_import(
     (site, facts): (&Site, &Facts),
     wheel: usize,
@@ -145,7 +148,8 @@ impl<'a> Walk<'a> {
         Walk { site, packages: format!("{}/", site.packages()), followed, seen: BTreeSet::new(), loaders: Vec::new() }
     }
 
-    /// Reads a module and those that it imports. A stack of our own: modules may import each other in a long row.
+    /// Reads a module and those that it imports. A stack of our own: modules may import each other
+    /// in a long row.
     fn import(&mut self, start: &str) {
         let mut open = vec![Step::Read(start.to_owned())];
         while let Some(step) = open.pop() {
@@ -179,8 +183,8 @@ impl<'a> Walk<'a> {
         self.modules(path, import).into_iter().filter_map(file).collect()
     }
 
-    /// The modules that an import statement may load, as paths below site-packages: each package on the way, the
-    /// module, and the imported names, since they may be modules.
+    /// The modules that an import statement may load, as paths below site-packages: each package on
+    /// the way, the module, and the imported names, since they may be modules.
     fn modules(&self, path: &str, import: &Import) -> Vec<String> {
         let inside = path.strip_prefix(&self.packages).unwrap_or(path);
         let mut parts: Vec<&str> = inside.split('/').collect();

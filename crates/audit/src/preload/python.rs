@@ -1,5 +1,6 @@
-//! Input: the text of a Python file. Output: its calls of a few functions, with those arguments that are literals. Nothing is run
-//! and nothing is guessed: what is no literal is [`Value::Unclear`].
+//! Input: the text of a Python file. Output: its calls of a few functions, with those arguments
+//! that are literals. Nothing is run and nothing is guessed: what is no literal is
+//! [`Value::Unclear`].
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,8 @@ const DEEPEST: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Token {
     Name(String),
-    /// A string without its quotes. Only running tells what one that is not literal is, as with `f"lib{x}.so"`.
+    /// A string without its quotes. Only running tells what one that is not literal is, as with
+    /// `f"lib{x}.so"`.
     Text {
         text: String,
         is_literal: bool,
@@ -81,7 +83,8 @@ pub(super) struct Module {
     pub(super) texts: Vec<String>,
     /// How the strings begin that only running completes: `lib` of `f"lib{x}.so"`.
     pub(super) starts: Vec<String>,
-    /// Whether it loads a library by its path, as far as can be read: with ctypes or with `torch.ops.load_library`.
+    /// Whether it loads a library by its path, as far as can be read: with ctypes or with
+    /// `torch.ops.load_library`.
     pub(super) loads_by_path: bool,
 }
 

@@ -1,12 +1,12 @@
-//! Input: the wheels that will be installed beside the one that is repaired (`--with`). Output: which of them has which
-//! library, and where, which goes before the table of known families.
+//! Input: the wheels that will be installed beside the one that is repaired (`--with`). Output:
+//! which of them has which library, and where, which goes before the table of known families.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use elf::{Elf, Kind};
 use rayon::prelude::*;
-use wheel::read::{Kind as MemberKind, Spool, Wheel};
+use rocwheel_elf::{Elf, Kind};
+use rocwheel_wheel::read::{Kind as MemberKind, Spool, Wheel};
 
 use super::directories::MACHINE;
 use super::inventory::Place;
@@ -47,7 +47,7 @@ impl Beside {
                 .filter_map(|member| {
                     let Place::Site(site) = Place::of(member, wheel.info()) else { return None };
                     let content = spool.member(&wheel, member).ok()?;
-                    let reader = wheel::Content::open(&content).ok()?;
+                    let reader = rocwheel_wheel::Content::open(&content).ok()?;
                     let elf = Elf::read(&reader).ok().flatten()?;
                     let is_library = elf.kind == Kind::SharedLibrary && elf.machine == MACHINE && elf.is_64;
                     // Only a file of the needed name is found by a search path.
@@ -56,7 +56,7 @@ impl Beside {
                 .collect();
             for (name, directory) in found {
                 let held = Held {
-                    distribution: wheel::canonical_name(&wheel.name.distribution),
+                    distribution: rocwheel_wheel::canonical_name(&wheel.name.distribution),
                     version: wheel.name.version.clone(),
                     directory,
                 };

@@ -1,8 +1,9 @@
-//! Input: a finished wheel that is too large, and its plan. Output: what is large in it, and who needs it, as lines of a tree.
+//! Input: a finished wheel that is too large, and its plan. Output: what is large in it, and who
+//! needs it, as lines of a tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wheel::read::Wheel;
+use rocwheel_wheel::read::Wheel;
 
 use super::paths;
 use super::plan::Plan;

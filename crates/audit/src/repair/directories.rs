@@ -1,10 +1,11 @@
-//! Input: the directories that the user names and those of the system. Output: libraries of this machine by name, as
-//! ld.so finds them: the first file of the name that is a library for the same machine.
+//! Input: the directories that the user names and those of the system. Output: libraries of this
+//! machine by name, as ld.so finds them: the first file of the name that is a library for the same
+//! machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use elf::{Elf, Kind};
+use rocwheel_elf::{Elf, Kind};
 
 /// x86-64: what can be edited.
 pub(crate) const MACHINE: u16 = 62;
@@ -28,7 +29,8 @@ pub(crate) struct Finder {
 }
 
 impl Finder {
-    /// The library `name` in the first of the directories that has one; files that cannot be taken go to `refused`.
+    /// The library `name` in the first of the directories that has one; files that cannot be taken
+    /// go to `refused`.
     pub(crate) fn find(
         &mut self,
         name: &str,
@@ -81,8 +83,8 @@ fn read(path: &Path) -> Result<Elf, String> {
     }
 }
 
-/// The directories in which ld.so of this system looks: those of `/etc/ld.so.conf`, then the trusted ones. Those that do
-/// not exist are left out.
+/// The directories in which ld.so of this system looks: those of `/etc/ld.so.conf`, then the
+/// trusted ones. Those that do not exist are left out.
 pub fn system_directories() -> Vec<PathBuf> {
     let mut directories = Vec::new();
     configured(Path::new("/etc/ld.so.conf"), &mut directories, 0);

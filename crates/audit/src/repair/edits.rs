@@ -1,13 +1,13 @@
-//! Input: where everything comes from. Output: what is done to each file: the libraries that come along with their names, and what
-//! changes in the headers of those and of the wheel's own.
+//! Input: where everything comes from. Output: what is done to each file: the libraries that come
+//! along with their names, and what changes in the headers of those and of the wheel's own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use report::Reporter;
 use ring::digest::{Context, SHA256};
-use wheel::read::Wheel;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::Wheel;
 
 use super::inventory::{Binary, Inventory, Place};
 use super::plan::{Edit, FileEdit, Graft, Mode, Package, Text};
@@ -18,7 +18,8 @@ const SHIM: &str = include_str!("../../../../python/wheel-repair/script_shim.py"
 /// Bytes that are hashed at once.
 const WINDOW: usize = 256 << 10;
 
-/// What has to be read of the libraries of this machine before anything can be named, by their number in the resolution.
+/// What has to be read of the libraries of this machine before anything can be named, by their
+/// number in the resolution.
 pub(super) struct Read {
     /// SHA-256 in hexadecimal digits.
     hashes: Vec<String>,
@@ -76,8 +77,8 @@ impl<'a> Edits<'a> {
         Edits { wheel, request, inventory, resolution, mode, read, names }
     }
 
-    /// What changes in each binary of the wheel, in their order and also where nothing does, and the scripts that take the places
-    /// of programs that move.
+    /// What changes in each binary of the wheel, in their order and also where nothing does, and
+    /// the scripts that take the places of programs that move.
     pub(super) fn files(&self) -> Result<(Vec<FileEdit>, Vec<Text>), Error> {
         let binaries = self.inventory.binaries.iter().zip(&self.resolution.needs);
         let edits = binaries.map(|(binary, needs)| self.file(binary, needs)).collect::<Result<Vec<_>, Error>>()?;
@@ -90,8 +91,8 @@ impl<'a> Edits<'a> {
         format!("{}.libs", self.wheel.name.distribution)
     }
 
-    /// The libraries that come along, by name, and the number of each in the resolution. A file that is on this machine twice
-    /// comes once; one that an earlier repair brought stays.
+    /// The libraries that come along, by name, and the number of each in the resolution. A file
+    /// that is on this machine twice comes once; one that an earlier repair brought stays.
     pub(super) fn grafts(&self) -> (Vec<Graft>, Vec<usize>) {
         let externals = &self.resolution.externals;
         let mut grafts: BTreeMap<&str, (Graft, usize)> = BTreeMap::new();
@@ -173,7 +174,8 @@ impl<'a> Edits<'a> {
         edit
     }
 
-    /// The folders below site-packages that the search path of a file in `folder` has to lead to, in the order of its needs.
+    /// The folders below site-packages that the search path of a file in `folder` has to lead to,
+    /// in the order of its needs.
     fn folders(&self, needs: &[Need], folder: &str) -> Vec<String> {
         let mut folders: Vec<String> = Vec::new();
         for need in needs {
@@ -273,7 +275,7 @@ fn shim(member: &str, moved: &str) -> Text {
 }
 
 /// Whether there is anything that `strip` would remove.
-fn has_symbols(elf: &elf::Elf) -> bool {
+fn has_symbols(elf: &rocwheel_elf::Elf) -> bool {
     elf.sections.iter().any(|section| section.name == ".symtab" || section.name.starts_with(".debug_"))
 }
 
@@ -282,7 +284,8 @@ fn is_executable(metadata: &std::fs::Metadata) -> bool {
     metadata.permissions().mode() & 0o111 != 0
 }
 
-/// `libfoo-0a1b2c3d.so.1` for `libfoo.so.1`. A name that has the digits already, from an earlier repair, stays.
+/// `libfoo-0a1b2c3d.so.1` for `libfoo.so.1`. A name that has the digits already, from an earlier
+/// repair, stays.
 fn graft_name(file: &Path, digits: &str) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let end = name.find(".so").or_else(|| name.find('.')).unwrap_or(name.len());
@@ -290,8 +293,8 @@ fn graft_name(file: &Path, digits: &str) -> String {
     if stem.ends_with(&format!("-{digits}")) { name.into_owned() } else { format!("{stem}-{digits}{rest}") }
 }
 
-/// SHA-256 of a file, in hexadecimal digits. Nothing can be named before the largest file is hashed, and that is one worker's work: another
-/// reads ahead of it.
+/// SHA-256 of a file, in hexadecimal digits. Nothing can be named before the largest file is
+/// hashed, and that is one worker's work: another reads ahead of it.
 fn hash(file: &Path) -> std::io::Result<String> {
     let mut reader = fs_err::File::open(file)?;
     let mut context = Context::new(&SHA256);

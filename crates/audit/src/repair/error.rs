@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
 /// A library that was not found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Missing {
 pub enum Error {
     /// A wheel cannot be read or written.
     #[error(transparent)]
-    Wheel(#[from] wheel::Error),
+    Wheel(#[from] rocwheel_wheel::Error),
     /// A file of the wheel, or one that is to come into it, cannot be understood or edited.
     #[error("could not read or edit `{file}` for `{}`", wheel.display())]
     Binary {
@@ -31,7 +31,7 @@ pub enum Error {
         /// The member or the file.
         file: String,
         /// Why.
-        source: elf::Error,
+        source: rocwheel_elf::Error,
     },
     /// A file cannot be read or written.
     #[error("could not {action} `{}`", path.display())]

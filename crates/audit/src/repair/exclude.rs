@@ -1,7 +1,7 @@
 //! Input: the patterns of `--exclude`. Output: whether a needed library is meant.
 //!
-//! A pattern means a family: `libamdhip64.so` also means `libamdhip64.so.7`, and `libfoo.so.1` also `libfoo.so.1.2`. With a
-//! `/` in it, it is about the path that was found.
+//! A pattern means a family: `libamdhip64.so` also means `libamdhip64.so.7`, and `libfoo.so.1` also
+//! `libfoo.so.1.2`. With a `/` in it, it is about the path that was found.
 
 use std::path::Path;
 

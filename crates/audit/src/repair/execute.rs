@@ -5,12 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use elf::{NeededEdit, Patch, Patched, SearchPath, SearchPathTag, StackFlag};
 use rayon::prelude::*;
-use report::Reporter;
+use rocwheel_elf::{NeededEdit, Patch, Patched, SearchPath, SearchPathTag, StackFlag};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{Content, FileContent, Member, Reader, Rewrite, Staging, WheelName};
 use serde::Serialize;
-use wheel::read::Wheel;
-use wheel::{Content, FileContent, Member, Reader, Rewrite, Staging, WheelName};
 
 use super::plan::{Edit, Plan};
 use super::{Error, Prepared, Request, budget, strip};
@@ -86,8 +86,8 @@ impl Content for Edited {
 }
 
 impl Prepared {
-    /// Carries the plan out: the wheel appears in `output`, a folder that is made where there is none, when it is complete and not larger than
-    /// allowed. The input is not changed.
+    /// Carries the plan out: the wheel appears in `output`, a folder that is made where there is
+    /// none, when it is complete and not larger than allowed. The input is not changed.
     ///
     /// # Errors
     /// What cannot be read or written, a wheel that is too large, an interruption.
@@ -102,7 +102,7 @@ impl Prepared {
     pub fn write(&self, output: &Path, request: &Request, reporter: &dyn Reporter) -> Result<Staged, Error> {
         let target = output.join(&self.plan.output);
         if is_same(&self.plan.input, &target) {
-            return Err(wheel::Error::SameFile { path: target }.into());
+            return Err(rocwheel_wheel::Error::SameFile { path: target }.into());
         }
         let staging =
             Staging::for_results(output, ".rocwheel-").map_err(Error::file("make a temporary folder in", output))?;
@@ -113,7 +113,7 @@ impl Prepared {
         } else {
             let rewrite;
             (rewrite, unstripped) = self.rewrite(request)?;
-            wheel::rewrite(&self.wheel, &rewrite, staging.path(), &request.write, reporter)?;
+            rocwheel_wheel::rewrite(&self.wheel, &rewrite, staging.path(), &request.write, reporter)?;
         }
         let size = fs_err::metadata(&staged).map_err(Error::file("read", &staged))?.len();
         if let Some(budget) = request.budget.filter(|budget| size > *budget) {
@@ -124,7 +124,8 @@ impl Prepared {
         Ok(Staged { _staging: staging, path: staged, outcome })
     }
 
-    /// The changes to the wheel, and the members that keep their symbols because `strip` would break them.
+    /// The changes to the wheel, and the members that keep their symbols because `strip` would
+    /// break them.
     fn rewrite(&self, request: &Request) -> Result<(Rewrite, Vec<String>), Error> {
         let plan = &self.plan;
         let name: WheelName = plan.output.parse()?;
@@ -213,10 +214,10 @@ impl Prepared {
     }
 }
 
-fn in_elf_terms(edit: &Edit) -> elf::Edit {
+fn in_elf_terms(edit: &Edit) -> rocwheel_elf::Edit {
     let replaced = edit.needed.iter().map(|(from, to)| NeededEdit::Replace { from: from.clone(), to: to.clone() });
     let removed = edit.removed.iter().map(|name| NeededEdit::Remove(name.clone()));
-    elf::Edit {
+    rocwheel_elf::Edit {
         search_path: edit.search_path.clone().map(SearchPath::Set),
         search_path_tag: SearchPathTag::Rpath,
         soname: edit.soname.clone(),

@@ -1,17 +1,18 @@
-//! Input: a ROCm tree on this machine (an installed prefix, or artifacts laid over each other), and a wheel. Output: which
-//! files of it come into the wheel and where, as part of the plan.
+//! Input: a ROCm tree on this machine (an installed prefix, or artifacts laid over each other), and
+//! a wheel. Output: which files of it come into the wheel and where, as part of the plan.
 //!
-//! Wheels hold no links, so every library comes in once, under its SONAME, which is the name that others need it by; other
-//! links to it are left out. On Linux search paths lead to the libraries, on Windows a module names their folder.
+//! Wheels hold no links, so every library comes in once, under its SONAME, which is the name that
+//! others need it by; other links to it are left out. On Linux search paths lead to the libraries,
+//! on Windows a module names their folder.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use artifact::Pattern;
-use elf::{Elf, Kind};
+use rocwheel_artifact::Pattern;
+use rocwheel_elf::{Elf, Kind};
+use rocwheel_wheel::read::Wheel;
 use walkdir::WalkDir;
-use wheel::read::Wheel;
 
 use super::directories::MACHINE;
 use super::inventory::Inventory;
@@ -81,7 +82,7 @@ pub(super) fn plan(wheel: &Wheel, request: &Request, inventory: &mut Inventory) 
             None => candidate.path.clone(),
         };
         let member = format!("{folder}/{place}");
-        wheel::check_member_name(&member)?;
+        rocwheel_wheel::check_member_name(&member)?;
         if wheel.member(&member).is_some() {
             return Err(Error::Exists { wheel: wheel.path().to_owned(), member });
         }
@@ -110,7 +111,8 @@ fn exclusions(is_windows: bool) -> Vec<(String, Vec<Pattern>)> {
     table.map(|(reason, globs)| (reason.clone(), globs.iter().map(|glob| Pattern::new(glob)).collect())).collect()
 }
 
-/// Every file of the tree, each once; of links only those to other files than libraries, which become copies.
+/// Every file of the tree, each once; of links only those to other files than libraries, which
+/// become copies.
 fn list(root: &Path, is_windows: bool, left_out: &mut BTreeMap<String, Vec<String>>) -> Result<Vec<Candidate>, Error> {
     let exclusions = exclusions(is_windows);
     let mut candidates = Vec::new();
@@ -220,7 +222,8 @@ fn include_needed(candidates: &mut [Candidate], needed: Vec<String>) {
     }
 }
 
-/// The package that gets the tree: the one that was asked for, or that with the most bytes of binaries.
+/// The package that gets the tree: the one that was asked for, or that with the most bytes of
+/// binaries.
 fn package(wheel: &Wheel, request: &Request, inventory: &Inventory) -> Result<String, Error> {
     let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
     let windows = inventory.windows.iter().map(String::as_str);
@@ -250,13 +253,13 @@ fn package(wheel: &Wheel, request: &Request, inventory: &Inventory) -> Result<St
 /// The version of ROCm: as given, or as the tree says.
 fn version(root: &Path, request: &Request) -> Result<String, Error> {
     if let Some(version) = &request.rocm_version {
-        wheel::check_version(version)?;
+        rocwheel_wheel::check_version(version)?;
         return Ok(version.clone());
     }
     for file in [".info/version", "share/therock/version.txt"] {
         let text = fs_err::read_to_string(root.join(file)).unwrap_or_default();
         let version = text.trim().split('-').next().unwrap_or_default();
-        if wheel::check_version(version).is_ok() {
+        if rocwheel_wheel::check_version(version).is_ok() {
             return Ok(version.to_owned());
         }
     }
@@ -276,7 +279,7 @@ fn local_version(wheel: &Wheel, rocm: &str) -> Result<Option<Change>, Error> {
         Some(_) => format!("{before}.{label}"),
         None => format!("{before}+{label}"),
     };
-    wheel::check_version(&after)?;
+    rocwheel_wheel::check_version(&after)?;
     Ok(Some(Change { before, after }))
 }
 

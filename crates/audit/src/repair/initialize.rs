@@ -1,11 +1,11 @@
-//! Input: the ROCm libraries that a package needs, and the package's `__init__.py`. Output: a module that loads them, or
-//! lets the system find them, and the `__init__.py` that runs it first.
+//! Input: the ROCm libraries that a package needs, and the package's `__init__.py`. Output: a
+//! module that loads them, or lets the system find them, and the `__init__.py` that runs it first.
 //!
-//! `_rocm_init.py` has the form of those that framework builds write (framework-builds, 2.5): promotion tools edit its
-//! version as text.
+//! `_rocm_init.py` has the form of those that framework builds write (framework-builds, 2.5):
+//! promotion tools edit its version as text.
 
-use artifact::dlopen::DlopenTable;
-use wheel::read::Wheel;
+use rocwheel_artifact::dlopen::DlopenTable;
+use rocwheel_wheel::read::Wheel;
 
 use super::inventory::{Binary, Inventory};
 use super::plan::Text;
@@ -16,8 +16,8 @@ const INIT: &str = include_str!("../../../../python/wheel-repair/_rocm_init.py")
 const INSIDE: &str = include_str!("../../../../python/wheel-repair/_rocm_inside.py");
 const DLL_DIRECTORY: &str = include_str!("../../../../python/wheel-repair/_rocm_dll_directory.py");
 
-/// The short names of ROCm's libraries that must be loaded first, in the order of the table: what is needed, and what that
-/// loads by name and cannot do without.
+/// The short names of ROCm's libraries that must be loaded first, in the order of the table: what
+/// is needed, and what that loads by name and cannot do without.
 pub(super) fn shortnames<'a>(libraries: impl Iterator<Item = &'a str>) -> Vec<String> {
     let providers = Providers::embedded();
     let mut wanted: Vec<&Provider> = Vec::new();
@@ -101,7 +101,8 @@ impl Hook<'_> {
     }
 }
 
-/// The `_rocm_init.py` of other builds, made to do nothing: there are no other packages to load from.
+/// The `_rocm_init.py` of other builds, made to do nothing: there are no other packages to load
+/// from.
 pub(super) fn silenced(wheel: &Wheel) -> Result<Vec<Text>, Error> {
     let mut texts = Vec::new();
     for listed in wheel.members().iter().filter(|listed| paths::name(&listed.name) == "_rocm_init.py") {

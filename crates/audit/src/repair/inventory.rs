@@ -1,14 +1,14 @@
-//! Input: an open wheel, and for `--mode fat` the files of a ROCm tree. Output: every file that the dynamic loader could
-//! be asked for, where it will be, and what its headers say.
+//! Input: an open wheel, and for `--mode fat` the files of a ROCm tree. Output: every file that the
+//! dynamic loader could be asked for, where it will be, and what its headers say.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use elf::{Elf, Kind};
 use rayon::prelude::*;
-use report::Reporter;
-use wheel::read::{Kind as MemberKind, Listed, Spool, Wheel};
-use wheel::{Content, FileContent};
+use rocwheel_elf::{Elf, Kind};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::{Kind as MemberKind, Listed, Spool, Wheel};
+use rocwheel_wheel::{Content, FileContent};
 
 use super::directories::MACHINE;
 use super::{Error, paths};
@@ -25,7 +25,8 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Where the member of a wheel with this `.dist-info` folder goes (binary distribution format, "The .data directory").
+    /// Where the member of a wheel with this `.dist-info` folder goes (binary distribution format,
+    /// "The .data directory").
     pub(crate) fn of(member: &str, info: &str) -> Place {
         let stem = info.strip_suffix(".dist-info").unwrap_or(info);
         let data = member.strip_prefix(stem).and_then(|rest| rest.strip_prefix(".data/"));
@@ -142,7 +143,8 @@ impl Inventory {
     }
 }
 
-/// Files that are surely no programs, by name: reading the start of thousands of sources takes longer than all else.
+/// Files that are surely no programs, by name: reading the start of thousands of sources takes
+/// longer than all else.
 fn is_text(member: &str) -> bool {
     let extension = paths::name(member).rsplit_once('.').map(|(_, extension)| extension);
     extension.is_some_and(|extension| {
@@ -158,7 +160,7 @@ fn member(wheel: &Arc<Wheel>, listed: &Listed, spool: &Spool) -> Result<Found, E
     let start = wheel.start(&listed.name, 4)?;
     if start.starts_with(b"MZ") {
         let reader = spool.member(wheel, &listed.name)?.open().map_err(Error::file("read", wheel.path()))?;
-        let is_pe = elf::is_pe(&reader).unwrap_or(false);
+        let is_pe = rocwheel_elf::is_pe(&reader).unwrap_or(false);
         return Ok(if is_pe { Found::Windows(listed.name.clone()) } else { Found::Nothing });
     }
     if start != *b"\x7fELF" {
@@ -175,7 +177,8 @@ fn member(wheel: &Arc<Wheel>, listed: &Listed, spool: &Spool) -> Result<Found, E
     };
     Ok(match elf.kind {
         Kind::Relocatable | Kind::DebugOnly | Kind::Other => Found::Nothing,
-        // A code object for a GPU is a shared library by its header, and nothing loads it with ld.so.
+        // A code object for a GPU is a shared library by its header, and nothing loads it with
+        // ld.so.
         _ if elf.machine == 224 => Found::Nothing,
         _ if elf.machine != MACHINE || !elf.is_64 => Found::Foreign(listed.name.clone(), elf.machine),
         Kind::Executable | Kind::StaticExecutable | Kind::SharedLibrary => Found::Binary(Box::new(Binary {

@@ -1,10 +1,12 @@
-//! Input: a wheel whose libraries are only on the machine that built it, or only beside it. Output: a wheel that loads
-//! wherever its tag says.
+//! Input: a wheel whose libraries are only on the machine that built it, or only beside it. Output:
+//! a wheel that loads wherever its tag says.
 //!
-//! Three ways lead there ([`Mode`]): what is needed is copied into the wheel (graft), or is found in the `rocm-sdk-*` wheels
-//! (rocm), or a whole ROCm comes in (fat). One plan serves all: `inventory` reads the binaries, `resolve` finds out where every
-//! needed library comes from, `edits` what is done to each file, `planner` decides texts, requirements and tags. [`Prepared::execute`] walks the plan: binaries
-//! are read through [`elf::Patched`], so nothing is copied to be edited, and members that stay are copied packed as they are.
+//! Three ways lead there ([`Mode`]): what is needed is copied into the wheel (graft), or is found
+//! in the `rocm-sdk-*` wheels (rocm), or a whole ROCm comes in (fat). One plan serves all:
+//! `inventory` reads the binaries, `resolve` finds out where every needed library comes from,
+//! `edits` what is done to each file, `planner` decides texts, requirements and tags.
+//! [`Prepared::execute`] walks the plan: binaries are read through [`rocwheel_elf::Patched`], so
+//! nothing is copied to be edited, and members that stay are copied packed as they are.
 
 mod beside;
 mod budget;
@@ -30,8 +32,8 @@ mod tags;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use wheel::WriteOptions;
-use wheel::read::Wheel;
+use rocwheel_wheel::WriteOptions;
+use rocwheel_wheel::read::Wheel;
 
 pub use directories::system_directories;
 pub use error::{Error, Missing};

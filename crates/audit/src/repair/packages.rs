@@ -1,5 +1,5 @@
-//! Input: files of this machine. Output: the packages that they come from, with version and licences: from dpkg's
-//! database, or from `rpm` where that is the package manager.
+//! Input: files of this machine. Output: the packages that they come from, with version and
+//! licences: from dpkg's database, or from `rpm` where that is the package manager.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

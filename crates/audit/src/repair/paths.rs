@@ -1,5 +1,5 @@
-//! Relative paths inside an environment, as text with `/`: what `$ORIGIN/../x` means, and how one folder is reached from
-//! another.
+//! Relative paths inside an environment, as text with `/`: what `$ORIGIN/../x` means, and how one
+//! folder is reached from another.
 
 /// Folders from site-packages up to the environment's prefix: `lib/python3.12/site-packages`.
 const PREFIX: usize = 3;
@@ -31,7 +31,8 @@ pub(crate) fn join(folder: &str, path: &str) -> String {
     normal(&format!("{folder}/{path}"))
 }
 
-/// The way from one folder to another, both normal and below the same one: `../x`; empty when they are the same.
+/// The way from one folder to another, both normal and below the same one: `../x`; empty when they
+/// are the same.
 pub(crate) fn relative(from: &str, to: &str) -> String {
     let parts = |path: &'_ str| path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>();
     let (from, to) = (parts(from), parts(to));
@@ -46,7 +47,8 @@ pub(crate) fn entry(from: &str, to: &str) -> String {
     if way.is_empty() { "$ORIGIN".to_owned() } else { format!("$ORIGIN/{way}") }
 }
 
-/// What an entry of a search path is relative to the file's folder; `None` when it does not begin with `$ORIGIN`.
+/// What an entry of a search path is relative to the file's folder; `None` when it does not begin
+/// with `$ORIGIN`.
 pub(crate) fn of_origin(entry: &str) -> Option<&str> {
     let rest = entry.strip_prefix("$ORIGIN").or_else(|| entry.strip_prefix("${ORIGIN}"))?;
     if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }

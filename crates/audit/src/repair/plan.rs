@@ -1,5 +1,5 @@
-//! What will be done to one wheel, as plain data: `--dry-run` prints it, `--json` hands it to machines, and
-//! [`super::execute`] walks it without deciding anything.
+//! What will be done to one wheel, as plain data: `--dry-run` prints it, `--json` hands it to
+//! machines, and [`super::execute`] walks it without deciding anything.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,8 @@ use crate::providers::Kind;
 pub enum Mode {
     /// Libraries of this machine go into the wheel.
     Graft,
-    /// The same, but ROCm, torch and the driver stay out and are found in the wheels beside this one.
+    /// The same, but ROCm, torch and the driver stay out and are found in the wheels beside this
+    /// one.
     Rocm,
     /// A whole ROCm goes into the wheel.
     Fat,
@@ -119,7 +120,8 @@ pub struct Package {
 /// What changes in an ELF file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Edit {
-    /// The new search path, written as `DT_RPATH`; none of it removes the search path; `None` leaves it.
+    /// The new search path, written as `DT_RPATH`; none of it removes the search path; `None`
+    /// leaves it.
     pub search_path: Option<Vec<String>>,
     /// Entries of the old search path that go.
     pub dropped: Vec<String>,
@@ -147,7 +149,8 @@ impl Edit {
 pub struct FileEdit {
     /// The member, under its old name.
     pub member: String,
-    /// The new name of a program of the scripts folder, which no search path can be relative to: a script starts it from there.
+    /// The new name of a program of the scripts folder, which no search path can be relative to: a
+    /// script starts it from there.
     pub moved_to: Option<String>,
     /// What changes.
     pub edit: Edit,

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use report::Reporter;
-use wheel::read::Wheel;
-use wheel::{Headers, WheelName};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{Headers, WheelName};
 
 use super::edits::{Edits, Read};
 use super::inventory::{Binary, Inventory};
@@ -16,8 +16,8 @@ use super::tags::{self, Judged, Wanted};
 use super::{Error, Prepared, Request, RocmFrom, beside, exclude, fat, initialize, paths, requirement, sbom};
 use crate::providers::{self, Kind};
 
-/// Works out what repairing the wheel at `path` comes to. Nothing is written but temporary files in the request's scratch
-/// folder.
+/// Works out what repairing the wheel at `path` comes to. Nothing is written but temporary files in
+/// the request's scratch folder.
 ///
 /// # Errors
 /// All of [`Error`] except those of writing.
@@ -207,7 +207,7 @@ impl Draft<'_> {
             }
             return Err(Error::RocmVersion { wheel: self.wheel.path().to_owned() });
         };
-        wheel::check_version(version.strip_suffix(".*").unwrap_or(version))?;
+        rocwheel_wheel::check_version(version.strip_suffix(".*").unwrap_or(version))?;
         let libraries = left.values().any(|(_, distribution)| *distribution == Some("rocm-sdk-libraries"));
         let requirements = requirement::pin(metadata, &requirement::Rocm { version, libraries });
         let mut texts = Vec::new();
@@ -298,8 +298,8 @@ impl Draft<'_> {
     fn stacks(&self) -> Vec<String> {
         let of_wheel =
             self.inventory.binaries.iter().map(|binary| (binary.member.clone(), &binary.elf, &binary.content));
-        let stays = |elf: &elf::Elf, reader: &dyn positioned_io::ReadAt| {
-            elf.kind == elf::Kind::SharedLibrary
+        let stays = |elf: &rocwheel_elf::Elf, reader: &dyn positioned_io::ReadAt| {
+            elf.kind == rocwheel_elf::Kind::SharedLibrary
                 && elf.wants_executable_stack()
                 && !elf.has_needless_stack_flag(reader).unwrap_or(false)
         };
@@ -320,8 +320,8 @@ impl Draft<'_> {
             .collect()
     }
 
-    /// A warning when the HIP runtime that is needed is that of another ROCm than the one that is required: its SONAME has the
-    /// major version of the release.
+    /// A warning when the HIP runtime that is needed is that of another ROCm than the one that is
+    /// required: its SONAME has the major version of the release.
     fn other_release(&self) -> Option<String> {
         let version = self.version.as_deref().filter(|_| self.mode == Mode::Rocm)?;
         let library = self.resolution.left.keys().find(|library| library.starts_with("libamdhip64.so."))?;

@@ -1,10 +1,12 @@
-//! Input: the source of a Python module. Output: where a statement can be put so that it runs before everything else:
-//! behind the docstring and the `__future__` imports, which Python only knows at the start of a module.
+//! Input: the source of a Python module. Output: where a statement can be put so that it runs
+//! before everything else: behind the docstring and the `__future__` imports, which Python only
+//! knows at the start of a module.
 //!
-//! Only what can stand there is understood: blank lines, comments, string literals and `from __future__ import`.
+//! Only what can stand there is understood: blank lines, comments, string literals and
+//! `from __future__ import`.
 
-/// Puts `statement`, one line without its end, at the earliest place. `None` when the source breaks off inside a string
-/// or a bracket, so that Python would not run it either.
+/// Puts `statement`, one line without its end, at the earliest place. `None` when the source breaks
+/// off inside a string or a bracket, so that Python would not run it either.
 pub(crate) fn prepend(source: &[u8], statement: &str) -> Option<Vec<u8>> {
     let (at, is_line) = first_statement(source)?;
     let end: &[u8] = if source.windows(2).any(|pair| pair == b"\r\n") { b"\r\n" } else { b"\n" };
@@ -27,7 +29,8 @@ fn bom(source: &[u8]) -> usize {
     if source.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 }
 }
 
-/// Where the first statement begins that is neither docstring nor `__future__` import, and whether a line begins there.
+/// Where the first statement begins that is neither docstring nor `__future__` import, and whether
+/// a line begins there.
 fn first_statement(source: &[u8]) -> Option<(usize, bool)> {
     let mut scan = Scan { source, at: bom(source) };
     let mut is_line = true;

@@ -1,8 +1,9 @@
-//! Input: METADATA, and the distributions that the binaries need. Output: the requirements that change.
+//! Input: METADATA, and the distributions that the binaries need. Output: the requirements that
+//! change.
 
 use std::collections::BTreeSet;
 
-use wheel::{Headers, canonical_name};
+use rocwheel_wheel::{Headers, canonical_name};
 
 use super::plan::Requirement;
 
@@ -92,7 +93,7 @@ pub(super) fn drop_rocm(metadata: &Headers) -> Vec<Requirement> {
 }
 
 /// Carries the changes out.
-pub(super) fn apply(metadata: &mut Headers, changes: &[Requirement]) -> Result<(), wheel::Error> {
+pub(super) fn apply(metadata: &mut Headers, changes: &[Requirement]) -> Result<(), rocwheel_wheel::Error> {
     for change in changes {
         match (&change.before, &change.after) {
             (Some(before), Some(after)) => {

@@ -1,16 +1,17 @@
-//! Input: the binaries of a wheel and the directories of this machine. Output: for every needed library of every binary
-//! where it will come from, and the libraries of this machine that have to come along, with theirs.
+//! Input: the binaries of a wheel and the directories of this machine. Output: for every needed
+//! library of every binary where it will come from, and the libraries of this machine that have to
+//! come along, with theirs.
 //!
-//! A name is looked for where ld.so would look once the wheel is installed, and then, as repairing is about what ld.so
-//! would not find, by name anywhere in the wheel; only what is neither there, nor on every system, nor kept out, is looked
-//! for on this machine.
+//! A name is looked for where ld.so would look once the wheel is installed, and then, as repairing
+//! is about what ld.so would not find, by name anywhere in the wheel; only what is neither there,
+//! nor on every system, nor kept out, is looked for on this machine.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-use elf::{Elf, Kind};
 use rayon::prelude::*;
-use wheel::manylinux::{Policies, Release};
+use rocwheel_elf::{Elf, Kind};
+use rocwheel_wheel::manylinux::{Policies, Release};
 
 use super::beside::Beside;
 use super::directories::{Finder, Found};
@@ -148,10 +149,12 @@ fn warn_of_copies(out: &mut Resolution) {
     out.warnings.extend(warnings);
 }
 
-/// What the loader finds for each binary once the wheel is installed, wherever that is: the binary that a needed name leads to. A
-/// search path that those who load it pass on (`DT_RPATH`) counts as its own when all of them do.
+/// What the loader finds for each binary once the wheel is installed, wherever that is: the binary
+/// that a needed name leads to. A search path that those who load it pass on (`DT_RPATH`) counts as
+/// its own when all of them do.
 fn reached(binaries: &[Binary]) -> Vec<BTreeMap<String, usize>> {
-    // Where the environment is and which Python it has changes nothing: there is no fixed way there from elsewhere.
+    // Where the environment is and which Python it has changes nothing: there is no fixed way there
+    // from elsewhere.
     let place = site::Place::new(PythonVersion { major: 3, minor: 12, free_threaded: false }, "/environment");
     let packages = place.packages();
     let (mut facts, mut numbers) = (Facts::default(), BTreeMap::new());
@@ -197,7 +200,8 @@ fn merge<'a>(mut one: Leads<'a>, other: Leads<'a>) -> Leads<'a> {
 /// Where search paths lead in some processes.
 #[derive(Debug, Clone, Copy)]
 struct Lead {
-    /// Whether it is the process that loads the file itself, which nobody may ever start when others load the file.
+    /// Whether it is the process that loads the file itself, which nobody may ever start when
+    /// others load the file.
     is_own: bool,
     /// The binary; `None` when they lead nowhere in one of the processes.
     to: Option<usize>,
@@ -340,7 +344,8 @@ impl Resolver<'_> {
         listed || library.starts_with("ld-linux")
     }
 
-    /// Where a library comes from that no search path leads to. `None` when it is missing, which is noted.
+    /// Where a library comes from that no search path leads to. `None` when it is missing, which is
+    /// noted.
     fn target(&mut self, name: &str, seeker: &Seeker, number: Option<usize>) -> Option<Target> {
         let base = paths::name(name);
         if self.is_of_system(base) {
@@ -454,7 +459,8 @@ impl Resolver<'_> {
     }
 
     fn miss(&mut self, library: &str, seeker: &Seeker, refused: Vec<String>) {
-        // A part of ROCm that is started by nobody may lack what only it needs, as on the machine it was built on.
+        // A part of ROCm that is started by nobody may lack what only it needs, as on the machine
+        // it was built on.
         if seeker.in_tree {
             let text = format!("`{}` of the ROCm tree needs `{library}`, which was not found", seeker.who);
             self.out.warnings.insert(text);
@@ -482,14 +488,16 @@ fn unique(names: &[String]) -> impl Iterator<Item = &String> {
     names.iter().filter(move |name| seen.insert(name.as_str()))
 }
 
-/// `libpython3.12.so.1.0`: an extension module gets its symbols from the interpreter, whatever file that is.
+/// `libpython3.12.so.1.0`: an extension module gets its symbols from the interpreter, whatever file
+/// that is.
 fn is_python(library: &str) -> bool {
     let Some(rest) = library.strip_prefix("libpython") else { return false };
     let Some((version, end)) = rest.split_once(".so") else { return false };
     let version = version.trim_end_matches(['m', 't', 'd']);
     let is_number =
         |text: &str| !text.is_empty() && text.split('.').all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
-    // libpython3.so is the stable ABI's, which is linked on purpose by programs that look for their interpreter.
+    // libpython3.so is the stable ABI's, which is linked on purpose by programs that look for their
+    // interpreter.
     version.contains('.') && is_number(version) && (end.is_empty() || end.strip_prefix('.').is_some_and(is_number))
 }
 

@@ -1,10 +1,11 @@
-//! Input: the libraries that come into a wheel. Output: a bill of materials for `dist-info/sboms/` (PEP 770), in the form
-//! of CycloneDX 1.6. It has neither date nor serial number: the same wheel gets the same text.
+//! Input: the libraries that come into a wheel. Output: a bill of materials for `dist-info/sboms/`
+//! (PEP 770), in the form of CycloneDX 1.6. It has neither date nor serial number: the same wheel
+//! gets the same text.
 
 use std::collections::BTreeSet;
 
+use rocwheel_wheel::WheelName;
 use serde_json::{Value, json};
-use wheel::WheelName;
 
 use super::packages::{percent, read_copyright};
 use super::plan::{Graft, Tree};
@@ -25,7 +26,7 @@ pub(crate) fn text(wheel: &WheelName, grafts: &[Graft], tree: Option<(&Tree, &st
     let (name, version) = (wheel.distribution.as_str(), wheel.version.as_str());
     let reference = format!(
         "pkg:pypi/{}@{}?file_name={}",
-        wheel::canonical_name(name),
+        rocwheel_wheel::canonical_name(name),
         percent(version),
         percent(&wheel.to_string())
     );
@@ -67,7 +68,8 @@ pub(crate) fn text(wheel: &WheelName, grafts: &[Graft], tree: Option<(&Tree, &st
     text
 }
 
-/// A library that comes in. The licence text of its package is given where the package first appears.
+/// A library that comes in. The licence text of its package is given where the package first
+/// appears.
 fn library(graft: &Graft, quoted: &mut BTreeSet<String>) -> Value {
     let file = graft.source.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let short = &graft.sha256[..16];

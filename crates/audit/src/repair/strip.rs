@@ -1,14 +1,15 @@
-//! Input: a binary. Output: the same without symbol table and debug sections, made by `strip` of binutils on a temporary
-//! copy: the symbols that the loader needs stay. Binutils moves the segments of some binaries, such as those that BOLT rewrote, which
-//! then crash, and ends without an error: such a result is thrown away.
+//! Input: a binary. Output: the same without symbol table and debug sections, made by `strip` of
+//! binutils on a temporary copy: the symbols that the loader needs stay. Binutils moves the
+//! segments of some binaries, such as those that BOLT rewrote, which then crash, and ends without
+//! an error: such a result is thrown away.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use elf::Elf;
+use rocwheel_elf::Elf;
+use rocwheel_wheel::{Content, Reader};
 use tempfile::{NamedTempFile, TempPath};
-use wheel::{Content, Reader};
 
 use super::Error;
 
@@ -31,8 +32,8 @@ impl Content for Stripped {
     }
 }
 
-/// Strips `content`, which `name` is the name of in messages, with the program `strip`; `None` when the result would not be loaded as
-/// the original is.
+/// Strips `content`, which `name` is the name of in messages, with the program `strip`; `None` when
+/// the result would not be loaded as the original is.
 pub(super) fn strip(
     content: &dyn Content,
     name: &str,
@@ -76,8 +77,8 @@ pub(super) fn strip(
     Ok(is_same.then_some(stripped))
 }
 
-/// The program headers, SONAME and NEEDED of a binary, without file offsets: what the kernel and the loader
-/// read. `None` if it cannot be parsed.
+/// The program headers, SONAME and NEEDED of a binary, without file offsets: what the kernel and
+/// the loader read. `None` if it cannot be parsed.
 fn loaded(content: &dyn Content) -> io::Result<Option<Loaded>> {
     let Ok(Some(elf)) = Elf::read(&content.open()?) else { return Ok(None) };
     let segments = elf.segments.iter();

@@ -1,12 +1,12 @@
-//! Input: what all binaries of the result need, the tags of the wheel, and the tag that the user asks for. Output: the
-//! tags that the result deserves (PEP 600), and the texts that say so.
+//! Input: what all binaries of the result need, the tags of the wheel, and the tag that the user
+//! asks for. Output: the tags that the result deserves (PEP 600), and the texts that say so.
 
 use std::collections::BTreeSet;
 
-use elf::Elf;
-use wheel::manylinux::{FileNeeds, LibraryNeeds, Policies, Policy};
-use wheel::read::Wheel;
-use wheel::{Headers, WheelName};
+use rocwheel_elf::Elf;
+use rocwheel_wheel::manylinux::{FileNeeds, LibraryNeeds, Policies, Policy};
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{Headers, WheelName};
 
 use super::plan::{Edit, Tags};
 use super::{Error, resolve};
@@ -30,7 +30,8 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
-    /// Reads a tag: `manylinux_2_28_x86_64`, `manylinux_2_28`, `manylinux2014`, `linux_x86_64` or `auto`.
+    /// Reads a tag: `manylinux_2_28_x86_64`, `manylinux_2_28`, `manylinux2014`, `linux_x86_64` or
+    /// `auto`.
     pub(crate) fn parse(tag: Option<&str>, only: bool) -> Result<Wanted, Error> {
         let Some(tag) = tag.filter(|tag| *tag != "auto") else { return Ok(Wanted::Lowest) };
         if tag == LINUX || tag == "linux" {

@@ -1,4 +1,5 @@
-//! Input: findings and what was measured on the way. Output: a [`Report`] for people and machines, as SARIF too.
+//! Input: findings and what was measured on the way. Output: a [`Report`] for people and machines,
+//! as SARIF too.
 
 pub mod sarif;
 
@@ -13,7 +14,8 @@ use crate::finding::{Finding, Severity};
 pub struct Report {
     /// What the wheels were placed into.
     pub environment: Environment,
-    /// The wheels of the set in the order in which they were given, those beside the audited ones last.
+    /// The wheels of the set in the order in which they were given, those beside the audited ones
+    /// last.
     pub wheels: Vec<WheelSummary>,
     /// What is the matter, the heaviest first.
     pub findings: Vec<Finding>,
@@ -38,7 +40,8 @@ pub struct LoadedByName {
     pub file: String,
     /// The name: `libamd_comgr.so.2`.
     pub library: String,
-    /// The file of the set that the loader would find for it; `None` when it finds none, which is no fault by itself.
+    /// The file of the set that the loader would find for it; `None` when it finds none, which is
+    /// no fault by itself.
     pub found: Option<String>,
     /// Whether the table of what ROCm loads has it.
     pub listed: bool,
@@ -116,7 +119,8 @@ pub struct WheelSummary {
 /// What a wheel needs of the system it runs on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Floor {
-    /// The lowest platform tag that is true: `manylinux_2_28_x86_64`, or `linux_x86_64` when no policy promises what is needed.
+    /// The lowest platform tag that is true: `manylinux_2_28_x86_64`, or `linux_x86_64` when no
+    /// policy promises what is needed.
     pub tag: String,
     /// The newest version needed of each set of versions: `GLIBC` → `2.27`, `GLIBCXX` → `3.4.22`.
     pub newest: BTreeMap<String, String>,
@@ -131,7 +135,8 @@ pub struct ScenarioSummary {
     pub wheel: String,
     /// Files that a process could start from: each was asked about alone.
     pub roots: u64,
-    /// Files of the set that were taken as loaded before, by a preload list or by the import of a required package.
+    /// Files of the set that were taken as loaded before, by a preload list or by the import of a
+    /// required package.
     pub preloaded: Vec<String>,
     /// Files of the set that were loaded.
     pub loaded: u64,

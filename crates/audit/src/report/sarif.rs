@@ -1,8 +1,10 @@
-//! Input: a [`Report`]. Output: a SARIF 2.1.0 log (OASIS), which code hosts show beside the change that caused it.
+//! Input: a [`Report`]. Output: a SARIF 2.1.0 log (OASIS), which code hosts show beside the change
+//! that caused it.
 //!
-//! Rules are the codes, results the findings; a finding in a member of a wheel has the wheel as location and the member
-//! as a logical location, since no tool can open a path inside of an archive. The fingerprint of a result has nothing of
-//! the message in it, so that a reworded finding is the same one.
+//! Rules are the codes, results the findings; a finding in a member of a wheel has the wheel as
+//! location and the member as a logical location, since no tool can open a path inside of an
+//! archive. The fingerprint of a result has nothing of the message in it, so that a reworded
+//! finding is the same one.
 
 use serde_json::{Value, json};
 
@@ -78,7 +80,8 @@ fn fingerprint(finding: &Finding) -> String {
     format!("{}/{distribution}/{}/{}", finding.code, finding.file.as_deref().unwrap_or_default(), finding.subject)
 }
 
-/// A path as a URI reference (RFC 3986): what is not unreserved or `/` is escaped. An absolute path gets a scheme.
+/// A path as a URI reference (RFC 3986): what is not unreserved or `/` is escaped. An absolute path
+/// gets a scheme.
 fn uri(path: &str) -> String {
     let mut text = String::new();
     if path.starts_with('/') {

@@ -1,8 +1,10 @@
-//! Input: an environment, and one of its wheels. Output: the requirements of the wheel that nothing in it asks for.
+//! Input: an environment, and one of its wheels. Output: the requirements of the wheel that nothing
+//! in it asks for.
 //!
-//! Whether Python code uses a package cannot be known without running it: imports hide in strings, plug-ins and compiled
-//! modules. So a package counts as used as soon as one of its names stands anywhere in the code of the wheel, be it in a
-//! comment. What is reported is then hardly ever wrong; some that nothing needs are not found.
+//! Whether Python code uses a package cannot be known without running it: imports hide in strings,
+//! plug-ins and compiled modules. So a package counts as used as soon as one of its names stands
+//! anywhere in the code of the wheel, be it in a comment. What is reported is then hardly ever
+//! wrong; some that nothing needs are not found.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,10 +20,11 @@ const CODE: [&str; 9] = [".py", ".pyi", ".pyx", ".pxd", ".pth", ".ipynb", ".json
 /// Compiled modules larger than this are not searched: what they import then counts as used.
 const LARGEST_MODULE: u64 = 64 << 20;
 
-/// The requirements of a wheel, those of extras left out, of which nothing is used: no library of the required
-/// distribution is among `loads` (the wheels that the files of this one load libraries of), and no file of the wheel
-/// mentions its modules, programs or name. Distributions that are not in the environment cannot be judged, nor can those
-/// without modules and libraries, which are there for what they require.
+/// The requirements of a wheel, those of extras left out, of which nothing is used: no library of
+/// the required distribution is among `loads` (the wheels that the files of this one load libraries
+/// of), and no file of the wheel mentions its modules, programs or name. Distributions that are not
+/// in the environment cannot be judged, nor can those without modules and libraries, which are
+/// there for what they require.
 ///
 /// # Errors
 /// [`Error::Wheel`] when a member cannot be unpacked.
@@ -123,7 +126,8 @@ fn names_by_wheel(site: &Site) -> BTreeMap<usize, BTreeSet<String>> {
     names
 }
 
-/// `numpy` for `numpy/core/x.py`, `google.protobuf` for `google/protobuf/x.py`, `six` for `six.py`, nothing for data.
+/// `numpy` for `numpy/core/x.py`, `google.protobuf` for `google/protobuf/x.py`, `six` for `six.py`,
+/// nothing for data.
 fn module_name(site: &Site, packages: &str, path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('/').collect();
     let (file, folders) = parts.split_last()?;

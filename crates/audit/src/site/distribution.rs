@@ -1,13 +1,13 @@
-//! Input: a wheel, or the folder that an installer unpacked one into. Output: a [`Distribution`]: what both say of themselves,
-//! and the bytes of their files.
+//! Input: a wheel, or the folder that an installer unpacked one into. Output: a [`Distribution`]:
+//! what both say of themselves, and the bytes of their files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use positioned_io::ReadAt;
-use wheel::read::{Kind, Problem, Sparse, Wheel};
-use wheel::{Headers, Tag};
+use rocwheel_wheel::read::{Kind, Problem, Sparse, Wheel};
+use rocwheel_wheel::{Headers, Tag};
 
 use super::Role;
 use super::installed::Installed;
@@ -15,7 +15,8 @@ use crate::Error;
 
 /// A distribution of the environment.
 pub struct Distribution {
-    /// The wheel, or the `.dist-info` folder of one that is installed, as it is called in findings: where it is, or where it will be.
+    /// The wheel, or the `.dist-info` folder of one that is installed, as it is called in findings:
+    /// where it is, or where it will be.
     pub path: PathBuf,
     /// Canonical name (PEP 503): from the file name of a wheel, from METADATA of an installed one.
     pub name: String,
@@ -42,7 +43,7 @@ pub(crate) enum Places {
     /// Of a member of a wheel.
     Member(Box<Sparse>),
     /// Of a file of this machine.
-    File(wheel::Reader),
+    File(rocwheel_wheel::Reader),
 }
 
 impl Places {
@@ -65,14 +66,15 @@ impl Distribution {
     /// Opens a wheel.
     pub(super) fn open(path: &Path, role: Role) -> Result<Distribution, Error> {
         let wheel = Wheel::open(path)?;
-        // Old wheels have METADATA in other encodings; a character that is shown wrongly is no reason not to look at them.
+        // Old wheels have METADATA in other encodings; a character that is shown wrongly is no
+        // reason not to look at them.
         let text = |file: &str| -> Result<Headers, Error> {
             let bytes = wheel.bytes(&format!("{}/{file}", wheel.info()))?;
             Ok(Headers::parse(&String::from_utf8_lossy(&bytes)))
         };
         Ok(Distribution {
             path: path.to_owned(),
-            name: wheel::canonical_name(&wheel.name.distribution),
+            name: rocwheel_wheel::canonical_name(&wheel.name.distribution),
             metadata: text("METADATA")?,
             wheel_file: text("WHEEL")?,
             role,
@@ -117,7 +119,8 @@ impl Distribution {
         }
     }
 
-    /// The tags: those of a wheel's name, and for what is installed those of the file WHEEL. Empty where nothing says them.
+    /// The tags: those of a wheel's name, and for what is installed those of the file WHEEL. Empty
+    /// where nothing says them.
     pub fn tags(&self) -> BTreeSet<Tag> {
         match &self.form {
             Form::Wheel(wheel) => wheel.name.tags(),
@@ -159,7 +162,8 @@ impl Distribution {
         parts.into_iter().collect()
     }
 
-    /// Whether all its files are known: not those of an editable installation, and not without RECORD.
+    /// Whether all its files are known: not those of an editable installation, and not without
+    /// RECORD.
     pub fn is_complete(&self) -> bool {
         self.installed().is_none_or(Installed::is_complete)
     }
@@ -198,7 +202,7 @@ impl Distribution {
     }
 
     /// Random access to a file; `scratch` is for what must be unpacked.
-    pub(crate) fn reader(&self, member: &str, scratch: &Path) -> Result<wheel::Reader, Error> {
+    pub(crate) fn reader(&self, member: &str, scratch: &Path) -> Result<rocwheel_wheel::Reader, Error> {
         match &self.form {
             Form::Wheel(wheel) => Ok(wheel.reader(member, scratch)?),
             Form::Installed(installed) => installed.reader(member),
@@ -229,7 +233,8 @@ impl Distribution {
         }
     }
 
-    /// What RECORD says that is not so; `None` when there is no RECORD. `hashes`: whether the bytes are compared too.
+    /// What RECORD says that is not so; `None` when there is no RECORD. `hashes`: whether the bytes
+    /// are compared too.
     pub(crate) fn problems(&self, hashes: bool) -> Option<Result<Vec<Problem>, Error>> {
         match &self.form {
             Form::Wheel(wheel) => {
@@ -241,7 +246,8 @@ impl Distribution {
         }
     }
 
-    /// Whether RECORD has something in its column for the hash of a file, if only in a form that installers do not take.
+    /// Whether RECORD has something in its column for the hash of a file, if only in a form that
+    /// installers do not take.
     pub(crate) fn has_hash_text(&self, members: &[String]) -> Result<bool, Error> {
         let rows = match &self.form {
             Form::Wheel(wheel) => wheel.record()?,

@@ -1,16 +1,19 @@
-//! Input: what is not as RECORD has it. Output: the same without what an expanded devel tree explains.
+//! Input: what is not as RECORD has it. Output: the same without what an expanded devel tree
+//! explains.
 //!
-//! `rocm-sdk init` unpacks the tar file of `rocm-sdk-devel` into `_rocm_sdk_devel`, enters every file in RECORD before it makes
-//! it, without a hash, and removes the tar file. Links of the tree are rows of the packages that they lead to as well. Ours lists
-//! what it made in `.expanded.json`; that of ROCm's own build leaves no list.
+//! `rocm-sdk init` unpacks the tar file of `rocm-sdk-devel` into `_rocm_sdk_devel`, enters every
+//! file in RECORD before it makes it, without a hash, and removes the tar file. Links of the tree
+//! are rows of the packages that they lead to as well. Ours lists what it made in `.expanded.json`;
+//! that of ROCm's own build leaves no list.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use rocwheel_wheel::read::Problem;
 use serde::Deserialize;
-use wheel::read::Problem;
 
-/// How the names of the tree's folder and of the package that brings it begin. Builds may append a suffix.
+/// How the names of the tree's folder and of the package that brings it begin. Builds may append a
+/// suffix.
 const TREE: &str = "_rocm_sdk_devel";
 const PACKAGE: &str = "rocm_sdk_devel";
 const ARCHIVES: [&str; 2] = ["_devel.tar", "_devel.tar.xz"];
@@ -56,7 +59,8 @@ pub(crate) fn is_in_tree(row: &str) -> bool {
     row.starts_with(TREE) && row.contains('/')
 }
 
-/// Rows that need no file: the tar files of expanded trees, links that wait, and files that device packages took with them.
+/// Rows that need no file: the tar files of expanded trees, links that wait, and files that device
+/// packages took with them.
 fn without_file(folder: &Path) -> BTreeSet<String> {
     let names = super::installed::names(folder).unwrap_or_default();
     let trees: Vec<&String> =

@@ -1,9 +1,11 @@
-//! Input: a folder that installers unpacked wheels into (`site-packages`). Output: the distributions in it, with the files that their
-//! RECORD says are theirs, and one without a name that has the rest.
+//! Input: a folder that installers unpacked wheels into (`site-packages`). Output: the
+//! distributions in it, with the files that their RECORD says are theirs, and one without a name
+//! that has the rest.
 //!
-//! What pip and uv write is in "Recording installed projects" of the packaging specifications: a `.dist-info` folder for each
-//! distribution, with METADATA, RECORD and, for what came from somewhere else than an index, `direct_url.json` (PEP 610). A folder
-//! `.egg-info` of older tools has PKG-INFO and no RECORD.
+//! What pip and uv write is in "Recording installed projects" of the packaging specifications: a
+//! `.dist-info` folder for each distribution, with METADATA, RECORD and, for what came from
+//! somewhere else than an index, `direct_url.json` (PEP 610). A folder `.egg-info` of older tools
+//! has PKG-INFO and no RECORD.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -14,10 +16,10 @@ use std::path::{Path, PathBuf};
 use pep440_rs::Version;
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
+use rocwheel_wheel::read::Problem;
+use rocwheel_wheel::{Headers, Row};
 use serde::Deserialize;
 use walkdir::WalkDir;
-use wheel::read::Problem;
-use wheel::{Headers, Row};
 
 use super::{Distribution, Form, Place, PythonVersion, Role};
 use crate::Error;
@@ -108,7 +110,8 @@ fn is_bytecode(path: &str) -> bool {
 }
 
 impl PackageFolder {
-    /// The folder of packages that a path names: itself, or that of the virtual environment that it is. `None` when it is neither.
+    /// The folder of packages that a path names: itself, or that of the virtual environment that it
+    /// is. `None` when it is neither.
     ///
     /// # Errors
     /// [`Error::Read`], and [`Error::SeveralFolders`] for an environment with more than one.
@@ -151,7 +154,8 @@ impl PackageFolder {
         PackageFolder { path, environment }
     }
 
-    /// The Python that it belongs to: by its place, else by the tags of what is installed, where they say one.
+    /// The Python that it belongs to: by its place, else by the tags of what is installed, where
+    /// they say one.
     pub fn python(&self) -> Option<PythonVersion> {
         if let Some((_, version)) = &self.environment {
             return Some(*version);
@@ -253,7 +257,7 @@ impl PackageFolder {
             text(&path.join("direct_url.json"))?.and_then(|text| serde_json::from_str::<DirectUrl>(&text).ok());
         let record = match text(&path.join("RECORD"))? {
             None => Record::Absent,
-            Some(text) => wheel::parse_rows(&text).map_or_else(Record::Damaged, Record::Rows),
+            Some(text) => rocwheel_wheel::parse_rows(&text).map_or_else(Record::Damaged, Record::Rows),
         };
         let mut installed = Installed {
             folder: self.path.clone(),
@@ -268,7 +272,7 @@ impl PackageFolder {
         }
         installed.files = files;
         Ok(Ok(Distribution {
-            name: wheel::canonical_name(&name),
+            name: rocwheel_wheel::canonical_name(&name),
             wheel_file: Headers::parse(&text(&wheel_file)?.unwrap_or_default()),
             metadata,
             role,
@@ -281,7 +285,8 @@ impl PackageFolder {
     fn file(&self, row: &str, place: &Place) -> Option<InstalledFile> {
         let path = match self.path.join(row) {
             path if path.is_file() => path,
-            // `pip install --target` moves programs beside the packages, and leaves RECORD as it was.
+            // `pip install --target` moves programs beside the packages, and leaves RECORD as it
+            // was.
             _ => self.path.join(row.strip_prefix("../../")?),
         };
         let inside = match row.strip_prefix('/') {
@@ -291,8 +296,8 @@ impl PackageFolder {
         InstalledFile::new(path, inside)
     }
 
-    /// What no RECORD lists: the files of distributions that have none, as far as their names say so, and a distribution without a
-    /// name that has the others.
+    /// What no RECORD lists: the files of distributions that have none, as far as their names say
+    /// so, and a distribution without a name that has the others.
     fn rest(&self, distributions: &mut [Distribution], place: &Place) -> Result<Option<Distribution>, Error> {
         let mut tops: BTreeMap<String, usize> = BTreeMap::new();
         let mut known: BTreeSet<String> = BTreeSet::new();
@@ -331,7 +336,8 @@ impl PackageFolder {
         }))
     }
 
-    /// Files of the folder, and libraries beside it in the environment, whether they are in a RECORD or not.
+    /// Files of the folder, and libraries beside it in the environment, whether they are in a
+    /// RECORD or not.
     fn unrecorded(&self) -> Result<Vec<(String, PathBuf)>, Error> {
         let mut found = Vec::new();
         // A link to a folder may lead anywhere, to the root of the machine for one.
@@ -431,7 +437,7 @@ impl Installed {
         Ok(start)
     }
 
-    pub(super) fn reader(&self, member: &str) -> Result<wheel::Reader, Error> {
+    pub(super) fn reader(&self, member: &str) -> Result<rocwheel_wheel::Reader, Error> {
         Ok(Box::new(self.open(member)?.0.into_parts().0))
     }
 
@@ -494,9 +500,9 @@ impl Installed {
         }
         // Other algorithms are hardly ever used, and no worse for not being compared.
         if hashes && row.hash.starts_with("sha256=") {
-            let digest = fs_err::File::open(&file.path).and_then(wheel::digest);
+            let digest = fs_err::File::open(&file.path).and_then(rocwheel_wheel::digest);
             match digest {
-                Ok(digest) if wheel::hash_column(&digest) != row.hash => problems.push(Problem::Hash(name())),
+                Ok(digest) if rocwheel_wheel::hash_column(&digest) != row.hash => problems.push(Problem::Hash(name())),
                 Ok(_) => {}
                 Err(_) => problems.push(Problem::Unreadable(name())),
             }

@@ -1,12 +1,13 @@
-//! Input: the name of a member of a wheel. Output: where pip puts it in a virtual environment on Linux.
+//! Input: the name of a member of a wheel. Output: where pip puts it in a virtual environment on
+//! Linux.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-use wheel::WheelName;
-use wheel::read::Wheel;
+use rocwheel_wheel::WheelName;
+use rocwheel_wheel::read::Wheel;
 
 use crate::Error;
 
@@ -45,12 +46,14 @@ pub struct PythonVersion {
     pub major: u16,
     /// 12.
     pub minor: u16,
-    /// Whether it is the build without the global lock (PEP 703), which has folders and extension modules of its own.
+    /// Whether it is the build without the global lock (PEP 703), which has folders and extension
+    /// modules of its own.
     pub free_threaded: bool,
 }
 
 impl PythonVersion {
-    /// The newest that the tags of all wheels allow, by their file names. A tag for any Python allows every one.
+    /// The newest that the tags of all wheels allow, by their file names. A tag for any Python
+    /// allows every one.
     pub fn newest_of<P: AsRef<Path>>(wheels: &[P]) -> PythonVersion {
         let default = PythonVersion { major: 3, minor: 12, free_threaded: false };
         let names = wheels.iter().filter_map(|path| path.as_ref().file_name()?.to_str()?.parse::<WheelName>().ok());
@@ -104,8 +107,8 @@ pub(super) struct Destination<'a> {
 }
 
 impl Destination<'_> {
-    /// The path of a member, and whether it is a script; `None` for one that pip leaves out because it writes a script of
-    /// that name itself.
+    /// The path of a member, and whether it is a script; `None` for one that pip leaves out because
+    /// it writes a script of that name itself.
     pub(super) fn of(&self, member: &str) -> Result<Option<(String, bool)>, Error> {
         let packages = self.place.packages();
         let data = member.split_once('/').and_then(|(folder, rest)| folder.strip_suffix(".data").map(|_| rest));
@@ -120,7 +123,7 @@ impl Destination<'_> {
             "purelib" | "platlib" => (format!("{packages}/{path}"), false),
             "data" => (path.to_owned(), false),
             "headers" => {
-                let name = wheel::canonical_name(&self.wheel.name.distribution);
+                let name = rocwheel_wheel::canonical_name(&self.wheel.name.distribution);
                 let python = PythonVersion { free_threaded: false, ..self.place.python };
                 (format!("include/site/python{python}/{name}/{path}"), false)
             }
@@ -135,7 +138,8 @@ impl Destination<'_> {
     }
 }
 
-/// The name of the entry point that a file of the scripts was generated for, as setuptools names such files.
+/// The name of the entry point that a file of the scripts was generated for, as setuptools names
+/// such files.
 fn without_wrapper(script: &str) -> &str {
     let lower = script.to_ascii_lowercase();
     [".exe", "-script.py", ".pya"]
@@ -144,8 +148,9 @@ fn without_wrapper(script: &str) -> &str {
         .map_or(script, |suffix| &script[..script.len() - suffix.len()])
 }
 
-/// Console and window programs of a wheel: name and what they call (entry points specification). A name that is no file
-/// name is left out: installers refuse it or write nothing they can find again.
+/// Console and window programs of a wheel: name and what they call (entry points specification). A
+/// name that is no file name is left out: installers refuse it or write nothing they can find
+/// again.
 pub(super) fn entry_points(wheel: &Wheel) -> Result<BTreeMap<String, String>, Error> {
     let member = format!("{}/entry_points.txt", wheel.info());
     if wheel.member(&member).is_none() {

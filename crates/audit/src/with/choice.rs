@@ -1,17 +1,18 @@
-//! Input: wheels whose requirements are known, and sources. Output: a version of every distribution that they require, directly
-//! or through others.
+//! Input: wheels whose requirements are known, and sources. Output: a version of every distribution
+//! that they require, directly or through others.
 //!
-//! One round walks the requirements from the audited wheels on and chooses for each name with all that was required of it so
-//! far, in this round and in the one before. When the walk ends and each choice meets everything, that is the answer; a round
-//! that had to choose with less than it learned is walked again.
+//! One round walks the requirements from the audited wheels on and chooses for each name with all
+//! that was required of it so far, in this round and in the one before. When the walk ends and each
+//! choice meets everything, that is the answer; a round that had to choose with less than it
+//! learned is walked again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use pep440_rs::{Version, VersionSpecifiers};
-use report::{Reporter, Unit};
-use wheel::{Headers, WheelName};
+use rocwheel_report::{Reporter, Unit};
+use rocwheel_wheel::{Headers, WheelName};
 
 use super::index::{self, Link};
 use super::store::Store;
@@ -246,7 +247,8 @@ impl<'a> Chooser<'a> {
                     Source::Index(address) => self.ask(&mut project, source, address, name)?,
                 }
             }
-            // `rocm` is only published as a source distribution, and the wheels that it requires lie beside it.
+            // `rocm` is only published as a source distribution, and the wheels that it requires
+            // lie beside it.
             if project.candidates.is_empty() {
                 for (source, files) in self.folders.iter().enumerate() {
                     for (name, path) in files.get(name).into_iter().flat_map(|files| &files.sdists) {
@@ -299,7 +301,7 @@ impl<'a> Chooser<'a> {
         for link in links {
             let Ok(wheel) = link.file_name.parse::<WheelName>() else { continue };
             // What names the file in the cache is one name, and of this project.
-            if link.file_name.contains(['/', '\\']) || wheel::canonical_name(&wheel.distribution) != name {
+            if link.file_name.contains(['/', '\\']) || rocwheel_wheel::canonical_name(&wheel.distribution) != name {
                 continue;
             }
             project.add(self.request, source, wheel, Origin::Remote(Box::new(link)));
@@ -321,7 +323,9 @@ impl<'a> Chooser<'a> {
         }
         let known = match (&candidate.origin, &self.store) {
             (Origin::File(path), _) => Known::open(path)?,
-            (Origin::Sdist(path), _) => Known::of(&candidate.name, &wheel::edit::sdist_metadata(path, self.reporter)?),
+            (Origin::Sdist(path), _) => {
+                Known::of(&candidate.name, &rocwheel_wheel::edit::sdist_metadata(path, self.reporter)?)
+            }
             (Origin::Remote(link), Some(store)) => match store.metadata(link)? {
                 Some(text) => Known::of(&candidate.name, &Headers::parse(&text)),
                 None => Known::open(&store.wheel(link)?)?,

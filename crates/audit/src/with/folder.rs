@@ -1,9 +1,10 @@
-//! Input: a folder. Output: the wheels and source distributions in it by the name of their distribution.
+//! Input: a folder. Output: the wheels and source distributions in it by the name of their
+//! distribution.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use wheel::WheelName;
+use rocwheel_wheel::WheelName;
 
 use crate::Error;
 
@@ -22,7 +23,7 @@ pub(super) fn list(folder: &Path) -> Result<BTreeMap<String, Files>, Error> {
     for entry in fs_err::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let of = |name: &WheelName| wheel::canonical_name(&name.distribution);
+        let of = |name: &WheelName| rocwheel_wheel::canonical_name(&name.distribution);
         if let Ok(name) = name.parse::<WheelName>() {
             found.entry(of(&name)).or_default().wheels.push((name, path));
         } else if let Some(stem) = name.strip_suffix(".tar.gz")

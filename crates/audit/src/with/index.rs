@@ -1,4 +1,5 @@
-//! Input: a page of an index about one project, JSON (PEP 691, 700) or HTML (PEP 503, 592, 658, 714). Output: its files.
+//! Input: a page of an index about one project, JSON (PEP 691, 700) or HTML (PEP 503, 592, 658,
+//! 714). Output: its files.
 
 use std::collections::BTreeMap;
 

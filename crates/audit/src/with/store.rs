@@ -1,13 +1,14 @@
-//! Input: links of an index. Output: pages and METADATA in memory, wheels in the cache folder, each checked against the hash
-//! that the index gives and moved into place when it is whole.
+//! Input: links of an index. Output: pages and METADATA in memory, wheels in the cache folder, each
+//! checked against the hash that the index gives and moved into place when it is whole.
 //!
-//! In the cache a file lies in a folder named after its hash, or after its address where the index has no hash for it.
+//! In the cache a file lies in a folder named after its hash, or after its address where the index
+//! has no hash for it.
 
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 
-use report::Reporter;
 use ring::digest::{Context, SHA256, SHA384, SHA512};
+use rocwheel_report::Reporter;
 use tempfile::NamedTempFile;
 use url::Url;
 

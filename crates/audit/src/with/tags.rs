@@ -1,9 +1,10 @@
 //! Input: a target and the tags of a wheel. Output: whether an installer takes it, and how gladly.
 //!
-//! The tags and their order are those of CPython in the platform compatibility tags specification (PEP 425, 600), as
-//! `packaging.tags` lists them: the exact ABI first, then `abi3` and none, then older Pythons; newer platforms first.
+//! The tags and their order are those of CPython in the platform compatibility tags specification
+//! (PEP 425, 600), as `packaging.tags` lists them: the exact ABI first, then `abi3` and none, then
+//! older Pythons; newer platforms first.
 
-use wheel::{Tag, WheelName};
+use rocwheel_wheel::{Tag, WheelName};
 
 use crate::requirements::{Platform, Target};
 

@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use report::Silent;
-use wheel::{Distribution, EntryPoints, Level, Member, Metadata, Sdist, Tag, WriteOptions, write_sdist, write_wheel};
+use rocwheel_report::Silent;
+use rocwheel_wheel::{
+    Distribution, EntryPoints, Level, Member, Metadata, Sdist, Tag, WriteOptions, write_sdist, write_wheel,
+};
 
 /// A source distribution with these requirements.
 pub(crate) fn source(folder: &Path, stem: &str, requires: &[&str]) -> PathBuf {

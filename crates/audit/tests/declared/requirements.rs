@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use audit::requirements::{Declared, Extras, Platform, Target, unneeded};
-use audit::site::{Place, Role, Site};
-use report::Silent;
+use rocwheel_audit::requirements::{Declared, Extras, Platform, Target, unneeded};
+use rocwheel_audit::site::{Place, Role, Site};
+use rocwheel_report::Silent;
 use tempfile::TempDir;
 
 use crate::fixtures::{pure, tagged};

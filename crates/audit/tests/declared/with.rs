@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use audit::with::{Gathered, Http, Request, Source, gather};
-use report::{Exit, Hint as _, Silent};
+use rocwheel_audit::with::{Gathered, Http, Request, Source, gather};
+use rocwheel_report::{Exit, Hint as _, Silent};
 use tempfile::TempDir;
 
 use crate::fixtures::{pure, source, tagged};
@@ -15,7 +15,7 @@ fn names(gathered: &Gathered) -> Vec<String> {
     gathered.wheels.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
 }
 
-fn from(audited: &[PathBuf], sources: &[Source], cache: &Path) -> Result<Gathered, audit::Error> {
+fn from(audited: &[PathBuf], sources: &[Source], cache: &Path) -> Result<Gathered, rocwheel_audit::Error> {
     let http = Http::new(None).unwrap();
     let target = target();
     gather(&Request { audited, sources, target: &target, cache, fetch: Some(&http) }, &Silent)
@@ -108,7 +108,8 @@ fn requirements_that_exclude_each_other_are_named() {
     assert!(error.to_string().contains("nowhere"), "{error}");
 }
 
-/// An index as PyPI is one: JSON for `top`'s requirement, HTML for the next, METADATA beside one wheel, a hash for each.
+/// An index as PyPI is one: JSON for `top`'s requirement, HTML for the next, METADATA beside one
+/// wheel, a hash for each.
 fn index(files: &Path) -> BTreeMap<String, Page> {
     let new = fs_err::read(tagged(files, "json-2.0", &["html"], &[], "cp312-cp312-manylinux_2_17_x86_64")).unwrap();
     let old = fs_err::read(pure(files, "json-1.0", &["nobody"], &[])).unwrap();
@@ -208,7 +209,7 @@ fn what_an_index_does_wrong_is_an_error_and_leaves_nothing() {
     let request = Request { audited: &audited, sources: &source, target: &target, cache: at, fetch: None };
     let error = gather(&request, &Silent).unwrap_err();
     assert_eq!(error.to_string(), "cannot read the index `http://127.0.0.1:9/simple/` offline");
-    assert!(matches!(Source::parse("https://[x"), Err(audit::Error::Address { .. })));
+    assert!(matches!(Source::parse("https://[x"), Err(rocwheel_audit::Error::Address { .. })));
 }
 
 #[test]

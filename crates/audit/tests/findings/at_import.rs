@@ -1,6 +1,6 @@
 //! Libraries that Python files load by their paths before a module needs them.
 
-use audit::Options;
+use rocwheel_audit::Options;
 
 use crate::fixture::{Bench, Pack, demo, pack};
 

@@ -1,7 +1,7 @@
 //! What is in the wheels, where it goes, and what RECORD says of it.
 
-use audit::finding::Code;
-use audit::{Extra, Options};
+use rocwheel_audit::finding::Code;
+use rocwheel_audit::{Extra, Options};
 
 use crate::fixture::{Bench, demo, pack, said};
 

@@ -4,13 +4,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use audit::facts::Facts;
-use audit::finding::Severity;
-use audit::report::Report;
-use audit::site::{Place, Role, Site};
-use audit::why::Why;
-use audit::{Options, audit};
-use report::Silent;
+use rocwheel_audit::facts::Facts;
+use rocwheel_audit::finding::Severity;
+use rocwheel_audit::report::Report;
+use rocwheel_audit::site::{Place, Role, Site};
+use rocwheel_audit::why::Why;
+use rocwheel_audit::{Options, audit};
+use rocwheel_report::Silent;
 use tempfile::TempDir;
 use zip::write::SimpleFileOptions;
 
@@ -105,7 +105,7 @@ impl Pack {
         let mut record = String::new();
         for (name, bytes) in &members {
             let digest: [u8; 32] = ring::digest::digest(&ring::digest::SHA256, bytes).as_ref().try_into().unwrap();
-            record.push_str(&format!("{name},{},{}\n", wheel::hash_column(&digest), bytes.len()));
+            record.push_str(&format!("{name},{},{}\n", rocwheel_wheel::hash_column(&digest), bytes.len()));
         }
         record.push_str(&format!("{info}/RECORD,,\n"));
         members.push((format!("{info}/RECORD"), (self.record)(record).into_bytes()));
@@ -124,8 +124,8 @@ impl Bench {
         Bench { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// Compiles C with gcc into a library, with these arguments. The library stays here under the name for others to be
-    /// linked to with `-l:NAME`.
+    /// Compiles C with gcc into a library, with these arguments. The library stays here under the
+    /// name for others to be linked to with `-l:NAME`.
     pub fn library(&self, name: &str, source: &str, arguments: &[&str]) -> Vec<u8> {
         let path = self.folder.path().join(name);
         let code = self.folder.path().join("source.c");
@@ -187,7 +187,7 @@ impl Bench {
 
     /// Who pulls a library in.
     pub fn why(&self, packs: &[Pack], library: &str) -> Option<Why> {
-        self.open(packs, |site, facts| audit::why::why(site, facts, library))
+        self.open(packs, |site, facts| rocwheel_audit::why::why(site, facts, library))
     }
 
     fn open<T>(&self, packs: &[Pack], ask: impl FnOnce(&Site, &Facts) -> T) -> T {

@@ -1,6 +1,6 @@
 //! Libraries, symbols and requirements.
 
-use audit::Options;
+use rocwheel_audit::Options;
 
 use crate::fixture::{Bench, demo, pack};
 
@@ -34,7 +34,7 @@ fn rw001_a_library_that_nobody_has() {
     let report = bench.audit(&lacking, &Options::default());
     let fix = report.findings[0].fix.as_ref().unwrap();
     assert!(fix.is_question() && fix.command().ends_with(".whl --with index"), "{fix:?}");
-    let remedies = audit::Remedies::of(&report.findings);
+    let remedies = rocwheel_audit::Remedies::of(&report.findings);
     assert_eq!((remedies.fixed, remedies.undecided, remedies.commands().len()), (0, 1, 0));
 }
 
@@ -171,7 +171,8 @@ fn rw005_symbols_that_nobody_defines() {
     let wheel_of_many = required.iter().fold(wheel(&open), |wheel, name| wheel.requiring(name));
     let report = bench.audit(&[wheel_of_many], &Options::default());
     assert!(report.findings[0].message.ends_with("`four`, `one`, `three`, `two` were not given"), "{report:?}");
-    // The interpreter, glibc without being linked to it, a library that is loaded, and weak references.
+    // The interpreter, glibc without being linked to it, a library that is loaded, and weak
+    // references.
     assert_eq!(bench.found(&[wheel(&uses("PyErr_Occurred", &[]))]), NONE);
     assert_eq!(bench.found(&[wheel(&uses("getpid", &["-nostdlib"]))]), NONE);
     let libx = libx(&bench);
@@ -237,7 +238,8 @@ fn rw012_and_rw025_requirements_that_bring_libraries() {
     assert!(
         report.findings.iter().all(|finding| finding.fix.as_ref().unwrap().command().ends_with("--requires torch"))
     );
-    // The set has the library: whether it is required, and loaded before by the import of the other, decides.
+    // The set has the library: whether it is required, and loaded before by the import of the
+    // other, decides.
     let library = bench.library("libtorch.so", "", &["-Wl,-soname,libtorch.so"]);
     let loads = bench.module("", &["-l:libtorch.so", "-Wl,-rpath,$ORIGIN/lib"]);
     let other = pack("torch-2.6", "cp312-cp312-manylinux_2_34_x86_64").with("torch/lib/libtorch.so", &library).beside();
@@ -315,8 +317,9 @@ fn rw028_a_library_of_the_library_path_comes_before_runpath() {
     let elsewhere = tempfile::tempdir().unwrap();
     fs_err::write(elsewhere.path().join("libx.so.1"), &libx).unwrap();
     let directories = vec![elsewhere.path().to_str().unwrap().to_owned()];
-    let machine = audit::loader::Root::read(std::path::Path::new("/")).unwrap();
-    let options = Options { library_path: Some(audit::SetLibraryPath { machine, directories }), ..Options::default() };
+    let machine = rocwheel_audit::loader::Root::read(std::path::Path::new("/")).unwrap();
+    let options =
+        Options { library_path: Some(rocwheel_audit::SetLibraryPath { machine, directories }), ..Options::default() };
     let wheel = |tags: &str| {
         let module = bench.module("", &["-l:libx.so.1", "-Wl,-rpath,$ORIGIN", tags]);
         demo().with(MODULE, &module).with("demo/libx.so.1", &libx)

@@ -1,7 +1,7 @@
 //! Tags, interpreters, machines and GPUs.
 
-use audit::{Extra, Fix, Options};
-use kpack::Marker;
+use rocwheel_audit::{Extra, Fix, Options};
+use rocwheel_kpack::Marker;
 
 use crate::fixture::{Bench, Pack, demo, pack, said};
 
@@ -42,7 +42,8 @@ fn rw007_a_newer_glibc_than_promised() {
 #[test]
 fn rw008_a_newer_cpu_than_promised() {
     let bench = Bench::new();
-    // The note that `-z x86-64-v3` of newer linkers makes: a property of the file, as 4 bytes, padded to 8.
+    // The note that `-z x86-64-v3` of newer linkers makes: a property of the file, as 4 bytes,
+    // padded to 8.
     let marked = |bits: u32| {
         let note = format!(
             "__asm__(\".pushsection .note.gnu.property,\\\"a\\\"\\n.p2align 3\\n.long 4,16,5\\n.asciz \\\"GNU\\\"\\n\\
@@ -153,7 +154,8 @@ fn rw011_builds_that_are_not_for_rocm() {
     assert_eq!(bench.found(&[build("demo_rocm-1.0", &plain)]), ["RW011 warning"]);
     assert_eq!(bench.found(&[build("demo_rocm7_plugin-1.0", &hip)]), ["RW025 note"]);
     assert_eq!(bench.found(&[build("demo-1.0+cu128", &cuda)]), ["RW025 note"]);
-    // It loads HIP by name, or has code for GPUs, or nothing compiled at all; and ROCm itself is no build for it.
+    // It loads HIP by name, or has code for GPUs, or nothing compiled at all; and ROCm itself is no
+    // build for it.
     let by_name = bench.module("const char *name = \"libamdhip64.so.7\";", &[]);
     assert_eq!(bench.found(&[build("demo_rocm-1.0", &by_name)]), NONE);
     assert_eq!(bench.found(&[build("demo_rocm-1.0", &plain).with("demo/kernels.hsaco", "x")]), NONE);

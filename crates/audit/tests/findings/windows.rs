@@ -1,7 +1,7 @@
 //! Wheels for Windows: DLLs that are not found, and modules for another Python.
 
-use audit::report::Report;
-use audit::{Fix, Options};
+use rocwheel_audit::report::Report;
+use rocwheel_audit::{Fix, Options};
 
 use crate::fixture::{Bench, Pack, demo, pack, said};
 
@@ -29,7 +29,8 @@ fn rw029_dlls_that_windows_does_not_find() {
     assert_eq!(finding.message, "needs `Other.DLL`, which neither Windows nor a wheel of the set brings");
     assert!(report.notes.is_empty(), "{:?}", report.notes);
     assert_eq!(report.wheels[0].objects, 1);
-    // Beside the module it is found, whatever the case of the letters; what that needs in turn is asked for too.
+    // Beside the module it is found, whatever the case of the letters; what that needs in turn is
+    // asked for too.
     let other = bench.dll(&["KERNEL32.dll"]);
     assert_eq!(bench.found(&[wheel().with("demo/other.dll", &other)]), NONE);
     let deep = bench.dll(&["deeper.dll"]);
@@ -116,7 +117,8 @@ fn dlls_of_other_wheels_of_the_set() {
     let hook = "def initialize():\n    import rocm_sdk\n    rocm_sdk.initialize_process(preload_shortnames=[])\n";
     let hooked = wheel().with("demo/_rocm_init.py", hook);
     assert_eq!(bench.found(&[hooked, core().beside()]), NONE);
-    // ROCm's own packages are made for each other, and what names their folders is in a source distribution.
+    // ROCm's own packages are made for each other, and what names their folders is in a source
+    // distribution.
     let libraries = pack("rocm_sdk_libraries-7.1", "py3-none-win_amd64")
         .with("_rocm_sdk_libraries/bin/rocblas.dll", &module)
         .requiring("rocm-sdk-core==7.1");

@@ -1,15 +1,16 @@
-//! Libraries and programs that gcc makes, in wheels and as installed files, and what glibc's own loader says of them.
+//! Libraries and programs that gcc makes, in wheels and as installed files, and what glibc's own
+//! loader says of them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use audit::facts::Facts;
-use audit::loader::{Loader, Root, Scenario, System, Trace, Where};
-use audit::site::{Place, Role, Site};
-use report::Silent;
+use rocwheel_audit::facts::Facts;
+use rocwheel_audit::loader::{Loader, Root, Scenario, System, Trace, Where};
+use rocwheel_audit::site::{Place, Role, Site};
+use rocwheel_report::Silent;
+use rocwheel_wheel::{Distribution, EntryPoints, FileContent, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
 use tempfile::TempDir;
-use wheel::{Distribution, EntryPoints, FileContent, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
 
 pub(crate) const PACKAGES: &str = "lib/python3.11/site-packages";
 pub(crate) const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
@@ -81,7 +82,8 @@ impl Environment {
         self.path("prefix")
     }
 
-    /// An empty library to link with, so that anything can be needed before it exists, or without ever existing.
+    /// An empty library to link with, so that anything can be needed before it exists, or without
+    /// ever existing.
     fn stub(&mut self, soname: &str) -> PathBuf {
         let path = self.path("stubs").join(format!("{}.so", soname.replace('/', "!")));
         if self.stubs.insert(soname.to_owned()) {
@@ -173,7 +175,8 @@ impl Environment {
         Loader::new(&site, &facts, scenario).load(&[format!("{PACKAGES}/{path}")])
     }
 
-    /// Compares our answer for a file with that of `ld.so`: names, paths and order, and what is missing.
+    /// Compares our answer for a file with that of `ld.so`: names, paths and order, and what is
+    /// missing.
     pub(crate) fn assert_as_listed(&self, path: &str, scenario: &Scenario) -> Trace {
         let trace = self.trace(path, scenario);
         let ours = self.shown(&trace);
@@ -220,8 +223,8 @@ fn is_loader(name: &str) -> bool {
     name.ends_with("ld-linux-x86-64.so.2")
 }
 
-/// What `ld.so` prints for a file as for `ldd`: unlike with `--list`, it goes on when something is not found. What it says
-/// when it gives up.
+/// What `ld.so` prints for a file as for `ldd`: unlike with `--list`, it goes on when something is
+/// not found. What it says when it gives up.
 pub(crate) fn listed(file: &Path, library_path: &str) -> Result<Listing, String> {
     let mut command = Command::new(LOADER);
     command.arg(file).env("LD_TRACE_LOADED_OBJECTS", "1").env("LD_LIBRARY_PATH", library_path).current_dir("/");

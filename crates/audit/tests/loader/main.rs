@@ -1,4 +1,5 @@
-//! The simulated loader against glibc's own, which is asked about the same files in a child process.
+//! The simulated loader against glibc's own, which is asked about the same files in a child
+//! process.
 //!
 //! Debian packages: gcc, binutils, python3. A missing one fails.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -8,10 +9,10 @@ mod python;
 #[cfg(feature = "real")]
 mod real;
 
-use audit::facts::Facts;
-use audit::loader::{Loader, Rule, Scenario, Where};
 use fixture::{Environment, Object, PACKAGES, library, listed, processor};
-use report::Silent;
+use rocwheel_audit::facts::Facts;
+use rocwheel_audit::loader::{Loader, Rule, Scenario, Where};
+use rocwheel_report::Silent;
 
 #[test]
 fn a_diamond_with_a_cycle_is_loaded_breadth_first() {
@@ -254,17 +255,17 @@ fn needs_and_search_paths_without_end_are_answered() {
     );
     let source = environment.path("made").join("endless/e/top.so");
     let search: Vec<String> = (0..40_000).map(|index| format!("$ORIGIN/../e/x{index}/..")).collect();
-    let edit = elf::Edit {
-        search_path: Some(elf::SearchPath::Set(search)),
+    let edit = rocwheel_elf::Edit {
+        search_path: Some(rocwheel_elf::SearchPath::Set(search)),
         needed: names
             .iter()
             .cloned()
-            .map(elf::NeededEdit::Add)
-            .chain([elf::NeededEdit::Add("a\nb.so".to_owned())])
+            .map(rocwheel_elf::NeededEdit::Add)
+            .chain([rocwheel_elf::NeededEdit::Add("a\nb.so".to_owned())])
             .collect(),
-        ..elf::Edit::default()
+        ..rocwheel_elf::Edit::default()
     };
-    elf::edit_file(&source, &edit).unwrap();
+    rocwheel_elf::edit_file(&source, &edit).unwrap();
     let bytes = fs_err::read(&source).unwrap();
     let mut hostile = Environment::new();
     hostile.wheel("endless", &[library("e/libdeep.so", &["libdeep.so"])], &[("e/top.so", &bytes)]);

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
-use audit::facts::Facts;
-use audit::loader::{Loader, Scenario, Trace, Where};
+use rocwheel_audit::facts::Facts;
+use rocwheel_audit::loader::{Loader, Scenario, Trace, Where};
 
 use crate::fixture::{Environment, PACKAGES, library, run};
 
@@ -54,7 +54,7 @@ fn load(environment: &Environment, paths: &[&str], library_path: &str) -> Said {
 fn sonames(before: &[String]) -> Vec<String> {
     let read = |path: &String| {
         let file = fs_err::File::open(path).ok()?;
-        elf::Elf::read(file.file()).ok()??.soname
+        rocwheel_elf::Elf::read(file.file()).ok()??.soname
     };
     before.iter().filter_map(read).collect()
 }
@@ -74,7 +74,8 @@ fn extension_modules_and_preload_lists_come_out_as_in_python() {
     environment.wheel(
         "frame",
         &[
-            // As torch does it: what is needed lies in other packages, and is there because it was loaded before.
+            // As torch does it: what is needed lies in other packages, and is there because it was
+            // loaded before.
             library("frame/_C.so", &["libcore.so", "libblas.so.1", "libc.so.6"]).rpath("$ORIGIN/lib"),
             library("frame/lib/libcore.so", &["libblas.so.1", "libm.so.6"]),
         ],
@@ -89,7 +90,7 @@ fn extension_modules_and_preload_lists_come_out_as_in_python() {
         &[],
     );
     let site = environment.site();
-    let facts = Facts::read(&site, &report::Silent).unwrap();
+    let facts = Facts::read(&site, &rocwheel_report::Silent).unwrap();
     let blas = "sdk/lib/libblas.so.1";
     for (preloaded, library_path, is_complete) in [
         (vec![], "", false),

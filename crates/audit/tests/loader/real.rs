@@ -1,12 +1,13 @@
-//! Every program and library of real wheels, as glibc's loader resolves them where they are installed, against our answer.
+//! Every program and library of real wheels, as glibc's loader resolves them where they are
+//! installed, against our answer.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use audit::facts::Facts;
-use audit::loader::{Loader, Where};
-use audit::site::{Place, Role, Site};
-use report::Silent;
+use rocwheel_audit::facts::Facts;
+use rocwheel_audit::loader::{Loader, Where};
+use rocwheel_audit::site::{Place, Role, Site};
+use rocwheel_report::Silent;
 
 use crate::fixture::{Environment, Listing, PACKAGES, listed, run};
 
@@ -50,7 +51,7 @@ for path in sys.argv[2:]:
     count
 }
 
-fn shown(prefix: &Path, trace: &audit::loader::Trace) -> Listing {
+fn shown(prefix: &Path, trace: &rocwheel_audit::loader::Trace) -> Listing {
     let real = |place: &Where| match place {
         Where::Site(path) => prefix.join(path),
         Where::System(path) => fs_err::canonicalize(path).unwrap(),

@@ -1,9 +1,10 @@
-//! Files cut and changed anywhere: an error or a right answer, never a panic and never a wrong success.
+//! Files cut and changed anywhere: an error or a right answer, never a panic and never a wrong
+//! success.
 
 use std::sync::LazyLock;
 
-use elf::{DynamicSymbols, Edit, Elf, NeededEdit, Outcome, Patched, SearchPath};
 use proptest::prelude::*;
+use rocwheel_elf::{DynamicSymbols, Edit, Elf, NeededEdit, Outcome, Patched, SearchPath};
 
 use crate::fixtures::{Workshop, forget_sections};
 
@@ -39,7 +40,8 @@ fn number() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Places that matter, as an offset from a part in a thousand: the headers in front, anything, and the section headers at the end.
+/// Places that matter, as an offset from a part in a thousand: the headers in front, anything, and
+/// the section headers at the end.
 fn place() -> impl Strategy<Value = (usize, usize)> {
     prop_oneof![
         3 => (0..0x400_usize).prop_map(|offset| (offset, 0)),

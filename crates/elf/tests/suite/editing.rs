@@ -1,9 +1,9 @@
-//! Every kind of file is edited, read back, judged by readelf, loaded and called, stripped, loaded, edited again and
-//! loaded again.
+//! Every kind of file is edited, read back, judged by readelf, loaded and called, stripped, loaded,
+//! edited again and loaded again.
 
 use std::path::{Path, PathBuf};
 
-use elf::{Edit, Elf, NeededEdit, Outcome, SearchPath, StackFlag, edit_file};
+use rocwheel_elf::{Edit, Elf, NeededEdit, Outcome, SearchPath, StackFlag, edit_file};
 
 use crate::fixtures::{Try, Workshop, forget_sections, readelf};
 
@@ -224,7 +224,8 @@ fn files_of_gold() {
 
 #[test]
 fn files_of_lld() {
-    // Debian 12's lld packs relative relocations without the symbol version that glibc 2.36 asks for then.
+    // Debian 12's lld packs relative relocations without the symbol version that glibc 2.36 asks
+    // for then.
     linker("lld", None);
 }
 
@@ -246,7 +247,8 @@ fn tables_without_room() {
         let file = workshop.build(name, &[arguments, &common].concat());
         let table = |file: &Path| fs_err::read(file).unwrap()[0x20..0x28].to_vec();
         let before = table(&file);
-        // A program's table must be at the same offset as its address, behind 400 kB of zeroed memory.
+        // A program's table must be at the same offset as its address, behind 400 kB of zeroed
+        // memory.
         let growth = if how == Try::Program { 420 << 10 } else { 8192 };
         live_file(&workshop, file.clone(), how, &[], growth);
         assert_ne!(table(&file), before, "{name}: the table did not move");

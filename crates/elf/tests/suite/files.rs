@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use elf::{Edit, Elf, Error, NeededEdit, Outcome, Patched, SearchPath, SearchPathTag, edit_file};
 use positioned_io::ReadAt;
+use rocwheel_elf::{Edit, Elf, Error, NeededEdit, Outcome, Patched, SearchPath, SearchPathTag, edit_file};
 
 use crate::editing::read;
 use crate::fixtures::{Try, Workshop, readelf};
@@ -143,7 +143,8 @@ fn needed_libraries() {
     assert_eq!(read(&file).version_needs[0].library, "libsecond.so");
 }
 
-/// Removing a library takes its versions along, wherever they are in the chain; its symbols come from elsewhere then.
+/// Removing a library takes its versions along, wherever they are in the chain; its symbols come
+/// from elsewhere then.
 #[test]
 fn removing_a_versioned_library() {
     let workshop = Workshop::new();

@@ -5,8 +5,9 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// A library or program that only answers 42 when everything the loader has to do for it was done: constructors,
-/// thread-local variables, indirect functions, relative relocations, zeroed memory, heap, and a versioned symbol.
+/// A library or program that only answers 42 when everything the loader has to do for it was done:
+/// constructors, thread-local variables, indirect functions, relative relocations, zeroed memory,
+/// heap, and a versioned symbol.
 const ANSWER: &str = r#"
 #include <stdlib.h>
 #include <string.h>
@@ -69,8 +70,8 @@ int main(int count, char **arguments) {
 }
 "#;
 
-/// A folder with the runner, the libraries every fixture needs (`original/`), and the same under the names the edit
-/// gives them (`deps/`).
+/// A folder with the runner, the libraries every fixture needs (`original/`), and the same under
+/// the names the edit gives them (`deps/`).
 pub(crate) struct Workshop {
     folder: TempDir,
 }
@@ -142,7 +143,7 @@ impl Workshop {
     pub(crate) fn answer(&self, file: &Path, how: Try, search: Option<&str>) -> Result<(), String> {
         let mut command = match how {
             Try::Program => {
-                testing::make_program(file);
+                rocwheel_testing::make_program(file);
                 Command::new(file)
             }
             Try::Library => Command::new(self.path("runner")),

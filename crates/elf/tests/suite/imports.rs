@@ -1,6 +1,6 @@
 //! Tables of imports of files for Windows, also such as no linker makes.
 
-use elf::{Imports, Pe};
+use rocwheel_elf::{Imports, Pe};
 
 /// Where the only section lies: in the file, and above the image's base.
 const SECTION: u32 = 0x400;

@@ -1,11 +1,13 @@
-//! What `readelf` says of a file's dynamic symbols, in the form of what [`elf::visit_symbols`] says.
+//! What `readelf` says of a file's dynamic symbols, in the form of what
+//! [`rocwheel_elf::visit_symbols`] says.
 
 use std::path::Path;
 use std::process::Command;
 
-use elf::{Binding, visit_symbols};
+use rocwheel_elf::{Binding, visit_symbols};
 
-/// A symbol in one line: number, kind, binding, visibility, whether it is defined, name with `@` or `@@` and version.
+/// A symbol in one line: number, kind, binding, visibility, whether it is defined, name with `@` or
+/// `@@` and version.
 pub(crate) fn readelf_symbols(file: &Path) -> Vec<String> {
     let output = Command::new("readelf").args(["--dyn-syms", "--wide"]).arg(file).env("LC_ALL", "C").output();
     let output = output.expect("readelf is needed for this test");
@@ -35,7 +37,7 @@ pub(crate) fn readelf_symbols(file: &Path) -> Vec<String> {
 }
 
 /// The same from this crate.
-pub(crate) fn our_symbols(file: &Path) -> Result<Vec<String>, elf::Error> {
+pub(crate) fn our_symbols(file: &Path) -> Result<Vec<String>, rocwheel_elf::Error> {
     let file = fs_err::File::open(file).unwrap();
     let mut symbols = Vec::new();
     visit_symbols(file.file(), &mut |symbol| {

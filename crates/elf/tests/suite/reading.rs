@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use elf::{Edit, Elf, Error, Kind, SearchPath, is_pe};
 use positioned_io::ReadAt;
+use rocwheel_elf::{Edit, Elf, Error, Kind, SearchPath, is_pe};
 
 use crate::editing::read;
 use crate::fixtures::{Workshop, readelf};
@@ -67,7 +67,7 @@ fn program_headers_are_counted_in_section_0() {
     assert_eq!(complaints, complaint);
     let edited = workshop.path("edited.so");
     fs_err::copy(&file, &edited).unwrap();
-    elf::edit_file(&edited, &rpath("/a/path/that/needs/room/of/its/own")).unwrap();
+    rocwheel_elf::edit_file(&edited, &rpath("/a/path/that/needs/room/of/its/own")).unwrap();
     assert_eq!(read(&edited).rpath.as_deref(), Some("/a/path/that/needs/room/of/its/own"));
     let (said, complaints) = readelf(&edited);
     assert!(said.contains("/a/path/that/needs/room/of/its/own"), "{said}");

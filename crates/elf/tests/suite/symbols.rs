@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use elf::{DynamicSymbols, Lookup, NameHash, visit_symbols};
+use rocwheel_elf::{DynamicSymbols, Lookup, NameHash, visit_symbols};
 
 use crate::fixtures::{Workshop, forget_sections};
 use crate::oracle::{our_symbols, readelf_symbols};
@@ -68,7 +68,8 @@ fn needed_symbols_have_names_versions_and_libraries() {
     assert_eq!(found.find(NameHash::of("zeros"), None), Lookup::Missing, "a local symbol");
 }
 
-/// Libraries with `value` in several versions, and files that ask for it: what is found is what the loader finds.
+/// Libraries with `value` in several versions, and files that ask for it: what is found is what the
+/// loader finds.
 #[test]
 fn versions_are_found_as_the_loader_finds_them() {
     let workshop = Workshop::new();
@@ -140,7 +141,7 @@ fn tables_that_lie_are_errors() {
     let workshop = Workshop::new();
     let file = workshop.build("lies.so", &["-shared", "-fPIC", "-Wl,--hash-style=sysv", "-Wl,-z,norelro"]);
     let section = |name: &str| {
-        let elf = elf::Elf::read(fs_err::File::open(&file).unwrap().file()).unwrap().unwrap();
+        let elf = rocwheel_elf::Elf::read(fs_err::File::open(&file).unwrap().file()).unwrap().unwrap();
         elf.sections.into_iter().find(|section| section.name == name).unwrap()
     };
     let (hash, symbols, strings) = (section(".hash"), section(".dynsym"), section(".dynstr"));
@@ -158,10 +159,11 @@ fn tables_that_lie_are_errors() {
     assert!(name.contains("string 0xffffffff is not inside"), "{name}");
     let filled = vec![b'x'; strings.size as usize];
     assert!(with(strings.offset, &filled).unwrap_err().contains("string"));
-    assert!(matches!(DynamicSymbols::read(&b"no ELF".to_vec()), Err(elf::Error::NotElf)));
+    assert!(matches!(DynamicSymbols::read(&b"no ELF".to_vec()), Err(rocwheel_elf::Error::NotElf)));
 }
 
-/// Thousands of symbols whose names are tails of one string would cost the square of the file's size.
+/// Thousands of symbols whose names are tails of one string would cost the square of the file's
+/// size.
 #[test]
 fn names_that_share_everything_are_refused() {
     let workshop = Workshop::new();
@@ -177,7 +179,7 @@ fn names_that_share_everything_are_refused() {
     })
     .unwrap();
     assert!(found.len() > 2000 && found.iter().any(|(_, length)| *length == 200_000));
-    let elf = elf::Elf::read(&bytes).unwrap().unwrap();
+    let elf = rocwheel_elf::Elf::read(&bytes).unwrap().unwrap();
     let table = elf.sections.iter().find(|section| section.name == ".dynsym").unwrap().offset as usize;
     let long = found.iter().find(|(_, length)| *length == 200_000).unwrap().0 as usize;
     let name = u32::from_le_bytes(bytes[table + long * 24..][..4].try_into().unwrap());

@@ -1,4 +1,5 @@
-//! Input: Python source. Output: the values of its literals. Nothing is run: tables and settings of a tree are data.
+//! Input: Python source. Output: the values of its literals. Nothing is run: tables and settings of
+//! a tree are data.
 
 mod token;
 mod value;

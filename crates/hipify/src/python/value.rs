@@ -52,7 +52,8 @@ pub struct Module {
 }
 
 impl Module {
-    /// Reads a module; anything but literals is an error with its line. Variables of the environment count as not set.
+    /// Reads a module; anything but literals is an error with its line. Variables of the
+    /// environment count as not set.
     pub fn read(text: &str) -> Result<Self, Unreadable> {
         let tokens = tokens(text)?;
         let mut parser = Parser::new(&tokens);

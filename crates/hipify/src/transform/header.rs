@@ -7,7 +7,8 @@ use regex::Regex;
 
 use crate::word::is_word;
 
-/// Whether the header has to be added: there is device code, comments included, and neither of the headers is there.
+/// Whether the header has to be added: there is device code, comments included, and neither of the
+/// headers is there.
 pub(super) fn is_needed(text: &str) -> bool {
     static INCLUDED: OnceLock<Option<Regex>> = OnceLock::new();
     let bytes = text.as_bytes();

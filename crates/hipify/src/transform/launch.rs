@@ -1,5 +1,6 @@
-//! Kernel launches: `kernel<<<grid, block>>>(…)` becomes `hipLaunchKernelGGL(( kernel), dim3(grid), dim3(block), 0, 0, …)`, with the
-//! spaces, and the mistakes, of the original. Where that gives no result the place is named, or [`mended`](super::mended) converts.
+//! Kernel launches: `kernel<<<grid, block>>>(…)` becomes `hipLaunchKernelGGL(( kernel), dim3(grid),
+//! dim3(block), 0, 0, …)`, with the spaces, and the mistakes, of the original. Where that gives no
+//! result the place is named, or [`mended`](super::mended) converts.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -135,7 +136,8 @@ fn masked(byte: u8, previous: &mut u8, code: bool) -> u8 {
     if code { byte } else { b'x' }
 }
 
-/// The kernel of a launch: the character before its name (if there is one), the name and its template arguments.
+/// The kernel of a launch: the character before its name (if there is one), the name and its
+/// template arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kernel {
     pub(super) begin: usize,
@@ -189,8 +191,8 @@ pub(super) fn kernel(text: &str, launch: usize) -> Option<Kernel> {
     None
 }
 
-/// Puts `dim3(…)` around the first two arguments of `group` (`<<<…>>>`) within `cuda`. `None` where the original ends with an
-/// exception.
+/// Puts `dim3(…)` around the first two arguments of `group` (`<<<…>>>`) within `cuda`. `None` where
+/// the original ends with an exception.
 pub fn add_dim3(group: &str, cuda: &str) -> Option<String> {
     let arguments = group.replace("<<<", "").replace(">>>", "");
     let mut ends = Vec::new();
@@ -222,7 +224,8 @@ pub fn add_dim3(group: &str, cuda: &str) -> Option<String> {
     Some(cuda.replace(&format!("{first}{second}"), &wrapped))
 }
 
-/// Byte ranges of the arguments in parentheses that a text begins with; empty when they do not close, as in `(a < b, c)`.
+/// Byte ranges of the arguments in parentheses that a text begins with; empty when they do not
+/// close, as in `(a < b, c)`.
 pub fn extract_arguments(text: &str) -> Vec<(usize, usize)> {
     let bytes = text.as_bytes();
     let mut arguments = Vec::new();

@@ -1,7 +1,8 @@
-//! Input: a C++ text. Output: the same without comments, strings and characters, each byte of them a space.
+//! Input: a C++ text. Output: the same without comments, strings and characters, each byte of them
+//! a space.
 
-/// The code of a text; byte positions and line ends are those of the text. Raw strings, digit separators (`1'000`) and strings that
-/// are not closed on their line are known.
+/// The code of a text; byte positions and line ends are those of the text. Raw strings, digit
+/// separators (`1'000`) and strings that are not closed on their line are known.
 pub(crate) fn code_only(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut code = bytes.to_vec();
@@ -64,7 +65,8 @@ fn quoted(bytes: &[u8], at: usize) -> Option<usize> {
     None
 }
 
-/// Whether the letters before the quote at `at` are one of the prefixes of literals, and not the end of a longer word.
+/// Whether the letters before the quote at `at` are one of the prefixes of literals, and not the
+/// end of a longer word.
 fn is_prefix(bytes: &[u8], at: usize) -> bool {
     let word = bytes[..at].iter().rev().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
     [&b"u"[..], b"U", b"L", b"u8"].contains(&&bytes[at - word..at])

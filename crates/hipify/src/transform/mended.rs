@@ -1,5 +1,6 @@
-//! Kernel launches as they were meant (`--fix-defects`): each where it stands, none in comments or strings, with C++'s own strings,
-//! and template arguments that hold commas. What cannot be converted is left as it is, which clang compiles too.
+//! Kernel launches as they were meant (`--fix-defects`): each where it stands, none in comments or
+//! strings, with C++'s own strings, and template arguments that hold commas. What cannot be
+//! converted is left as it is, which clang compiles too.
 
 use memchr::memmem;
 
@@ -34,7 +35,8 @@ pub(super) fn convert(text: &str) -> Converted {
     Converted { text: (output != text).then_some(output), count, left }
 }
 
-/// A launch and what it becomes: the text from the character before the kernel's name to behind `(`.
+/// A launch and what it becomes: the text from the character before the kernel's name to behind
+/// `(`.
 struct Launch {
     begin: usize,
     end: usize,
@@ -98,8 +100,8 @@ fn split(code: &[u8]) -> Vec<usize> {
     ends
 }
 
-/// The `>` of template arguments that begin at `at`; `None` when `<` compares: template arguments begin right behind a name and
-/// have neither operators nor a question mark.
+/// The `>` of template arguments that begin at `at`; `None` when `<` compares: template arguments
+/// begin right behind a name and have neither operators nor a question mark.
 fn template(code: &[u8], at: usize) -> Option<usize> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
     if !at.checked_sub(1).is_some_and(|before| is_name(code[before])) {

@@ -1,5 +1,5 @@
-//! Input: the text of one file. Output: its HIP form, by the steps of the original in their order: words, includes, CMake,
-//! launches, mathematics, header.
+//! Input: the text of one file. Output: its HIP form, by the steps of the original in their order:
+//! words, includes, CMake, launches, mathematics, header.
 
 mod header;
 mod include;
@@ -90,7 +90,8 @@ impl Conversion<'_> {
         Worded { text, counts }
     }
 
-    /// Rewrites the includes of a text; `resolve` answers what another file that is included is called afterwards.
+    /// Rewrites the includes of a text; `resolve` answers what another file that is included is
+    /// called afterwards.
     pub fn includes<'a>(
         &self,
         text: Cow<'a, str>,
@@ -119,7 +120,8 @@ impl Conversion<'_> {
             }
             (finished.launches, finished.left) = (converted.count, converted.left);
         }
-        // The path within the tree: what the tree is called does not decide (it does in the original).
+        // The path within the tree: what the tree is called does not decide (it does in the
+        // original).
         let device = [".cu", ".cuh"].iter().any(|ending| path.ends_with(ending)) && !path.contains("PowKernel");
         if device && memmem::find(finished.text.as_bytes(), b"std::").is_some() {
             finished.text = Cow::Owned(self.without_std(&finished.text));
@@ -148,7 +150,8 @@ pub fn has_breadcrumb(path: &str) -> bool {
     WITH_BREADCRUMB.iter().any(|ending| path.ends_with(ending))
 }
 
-/// Replaces `from` everywhere, with `keep_converted` except directly behind `/hip/`. `None` when there is none.
+/// Replaces `from` everywhere, with `keep_converted` except directly behind `/hip/`. `None` when
+/// there is none.
 fn replace_path(text: &str, from: &str, to: &str, keep_converted: bool, counts: &mut Counts) -> Option<String> {
     if from.is_empty() {
         return None;

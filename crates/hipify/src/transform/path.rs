@@ -1,4 +1,5 @@
-//! Input: the path of a source. Output: what kind of file it is to hipify, and the path of its HIP form.
+//! Input: the path of a source. Output: what kind of file it is to hipify, and the path of its HIP
+//! form.
 
 use crate::Setting;
 
@@ -10,8 +11,9 @@ pub fn is_out_of_place(path: &str) -> bool {
     !IN_PLACE.iter().any(|folder| path.starts_with(folder))
 }
 
-/// Version 1: whether words are replaced by PyTorch's rules. (fbgemm only became one of its files in 2.9; earlier versions never see
-/// it, since nothing of `third_party` but nvfuser is looked into.)
+/// Version 1: whether words are replaced by PyTorch's rules. (fbgemm only became one of its files
+/// in 2.9; earlier versions never see it, since nothing of `third_party` but nvfuser is looked
+/// into.)
 pub fn is_pytorch_file(path: &str) -> bool {
     path.starts_with("third_party/fbgemm/")
         || if path.starts_with("aten/") { !path.starts_with("aten/src/ATen/core/") } else { !is_out_of_place(path) }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use crate::{Defects, Problem, Trouble};
 
-/// Characters that stand for the bytes 0x80 to 0xFF of what is not UTF-8; they are for private use, and a file that has them itself
-/// is not mended.
+/// Characters that stand for the bytes 0x80 to 0xFF of what is not UTF-8; they are for private use,
+/// and a file that has them itself is not mended.
 const STAND_INS: u32 = 0x0010_FE00;
 
 /// A text, and whether bytes of it are stand-ins.

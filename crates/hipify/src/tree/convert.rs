@@ -177,7 +177,8 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// The tree's own path without links, which must be UTF-8 since paths of includes are worked out from it.
+/// The tree's own path without links, which must be UTF-8 since paths of includes are worked out
+/// from it.
 pub(super) fn root(tree: &Path) -> Result<PathBuf, Error> {
     if !tree.is_dir() {
         return Err(Error::NoTree(tree.display().to_string()));

@@ -1,12 +1,13 @@
 //! Extension mode: which files include which, and what they are called afterwards.
 //!
-//! A file that says the same after its conversion is used as it is; whether it does also depends on the files it includes. Those come
-//! first, in rounds. What is left then includes itself, directly or not: the original gives all of these new names.
+//! A file that says the same after its conversion is used as it is; whether it does also depends on
+//! the files it includes. Those come first, in rounds. What is left then includes itself, directly
+//! or not: the original gives all of these new names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
-use report::Reporter;
+use rocwheel_report::Reporter;
 
 use super::Status;
 use super::convert::{Converted, Converter, Failed, Source};
@@ -143,7 +144,8 @@ impl<'a> Includes<'a> {
         self.listed.contains(path).then_some(path)
     }
 
-    /// Where an include of the file at `path` leads: its own folder first (not for `<…>`), else the last include folder that has it.
+    /// Where an include of the file at `path` leads: its own folder first (not for `<…>`), else the
+    /// last include folder that has it.
     fn find(&self, path: &str, form: Form, name: &str) -> Option<Found> {
         let last: String = path::split(name).1.chars().rev().collect();
         let from = self.backwards.partition_point(|known| *known < last);

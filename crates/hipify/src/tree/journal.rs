@@ -1,16 +1,19 @@
-//! Input: what is about to be written into a tree. Output: a file in it that says how to take that back, as long as it may be needed.
+//! Input: what is about to be written into a tree. Output: a file in it that says how to take that
+//! back, as long as it may be needed.
 //!
-//! Results are written beside their places first (`….new`). What one replaces gets a second name (`….old`) before the result takes its
-//! place. So until the journal says that everything is done, the tree can be what it was before, byte for byte. A run that is killed
-//! leaves the journal behind; the next one finds it. The journal is locked by whoever works in the tree: the kernel takes the
-//! lock from a process that dies. Nothing is flushed to the disk, so a power cut is another matter.
+//! Results are written beside their places first (`….new`). What one replaces gets a second name
+//! (`….old`) before the result takes its place. So until the journal says that everything is done,
+//! the tree can be what it was before, byte for byte. A run that is killed leaves the journal
+//! behind; the next one finds it. The journal is locked by whoever works in the tree: the kernel
+//! takes the lock from a process that dies. Nothing is flushed to the disk, so a power cut is
+//! another matter.
 
 use std::io::{self, Read, Write as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use lock::Lock;
 use rayon::prelude::*;
+use rocwheel_lock::Lock;
 use serde::{Deserialize, Serialize};
 
 use super::Write;
@@ -49,7 +52,8 @@ struct Entry {
     replaced: bool,
 }
 
-/// What distinguishes a file that was written here from one that somebody has changed since: number, size, time of the last change.
+/// What distinguishes a file that was written here from one that somebody has changed since:
+/// number, size, time of the last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stamp(u64, u64, i64, i64);
 
@@ -80,10 +84,12 @@ pub(super) struct Journal {
     staged: Vec<Stamp>,
 }
 
-/// Takes back what a run that was killed has written into a tree. What it had not begun to write stays untouched.
+/// Takes back what a run that was killed has written into a tree. What it had not begun to write
+/// stays untouched.
 ///
 /// # Errors
-/// Another run that works there; files of that run that somebody has changed since, of which none is touched then.
+/// Another run that works there; files of that run that somebody has changed since, of which none
+/// is touched then.
 pub fn recover(tree: &Path) -> Result<Recovered, Error> {
     let root = super::convert::root(tree)?;
     let Some(file) = locked(&root, &Missing::Leave)? else { return Ok(Recovered::Nothing) };
@@ -216,7 +222,8 @@ impl Journal {
         Ok(remove(&self.root.join(FILE))?)
     }
 
-    /// Makes the tree what it was before. Doing so twice, or a part of it twice, is the same as once.
+    /// Makes the tree what it was before. Doing so twice, or a part of it twice, is the same as
+    /// once.
     pub(super) fn take_back(self) -> Result<(), Error> {
         let fates: Vec<Fate> = (0..self.begun.entries.len()).map(|index| self.fate(index)).collect();
         let entries = self.begun.entries.iter().zip(&fates);
@@ -349,7 +356,8 @@ fn missing_folders(root: &Path, writes: &[Write]) -> Vec<PathBuf> {
 
 /// Gives a file a second name.
 fn keep(path: &Path, kept: &Path) -> io::Result<()> {
-    // Nothing of ours is there: without a journal nobody would know what it is. Copying into it could be copying into the file itself.
+    // Nothing of ours is there: without a journal nobody would know what it is. Copying into it
+    // could be copying into the file itself.
     remove(kept)?;
     if fs_err::hard_link(path, kept).is_err() {
         // Some file systems have no hard links.

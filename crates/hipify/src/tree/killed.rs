@@ -1,5 +1,5 @@
-//! Conversions that are killed (SIGKILL) before every change of the file system, one after the other. The test program starts itself as
-//! the process that is killed.
+//! Conversions that are killed (SIGKILL) before every change of the file system, one after the
+//! other. The test program starts itself as the process that is killed.
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use report::{Reporter, Silent, Unit};
+use rocwheel_report::{Reporter, Silent, Unit};
 
 use super::{Place, Recovered, Request, plan, recover};
 use crate::{Error, Setting, Tables};
@@ -40,7 +40,8 @@ fn request(tree: &Path) -> Request {
     Request { setting: Setting::Pytorch, ..Request::extension(tree) }
 }
 
-/// Files that are converted in place, some with modes of their own, files with results in new folders, and a result that is out of date.
+/// Files that are converted in place, some with modes of their own, files with results in new
+/// folders, and a result that is out of date.
 fn make(tree: &Path) {
     for (path, text, mode) in [
         ("torch/csrc/a.h", " cudaX driver.h \r\n", 0o750),
@@ -76,7 +77,8 @@ fn convert(tree: &Path) -> Result<(), Error> {
     plan(&request(tree), &tables(), &Silent)?.execute(&Place::InPlace, &Silent).map(drop)
 }
 
-/// Starts this test program as a process that does one thing to a tree and is killed before the given change. `false`: it ended by itself.
+/// Starts this test program as a process that does one thing to a tree and is killed before the
+/// given change. `false`: it ended by itself.
 fn killed(what: &str, tree: &Path, at: u32) -> bool {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "tree::killed::after_every_kill_the_next_run_gives_what_an_undisturbed_one_does"]);
@@ -121,7 +123,8 @@ fn after_every_kill_the_next_run_gives_what_an_undisturbed_one_does() {
         if !killed("convert", &tree, at) {
             break;
         }
-        // What a killed run has left is not taken for sources, and a run that takes it back may be killed as well.
+        // What a killed run has left is not taken for sources, and a run that takes it back may be
+        // killed as well.
         let is_left = tree.join(".rocwheel-hipify").exists();
         assert!(!is_left || matches!(convert(&tree), Err(Error::Unfinished(_))), "killed before change {at}");
         let mut again = 1;
@@ -189,7 +192,8 @@ fn what_somebody_changed_since_is_not_touched() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path());
     let before = contents(folder.path());
-    // The journal's third line says that everything is done: without it the run was killed after its last rename.
+    // The journal's third line says that everything is done: without it the run was killed after
+    // its last rename.
     let mut at = 1;
     loop {
         make(folder.path());

@@ -1,7 +1,8 @@
-//! Input: a tree of sources and what is wanted of it. Output: a plan that can be printed, and the converted tree.
+//! Input: a tree of sources and what is wanted of it. Output: a plan that can be printed, and the
+//! converted tree.
 //!
-//! Everything is read and converted before anything is written; the results, as large as the changed files, are kept in memory until
-//! then.
+//! Everything is read and converted before anything is written; the results, as large as the
+//! changed files, are kept in memory until then.
 
 mod convert;
 mod includes;
@@ -47,7 +48,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// PyTorch as its own `build_amd.py` converts it. `compiler`: what becomes of launches where the script asks the machine.
+    /// PyTorch as its own `build_amd.py` converts it. `compiler`: what becomes of launches where
+    /// the script asks the machine.
     pub fn pytorch(tree: &Path, settings: BuildAmd, compiler: Launches) -> Self {
         let BuildAmd { includes, ignores, extra_files, edits, launches, copy } = settings;
         let selection = Selection { includes, ignores, extra_files, ..Selection::default() };

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 
 use super::convert::{Converted, Converter, Failed, root};
 use super::includes::Includes;
@@ -16,7 +16,8 @@ use crate::{Defects, Error, Setting, Tables};
 /// Reads and converts everything; writes nothing.
 ///
 /// # Errors
-/// A tree that a run which was killed has left half converted ([`super::recover`]), everything that has no result, and what the disk says.
+/// A tree that a run which was killed has left half converted ([`super::recover`]), everything that
+/// has no result, and what the disk says.
 pub fn plan(request: &Request, tables: &Tables, reporter: &dyn Reporter) -> Result<Plan, Error> {
     let root = root(&request.tree)?;
     journal::check(&root)?;
@@ -210,7 +211,8 @@ struct Targets<'a> {
 }
 
 impl Targets<'_> {
-    /// The path of a file relative to the root with all links followed; an error when it is outside or no file.
+    /// The path of a file relative to the root with all links followed; an error when it is outside
+    /// or no file.
     fn of(&mut self, path: &str) -> Result<PathBuf, Error> {
         let (folder, name) = path::split(path);
         if !self.folders.contains_key(folder) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use regex::bytes::{Regex, RegexBuilder};
-use report::Reporter;
+use rocwheel_report::Reporter;
 use walkdir::{DirEntry, WalkDir};
 
 use crate::tables::Algorithm;
@@ -20,8 +20,8 @@ const LEFT_OUT: [&str; 3] = [".git", "build", "third_party"];
 /// The only one below them that is looked into.
 const LOOKED_INTO: &str = "third_party/nvfuser";
 
-/// Which files of a tree are converted. Paths and patterns are relative to the tree; `*` in a pattern also matches slashes, as in
-/// Python's `fnmatch`.
+/// Which files of a tree are converted. Paths and patterns are relative to the tree; `*` in a
+/// pattern also matches slashes, as in Python's `fnmatch`.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     /// Patterns of files.
@@ -82,7 +82,8 @@ pub(super) fn select(
     Ok(files)
 }
 
-/// All regular files below a folder, in the order of their names, without what no pattern can match and what is left out at the root.
+/// All regular files below a folder, in the order of their names, without what no pattern can match
+/// and what is left out at the root.
 fn walk(
     root: &Path,
     below: &str,
@@ -108,7 +109,8 @@ fn walk_all(
     entries(root, WalkDir::new(root.join(below)).into_iter(), reporter, found)
 }
 
-/// Hands the path of every file to `found`, which says whether its name is that of a source; those have to be regular files.
+/// Hands the path of every file to `found`, which says whether its name is that of a source; those
+/// have to be regular files.
 fn entries(
     root: &Path,
     entries: impl Iterator<Item = walkdir::Result<DirEntry>>,
@@ -131,7 +133,8 @@ fn entries(
             }
             continue;
         };
-        // A link to a folder is not followed, as in the original; what other links lead to is looked at when it is read.
+        // A link to a folder is not followed, as in the original; what other links lead to is
+        // looked at when it is read.
         if entry.file_type().is_symlink() && entry.path().is_dir() {
             continue;
         }
@@ -186,7 +189,8 @@ fn translate(pattern: &str) -> String {
             '*' => regex.push_str(".*"),
             '?' => regex.push_str("(?u:.)"),
             '[' => {
-                // A bracket right at the beginning of a set belongs to it; a set that does not close is none.
+                // A bracket right at the beginning of a set belongs to it; a set that does not
+                // close is none.
                 let first = at + usize::from(characters.get(at) == Some(&'!'));
                 let rest = characters.get(first + 1..).unwrap_or_default();
                 let Some(length) = rest.iter().position(|character| *character == ']') else {

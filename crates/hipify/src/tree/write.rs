@@ -1,13 +1,14 @@
-//! Input: a plan. Output: the converted tree, in place or as a copy. All results are complete, beside where they belong, before the
-//! first is moved into place; until the last is, everything can be taken back.
+//! Input: a plan. Output: the converted tree, in place or as a copy. All results are complete,
+//! beside where they belong, before the first is moved into place; until the last is, everything
+//! can be taken back.
 
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use lock::Lock;
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use rocwheel_lock::Lock;
+use rocwheel_report::{Reporter, Unit};
 use walkdir::WalkDir;
 
 use super::journal::{Journal, Stamp, step};
@@ -36,7 +37,8 @@ impl Plan {
     /// Writes the results.
     ///
     /// # Errors
-    /// Whatever the disk says, an interruption, another run in the same place. Then everything is as it was before.
+    /// Whatever the disk says, an interruption, another run in the same place. Then everything is
+    /// as it was before.
     pub fn execute(&self, place: &Place, reporter: &dyn Reporter) -> Result<Done, Error> {
         match place {
             Place::InPlace if self.writes.is_empty() => {}
@@ -135,7 +137,8 @@ fn create(path: &Path, bytes: &[u8], replaced: Option<&std::fs::Metadata>) -> Re
     Ok(Stamp::of(&own))
 }
 
-/// The folder in which a copy is made, beside where it goes, with a name that the next run knows again.
+/// The folder in which a copy is made, beside where it goes, with a name that the next run knows
+/// again.
 struct Staging {
     path: PathBuf,
     _lock: Lock,

@@ -1,5 +1,5 @@
-//! Input: the bytes of an archive's table of contents. Output: its fields, checked for their types and for what is
-//! missing or there twice.
+//! Input: the bytes of an archive's table of contents. Output: its fields, checked for their types
+//! and for what is missing or there twice.
 
 use super::{MAX_BLOBS, Scheme, malformed};
 use crate::error::Error;
@@ -147,8 +147,8 @@ fn kernels(reader: &mut Reader<'_>) -> Result<Vec<Kernel>, String> {
     Ok(found)
 }
 
-/// The name and index of `lib/librocblas.so.4#0`. Archives made on Windows may have `\` in names. A text without an
-/// index, as rocm-kpack's `pack_tree` writes it, is a name.
+/// The name and index of `lib/librocblas.so.4#0`. Archives made on Windows may have `\` in names. A
+/// text without an index, as rocm-kpack's `pack_tree` writes it, is a name.
 pub(super) fn split(key: &str) -> (String, Option<u32>) {
     // The loader compares texts, so `#00` is not `#0`.
     let number = |digits: &str| digits.parse().ok().filter(|number: &u32| number.to_string() == digits);

@@ -1,4 +1,5 @@
-//! Input: code objects, one at a time. Output: a `.kpack` archive. Nothing but the table of contents is kept in memory.
+//! Input: code objects, one at a time. Output: a `.kpack` archive. Nothing but the table of
+//! contents is kept in memory.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,12 +35,13 @@ impl Blob {
 }
 
 thread_local! {
-    /// A compressor with its level and a buffer for its result, whose pages need not be made anew for each code object.
-    /// The result does not depend on what was compressed before.
+    /// A compressor with its level and a buffer for its result, whose pages need not be made anew
+    /// for each code object. The result does not depend on what was compressed before.
     static COMPRESSOR: RefCell<Option<(i32, Compressor<'static>, Vec<u8>)>> = const { RefCell::new(None) };
 }
 
-/// Its frames end with a checksum of 4 bytes, which zstd compares by itself when it unpacks them, in the loader too.
+/// Its frames end with a checksum of 4 bytes, which zstd compares by itself when it unpacks them,
+/// in the loader too.
 fn compressor(level: i32) -> io::Result<Compressor<'static>> {
     let mut compressor = Compressor::new(level)?;
     compressor.include_checksum(true)?;
@@ -66,8 +68,8 @@ fn compress(bytes: &[u8], level: i32) -> io::Result<Vec<u8>> {
 /// Number and original size of the code object of each target.
 type OfTargets = BTreeMap<String, (u64, u64)>;
 
-/// Writes an archive. The same calls give the same bytes; the table of contents is sorted, the code objects lie in the
-/// order in which they were added.
+/// Writes an archive. The same calls give the same bytes; the table of contents is sorted, the code
+/// objects lie in the order in which they were added.
 #[derive(Debug)]
 pub struct ArchiveWriter<W: Write + Seek> {
     out: W,
@@ -83,8 +85,9 @@ pub struct ArchiveWriter<W: Write + Seek> {
 }
 
 impl<W: Write + Seek> ArchiveWriter<W> {
-    /// Starts an archive at the beginning of `out`. The loader opens it for exactly the `targets`; they are written in
-    /// the order given, and each must get a code object before [`ArchiveWriter::finish`].
+    /// Starts an archive at the beginning of `out`. The loader opens it for exactly the `targets`;
+    /// they are written in the order given, and each must get a code object before
+    /// [`ArchiveWriter::finish`].
     pub fn new(out: W, group: &str, family: &str, targets: &[String], scheme: Scheme) -> Result<Self, Error> {
         let set: BTreeSet<String> = targets.iter().cloned().collect();
         if set.len() != targets.len() || set.is_empty() || set.contains("") {
@@ -102,8 +105,8 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         Ok(writer)
     }
 
-    /// Adds a code object. `name` is what the binary's marker says, `index` what its wrapper says; `None` is for what was
-    /// read without an index.
+    /// Adds a code object. `name` is what the binary's marker says, `index` what its wrapper says;
+    /// `None` is for what was read without an index.
     pub fn add(&mut self, name: &str, index: impl Into<Option<u32>>, target: &str, blob: &Blob) -> Result<(), Error> {
         let index = index.into();
         if name.is_empty() || table::split(&key(name, index)) != (name.to_owned(), index) {
@@ -147,7 +150,8 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     /// Writes the table of contents and the header.
     ///
     /// # Errors
-    /// [`Error::NoArchive`] when a target has no code object: the loader would open the archive for it and fail.
+    /// [`Error::NoArchive`] when a target has no code object: the loader would open the archive for
+    /// it and fail.
     pub fn finish(mut self) -> Result<W, Error> {
         let used: BTreeSet<&String> = self.kernels.values().flat_map(BTreeMap::keys).collect();
         if let Some(unused) = self.targets.iter().find(|target| !used.contains(target)) {

@@ -1,4 +1,5 @@
-//! Input: a compressed bundle (`CCOB`) in a section. Output: its header, and its content as a stream.
+//! Input: a compressed bundle (`CCOB`) in a section. Output: its header, and its content as a
+//! stream.
 
 use std::io::{BufReader, Read};
 
@@ -26,7 +27,8 @@ impl Header {
             1 => Method::Zstd,
             value => return Err(Error::Unsupported { offset: bundle, field: "method", value }),
         };
-        // Where the size of the decompressed bundle stands, and how wide it is. The checksum ends the header.
+        // Where the size of the decompressed bundle stands, and how wide it is. The checksum ends
+        // the header.
         let (at, width) = match version {
             1 => (8, 4),
             2 => (12, 4),
@@ -76,7 +78,8 @@ pub(super) fn payload<'a>(
     })
 }
 
-/// Version 1 does not say how long it is, only how long its content is: the payload is decompressed to see where it ends.
+/// Version 1 does not say how long it is, only how long its content is: the payload is decompressed
+/// to see where it ends.
 fn payload_length(window: &Window<'_>, bundle: u64, header: u64, compression: Compression) -> Result<u64, Error> {
     let mut stream = match compression.method {
         Method::Zlib => Stream::Zlib(Decompress::new(true)),

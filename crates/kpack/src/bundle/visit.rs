@@ -23,7 +23,8 @@ pub struct Limits {
     pub checksum: Checksum,
 }
 
-/// What is done with the checksum of a compressed bundle, an MD5: it takes longer than decompressing does.
+/// What is done with the checksum of a compressed bundle, an MD5: it takes longer than
+/// decompressing does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Checksum {
     /// Compared.
@@ -41,15 +42,16 @@ impl Default for Limits {
 }
 
 impl Bundle {
-    /// Calls `each` for every entry that has bytes, in order of their offset, with the bytes. One entry is in memory at a
-    /// time, a compressed bundle is decompressed as a stream. The host's entry has bytes in few bundles; it has no
-    /// [`Entry::target`]. Entries that share their bytes get a call each.
+    /// Calls `each` for every entry that has bytes, in order of their offset, with the bytes. One
+    /// entry is in memory at a time, a compressed bundle is decompressed as a stream. The host's
+    /// entry has bytes in few bundles; it has no [`Entry::target`]. Entries that share their bytes
+    /// get a call each.
     ///
     /// `section` is the range of `reader` that the bundle was read from.
     ///
     /// # Errors
-    /// Those of `each`, and those of the bundle. That a compressed bundle is damaged is known when all of it was read:
-    /// after the last call of `each`.
+    /// Those of `each`, and those of the bundle. That a compressed bundle is damaged is known when
+    /// all of it was read: after the last call of `each`.
     pub fn visit<E: From<Error>>(
         &self,
         reader: &dyn ReadAt,
@@ -192,8 +194,8 @@ pub(super) fn more_than_stated(bundle: u64, stated: u64) -> Error {
     malformed(bundle, format!("its content is longer than the {stated} bytes it claims"))
 }
 
-/// Reads exactly `size` bytes to the start of a buffer. It keeps the length that earlier entries gave it, so that it is
-/// not cleared for each, and grows only as bytes come.
+/// Reads exactly `size` bytes to the start of a buffer. It keeps the length that earlier entries
+/// gave it, so that it is not cleared for each, and grows only as bytes come.
 fn fill(source: &mut impl Read, size: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
     let size = usize::try_from(size).map_err(io::Error::other)?;
     let mut filled = 0;

@@ -46,14 +46,16 @@ pub fn plain_size(parts: &[Part<'_>]) -> u64 {
     placed.last().map_or(table, |(_, end)| *end).max(table)
 }
 
-/// Writes a bundle with the parts in the order given (clang has the host's first) and returns its size in bytes. A plain
-/// bundle that clang made comes back byte by byte when its entries are written in their order.
+/// Writes a bundle with the parts in the order given (clang has the host's first) and returns its
+/// size in bytes. A plain bundle that clang made comes back byte by byte when its entries are
+/// written in their order.
 ///
-/// Of the code objects some kilobytes are in memory at a time; of a compressed bundle the whole payload, as the header
-/// before it says how long it is.
+/// Of the code objects some kilobytes are in memory at a time; of a compressed bundle the whole
+/// payload, as the header before it says how long it is.
 ///
 /// # Errors
-/// [`Error::NoBundle`] for parts that no reader would take, the other variants when reading, compressing or writing fails.
+/// [`Error::NoBundle`] for parts that no reader would take, the other variants when reading,
+/// compressing or writing fails.
 pub fn write(parts: &[Part<'_>], form: Form, out: &mut dyn Write) -> Result<u64, Error> {
     check(parts)?;
     let size = plain_size(parts);

@@ -1,4 +1,5 @@
-//! Input: bits of `e_flags`. Output: the processor and features they stand for, by `data/amdgpu-machines.toml`.
+//! Input: bits of `e_flags`. Output: the processor and features they stand for, by
+//! `data/amdgpu-machines.toml`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

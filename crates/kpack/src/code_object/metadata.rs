@@ -8,7 +8,8 @@ use serde::de::{Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor};
 /// More kernels than any code object has: the note is hostile then. Each costs some 300 bytes.
 const MOST_KERNELS: usize = 1 << 18;
 
-/// Arrays and maps inside each other. Real notes have five; the reader recurses, and its own limit overflows the stack.
+/// Arrays and maps inside each other. Real notes have five; the reader recurses, and its own limit
+/// overflows the stack.
 const DEEPEST: usize = 32;
 
 /// Where the kernels of a code object come from.

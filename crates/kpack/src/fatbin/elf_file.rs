@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use elf::{Elf, RelocatedValue, RelocationRecord, Section, Segment};
 use positioned_io::ReadAt;
+use rocwheel_elf::{Elf, RelocatedValue, RelocationRecord, Section, Segment};
 
 use super::{Area, FatBinary, Format, RawWrapper, WRAPPER_POINTER, assemble, read_wrappers};
 use crate::error::Error;
@@ -64,7 +64,7 @@ fn resolve(reader: &dyn ReadAt, wrappers: &mut [RawWrapper]) -> Result<(), Error
         return Ok(());
     }
     let mut symbols = Vec::new();
-    elf::relocations(reader, &mut |relocation| {
+    rocwheel_elf::relocations(reader, &mut |relocation| {
         if let Some(&number) = places.get(&relocation.address) {
             match (relocation.value, relocation.record) {
                 (RelocatedValue::Relative(value), RelocationRecord::Rela(_) | RelocationRecord::Packed) => {
@@ -77,7 +77,7 @@ fn resolve(reader: &dyn ReadAt, wrappers: &mut [RawWrapper]) -> Result<(), Error
         Ok(())
     })?;
     for (number, index, addend) in symbols {
-        let value = elf::dynamic_symbol(reader, index)?;
+        let value = rocwheel_elf::dynamic_symbol(reader, index)?;
         wrappers[number].pointer = value.map_or(0, |value| value.wrapping_add_signed(addend));
     }
     Ok(())

@@ -1,7 +1,8 @@
-//! Input: a PE file. Output: its fat binary, and its edit. Section names are cut to eight characters there.
+//! Input: a PE file. Output: its fat binary, and its edit. Section names are cut to eight
+//! characters there.
 
-use elf::{External, Patch, Pe, PeSection};
 use positioned_io::ReadAt;
+use rocwheel_elf::{External, Patch, Pe, PeSection};
 
 use super::{Area, FatBinary, Format, assemble, read_wrappers};
 use crate::error::Error;
@@ -29,8 +30,8 @@ fn content(section: &PeSection) -> std::ops::Range<u64> {
     section.file.start..section.file.start + length
 }
 
-/// The edit. `pointers`: addresses of words and where they shall point, in bytes from the section's start; base
-/// relocations already cover them.
+/// The edit. `pointers`: addresses of words and where they shall point, in bytes from the section's
+/// start; base relocations already cover them.
 pub(super) fn replace(
     reader: &dyn ReadAt,
     content: (External, u64),

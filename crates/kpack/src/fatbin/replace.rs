@@ -1,7 +1,8 @@
-//! Input: a [`FatBinary`], what its section shall hold and where its wrappers shall point. Output: an [`elf::Patch`].
+//! Input: a [`FatBinary`], what its section shall hold and where its wrappers shall point. Output:
+//! an [`rocwheel_elf::Patch`].
 //!
-//! This is the one edit behind taking code out (the section becomes a page with markers), keeping some of it (smaller
-//! bundles) and putting it back.
+//! This is the one edit behind taking code out (the section becomes a page with markers), keeping
+//! some of it (smaller bundles) and putting it back.
 
 use std::sync::Arc;
 
@@ -36,17 +37,18 @@ pub struct NewWrapper {
 }
 
 impl FatBinary {
-    /// Works out how the file changes: the section gets the new content and size, every wrapper its new magic, pointer
-    /// (where a relocation supplies it, that changes) and index. Pages that are not needed any more leave the file;
-    /// addresses of code and data stay. A content that is larger than the section goes back into the hole that it left
-    /// in memory, or into a new segment.
+    /// Works out how the file changes: the section gets the new content and size, every wrapper its
+    /// new magic, pointer (where a relocation supplies it, that changes) and index. Pages that are
+    /// not needed any more leave the file; addresses of code and data stay. A content that is
+    /// larger than the section goes back into the hole that it left in memory, or into a new
+    /// segment.
     ///
     /// `reader` must be the file that `self` was read from.
     ///
     /// # Errors
-    /// [`Error::FatBinary`] when the replacement does not fit the file's wrappers; [`Error::Elf`] when the file cannot be
-    /// edited, for example because something else points into the section.
-    pub fn replace(&self, reader: &dyn ReadAt, with: Replacement) -> Result<elf::Patch, Error> {
+    /// [`Error::FatBinary`] when the replacement does not fit the file's wrappers; [`Error::Elf`]
+    /// when the file cannot be edited, for example because something else points into the section.
+    pub fn replace(&self, reader: &dyn ReadAt, with: Replacement) -> Result<rocwheel_elf::Patch, Error> {
         let refuse = |reason: String| Err(Error::FatBinary { reason });
         if with.wrappers.len() != self.wrappers.len() {
             let (new, old) = (with.wrappers.len(), self.wrappers.len());
@@ -71,7 +73,8 @@ impl FatBinary {
         match self.format {
             Format::Elf => {
                 let section = elf_file::CODE.to_owned();
-                let edit = elf::SectionEdit { section, content: with.content, size: with.size, pointers, bytes };
+                let edit =
+                    rocwheel_elf::SectionEdit { section, content: with.content, size: with.size, pointers, bytes };
                 Ok(edit.plan(reader)?)
             }
             Format::Pe => pe_file::replace(reader, (with.content, with.size), pointers, bytes),

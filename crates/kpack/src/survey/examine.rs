@@ -1,8 +1,9 @@
-//! Input: one bundle of a file, some entries of an archive, or a code object. Output: what is in it and what is wrong.
+//! Input: one bundle of a file, some entries of an archive, or a code object. Output: what is in it
+//! and what is wrong.
 
 use positioned_io::ReadAt;
+use rocwheel_wheel::{Digest, FileDigest};
 use sha2::{Digest as _, Sha256};
-use wheel::{Digest, FileDigest};
 
 use super::open::{ENTRIES, Shared, Window};
 use super::source::Unit;

@@ -1,13 +1,14 @@
-//! Input: a file's bytes at random access. Output: what it is, and the tables of what GPU code it has.
+//! Input: a file's bytes at random access. Output: what it is, and the tables of what GPU code it
+//! has.
 
 use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use elf::{DynamicSymbols, Elf, Pe};
 use positioned_io::ReadAt;
-use wheel::Reader;
+use rocwheel_elf::{DynamicSymbols, Elf, Pe};
+use rocwheel_wheel::Reader;
 
 use super::{BundleSummary, Finding, Kind, Location, Subject, Surveyed};
 use crate::archive::Archive;
@@ -176,7 +177,7 @@ impl Open {
 
     /// A host file without a section of AMD's GPU code.
     fn read_without_code(&mut self) -> Result<(), Error> {
-        if elf::is_pe(&self.reader)? {
+        if rocwheel_elf::is_pe(&self.reader)? {
             let pe = Pe::read(&self.reader)?;
             self.has_cuda = pe.is_some_and(|pe| pe.sections.iter().any(|section| section.name == WINDOWS_CUDA));
             return Ok(());

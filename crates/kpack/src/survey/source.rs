@@ -1,4 +1,5 @@
-//! Input: paths. Output: units of work, file by file: folders are walked, ZIP files and tar archives looked into.
+//! Input: paths. Output: units of work, file by file: folders are walked, ZIP files and tar
+//! archives looked into.
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read, Write};
@@ -6,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use positioned_io::{Cursor, ReadAt};
+use rocwheel_wheel::Reader;
+use rocwheel_wheel::read::{Listed, ZipFile};
 use walkdir::WalkDir;
-use wheel::Reader;
-use wheel::read::{Listed, ZipFile};
 
 use super::open::{Looks, Open, Packing, START, Shared, Window, looks};
 use super::{Finding, Location, Options, Subject};
@@ -115,7 +116,7 @@ impl<'a> Sources<'a> {
                 None => drop(self.feeders.pop()),
             },
             Feeder::Zip { path, zip, members } => match members.next() {
-                Some(member) if member.kind == wheel::read::Kind::File => {
+                Some(member) if member.kind == rocwheel_wheel::read::Kind::File => {
                     let location = Location { path: path.clone(), member: Some(member.name.clone()) };
                     let opened = open_member(zip, &member, &self.options.scratch);
                     self.member(location, &member, opened);
@@ -169,7 +170,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    fn member(&mut self, location: Location, member: &Listed, opened: Result<(Looks, Reader), wheel::Error>) {
+    fn member(&mut self, location: Location, member: &Listed, opened: Result<(Looks, Reader), rocwheel_wheel::Error>) {
         match opened {
             Err(error) => self.say(location, member.size, Finding::of(&error)),
             Ok((Looks::Tar(packing), reader)) => {
@@ -209,8 +210,9 @@ impl Iterator for Sources<'_> {
     }
 }
 
-/// What a member is, and its bytes if it is of interest: most members of a wheel are not, and stay packed.
-fn open_member(zip: &ZipFile, member: &Listed, scratch: &Path) -> Result<(Looks, Reader), wheel::Error> {
+/// What a member is, and its bytes if it is of interest: most members of a wheel are not, and stay
+/// packed.
+fn open_member(zip: &ZipFile, member: &Listed, scratch: &Path) -> Result<(Looks, Reader), rocwheel_wheel::Error> {
     let looks = looks(&zip.start(member, START)?);
     let reader = match looks {
         Looks::Other | Looks::Zip => Box::new(Vec::new()),
@@ -219,7 +221,8 @@ fn open_member(zip: &ZipFile, member: &Listed, scratch: &Path) -> Result<(Looks,
     Ok((looks, reader))
 }
 
-/// Calls `each` for every member of interest and once for the archive itself if something is wrong with it.
+/// Calls `each` for every member of interest and once for the archive itself if something is wrong
+/// with it.
 pub(super) fn for_each_tar_member<E>(
     tarball: &Tarball,
     options: &Options,

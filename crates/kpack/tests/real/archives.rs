@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 
-use kpack::{Archive, ArchiveWriter, Blob, Error, Scheme};
+use rocwheel_kpack::{Archive, ArchiveWriter, Blob, Error, Scheme};
 
 const GIBIBYTE: usize = 1 << 30;
 

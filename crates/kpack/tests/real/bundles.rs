@@ -1,13 +1,13 @@
 //! Code objects, as their bundles say.
 
-use kpack::bundle::{self, Form, Part};
-use kpack::{CodeObject, Error};
 use positioned_io::ReadAt;
+use rocwheel_kpack::bundle::{self, Form, Part};
+use rocwheel_kpack::{CodeObject, Error};
 
 use crate::{read, unpacked};
 
-/// Every code object comes out of its bundle, compressed ones fit their checksum, what the id says is what the code
-/// object's own flags say, and a plain bundle written again is the same bytes.
+/// Every code object comes out of its bundle, compressed ones fit their checksum, what the id says
+/// is what the code object's own flags say, and a plain bundle written again is the same bytes.
 #[test]
 fn every_code_object_of_a_real_library_is_what_its_bundle_says() {
     let (_folder, all) = unpacked();

@@ -1,20 +1,20 @@
 //! Fat binaries: taken out and put back.
 
-use kpack::marker::Marker;
-use kpack::{FatBinary, Magic, NewWrapper, Points, Replacement};
 use positioned_io::ReadAt;
+use rocwheel_kpack::marker::Marker;
+use rocwheel_kpack::{FatBinary, Magic, NewWrapper, Points, Replacement};
+use rocwheel_testing::gpu::Gpu;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use testing::gpu::Gpu;
 
 use crate::{read, unpacked};
 
 /// The file with its code taken out: a page of markers instead.
-fn split(path: &Path, fat: &FatBinary, to: &Path) -> elf::Patch {
+fn split(path: &Path, fat: &FatBinary, to: &Path) -> rocwheel_elf::Patch {
     let (mut content, mut places) = (Vec::new(), Vec::new());
     for bundle in 0..fat.bundles.len() {
         places.push(content.len() as u64);
@@ -30,7 +30,7 @@ fn split(path: &Path, fat: &FatBinary, to: &Path) -> elf::Patch {
 }
 
 /// The original's code put back into a file that was split.
-fn fuse(path: &Path, original: &Path, before: &FatBinary, to: &Path) -> elf::Patch {
+fn fuse(path: &Path, original: &Path, before: &FatBinary, to: &Path) -> rocwheel_elf::Patch {
     let fat = read(path).unwrap();
     let wrappers = before.wrappers.iter().map(|wrapper| {
         let Points::Bundle(bundle) = wrapper.points else { panic!("{wrapper:?}") };
@@ -53,10 +53,10 @@ impl ReadAt for Section {
     }
 }
 
-fn write(from: &Path, plan: impl FnOnce(&dyn ReadAt) -> elf::Patch, to: &Path) -> elf::Patch {
+fn write(from: &Path, plan: impl FnOnce(&dyn ReadAt) -> rocwheel_elf::Patch, to: &Path) -> rocwheel_elf::Patch {
     let file = fs_err::File::open(from).unwrap();
     let patch = plan(file.file());
-    let patched = elf::Patched::new(file.file(), patch.clone());
+    let patched = rocwheel_elf::Patched::new(file.file(), patch.clone());
     let mut out = fs_err::File::create(to).unwrap();
     let (mut buffer, mut at) = (vec![0; 1 << 20], 0);
     while at < patched.size() {
@@ -72,10 +72,11 @@ fn complaints(path: &Path) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A sum of everything that is mapped outside of the section of device code and of the wrappers, by address.
+/// A sum of everything that is mapped outside of the section of device code and of the wrappers, by
+/// address.
 fn host(path: &Path) -> BTreeMap<u64, u64> {
     let file = fs_err::File::open(path).unwrap();
-    let elf = elf::Elf::read(file.file()).unwrap().unwrap();
+    let elf = rocwheel_elf::Elf::read(file.file()).unwrap().unwrap();
     let mut sums = BTreeMap::new();
     let skipped = [".hip_fatbin", ".hipFatBinSegment", ".dynamic", ".rela.dyn", ".relr.dyn"];
     for section in elf.sections.iter().filter(|section| section.address > 0 && section.kind != 8) {
@@ -99,9 +100,10 @@ fn host(path: &Path) -> BTreeMap<u64, u64> {
     sums
 }
 
-/// Loads a library with a stand-in for every library and symbol that this machine lacks. `None`: it does not load.
+/// Loads a library with a stand-in for every library and symbol that this machine lacks. `None`: it
+/// does not load.
 fn load(gpu: &Gpu, original: &Path, path: &Path) -> Option<String> {
-    let elf = elf::Elf::read(fs_err::File::open(original).unwrap().file()).unwrap().unwrap();
+    let elf = rocwheel_elf::Elf::read(fs_err::File::open(original).unwrap().file()).unwrap().unwrap();
     let run = |program: &str, arguments: &[&str]| {
         gpu.run(program, arguments);
     };
@@ -174,7 +176,7 @@ fn every_real_library_comes_apart_and_together_again() {
         assert_eq!(host(&taken), host(path), "{name}");
         let code = fat.section.end - fat.section.start;
         // Sections that made room for a header stay where they went.
-        let elf = elf::Elf::read(fs_err::File::open(path).unwrap().file()).unwrap().unwrap();
+        let elf = rocwheel_elf::Elf::read(fs_err::File::open(path).unwrap().file()).unwrap().unwrap();
         let tables = [".note.gnu.build-id", ".note.gnu.property", ".gnu.hash", ".dynsym", ".gnu.version"];
         let tables = elf.sections.iter().filter(|section| tables.contains(&section.name.as_str()));
         let first: u64 = tables.map(|section| section.size).sum();

@@ -1,7 +1,7 @@
 //! GPU code in real ROCm wheels, and archives larger than any of them.
 //!
-//! `ROCWHEEL_REAL_WHEELS=FOLDER cargo test -p kpack --features real --test real -- --nocapture`, where FOLDER holds .whl
-//! files. Needs python3, gcc and binutils.
+//! `ROCWHEEL_REAL_WHEELS=FOLDER cargo test -p kpack --features real --test real -- --nocapture`,
+//! where FOLDER holds .whl files. Needs python3, gcc and binutils.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test file; --nocapture shows what was seen")]
 
@@ -12,7 +12,7 @@ mod fat_binaries;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kpack::FatBinary;
+use rocwheel_kpack::FatBinary;
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs_err::read_dir(folder).unwrap() {

@@ -1,12 +1,13 @@
-//! The second half of planning: populations and the development tree in, wheels and selectors with their metadata out.
+//! The second half of planning: populations and the development tree in, wheels and selectors with
+//! their metadata out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use artifact::portable;
-use artifact::targets::base_target;
-use wheel::manylinux::{self, FileNeeds, LibraryNeeds};
-use wheel::{Tag, WheelName};
+use rocwheel_artifact::portable;
+use rocwheel_artifact::targets::base_target;
+use rocwheel_wheel::manylinux::{self, FileNeeds, LibraryNeeds};
+use rocwheel_wheel::{Tag, WheelName};
 
 use super::systems::Folders;
 use super::{Planner, Set};
@@ -18,7 +19,7 @@ use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, Selector
 use crate::system::System;
 use crate::{Error, Logical, templates};
 
-fn libraries(elf: &elf::Elf) -> Vec<LibraryNeeds> {
+fn libraries(elf: &rocwheel_elf::Elf) -> Vec<LibraryNeeds> {
     let versions = |library: &str| {
         let needs = elf.version_needs.iter().filter(|need| need.library == library);
         needs.flat_map(|need| need.versions.iter().cloned()).collect()
@@ -77,7 +78,7 @@ impl Planner<'_> {
             }
         }
         if self.system == System::Windows {
-            return Ok((wheel::windows::PLATFORM.to_owned(), None));
+            return Ok((rocwheel_wheel::windows::PLATFORM.to_owned(), None));
         }
         let needs: Vec<FileNeeds> = needs.collect();
         let floor = manylinux::floor(&needs);
@@ -146,7 +147,8 @@ impl Planner<'_> {
         if logical == Logical::Device {
             let target = target.unwrap_or_default();
             let module = format!("_device_{}.py", target.replace('-', "_"));
-            // TheRock's tests want every file of the libraries' folder in the devel tree, this one too.
+            // TheRock's tests want every file of the libraries' folder in the devel tree, this one
+            // too.
             let linked: BTreeSet<String> = population.files.keys().chain([&module]).cloned().collect();
             let links = device_links(&self.version, package, linked.into_iter());
             wheel.files.insert(format!("{package}/.devel_links/{target}.json"), PlannedFile::text(links));
@@ -166,7 +168,8 @@ impl Planner<'_> {
         Ok(wheel)
     }
 
-    /// Adds the Python code of a wheel and its `_dist_info.py`; returns the import package it lies in.
+    /// Adds the Python code of a wheel and its `_dist_info.py`; returns the import package it lies
+    /// in.
     fn add_python(
         &self,
         wheel: &mut PlannedWheel,
@@ -206,7 +209,8 @@ impl Planner<'_> {
                 _ => None,
             })
         };
-        // Its links lead to files of every other wheel, so it needs what they need, and what is in its own tar.
+        // Its links lead to files of every other wheel, so it needs what they need, and what is in
+        // its own tar.
         let in_tar = files().filter_map(|file| {
             let path = file.path()?;
             let elf = self.natures.of(path).elf()?;
@@ -294,7 +298,7 @@ impl Planner<'_> {
 
 /// Refuses a name that could not be unpacked everywhere, or not be listed in a RECORD.
 fn check_name(name: &str, file: Option<&PlannedFile>) -> Result<(), Error> {
-    wheel::check_member_name(name).map_err(|source| {
+    rocwheel_wheel::check_member_name(name).map_err(|source| {
         let path = file.and_then(|file| file.path().cloned()).unwrap_or_else(|| name.into());
         Error::Name { path, source }
     })

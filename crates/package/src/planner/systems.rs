@@ -1,5 +1,6 @@
-//! Planners of one or two systems in, one plan out. What the two have in common is the selector: it offers what either has,
-//! with markers where only one has it, so that neither needs a selector that overwrites the other's.
+//! Planners of one or two systems in, one plan out. What the two have in common is the selector: it
+//! offers what either has, with markers where only one has it, so that neither needs a selector
+//! that overwrites the other's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +50,7 @@ pub(super) fn make(planners: Vec<Planner<'_>>) -> Result<Plan, Error> {
     let promise = promise(&halves);
     let mut families: Vec<String> =
         halves.iter().flat_map(|half| &half.settled.sets).filter_map(|set| set.family.clone()).collect();
-    artifact::targets::sort(&mut families);
+    rocwheel_artifact::targets::sort(&mut families);
     let folders = if families.len() > 1 { Folders::EachFamily } else { Folders::One };
     let mut plan = empty(&halves);
     for half in &halves {
@@ -69,12 +70,12 @@ pub(super) fn make(planners: Vec<Planner<'_>>) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// Refuses two packages of one name for one system, of which an environment could have only one, and a folder too. Names are
-/// compared as installers do (PEP 503).
+/// Refuses two packages of one name for one system, of which an environment could have only one,
+/// and a folder too. Names are compared as installers do (PEP 503).
 fn check_names(plan: &Plan, halves: &[Half<'_>]) -> Result<(), Error> {
     let mut seen: BTreeMap<(System, Option<&String>, String), &PlannedWheel> = BTreeMap::new();
     for wheel in &plan.wheels {
-        let key = (wheel.system, wheel.folder.as_ref(), wheel::canonical_name(&wheel.name));
+        let key = (wheel.system, wheel.folder.as_ref(), rocwheel_wheel::canonical_name(&wheel.name));
         if let Some(other) = seen.insert(key, wheel) {
             let artifacts = halves.iter().filter(|half| half.planner.system == wheel.system).flat_map(|half| {
                 let names = half.planner.catalog.artifacts.iter().map(|artifact| &artifact.name);
@@ -92,7 +93,7 @@ fn empty(halves: &[Half<'_>]) -> Plan {
     let systems: BTreeMap<System, Vec<String>> =
         halves.iter().map(|half| (half.planner.system, half.planner.targets.clone())).collect();
     let mut targets: Vec<String> = systems.values().flatten().cloned().collect();
-    artifact::targets::sort(&mut targets);
+    rocwheel_artifact::targets::sort(&mut targets);
     Plan {
         schema: 1,
         shape: first.shape,
@@ -169,9 +170,9 @@ fn promise(halves: &[Half<'_>]) -> Promise {
     };
     let (mut linux, mut windows) = (on(System::Linux), on(System::Windows));
     let mut families: Vec<String> = linux.iter().chain(&windows).cloned().collect();
-    artifact::targets::sort(&mut families);
-    // Markers tell the systems apart, so both lists are needed as soon as there is the other system's. Without it the own one
-    // says nothing that is not known, unless it was asked for.
+    rocwheel_artifact::targets::sort(&mut families);
+    // Markers tell the systems apart, so both lists are needed as soon as there is the other
+    // system's. Without it the own one says nothing that is not known, unless it was asked for.
     if halves.len() == 1 && first.request.targets_on(first.system).is_empty() && on(first.system.other()).is_empty() {
         linux.clear();
         windows.clear();

@@ -1,10 +1,11 @@
-//! The last look at planned sets: what they lack in, an error or the packages that are left out for it out.
+//! The last look at planned sets: what they lack in, an error or the packages that are left out for
+//! it out.
 
 use std::path::Path;
 
-use artifact::EntryKind;
-use artifact::targets::base_target;
-use kpack::{FatBinary, Magic};
+use rocwheel_artifact::EntryKind;
+use rocwheel_artifact::targets::base_target;
+use rocwheel_kpack::{FatBinary, Magic};
 
 use super::{Planner, Set};
 use crate::error::Ways;
@@ -16,7 +17,8 @@ use crate::system::System;
 use crate::tree::file_name;
 use crate::{Error, Logical};
 
-/// Sections by which AMD's tool marks a library whose device code is in `.kpack` archives, in ELF and in PE (kpack spec 3).
+/// Sections by which AMD's tool marks a library whose device code is in `.kpack` archives, in ELF
+/// and in PE (kpack spec 3).
 const KPACK_MARKERS: [&str; 2] = [".rocm_kpack_ref", ".kpackrf"];
 /// Sections of device code, or of the markers that stand for it.
 const CODE_SECTIONS: [&str; 2] = [".hip_fatbin", ".hip_fat"];
@@ -146,7 +148,8 @@ impl Planner<'_> {
         .collect()
     }
 
-    /// Artifacts of a build for the other system, or a part of one, are a mistake that no user should find.
+    /// Artifacts of a build for the other system, or a part of one, are a mistake that no user
+    /// should find.
     pub(super) fn check_system(&self) -> Result<(), Error> {
         let selection = self.selection();
         let mut paths = Vec::new();
@@ -166,7 +169,8 @@ impl Planner<'_> {
         Err(Error::Foreign { system: self.system, artifacts: self.artifacts.to_owned(), paths, count })
     }
 
-    /// Pitfalls 8: a runtime without kpack support loads such a library silently and then has no kernels.
+    /// Pitfalls 8: a runtime without kpack support loads such a library silently and then has no
+    /// kernels.
     pub(super) fn check_kpack(&self, sets: &[Set]) -> Result<(), Error> {
         for set in sets {
             let runtime = match self.system {
@@ -187,8 +191,8 @@ impl Planner<'_> {
     }
 }
 
-/// Whether a section says that the file's code is in an archive, or a wrapper: no section needs to say so. A file that cannot
-/// be read as a fat binary says nothing.
+/// Whether a section says that the file's code is in an archive, or a wrapper: no section needs to
+/// say so. A file that cannot be read as a fat binary says nothing.
 fn expects_kpack(path: &Path, nature: &Nature) -> bool {
     let (mut marked, mut has_code) = (false, false);
     let mut look = |name: &str| {

@@ -1,4 +1,5 @@
-//! Input: two versions. Output: which of them pip installs when both are on offer, and why, in sentences.
+//! Input: two versions. Output: which of them pip installs when both are on offer, and why, in
+//! sentences.
 
 use std::cmp::Ordering;
 
@@ -19,7 +20,8 @@ pub struct Comparison {
     pub warnings: Vec<String>,
 }
 
-/// Compares as PEP 440 orders; of two versions pip takes the higher one, unless only one of them is a pre-release.
+/// Compares as PEP 440 orders; of two versions pip takes the higher one, unless only one of them is
+/// a pre-release.
 ///
 /// # Errors
 /// One of the texts is not a version.
@@ -44,7 +46,8 @@ pub fn compare(left: &str, right: &str) -> Result<Comparison, Error> {
     let mut reasons = vec![format!("`{higher}` is the higher version: {}", deciding_part(higher, lower))];
     warnings.extend(local_trap(higher, lower));
 
-    // Without --pre, pip looks at pre-releases only if there is nothing else (PEP 440, "Handling of pre-releases").
+    // Without --pre, pip looks at pre-releases only if there is nothing else (PEP 440, "Handling of
+    // pre-releases").
     let (mut preferred, mut passed_over) = (higher, lower);
     if higher.any_prerelease() && !lower.any_prerelease() {
         (preferred, passed_over) = (lower, higher);

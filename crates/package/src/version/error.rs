@@ -1,8 +1,9 @@
 //! What can be wrong with the parts of a version.
 
-use report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint};
 
-/// Errors of making and comparing versions. All of them are wrong arguments or a wrong `version.json`.
+/// Errors of making and comparing versions. All of them are wrong arguments or a wrong
+/// `version.json`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -1,5 +1,5 @@
-//! Input: the text of TheRock's `version.json`. Output: the base version and the day of the "best known
-//! configuration" it is built from.
+//! Input: the text of TheRock's `version.json`. Output: the base version and the day of the "best
+//! known configuration" it is built from.
 
 use std::fmt;
 use std::str::FromStr;
@@ -63,7 +63,8 @@ impl VersionFile {
     /// Reads `text`; `path` only names the file in errors. Unknown keys are allowed.
     ///
     /// # Errors
-    /// The text is not JSON of that form, the version is not `X.Y.Z`, or the date is not in the calendar.
+    /// The text is not JSON of that form, the version is not `X.Y.Z`, or the date is not in the
+    /// calendar.
     pub fn parse(text: &str, path: &str) -> Result<Self, Error> {
         let raw: Raw =
             serde_json::from_str(text).map_err(|source| Error::VersionFile { path: path.to_owned(), source })?;

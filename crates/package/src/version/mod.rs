@@ -1,5 +1,6 @@
-//! Input: what kind of release is built, from which base version, when and of which commit. Output: the version of
-//! its wheels, Debian packages and RPM packages, and for any two versions which one pip installs and why.
+//! Input: what kind of release is built, from which base version, when and of which commit. Output:
+//! the version of its wheels, Debian packages and RPM packages, and for any two versions which one
+//! pip installs and why.
 //!
 //! | release type | wheel | deb | rpm |
 //! | --- | --- | --- | --- |
@@ -10,10 +11,11 @@
 //! | ci, dev, dev-bkc | `X.Y.Z.dev0+SHA` | `X.Y.Z~devDATE` | `X.Y.Z~DATEgSHA8` |
 //! | custom suffix | base and suffix as they are | | |
 //!
-//! A build that is repeated on the same day (or of the same commit) is `.postN` of the first one. Where the wheel's
-//! version has a local part, `.post.N` goes to its end: in front of it, a repeated BKC build would sort above the
-//! builds of every later day, and a repeated dev build above the release itself. The dot before N makes it a number:
-//! as text, `post9` is above `post10`.
+//! A build that is repeated on the same day (or of the same commit) is `.postN` of the first one.
+//! Where the wheel's version has a local part, `.post.N` goes to its end: in front of it, a
+//! repeated BKC build would sort above the builds of every later day, and a repeated dev build
+//! above the release itself. The dot before N makes it a number: as text, `post9` is above
+//! `post10`.
 
 mod compare;
 mod error;
@@ -127,8 +129,8 @@ impl Request {
     /// Makes the versions.
     ///
     /// # Errors
-    /// A part that the form needs is missing or malformed, a part is given that the form does not use, or the wheel's
-    /// version would be rewritten by installers because it is not canonical.
+    /// A part that the form needs is missing or malformed, a part is given that the form does not
+    /// use, or the wheel's version would be rewritten by installers because it is not canonical.
     pub fn versions(&self) -> Result<Versions, Error> {
         file::check_base(&self.base)?;
         let mut versions = match &self.form {
@@ -198,7 +200,8 @@ impl Request {
     }
 }
 
-/// The commit in lower case: the local part of a version knows no other (PEP 440, "Local version identifiers").
+/// The commit in lower case: the local part of a version knows no other (PEP 440, "Local version
+/// identifiers").
 fn checked_commit(commit: &str) -> Result<String, Error> {
     let is_hexadecimal = commit.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !is_hexadecimal || !(7..=64).contains(&commit.len()) {
@@ -207,7 +210,8 @@ fn checked_commit(commit: &str) -> Result<String, Error> {
     Ok(commit.to_ascii_lowercase())
 }
 
-/// PEP 440 reads `+0123456` as the number 123456, so pip would look for another file name than the one that exists.
+/// PEP 440 reads `+0123456` as the number 123456, so pip would look for another file name than the
+/// one that exists.
 fn check_canonical(version: &str) -> Result<(), Error> {
     let parsed: Version = version.parse().map_err(|_| Error::NotPep440 { value: version.to_owned() })?;
     let canonical = parsed.to_string();

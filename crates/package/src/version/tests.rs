@@ -1,5 +1,5 @@
 use pep440_rs::Version;
-use report::Hint;
+use rocwheel_report::Hint;
 
 use super::{Date, Error, Form, ReleaseType, Request, VersionFile, compare};
 

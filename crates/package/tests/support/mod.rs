@@ -8,9 +8,9 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use artifact::Catalog;
-use package::{Outcome, OutputFolder, Plan, Request, System};
-use report::Silent;
+use rocwheel_artifact::Catalog;
+use rocwheel_package::{Outcome, OutputFolder, Plan, Request, System};
+use rocwheel_report::Silent;
 
 /// A folder of artifacts and a folder for packages.
 pub struct Build {
@@ -109,7 +109,8 @@ impl Build {
         fs_err::remove_file(source).unwrap();
     }
 
-    /// A library for Windows with a function of its own, which imports one of each library in `needed`.
+    /// A library for Windows with a function of its own, which imports one of each library in
+    /// `needed`.
     pub fn dll(&self, artifact: &str, path: &str, needed: &[&str]) -> PathBuf {
         self.pe(artifact, path, needed, &["/dll", "/noentry", "/export:f"])
     }
@@ -119,7 +120,8 @@ impl Build {
         self.pe(artifact, path, needed, &["/entry:f", "/subsystem:console"])
     }
 
-    /// What clang and lld make for Windows, with these options of the linker. No header or library of Windows is needed.
+    /// What clang and lld make for Windows, with these options of the linker. No header or library
+    /// of Windows is needed.
     pub fn pe(&self, artifact: &str, path: &str, needed: &[&str], options: &[&str]) -> PathBuf {
         let place = self.place(artifact, path);
         let folder = tempfile::tempdir().unwrap();
@@ -154,21 +156,23 @@ impl Build {
     }
 
     pub fn request(&self) -> Request {
-        Request { level: wheel::Level::Fast, ..Request::new(self.artifacts(), self.output()) }
+        Request { level: rocwheel_wheel::Level::Fast, ..Request::new(self.artifacts(), self.output()) }
     }
 
-    pub fn plan(&self, request: &Request) -> Result<Plan, package::Error> {
+    pub fn plan(&self, request: &Request) -> Result<Plan, rocwheel_package::Error> {
         let scratch = self.folder.path().join("scratch");
         let catalog = Catalog::open(&request.artifacts, &scratch, &Silent)?;
-        let Some(windows) = &request.windows_artifacts else { return package::plan(request, &catalog, &Silent) };
+        let Some(windows) = &request.windows_artifacts else {
+            return rocwheel_package::plan(request, &catalog, &Silent);
+        };
         let windows = Catalog::open(windows, &scratch, &Silent)?;
-        package::plan_both(request, [&catalog, &windows], &Silent)
+        rocwheel_package::plan_both(request, [&catalog, &windows], &Silent)
     }
 
-    pub fn package(&self, request: &Request) -> Result<(Plan, Outcome), package::Error> {
+    pub fn package(&self, request: &Request) -> Result<(Plan, Outcome), rocwheel_package::Error> {
         let plan = self.plan(request)?;
         let mut folder = OutputFolder::open(&request.output)?;
-        let outcome = package::execute(&plan, request, &mut folder, &Silent)?;
+        let outcome = rocwheel_package::execute(&plan, request, &mut folder, &Silent)?;
         Ok((plan, outcome))
     }
 

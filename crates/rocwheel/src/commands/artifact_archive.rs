@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use artifact::archive::{self, ArchivePlan, Compression, WriteOptions};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use report::Exit;
+use rocwheel_artifact::archive::{self, ArchivePlan, Compression, WriteOptions};
+use rocwheel_report::Exit;
 use serde::Serialize;
 
 use crate::commands::Mode;
@@ -18,8 +18,8 @@ const WRITTEN: [Column; 4] = [("Archive", Left), ("Files", Right), ("Raw", Right
 
 /// Pack artifact directories into reproducible archives
 ///
-/// Each archive gets a sidecar that `sha256sum -c` understands. The same files make the same bytes, whatever the
-/// machine, the user, the time and the number of threads.
+/// Each archive gets a sidecar that `sha256sum -c` understands. The same files make the same bytes,
+/// whatever the machine, the user, the time and the number of threads.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Artifact directories, or directories that hold artifact directories

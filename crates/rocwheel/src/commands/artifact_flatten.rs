@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use artifact::flatten::{self, Existing, Run};
-use artifact::{Component, TargetTable, targets};
 use clap::Args;
-use report::Exit;
+use rocwheel_artifact::flatten::{self, Existing, Run};
+use rocwheel_artifact::{Component, TargetTable, targets};
+use rocwheel_report::Exit;
 
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
@@ -14,8 +14,8 @@ use crate::printer::{self, Format, Printer};
 
 /// Lay artifacts over each other into one installable tree
 ///
-/// One path with two contents is an error that names both owners. The tree is made beside the output and moved there
-/// when it is complete.
+/// One path with two contents is an error that names both owners. The tree is made beside the
+/// output and moved there when it is complete.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Artifacts (directories or archives), or directories that hold artifacts
@@ -77,7 +77,8 @@ impl TryFrom<Arguments> for Settings {
 }
 
 impl Settings {
-    /// Whether an input is asked for. One whose name is no artifact's is, so that it is refused by name.
+    /// Whether an input is asked for. One whose name is no artifact's is, so that it is refused by
+    /// name.
     fn wants(&self, path: &std::path::Path) -> bool {
         let Some(name) = artifact_inputs::name_of(path) else { return true };
         let component = self.components.is_empty()

@@ -1,11 +1,12 @@
-//! `rocwheel artifact import`: Debian packages, an installed ROCm or a release tarball in, artifacts out.
+//! `rocwheel artifact import`: Debian packages, an installed ROCm or a release tarball in,
+//! artifacts out.
 
 use std::path::PathBuf;
 
-use artifact::import::{self, ImportOptions, ImportReport, ImportSource, Sonames};
 use clap::{ArgGroup, Args};
 use comfy_table::CellAlignment::{Left, Right};
-use report::Exit;
+use rocwheel_artifact::import::{self, ImportOptions, ImportReport, ImportSource, Sonames};
+use rocwheel_report::Exit;
 
 use crate::commands::Mode;
 use crate::environment;
@@ -18,8 +19,9 @@ const COLUMNS: [Column; 4] = [("Artifact", Left), ("Files", Right), ("Links", Ri
 
 /// Make artifacts of .deb packages, an installed ROCm or a release tarball
 ///
-/// Everything in the input lands in an artifact or is listed with the reason. Libraries that are neither ROCm's nor on
-/// every Linux are taken in under names of their own, with their licences; one that is missing is an error.
+/// Everything in the input lands in an artifact or is listed with the reason. Libraries that are
+/// neither ROCm's nor on every Linux are taken in under names of their own, with their licences;
+/// one that is missing is an error.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("source").required(true).args(["deb", "prefix", "tarball"]))]
 pub(crate) struct Arguments {
@@ -38,16 +40,19 @@ pub(crate) struct Arguments {
     /// Version of the set [default: the HIP runtime's]
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
-    /// Library that may be missing, with `*` for anything; can be given several times and is recorded
+    /// Library that may be missing, with `*` for anything; can be given several times and is
+    /// recorded
     #[arg(long, value_name = "LIB")]
     allow_unresolved: Vec<String>,
-    /// Leave the names of system libraries as they are; they lose to libraries of that name that are loaded already
+    /// Leave the names of system libraries as they are; they lose to libraries of that name that
+    /// are loaded already
     #[arg(long)]
     keep_sonames: bool,
     /// Do everything in a temporary directory, print the result and keep nothing
     #[arg(long)]
     dry_run: bool,
-    /// Directory for the temporary files of --dry-run [default: the system's directory for temporary files]
+    /// Directory for the temporary files of --dry-run [default: the system's directory for
+    /// temporary files]
     #[arg(long, value_name = "DIR", requires = "dry_run")]
     scratch: Option<PathBuf>,
 }
@@ -95,8 +100,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     Ok(if report.unresolved.is_empty() { Exit::Done } else { Exit::Partial })
 }
 
-/// Links that find nothing may be what a maintainer script or a package not given provides, so they are no error; they
-/// are in no artifact either, so each is said.
+/// Links that find nothing may be what a maintainer script or a package not given provides, so they
+/// are no error; they are in no artifact either, so each is said.
 fn show_lost_links(report: &ImportReport, printer: &Printer) {
     let lost = report.skipped.iter().filter_map(|skipped| Some((skipped, skipped.target.as_ref()?)));
     let (shown, total) = (if printer.has_details() { usize::MAX } else { LINKS_SHOWN }, lost.clone().count());

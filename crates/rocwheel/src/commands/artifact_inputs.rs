@@ -1,8 +1,9 @@
-//! Input: paths of artifacts, or of directories that hold artifacts. Output: paths of artifacts, sorted by name.
+//! Input: paths of artifacts, or of directories that hold artifacts. Output: paths of artifacts,
+//! sorted by name.
 
 use std::path::{Path, PathBuf};
 
-use artifact::{ArtifactName, Ignored, Place};
+use rocwheel_artifact::{ArtifactName, Ignored, Place};
 
 use crate::printer::Printer;
 
@@ -23,7 +24,7 @@ pub(crate) fn expand(paths: &[PathBuf], forms: Forms, printer: &Printer) -> anyh
     let mut inputs = Vec::new();
     for path in paths {
         let metadata = fs_err::metadata(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => artifact::Error::NotThere { path: path.clone() },
+            std::io::ErrorKind::NotFound => rocwheel_artifact::Error::NotThere { path: path.clone() },
             _ => error.into(),
         })?;
         let is_artifact = !metadata.is_dir() || path.join(MANIFEST).exists() || name_of(path).is_some();
@@ -36,7 +37,8 @@ pub(crate) fn expand(paths: &[PathBuf], forms: Forms, printer: &Printer) -> anyh
     Ok(inputs)
 }
 
-/// The name of an artifact directory or archive. A file is an archive or no artifact: libraries have underscores too.
+/// The name of an artifact directory or archive. A file is an archive or no artifact: libraries
+/// have underscores too.
 pub(crate) fn name_of(path: &Path) -> Option<ArtifactName> {
     let file_name = path.file_name()?.to_str()?;
     let archive = ArtifactName::parse_archive(file_name).map(|(name, _)| name);
@@ -44,7 +46,7 @@ pub(crate) fn name_of(path: &Path) -> Option<ArtifactName> {
 }
 
 fn inside(directory: &Path, forms: Forms, printer: &Printer) -> anyhow::Result<Vec<PathBuf>> {
-    let survey = artifact::survey(directory)?;
+    let survey = rocwheel_artifact::survey(directory)?;
     if let Some(problem) = survey.problems.into_iter().next() {
         return Err(problem.into());
     }
@@ -61,7 +63,7 @@ fn inside(directory: &Path, forms: Forms, printer: &Printer) -> anyhow::Result<V
         }
     }
     if found.is_empty() {
-        return Err(artifact::Error::NoArtifacts { path: directory.to_owned() }.into());
+        return Err(rocwheel_artifact::Error::NoArtifacts { path: directory.to_owned() }.into());
     }
     Ok(found)
 }

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use artifact::Ignored;
-use artifact::list::{self, ListedForm};
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
-use report::Exit;
+use rocwheel_artifact::Ignored;
+use rocwheel_artifact::list::{self, ListedForm};
+use rocwheel_report::Exit;
 
 use crate::printer::{self, Column, Format, Printer};
 
@@ -35,7 +35,7 @@ impl From<Arguments> for Settings {
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     let listing = list::list(&settings.directory, printer.reporter())?;
     if listing.artifacts.is_empty() && listing.problems.is_empty() {
-        return Err(artifact::Error::NoArtifacts { path: settings.directory.clone() }.into());
+        return Err(rocwheel_artifact::Error::NoArtifacts { path: settings.directory.clone() }.into());
     }
     match printer.format() {
         Format::Json => printer.json(&listing)?,

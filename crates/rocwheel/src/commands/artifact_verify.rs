@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use artifact::TargetTable;
-use artifact::verify::{self, Severity};
 use clap::Args;
-use report::Exit;
+use rocwheel_artifact::TargetTable;
+use rocwheel_artifact::verify::{self, Severity};
+use rocwheel_report::Exit;
 
 use crate::environment;
 use crate::printer::{self, Format, Printer};
@@ -15,7 +15,8 @@ use crate::printer::{self, Format, Printer};
 pub(crate) struct Arguments {
     /// Directory of artifacts, exploded or in archives
     directory: PathBuf,
-    /// Directory to unpack archives in; cleaned up afterwards [default: the system's directory for temporary files]
+    /// Directory to unpack archives in; cleaned up afterwards [default: the system's directory for
+    /// temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }

@@ -6,56 +6,64 @@ pub(super) mod text;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use audit::facts::Facts;
-use audit::finding::{Code, Severity};
-use audit::loader::Root;
-use audit::report::{Report, sarif};
-use audit::requirements::{Platform, Target};
-use audit::site::{PackageFolder, Place, PythonVersion, Role, Site};
-use audit::with::{self, Fetch, Http, Request, Source};
-use audit::{Extra, Options, SetLibraryPath};
 use clap::{Args, ValueEnum};
-use report::Exit;
-use wheel::WheelName;
-use wheel::edit::Pattern;
-use wheel::manylinux::{Policies, Release};
+use rocwheel_audit::facts::Facts;
+use rocwheel_audit::finding::{Code, Severity};
+use rocwheel_audit::loader::Root;
+use rocwheel_audit::report::{Report, sarif};
+use rocwheel_audit::requirements::{Platform, Target};
+use rocwheel_audit::site::{PackageFolder, Place, PythonVersion, Role, Site};
+use rocwheel_audit::with::{self, Fetch, Http, Request, Source};
+use rocwheel_audit::{Extra, Options, SetLibraryPath};
+use rocwheel_report::Exit;
+use rocwheel_wheel::WheelName;
+use rocwheel_wheel::edit::Pattern;
+use rocwheel_wheel::manylinux::{Policies, Release};
 
 use crate::failure::Usage;
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
 use crate::{environment, indexes};
 
-/// What one says in place of an address for the indexes that pip and uv ask. A folder of that name is `./index`.
+/// What one says in place of an address for the indexes that pip and uv ask. A folder of that name
+/// is `./index`.
 const INDEX: &str = "index";
 
 /// Say whether wheels will load, wherever their tags promise it
 ///
-/// Places the wheels as pip would, without installing or running anything, and asks for every program and library what
-/// the dynamic loader would find. It works on wheels of any project, without configuration and without ROCm. Each
-/// finding has a code; `--explain` says what it means and what to do.
+/// Places the wheels as pip would, without installing or running anything, and asks for every
+/// program and library what the dynamic loader would find. It works on wheels of any project,
+/// without configuration and without ROCm. Each finding has a code; `--explain` says what it means
+/// and what to do.
 ///
-/// A virtual environment, or its site-packages folder, is looked at as it is, whatever installed it.
+/// A virtual environment, or its site-packages folder, is looked at as it is, whatever installed
+/// it.
 ///
 /// The exit code is 1 when there is an error.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Wheels that are installed together, a folder of them, or one of installed packages; source distributions are skipped
+    /// Wheels that are installed together, a folder of them, or one of installed packages; source
+    /// distributions are skipped
     #[arg(required_unless_present = "explain", value_name = "WHEEL|DIR")]
     wheels: Vec<PathBuf>,
-    /// Where the wheels are that the others require: wheels, folders of wheels or of installed packages, or addresses of
-    /// package indexes; `index` stands for those that pip and uv ask here, by their variables, pip.conf and uv.toml
+    /// Where the wheels are that the others require: wheels, folders of wheels or of installed
+    /// packages, or addresses of package indexes; `index` stands for those that pip and uv ask
+    /// here, by their variables, pip.conf and uv.toml
     #[arg(long, value_name = "WHEEL|DIR|URL|index")]
     with: Vec<String>,
     /// Refuse to ask an index
     #[arg(long)]
     offline: bool,
-    /// Python of the environment, for example 3.12, 3.13t or cp312 [default: the newest that the tags of all wheels allow]
+    /// Python of the environment, for example 3.12, 3.13t or cp312 [default: the newest that the
+    /// tags of all wheels allow]
     #[arg(long, value_name = "VERSION")]
     python: Option<PythonVersion>,
-    /// Say what changes where LD_LIBRARY_PATH holds this, such as the libraries of an installed ROCm; may be repeated
+    /// Say what changes where LD_LIBRARY_PATH holds this, such as the libraries of an installed
+    /// ROCm; may be repeated
     #[arg(long, value_name = "DIR")]
     library_path: Vec<PathBuf>,
-    /// The oldest glibc that the wheels have to work with, for example 2.28 or manylinux_2_28 [default: what their tags promise]
+    /// The oldest glibc that the wheels have to work with, for example 2.28 or manylinux_2_28
+    /// [default: what their tags promise]
     #[arg(long, value_name = "VERSION", value_parser = release)]
     glibc: Option<Release>,
     /// Show who needs a library, as a tree, in place of findings
@@ -64,10 +72,12 @@ pub(crate) struct Arguments {
     /// Print what a code means and what to do about it: RW012, its name, or `all`
     #[arg(long, value_name = "CODE", conflicts_with_all = ["wheels", "sarif"])]
     explain: Option<String>,
-    /// Findings to ignore, separated by commas: codes or names; with a pattern of files only in those: RW003:lib*.so
+    /// Findings to ignore, separated by commas: codes or names; with a pattern of files only in
+    /// those: RW003:lib*.so
     #[arg(long, value_name = "CODES", value_delimiter = ',')]
     ignore: Vec<String>,
-    /// Write fixed wheels into the folder that `--output` names, and report what is left; the wheels stay as they are
+    /// Write fixed wheels into the folder that `--output` names, and report what is left; the
+    /// wheels stay as they are
     #[arg(long, requires = "output", conflicts_with_all = ["why", "explain"])]
     fix: bool,
     /// Folder for the wheels of `--fix`
@@ -81,7 +91,8 @@ pub(crate) struct Arguments {
     /// Write the findings to FILE, `-` for stdout, as a SARIF 2.1.0 log too
     #[arg(long, value_name = "FILE")]
     sarif: Option<OutputOption>,
-    /// Directory for what must be unpacked to be read [default: the system's directory for temporary files]
+    /// Directory for what must be unpacked to be read [default: the system's directory for
+    /// temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }
@@ -89,8 +100,8 @@ pub(crate) struct Arguments {
 /// How far the questions go.
 #[derive(Debug, Args)]
 struct Depth {
-    /// Do not unpack everything: neither is it compared with the hashes of RECORD, nor searched for names of libraries that are
-    /// loaded at run time
+    /// Do not unpack everything: neither is it compared with the hashes of RECORD, nor searched for
+    /// names of libraries that are loaded at run time
     #[arg(long)]
     no_hashes: bool,
     /// Read all GPU code too, and check that it is what it says
@@ -101,7 +112,8 @@ struct Depth {
     windows_paths: bool,
 }
 
-/// A version of glibc, which may be written as in a tag: `2.28`, `manylinux_2_28`, `manylinux2014_x86_64`.
+/// A version of glibc, which may be written as in a tag: `2.28`, `manylinux_2_28`,
+/// `manylinux2014_x86_64`.
 fn release(text: &str) -> Result<Release, String> {
     let policies = Policies::built_in();
     let alias = policies.policies().iter().find(|policy| {
@@ -267,7 +279,7 @@ fn look(look: &Look, printer: &Printer) -> anyhow::Result<Exit> {
 /// Audits wheels without printing.
 fn examine(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> anyhow::Result<Report> {
     let (site, facts) = read(look, wheels, scratch, printer)?;
-    Ok(audit::audit(&site, &facts, &look.options, printer.reporter())?)
+    Ok(rocwheel_audit::audit(&site, &facts, &look.options, printer.reporter())?)
 }
 
 fn read(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> anyhow::Result<(Site, Facts)> {
@@ -321,7 +333,8 @@ fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> 
     let mut offline = look.offline;
     let mut folder: Option<PackageFolder> = None;
     for path in given.iter().filter(|path| path.is_dir()) {
-        let found = PackageFolder::find(path)?.ok_or_else(|| audit::Error::NotPackages { path: path.clone() })?;
+        let found =
+            PackageFolder::find(path)?.ok_or_else(|| rocwheel_audit::Error::NotPackages { path: path.clone() })?;
         only(&mut folder, found)?;
     }
     for text in &look.with {
@@ -360,8 +373,8 @@ fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> 
     Ok(Site::open(&wheels, &place, scratch, printer.reporter())?)
 }
 
-/// The paths to audit: a folder without installed packages stands for its wheels, and source distributions
-/// are skipped, since they have nothing that is loaded.
+/// The paths to audit: a folder without installed packages stands for its wheels, and source
+/// distributions are skipped, since they have nothing that is loaded.
 fn given(paths: &[PathBuf], printer: &Printer) -> anyhow::Result<Vec<PathBuf>> {
     let mut given = Vec::new();
     for path in paths {
@@ -371,7 +384,7 @@ fn given(paths: &[PathBuf], printer: &Printer) -> anyhow::Result<Vec<PathBuf>> {
             files.sort();
             files.retain(|file| is_wheel(&file.to_string_lossy()) || is_sdist(file));
             if files.is_empty() {
-                return Err(audit::Error::NotPackages { path: path.clone() }.into());
+                return Err(rocwheel_audit::Error::NotPackages { path: path.clone() }.into());
             }
             given.extend(files);
         } else {
@@ -406,7 +419,8 @@ fn only(folder: &mut Option<PackageFolder>, found: PackageFolder) -> Result<(), 
     Ok(())
 }
 
-/// The Python that is asked for, that packages are installed for, or the newest that all tags allow.
+/// The Python that is asked for, that packages are installed for, or the newest that all tags
+/// allow.
 fn python(
     asked: Option<PythonVersion>,
     wheels: &[PathBuf],
@@ -432,7 +446,7 @@ fn same_distribution(one: &Path, other: &Path) -> bool {
     let name = |path: &Path| path.file_name()?.to_str()?.parse::<WheelName>().ok();
     match (name(one), name(other)) {
         (Some(one), Some(other)) => {
-            wheel::canonical_name(&one.distribution) == wheel::canonical_name(&other.distribution)
+            rocwheel_wheel::canonical_name(&one.distribution) == rocwheel_wheel::canonical_name(&other.distribution)
         }
         _ => false,
     }
@@ -482,11 +496,11 @@ fn gather(
 const SHOWN: usize = 8;
 
 fn why(site: &Site, facts: &Facts, library: &str, printer: &Printer) -> anyhow::Result<Exit> {
-    let Some(why) = audit::why::why(site, facts, library) else {
-        let names = audit::why::names(facts);
+    let Some(why) = rocwheel_audit::why::why(site, facts, library) else {
+        let names = rocwheel_audit::why::names(facts);
         let usage = Usage::new(format!("no file of the wheels is `{library}` or needs it"));
         let begins = names.iter().copied().find(|name| name.starts_with(library));
-        return Err(match begins.or_else(|| report::nearest(library, names.iter().copied())) {
+        return Err(match begins.or_else(|| rocwheel_report::nearest(library, names.iter().copied())) {
             Some(name) => usage.hint(format!("did you mean `{name}`?")).into(),
             None if names.is_empty() => usage.into(),
             None => {

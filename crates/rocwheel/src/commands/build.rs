@@ -20,12 +20,14 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use build::execute::{self, Existing, LastLook, Leftovers, Listener, Outcome, Place, Selection, UserEnvironment};
-use build::executor::Executor;
-use build::preflight::Machine;
-use build::{Input, Job, PythonVersion, duration};
 use clap::Args;
-use report::{Exit, Hint as _};
+use rocwheel_recipe::execute::{
+    self, Existing, LastLook, Leftovers, Listener, Outcome, Place, Selection, UserEnvironment,
+};
+use rocwheel_recipe::executor::Executor;
+use rocwheel_recipe::preflight::Machine;
+use rocwheel_recipe::{Input, Job, PythonVersion, duration};
+use rocwheel_report::{Exit, Hint as _};
 use serde::Serialize;
 
 use crate::commands::Mode;
@@ -49,19 +51,21 @@ const RESULT: &str = "The result";
 const STEPS: &str = "Steps";
 const WHERE: &str = "Where it runs";
 
-/// Build frameworks from recipes: wheels of torch, torchvision, torchaudio, triton, apex and flash-attn, and MAGMA
+/// Build frameworks from recipes: wheels of torch, torchvision, torchaudio, triton, apex and
+/// flash-attn, and MAGMA
 ///
-/// Each is a job with a folder, a fresh Python environment and a clean set of variables of its own. What is done is not done again: a
-/// build that was stopped goes on, and one that is finished is left as it is. What comes out is installed and tried, audited, and moved
-/// to its place in one step.
+/// Each is a job with a folder, a fresh Python environment and a clean set of variables of its own.
+/// What is done is not done again: a build that was stopped goes on, and one that is finished is
+/// left as it is. What comes out is installed and tried, audited, and moved to its place in one
+/// step.
 ///
 /// `rocwheel recipe` prints the recipes. `all` is triton, torch, torchaudio and
 /// torchvision; `all apex` has apex too.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// What to build: names of recipes, `all`, or names such as magma-rocm63; or `install-rocm`, which
-    /// only installs the Python packages of ROCm into the environment of `--into`
+    /// What to build: names of recipes, `all`, or names such as magma-rocm63; or `install-rocm`,
+    /// which only installs the Python packages of ROCm into the environment of `--into`
     #[arg(value_name = "RECIPE", required_unless_present_any = ["job", "plan", "status", "cancel", "logs"])]
     names: Vec<String>,
     /// Run a job that `--write-job` has written
@@ -70,11 +74,12 @@ pub(crate) struct Arguments {
     /// Folder for what is built
     #[arg(short, long, value_name = "DIR", default_value = "output")]
     output: PathBuf,
-    /// Python environment of yours to install the finished wheels into, with what they require; with
-    /// --develop, the environment that the sources are installed into
+    /// Python environment of yours to install the finished wheels into, with what they require;
+    /// with --develop, the environment that the sources are installed into
     #[arg(long, value_name = "VENV", conflicts_with_all = ["write_job", "plan", "status", "cancel", "logs"])]
     into: Option<PathBuf>,
-    /// Folder for what is needed meanwhile; a short path makes short commands [default: .rocwheel/jobs in the output]
+    /// Folder for what is needed meanwhile; a short path makes short commands [default:
+    /// .rocwheel/jobs in the output]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
     /// Write the job as TOML, or as JSON to a name that ends so, and build nothing
@@ -450,7 +455,8 @@ impl Run<'_> {
                             return Err(error);
                         }
                         failed.insert(name.clone());
-                        let hint = error.chain().find_map(|error| error.downcast_ref::<build::Error>()?.hint());
+                        let hint =
+                            error.chain().find_map(|error| error.downcast_ref::<rocwheel_recipe::Error>()?.hint());
                         let text = format!("{error:#}");
                         let ran =
                             Ran { title: name.clone(), key: String::new(), outcome: None, error: Some(text), hint };
@@ -462,7 +468,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Runs a job. What it made; `None` when it was stopped, or when only a part of it was asked for.
+    /// Runs a job. What it made; `None` when it was stopped, or when only a part of it was asked
+    /// for.
     fn job(&mut self, job: &Job) -> anyhow::Result<Option<Vec<Input>>> {
         let settled = self.settled(job)?;
         let job = &*settled;

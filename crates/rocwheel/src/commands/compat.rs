@@ -15,7 +15,7 @@ mod translation;
 
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment::Left;
-use report::Exit;
+use rocwheel_report::Exit;
 
 pub(crate) use flags::explain;
 use translation::Translation;
@@ -25,9 +25,9 @@ use crate::printer::{Format, Printer};
 
 /// Scripts of ROCm's build tools under their own names, with their own flags
 ///
-/// Without a name the scripts are listed. An empty value counts as a flag that was not given, lists may be separated by
-/// `;` or `,`. Flags that this program has no use for are taken and named in a note; what is different is in
-/// docs/deviations.md.
+/// Without a name the scripts are listed. An empty value counts as a flag that was not given, lists
+/// may be separated by `;` or `,`. Flags that this program has no use for are taken and named in a
+/// note; what is different is in docs/deviations.md.
 #[derive(Debug, Args)]
 #[command(subcommand_value_name = "SCRIPT", subcommand_help_heading = "Scripts")]
 pub(crate) struct Arguments {

@@ -2,7 +2,7 @@
 
 use clap::CommandFactory;
 use clap_complete::Shell;
-use report::Exit;
+use rocwheel_report::Exit;
 
 use crate::arguments::Arguments;
 use crate::printer::Printer;

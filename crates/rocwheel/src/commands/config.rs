@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, Args, CommandFactory, Subcommand};
 use comfy_table::CellAlignment::Left;
-use report::Exit;
+use rocwheel_report::Exit;
 use serde::Serialize;
 
 use crate::configuration::{self, Choice, File, Setting};
@@ -14,8 +14,8 @@ use crate::printer::{Format, Printer};
 
 /// Look at the configuration: what it says, where from, and what it may say
 ///
-/// `rocwheel.toml` in the working directory, or the nearest folder above it that has one, gives options to every run. The command
-/// line and the environment come first.
+/// `rocwheel.toml` in the working directory, or the nearest folder above it that has one, gives
+/// options to every run. The command line and the environment come first.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -155,7 +155,7 @@ fn all(names: &[String], file: Option<&File>, program: &clap::Command) -> anyhow
         let known: Vec<&str> = configuration::commands(command).map(clap::Command::get_name).collect();
         command = configuration::commands(command).find(|inner| inner.get_name() == name).ok_or_else(|| {
             let usage = Usage::new(format!("there is no command `{}` with settings", names.join(" ")));
-            usage.hint(report::suggestion(name, known.iter().copied()))
+            usage.hint(rocwheel_report::suggestion(name, known.iter().copied()))
         })?;
     }
     let rows = configuration::options(command).map(|argument| {

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use ::diff::{
-    Accepted, Change, ChangeKind, Described, Deviations, FailOn, FileReport, Kept, PackageReport, Report, Request,
-};
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
-use report::Exit;
+use rocwheel_diff::{
+    Accepted, Change, ChangeKind, Described, Deviations, FailOn, FileReport, Kept, PackageReport, Report, Request,
+};
+use rocwheel_report::Exit;
 use serde::Serialize;
 
 use crate::environment;
@@ -26,9 +26,10 @@ const SHOWN: usize = 8;
 
 /// What changed between two wheels, source distributions, archives or folders of them
 ///
-/// Files with the same bytes are counted, files that mean the same are told apart from them: METADATA in another order, an
-/// archive with other time stamps, a library whose code, data and symbols are the same. Of all others it is said what differs:
-/// needed libraries, names, search paths, symbols, versions of glibc, code, GPU code by target, requirements, tags, sizes.
+/// Files with the same bytes are counted, files that mean the same are told apart from them:
+/// METADATA in another order, an archive with other time stamps, a library whose code, data and
+/// symbols are the same. Of all others it is said what differs: needed libraries, names, search
+/// paths, symbols, versions of glibc, code, GPU code by target, requirements, tags, sizes.
 ///
 /// The exit code is 1 when something changed that `--fail-on` names and `--accept` does not.
 #[derive(Debug, Args)]
@@ -39,14 +40,16 @@ pub(crate) struct Arguments {
     /// What there is now
     #[arg(value_name = "NEW", required_unless_present = "explain")]
     new: Option<PathBuf>,
-    /// A file of deviations that are accepted, each with its reason; every other change is a failure unless `--fail-on` says
-    /// which ones are
+    /// A file of deviations that are accepted, each with its reason; every other change is a
+    /// failure unless `--fail-on` says which ones are
     #[arg(long, value_name = "FILE")]
     accept: Option<PathBuf>,
-    /// Changes that are failures, separated by commas: names as `--explain` lists them, `any`, `growth=5%`, `growth=20MB`
+    /// Changes that are failures, separated by commas: names as `--explain` lists them, `any`,
+    /// `growth=5%`, `growth=20MB`
     #[arg(long, value_name = "LIST")]
     fail_on: Option<String>,
-    /// Write a new file of deviations for what is not accepted yet; it can be used when somebody wrote the reasons into it
+    /// Write a new file of deviations for what is not accepted yet; it can be used when somebody
+    /// wrote the reasons into it
     #[arg(long, value_name = "FILE")]
     write_deviations: Option<OutputOption>,
     /// Show every file that is new, lost or moved, and what means the same
@@ -55,7 +58,8 @@ pub(crate) struct Arguments {
     /// List the changes there are, with what they mean
     #[arg(long, conflicts_with_all = ["old", "new", "accept", "fail_on", "write_deviations", "all"])]
     explain: bool,
-    /// Directory for large temporary files; cleaned up afterwards [default: the system's directory for temporary files]
+    /// Directory for large temporary files; cleaned up afterwards [default: the system's directory
+    /// for temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }
@@ -125,7 +129,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let Settings::Compare(comparison) = settings else { return explain(printer) };
     let scratch = environment::scratch_below(&comparison.request.scratch)?;
     let request = Request { scratch: scratch.path().to_owned(), ..comparison.request.clone() };
-    let mut report = ::diff::compare(&request, printer.reporter())?;
+    let mut report = rocwheel_diff::compare(&request, printer.reporter())?;
     comparison.fail_on.measure(&mut report);
     let deviations = comparison.accept.as_ref().map(|accept| accept.accept(&mut report)).unwrap_or_default();
     let failures = comparison.fail_on.failures(&report);

@@ -1,19 +1,20 @@
-//! `rocwheel edit`: version, tags, requirements and more of finished wheels and source distributions.
+//! `rocwheel edit`: version, tags, requirements and more of finished wheels and source
+//! distributions.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use ::wheel::edit::{
+use anyhow::Context as _;
+use clap::Args;
+use rocwheel_audit::Scope;
+use rocwheel_audit::written::{Set, Verdict, Written};
+use rocwheel_report::Exit;
+use rocwheel_wheel::edit::{
     self, BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, Prepared, RecordEdit,
     Requirement, RequirementEdit, SearchPathEdit, TagEdit, VersionEdit,
 };
-use ::wheel::{Existing, FileDigest, Staging, TagPart, WriteOptions};
-use anyhow::Context as _;
-use audit::Scope;
-use audit::written::{Set, Verdict, Written};
-use clap::Args;
-use report::Exit;
+use rocwheel_wheel::{Existing, FileDigest, Staging, TagPart, WriteOptions};
 use serde::Serialize;
 
 use crate::commands::last_look::{self, LastLook, LastLookArguments};
@@ -29,8 +30,9 @@ const SHOWN_OF_LINE: usize = 120;
 
 /// Change version, tags, requirements and more of finished wheels and source distributions
 ///
-/// What is not changed keeps its packed bytes, so this takes about as long as a copy of the file. Everything that hangs
-/// together follows: file name, .dist-info and .data folders, METADATA, WHEEL and RECORD. Done again it changes nothing.
+/// What is not changed keeps its packed bytes, so this takes about as long as a copy of the file.
+/// Everything that hangs together follows: file name, .dist-info and .data folders, METADATA, WHEEL
+/// and RECORD. Done again it changes nothing.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Wheels and source distributions (.tar.gz)
@@ -126,7 +128,8 @@ struct MetadataArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Members; a GLOB without a slash means file names in any folder")]
 struct MemberArguments {
-    /// Search path of libraries and programs, entries separated by colons: '*.so=$ORIGIN:$ORIGIN/../lib'
+    /// Search path of libraries and programs, entries separated by colons:
+    /// '*.so=$ORIGIN:$ORIGIN/../lib'
     #[arg(long, value_name = "GLOB=PATHS")]
     rpath: Vec<String>,
     /// No search path in these libraries and programs
@@ -138,7 +141,8 @@ struct MemberArguments {
     /// Leave members out
     #[arg(long, value_name = "GLOB")]
     drop: Vec<String>,
-    /// Write RECORD anew where it lacks hashes or does not list the files; every other edit does that too
+    /// Write RECORD anew where it lacks hashes or does not list the files; every other edit does
+    /// that too
     #[arg(long)]
     record: bool,
     /// Directory for large temporary files; cleaned up afterwards [default: the output's]
@@ -201,13 +205,16 @@ fn read_edit(
     metadata: &MetadataArguments,
     members: &MemberArguments,
 ) -> Result<Edit, Usage> {
-    fn all<T>(texts: &[String], read: impl Fn(&str) -> Result<T, ::wheel::Error>) -> Result<Vec<T>, Usage> {
+    fn all<T>(texts: &[String], read: impl Fn(&str) -> Result<T, rocwheel_wheel::Error>) -> Result<Vec<T>, Usage> {
         texts.iter().map(|text| read(text).map_err(|error| Usage::of(&error))).collect()
     }
-    fn one<T>(text: Option<&String>, read: impl Fn(&str) -> Result<T, ::wheel::Error>) -> Result<Option<T>, Usage> {
+    fn one<T>(
+        text: Option<&String>,
+        read: impl Fn(&str) -> Result<T, rocwheel_wheel::Error>,
+    ) -> Result<Option<T>, Usage> {
         text.map(|text| read(text).map_err(|error| Usage::of(&error))).transpose()
     }
-    let name = |name: &str| ::wheel::check_name(name).map(|()| name.to_owned());
+    let name = |name: &str| rocwheel_wheel::check_name(name).map(|()| name.to_owned());
     let new_version = match (&version.version, &version.local_version, version.no_local) {
         (Some(version), _, _) => Some(VersionEdit::set(version).map_err(|error| Usage::of(&error))?),
         (None, Some(local), _) => Some(VersionEdit::local(local).map_err(|error| Usage::of(&error))?),
@@ -335,7 +342,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     Ok(Exit::Done)
 }
 
-/// Looks at a wheel that was changed, by itself: several files of a command line may be one distribution for several Pythons.
+/// Looks at a wheel that was changed, by itself: several files of a command line may be one
+/// distribution for several Pythons.
 fn audit(settings: &Settings, plan: &Plan, prepared: &Prepared, printer: &Printer) -> anyhow::Result<Option<Verdict>> {
     if !plan.changes_anything() || !split_wheel::is_wheel(&plan.input) {
         return Ok(None);
@@ -349,7 +357,8 @@ fn audit(settings: &Settings, plan: &Plan, prepared: &Prepared, printer: &Printe
     settings.last_look.at(&set, &format!("`{}`", plan.output), &settings.scratch, printer)
 }
 
-/// What an edit may have changed for the audit. Reading the headers of packed libraries takes far longer than to change a version.
+/// What an edit may have changed for the audit. Reading the headers of packed libraries takes far
+/// longer than to change a version.
 fn scope(edit: &Edit, plan: &Plan) -> Scope {
     let Edit { name, version: _, python_tags, abi_tags, platform_tags, build: _, .. } = edit;
     // Those fields that the audit reads have options of their own.

@@ -1,21 +1,22 @@
-//! `rocwheel fuse`: host parts and GPU code apart in; libraries, artifacts or a wheel that hold both, out.
+//! `rocwheel fuse`: host parts and GPU code apart in; libraries, artifacts or a wheel that hold
+//! both, out.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use artifact::Catalog;
-use audit::written::{Set, Verdict, Written};
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
-use kpack::bundle::{Form, Method};
-use report::Exit;
+use rocwheel_artifact::Catalog;
+use rocwheel_audit::written::{Set, Verdict, Written};
+use rocwheel_kpack::bundle::{Form, Method};
+use rocwheel_report::Exit;
+use rocwheel_split::Error;
+use rocwheel_split::fuse::builds::{self, Artifacts};
+use rocwheel_split::fuse::{self, Build, Fused, FusedFile, Plan, wheels};
+use rocwheel_split::prune::Empty;
+use rocwheel_split::verify::View;
+use rocwheel_wheel::{Staging, WriteOptions};
 use serde::Serialize;
-use split::Error;
-use split::fuse::builds::{self, Artifacts};
-use split::fuse::{self, Build, Fused, FusedFile, Plan, wheels};
-use split::prune::Empty;
-use split::verify::View;
-use wheel::{Staging, WriteOptions};
 
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
@@ -31,12 +32,13 @@ const SHOWN: usize = 20;
 
 /// Put GPU code back: host parts and .kpack archives become files that hold both
 ///
-/// The inputs are a library or program and its archives; artifacts `…_generic` and `…_<target>`; installed trees; or a
-/// host wheel and its device wheels. They may have been split by this program or by AMD's tools. Without archives beside
-/// them, libraries are looked at where their markers lead.
+/// The inputs are a library or program and its archives; artifacts `…_generic` and `…_<target>`;
+/// installed trees; or a host wheel and its device wheels. They may have been split by this program
+/// or by AMD's tools. Without archives beside them, libraries are looked at where their markers
+/// lead.
 ///
-/// Several builds of the same thing for different GPUs become one that has the code of all, whether their code is inside
-/// or in archives. What is not GPU code has to be the same in all of them.
+/// Several builds of the same thing for different GPUs become one that has the code of all, whether
+/// their code is inside or in archives. What is not GPU code has to be the same in all of them.
 ///
 /// Every code object is compared with where it came from before the output appears.
 #[derive(Debug, Args)]
@@ -67,7 +69,8 @@ pub(crate) struct Arguments {
     /// Print the plan and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Directory for large temporary files [default: beside the output, or the system's directory for temporary files]
+    /// Directory for large temporary files [default: beside the output, or the system's directory
+    /// for temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }
@@ -137,7 +140,7 @@ struct Document<'a, W: Serialize> {
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     for input in &settings.inputs {
         if !input.exists() {
-            return Err(artifact::Error::NotThere { path: input.clone() }.into());
+            return Err(rocwheel_artifact::Error::NotThere { path: input.clone() }.into());
         }
     }
     let has = |extension: &str| {
@@ -157,7 +160,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
 /// Whether a path is a single file that may have GPU code.
 fn is_host(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.is_file() && !split::group::is_archive(&name) && artifact::ArtifactName::parse_archive(&name).is_none()
+    path.is_file()
+        && !rocwheel_split::group::is_archive(&name)
+        && rocwheel_artifact::ArtifactName::parse_archive(&name).is_none()
 }
 
 struct Job<'a> {
@@ -177,7 +182,7 @@ impl Job<'_> {
                     return Err(Usage::new(format!("there are no `.kpack` archives in `{path}`")).into());
                 }
                 archives.extend(found);
-            } else if split::group::is_archive(&input.to_string_lossy()) {
+            } else if rocwheel_split::group::is_archive(&input.to_string_lossy()) {
                 archives.push(input.clone());
             } else {
                 hosts.push(input.clone());
@@ -217,7 +222,8 @@ impl Job<'_> {
         Err(usage.hint(format!("give the folder to put each together: `rocwheel fuse {}`", folder.display())).into())
     }
 
-    /// An archive that was named has to be of use; of a directory's archives those without one are noted.
+    /// An archive that was named has to be of use; of a directory's archives those without one are
+    /// noted.
     fn needs_archives(&self, plan: &Plan, archives: &[PathBuf]) -> Result<(), Error> {
         let is_used =
             |archive: &&PathBuf| plan.used.iter().any(|used| Path::new(used).file_name() == archive.file_name());

@@ -7,13 +7,13 @@ mod text;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use artifact::TargetTable;
 use clap::{Args, ValueEnum};
-use kpack::survey::{self, Kernels, Weight};
-use kpack::target::is_processor;
-use kpack::{TargetId, plot};
-use report::Exit;
-use wheel::FileDigest;
+use rocwheel_artifact::TargetTable;
+use rocwheel_kpack::survey::{self, Kernels, Weight};
+use rocwheel_kpack::target::is_processor;
+use rocwheel_kpack::{TargetId, plot};
+use rocwheel_report::Exit;
+use rocwheel_wheel::FileDigest;
 
 use crate::environment;
 use crate::failure::Usage;
@@ -23,12 +23,12 @@ use tally::Tally;
 
 /// Show the GPU code in files, wheels, archives and folders
 ///
-/// A path may be a program or library (ELF or PE), a code object, an offload bundle, a .kpack archive, a wheel, ZIP file
-/// or tar archive with any of these in it, or a folder. Its contents decide, not its name; nothing is changed or left
-/// behind.
+/// A path may be a program or library (ELF or PE), a code object, an offload bundle, a .kpack
+/// archive, a wheel, ZIP file or tar archive with any of these in it, or a folder. Its contents
+/// decide, not its name; nothing is changed or left behind.
 ///
-/// Every code object is checked: what its bundle says it is for must be what its own ELF header says. Anything that is
-/// wrong or cannot be read is a warning and makes the exit code 1.
+/// Every code object is checked: what its bundle says it is for must be what its own ELF header
+/// says. Anything that is wrong or cannot be read is a warning and makes the exit code 1.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Files or folders
@@ -58,7 +58,8 @@ pub(crate) enum By {
     Target,
     /// A file
     File,
-    /// A kernel, with the registers and memory it needs; with --json, all kernels of each code object
+    /// A kernel, with the registers and memory it needs; with --json, all kernels of each code
+    /// object
     Kernel,
 }
 
@@ -91,9 +92,9 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// Families become their members. Targets that are in no table are taken as they are, if they look like one: what is
-/// looked for may be older or newer than the table.
-fn expand(list: &str) -> Result<BTreeSet<String>, artifact::Error> {
+/// Families become their members. Targets that are in no table are taken as they are, if they look
+/// like one: what is looked for may be older or newer than the table.
+fn expand(list: &str) -> Result<BTreeSet<String>, rocwheel_artifact::Error> {
     let table = TargetTable::embedded();
     let mut targets = BTreeSet::new();
     for name in list.split([',', ';']).map(str::trim).filter(|name| !name.is_empty()) {
@@ -141,7 +142,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
                 .note(format!("`{}` is split: its code is in `{paths}`, as `{}`", file.location, marker.kernel_name));
         }
         tally.add(file);
-        Ok::<(), kpack::Error>(())
+        Ok::<(), rocwheel_kpack::Error>(())
     })?;
     if let Some(file) = &settings.plot {
         draw(file, settings, &tally)?;
@@ -162,7 +163,7 @@ fn compare(expected: &BTreeSet<String>, tally: &Tally) -> anyhow::Result<()> {
     let found: BTreeSet<String> = tally.targets.keys().cloned().collect();
     let list = |targets: Vec<&String>| {
         let mut targets: Vec<String> = targets.into_iter().cloned().collect();
-        kpack::target::sort(&mut targets);
+        rocwheel_kpack::target::sort(&mut targets);
         targets.join(", ")
     };
     let (missing, more) = (list(expected.difference(&found).collect()), list(found.difference(expected).collect()));
@@ -180,7 +181,7 @@ fn summarise(settings: &Settings, tally: &Tally, printer: &Printer) {
     if total.code_objects == 0 {
         let wanted = settings.targets.as_ref().map(|targets| {
             let mut targets: Vec<String> = targets.iter().cloned().collect();
-            kpack::target::sort(&mut targets);
+            rocwheel_kpack::target::sort(&mut targets);
             format!(" for {}", targets.join(", "))
         });
         let wanted = wanted.unwrap_or_default();

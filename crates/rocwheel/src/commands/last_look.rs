@@ -1,13 +1,14 @@
-//! The audit at the end of commands that write wheels. Input: wheels that are complete and not in their place yet. Output: what
-//! is the matter with them; an error, and nothing in its place, when there are errors that were not there before.
+//! The audit at the end of commands that write wheels. Input: wheels that are complete and not in
+//! their place yet. Output: what is the matter with them; an error, and nothing in its place, when
+//! there are errors that were not there before.
 
 use std::path::Path;
 
-use audit::Scope;
-use audit::finding::Finding;
-use audit::written::{self, Set, Verdict};
 use clap::Args;
-use report::{Exit, Hint};
+use rocwheel_audit::Scope;
+use rocwheel_audit::finding::Finding;
+use rocwheel_audit::written::{self, Set, Verdict};
+use rocwheel_report::{Exit, Hint};
 
 use crate::commands::audit::text;
 use crate::printer::{self, Format, Printer};
@@ -62,7 +63,8 @@ impl Hint for Refused {
 }
 
 impl LastLook {
-    /// Looks at wheels that are installed together. `what` names them, as in "the audit finds 1 error in …".
+    /// Looks at wheels that are installed together. `what` names them, as in "the audit finds 1
+    /// error in …".
     ///
     /// New errors are shown, and then everything is one error; what else there is, is counted.
     pub(crate) fn at(
@@ -146,9 +148,9 @@ fn words<P: AsRef<Path>>(wheels: &[P]) -> String {
     const TYPED: usize = 2;
     let folder = wheels.first().and_then(|wheel| wheel.as_ref().parent());
     match folder {
-        Some(folder) if wheels.len() > TYPED => format!("{}/*.whl", audit::word(&folder.to_string_lossy())),
+        Some(folder) if wheels.len() > TYPED => format!("{}/*.whl", rocwheel_audit::word(&folder.to_string_lossy())),
         _ => {
-            let words = wheels.iter().map(|wheel| audit::word(&wheel.as_ref().to_string_lossy()));
+            let words = wheels.iter().map(|wheel| rocwheel_audit::word(&wheel.as_ref().to_string_lossy()));
             words.collect::<Vec<_>>().join(" ")
         }
     }

@@ -1,11 +1,12 @@
-//! `rocwheel man DIRECTORY`: a manual page for the program and one for each command, the same bytes every time.
+//! `rocwheel man DIRECTORY`: a manual page for the program and one for each command, the same bytes
+//! every time.
 
 use std::path::Path;
 
 use anyhow::Context;
 use clap::CommandFactory;
 use clap_mangen::Man;
-use report::Exit;
+use rocwheel_report::Exit;
 
 use crate::arguments::Arguments;
 use crate::printer::Printer;

@@ -1,13 +1,14 @@
-//! `rocwheel matrix`: what there is to build, what of it is there, what is missing, and what is not built and why.
+//! `rocwheel matrix`: what there is to build, what of it is there, what is missing, and what is not
+//! built and why.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use build::matrix::{self, Matrix, Origin, Row, Status, Table, Wanted};
-use build::{Book, Platform, PythonVersion, github};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::Left;
-use report::Exit;
+use rocwheel_recipe::matrix::{self, Matrix, Origin, Row, Status, Table, Wanted};
+use rocwheel_recipe::{Book, Platform, PythonVersion, github};
+use rocwheel_report::Exit;
 use serde::Serialize;
 
 use crate::failure::Usage;
@@ -27,8 +28,9 @@ const COLUMNS: [Column; 9] = [
 
 /// Show what there is to build, what of it is there, and what is missing
 ///
-/// The axes, what belongs together and what is not built are a table (`--print-table`). With --wheels, the wheels in folders are
-/// compared with it by their names, in every spelling that is in use; a name that can mean two versions of ROCm is said to.
+/// The axes, what belongs together and what is not built are a table (`--print-table`). With
+/// --wheels, the wheels in folders are compared with it by their names, in every spelling that is
+/// in use; a name that can mean two versions of ROCm is said to.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Recipes [default: all of the table]
@@ -64,11 +66,12 @@ pub(crate) struct Arguments {
     /// In which form [default: grid, and table with --missing-only or --excluded]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
-    /// With --format github: into how many matrices more than 256 cells may be divided, as outputs matrix-1, matrix-2 and so on
+    /// With --format github: into how many matrices more than 256 cells may be divided, as outputs
+    /// matrix-1, matrix-2 and so on
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     parts: u16,
-    /// Rows for the table, in the form of the one that --print-table prints; a file with `[torch-index]`
-    /// replaces the table
+    /// Rows for the table, in the form of the one that --print-table prints; a file with
+    /// `[torch-index]` replaces the table
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
     /// Print one of the tables that come with this program, to begin one of your own with
@@ -94,14 +97,16 @@ enum Format {
     Workflow,
     /// A workflow that calls it when a tag is pushed, with the axes that are named here
     ReleaseWorkflow,
-    /// A script for sbatch with a task for each cell that is missing; what follows it on the command line goes to every build
+    /// A script for sbatch with a task for each cell that is missing; what follows it on the
+    /// command line goes to every build
     Slurm,
 }
 
 /// The tables that options can replace.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum TableName {
-    /// Versions that belong together, for --table of this command, `build`, `recipe show` and `release`
+    /// Versions that belong together, for --table of this command, `build`, `recipe show` and
+    /// `release`
     Frameworks,
     /// Projects, origins and lines, for --table of `source` and --source-table of `build`
     Sources,
@@ -113,8 +118,8 @@ impl TableName {
     fn text(self) -> &'static str {
         match self {
             TableName::Frameworks => Table::BUILT_IN,
-            TableName::Sources => source::Table::BUILT_IN,
-            TableName::Images => build::engine::Images::BUILT_IN,
+            TableName::Sources => rocwheel_source::Table::BUILT_IN,
+            TableName::Images => rocwheel_recipe::engine::Images::BUILT_IN,
         }
     }
 }
@@ -194,7 +199,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         return Ok(Exit::Done);
     }
     if settings.format == Format::Workflow {
-        printer.line(build::github::workflow().trim_end())?;
+        printer.line(rocwheel_recipe::github::workflow().trim_end())?;
         return Ok(Exit::Done);
     }
     if settings.format == Format::ReleaseWorkflow {
@@ -204,7 +209,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         }
         // What the table does not have is said now, and not by GitHub.
         matrix::make(&settings.table, &settings.book, &settings.wanted, &[])?;
-        printer.line(build::github::release_workflow(&settings.wanted).trim_end())?;
+        printer.line(rocwheel_recipe::github::release_workflow(&settings.wanted).trim_end())?;
         return Ok(Exit::Done);
     }
     let mut wheels = Vec::new();
@@ -254,7 +259,8 @@ fn sign(status: Option<Status>, settings: &Settings) -> &'static str {
     }
 }
 
-/// A grid for each framework, version and backend; lines in which nothing can be built are left out.
+/// A grid for each framework, version and backend; lines in which nothing can be built are left
+/// out.
 fn grids(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
     let group = |row: &Row| {
         let point = &row.point;
@@ -352,7 +358,7 @@ fn summary(matrix: &Matrix, settings: &Settings, printer: &Printer) {
 
 /// What is missing, and which sources it is made of.
 fn missing<'a>(rows: &[&'a Row], settings: &Settings) -> Vec<(&'a Row, Option<Origin>)> {
-    let sources = source::Table::built_in();
+    let sources = rocwheel_source::Table::built_in();
     let missing = rows.iter().copied().filter(|row| row.status == Status::Missing);
     missing.map(|row| (row, Origin::of(&row.point, &settings.book, &sources))).collect()
 }
@@ -387,5 +393,5 @@ fn slurm(rows: &[&Row], settings: &Settings, printer: &Printer) -> anyhow::Resul
         printer.note("nothing is missing");
         return Ok(());
     }
-    printer.line(build::slurm::script(&rows).trim_end())
+    printer.line(rocwheel_recipe::slurm::script(&rows).trim_end())
 }

@@ -29,7 +29,7 @@ pub(crate) mod split;
 mod split_files;
 mod split_wheel;
 
-use report::Exit;
+use rocwheel_report::Exit;
 
 use crate::arguments::{Arguments, ArtifactCommand, Command, SourceCommand};
 use crate::commands::release::{ReleaseCommand, github as release_github, pages as release_pages};

@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use artifact::Catalog;
-use audit::finding::Code;
-use audit::written::{self, Verdict};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use package::{
+use rocwheel_artifact::Catalog;
+use rocwheel_audit::finding::Code;
+use rocwheel_audit::written::{self, Verdict};
+use rocwheel_package::{
     Incomplete, Incompletes, LeftOut, Logical, Missing, Outcome, OutputFolder, Plan, Prepared, Request, SelectorForm,
     Shape, System, Unclaimed, Unsupported,
 };
-use report::Exit;
+use rocwheel_report::Exit;
 use serde::Serialize;
 
 use crate::commands::Mode;
@@ -28,18 +28,19 @@ const WRITTEN: [Column; 5] =
 
 /// Make the Python packages: artifacts in, wheels and the selector out
 ///
-/// The packages come to lie in OUTPUT/dist, all together when the last one is complete. A second run rewrites only
-/// what has changed.
+/// The packages come to lie in OUTPUT/dist, all together when the last one is complete. A second
+/// run rewrites only what has changed.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Arguments {
     /// Directory of artifacts, exploded or in archives
     #[arg(short, long, value_name = "DIR", required_unless_present = "windows_artifacts")]
     artifacts: Option<PathBuf>,
-    /// Directory of artifacts for Windows: packages for both systems, with one selector (experimental)
+    /// Directory of artifacts for Windows: packages for both systems, with one selector
+    /// (experimental)
     ///
-    /// Without --artifacts only those for Windows are made. Their platform is win_amd64, nothing in their files is changed,
-    /// and nothing of them has run: they are made on Linux.
+    /// Without --artifacts only those for Windows are made. Their platform is win_amd64, nothing in
+    /// their files is changed, and nothing of them has run: they are made on Linux.
     #[arg(long, value_name = "DIR")]
     windows_artifacts: Option<PathBuf>,
     /// Directory to write to: missing, empty, or made by this command
@@ -69,7 +70,8 @@ pub(crate) struct Arguments {
     /// How hard to compress the wheels
     #[arg(long, value_name = "LEVEL", default_value = "default")]
     compression: CompressionArgument,
-    /// Platform tag of the wheels for its system [default: the lowest manylinux tag that the symbols allow; win_amd64]
+    /// Platform tag of the wheels for its system [default: the lowest manylinux tag that the
+    /// symbols allow; win_amd64]
     #[arg(long, value_name = "TAG")]
     platform_tag: Option<String>,
     /// Fail when there are artifacts or files that no rule claims
@@ -80,7 +82,8 @@ pub(crate) struct Arguments {
     force: bool,
     #[command(flatten)]
     last_look: LastLookArguments,
-    /// Leave out the packages that would not be whole, with what needs them, and promise the rest: exit code 3
+    /// Leave out the packages that would not be whole, with what needs them, and promise the rest:
+    /// exit code 3
     #[arg(long)]
     drop_incomplete: bool,
     /// Library that may be missing, with `*` for anything; can be given several times
@@ -89,7 +92,8 @@ pub(crate) struct Arguments {
     /// What the selector is; `both` puts the wheel in OUTPUT/dist-wheel
     #[arg(long, value_name = "FORM", default_value = "sdist")]
     selector: SelectorArgument,
-    /// Take the Python inside the packages from a folder of TheRock's templates, which is read and never run
+    /// Take the Python inside the packages from a folder of TheRock's templates, which is read and
+    /// never run
     #[arg(long, value_name = "DIR")]
     python_templates: Option<PathBuf>,
     /// Remove packages of another version that an earlier run has left in OUTPUT
@@ -98,7 +102,8 @@ pub(crate) struct Arguments {
     /// Print the plan and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Directory to unpack archives in for --dry-run [default: the system's directory for temporary files]
+    /// Directory to unpack archives in for --dry-run [default: the system's directory for temporary
+    /// files]
     #[arg(long, value_name = "DIR", requires = "dry_run")]
     scratch: Option<PathBuf>,
 }
@@ -164,10 +169,10 @@ impl TryFrom<Arguments> for Settings {
             ShapeArgument::Fat => Shape::Fat,
         });
         let level = match arguments.compression {
-            CompressionArgument::None => wheel::Level::None,
-            CompressionArgument::Fast => wheel::Level::Fast,
-            CompressionArgument::Default => wheel::Level::Default,
-            CompressionArgument::Best => wheel::Level::Best,
+            CompressionArgument::None => rocwheel_wheel::Level::None,
+            CompressionArgument::Fast => rocwheel_wheel::Level::Fast,
+            CompressionArgument::Default => rocwheel_wheel::Level::Default,
+            CompressionArgument::Best => rocwheel_wheel::Level::Best,
         };
         let only = arguments.only.iter().map(|name| distribution(name)).collect::<Result<_, _>>()?;
         let selectors = match arguments.selector {
@@ -212,7 +217,7 @@ impl TryFrom<Arguments> for Settings {
 }
 
 fn known_platform(tag: String) -> Result<String, Usage> {
-    wheel::TagPart::Platform.check(&tag).map_err(|error| Usage::of(&error))?;
+    rocwheel_wheel::TagPart::Platform.check(&tag).map_err(|error| Usage::of(&error))?;
     Ok(tag)
 }
 
@@ -236,7 +241,8 @@ struct Document<'a> {
     unclaimed: &'a [LeftOut],
     unknown_libraries: &'a [Missing],
     left_out: &'a [LeftOut],
-    /// One verdict for each set of packages that are installed together, where something was written.
+    /// One verdict for each set of packages that are installed together, where something was
+    /// written.
     audit: &'a [Verdict],
     seconds: f64,
 }
@@ -249,16 +255,16 @@ struct Artifacts {
 }
 
 impl Artifacts {
-    fn open(request: &Request, scratch: &Path, printer: &Printer) -> Result<Artifacts, artifact::Error> {
+    fn open(request: &Request, scratch: &Path, printer: &Printer) -> Result<Artifacts, rocwheel_artifact::Error> {
         let open = |folder: &PathBuf| Catalog::open(folder, scratch, printer.reporter());
         let windows = request.windows_artifacts.as_ref().map(open).transpose()?;
         Ok(Artifacts { first: open(&request.artifacts)?, windows })
     }
 
-    fn plan(&self, request: &Request, printer: &Printer) -> Result<Plan, package::Error> {
+    fn plan(&self, request: &Request, printer: &Printer) -> Result<Plan, rocwheel_package::Error> {
         match &self.windows {
-            Some(windows) => package::plan_both(request, [&self.first, windows], printer.reporter()),
-            None => package::plan(request, &self.first, printer.reporter()),
+            Some(windows) => rocwheel_package::plan_both(request, [&self.first, windows], printer.reporter()),
+            None => rocwheel_package::plan(request, &self.first, printer.reporter()),
         }
     }
 }
@@ -271,7 +277,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         let scratch = environment::scratch_below(&settings.scratch)?;
         let artifacts = Artifacts::open(request, scratch.path(), printer)?;
         return match artifacts.plan(request, printer) {
-            Err(error @ package::Error::Incomplete { .. }) => {
+            Err(error @ rocwheel_package::Error::Incomplete { .. }) => {
                 // The plan of the rest tells what the missing part costs.
                 let rest = Request { incompletes: Incompletes::Drop, ..request.clone() };
                 if let Ok(plan) = artifacts.plan(&rest, printer)
@@ -288,9 +294,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         std::iter::once(&request.artifacts).chain(&request.windows_artifacts).cloned().collect();
     // An artifact may be a link to a folder elsewhere.
     for folder in inputs.clone() {
-        inputs.extend(artifact::survey(&folder)?.places.into_iter().map(|(_, place)| place.path().to_owned()));
+        inputs.extend(rocwheel_artifact::survey(&folder)?.places.into_iter().map(|(_, place)| place.path().to_owned()));
     }
-    artifact::outside(&request.output, &inputs)?;
+    rocwheel_artifact::outside(&request.output, &inputs)?;
     let mut folder = OutputFolder::open(&request.output)?;
     let artifacts = Artifacts::open(request, &folder.scratch(), printer)?;
     let plan = artifacts.plan(request, printer)?;
@@ -298,13 +304,13 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         && let Some(there) = folder.versions().into_iter().find(|there| *there != plan.version)
     {
         let (path, version) = (request.output.clone(), plan.version);
-        return Err(package::Error::OtherVersion { path, there, version }.into());
+        return Err(rocwheel_package::Error::OtherVersion { path, there, version }.into());
     }
-    let prepared = package::prepare(&plan, request, &mut folder, printer.reporter())?;
+    let prepared = rocwheel_package::prepare(&plan, request, &mut folder, printer.reporter())?;
     let verdicts = audit(&plan, &prepared, settings, &folder, printer)?;
     let look = match settings.last_look {
-        LastLook::Audit => package::LastLook::Passed,
-        LastLook::Skip => package::LastLook::Skipped,
+        LastLook::Audit => rocwheel_package::LastLook::Passed,
+        LastLook::Skip => rocwheel_package::LastLook::Skipped,
     };
     let outcome = prepared.publish(request, &mut folder, look)?;
     let used: Vec<&Catalog> = std::iter::once(&artifacts.first).chain(&artifacts.windows).collect();
@@ -373,7 +379,8 @@ fn audit(
         Unsupported::Allow => BTreeSet::from([Code::KpackRuntime]),
         Unsupported::Refuse => BTreeSet::new(),
     };
-    // Libraries for Windows that nobody knows have been warned of: no table of what Windows has is ever complete.
+    // Libraries for Windows that nobody knows have been warned of: no table of what Windows has is
+    // ever complete.
     let unknown = plan.unknown_libraries.iter().map(|missing| missing.library.clone());
     // Findings name the library that is loaded without what follows `.so`.
     let allowed = settings.request.allow_unresolved.iter().flat_map(|library| {
@@ -381,7 +388,7 @@ fn audit(
         [Some(library.clone()), stem].into_iter().flatten()
     });
     let left_out: BTreeSet<String> = unknown.chain(allowed).collect();
-    let look = |set: package::Set| {
+    let look = |set: rocwheel_package::Set| {
         let what = match set.system {
             System::Linux => "the set",
             System::Windows => "the set for Windows",
@@ -409,7 +416,7 @@ fn show_outcome(outcome: &Outcome, seconds: f64, printer: &Printer) -> anyhow::R
             row(&package.path, [package.files, package.raw, package.compressed], time)
         })
         .collect();
-    let sum = |of: fn(&package::Package) -> u64| outcome.packages.iter().map(of).sum();
+    let sum = |of: fn(&rocwheel_package::Package) -> u64| outcome.packages.iter().map(of).sum();
     let sums = [sum(|package| package.files), sum(|package| package.raw), sum(|package| package.compressed)];
     let packages = printer::count(outcome.packages.len() as u64, "package", "packages");
     rows.push(row(&packages, sums, format!("{seconds:.1} s")));
@@ -455,7 +462,7 @@ fn show_plan(plan: &Plan, request: &Request, printer: &Printer) -> anyhow::Resul
     }
     show_remarks(plan, request, printer);
     let files = plan.wheels.iter().map(|wheel| wheel.file_count() as u64).sum();
-    let raw = plan.wheels.iter().map(package::PlannedWheel::raw_size).sum();
+    let raw = plan.wheels.iter().map(rocwheel_package::PlannedWheel::raw_size).sum();
     printer.note(format!(
         "would write {} with {} of {}",
         printer::count((plan.wheels.len() + plan.selectors.len()) as u64, "package", "packages"),

@@ -2,16 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use artifact::TargetTable;
-use audit::written::{Set, Verdict, Written};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use report::Exit;
-use serde::Serialize;
-use split::prune::{
+use rocwheel_artifact::TargetTable;
+use rocwheel_audit::written::{Set, Verdict, Written};
+use rocwheel_report::Exit;
+use rocwheel_split::prune::{
     self, Action, Compress, Destination, Empty, Keep, LEVEL, Options, Outcome, PrunedFile, Run, StagedWheel,
 };
-use wheel::WriteOptions;
+use rocwheel_wheel::WriteOptions;
+use serde::Serialize;
 
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments};
@@ -21,15 +21,17 @@ use crate::printer::{self, Format, Printer};
 
 /// Keep the GPU code for some targets and remove the rest
 ///
-/// Works on libraries and programs (ELF, PE), offload bundles, kpack archives, wheels, and directories of all of these.
-/// What is written is read again and compared with the original: the code that stays is byte for byte what it was, and
-/// nothing else has changed. The exit code is 1 when a target of the list was nowhere found.
+/// Works on libraries and programs (ELF, PE), offload bundles, kpack archives, wheels, and
+/// directories of all of these. What is written is read again and compared with the original: the
+/// code that stays is byte for byte what it was, and nothing else has changed. The exit code is 1
+/// when a target of the list was nowhere found.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Files with GPU code, wheels or directories
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Targets and families to keep, separated by commas; a target without features keeps all its variants
+    /// Targets and families to keep, separated by commas; a target without features keeps all its
+    /// variants
     #[arg(short, long, value_name = "LIST", required = true)]
     keep: String,
     /// Directory for the results, which keep their names
@@ -38,8 +40,8 @@ pub(crate) struct Arguments {
     /// Replace the inputs, each when its result is complete and checked
     #[arg(long, conflicts_with = "output")]
     in_place: bool,
-    /// Compress bundles that are not compressed, in the form that clang 17 to 19 write (v2) or that of ROCm 7 (v3); wheels do
-    /// not become smaller by that, what they install does [default: v2]
+    /// Compress bundles that are not compressed, in the form that clang 17 to 19 write (v2) or that
+    /// of ROCm 7 (v3); wheels do not become smaller by that, what they install does [default: v2]
     #[arg(long, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "v2")]
     compress: Option<CompressedForm>,
     /// How hard to compress, also bundles that were compressed before, 1 to 22
@@ -50,10 +52,12 @@ pub(crate) struct Arguments {
     allow_empty: bool,
     #[command(flatten)]
     last_look: LastLookArguments,
-    /// Say what would stay and go and how much that saves, and write nothing; sizes of compressed code are estimated
+    /// Say what would stay and go and how much that saves, and write nothing; sizes of compressed
+    /// code are estimated
     #[arg(long)]
     dry_run: bool,
-    /// Directory for large temporary files; cleaned up afterwards [default: the system's directory for temporary files]
+    /// Directory for large temporary files; cleaned up afterwards [default: the system's directory
+    /// for temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }

@@ -1,13 +1,14 @@
-//! `rocwheel recipe`: what there is to build, what its recipe comes to for one combination, and recipes of one's own.
+//! `rocwheel recipe`: what there is to build, what its recipe comes to for one combination, and
+//! recipes of one's own.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use build::recipe::{Feature, Recipe};
-use build::{Author, Book, Cell, Evaluated, Platform, SdkKind, Switch, evaluate, script};
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment::Left;
-use report::Exit;
+use rocwheel_recipe::recipe::{Feature, Recipe};
+use rocwheel_recipe::{Author, Book, Cell, Evaluated, Platform, SdkKind, Switch, evaluate, script};
+use rocwheel_report::Exit;
 use serde::Serialize;
 
 use crate::commands::build::cell::{CellArguments, Wishes};
@@ -37,8 +38,8 @@ pub(crate) struct ListArguments {
 
 /// Print what a recipe comes to: environment and steps for one combination
 ///
-/// For Linux as a shell script, for Windows as a batch file. `${…}` stands for what is known only when it runs. With --json, the recipe
-/// as evaluated, as it is in job files.
+/// For Linux as a shell script, for Windows as a batch file. `${…}` stands for what is known only
+/// when it runs. With --json, the recipe as evaluated, as it is in job files.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArguments {
     /// The recipe
@@ -52,8 +53,8 @@ pub(crate) struct ShowArguments {
     /// Version of the framework, where the recipe asks for it
     #[arg(long, value_name = "VERSION")]
     framework_version: Option<String>,
-    /// How ROCm comes to the build: packages (Python packages of an index or a folder) or prefix (an
-    /// installed one)
+    /// How ROCm comes to the build: packages (Python packages of an index or a folder) or prefix
+    /// (an installed one)
     #[arg(long, value_name = "KIND", default_value = "packages", value_parser = sdk_kind)]
     rocm_sdk: SdkKind,
     /// Print the recipe as it is written
@@ -253,9 +254,9 @@ fn check(book: &Book, names: &[String], printer: &Printer) -> anyhow::Result<()>
         let entry = book.get(name)?;
         // Sources of one's own are given with `--source`.
         if entry.author == Author::Us {
-            source::Table::built_in().project(&entry.recipe.source)?;
+            rocwheel_source::Table::built_in().project(&entry.recipe.source)?;
         }
-        rows.push((name, build::check(entry, book)?));
+        rows.push((name, rocwheel_recipe::check(entry, book)?));
     }
     if printer.format() == Format::Json {
         let checked = rows.iter().map(|(name, cells)| serde_json::json!({ "name": name, "combinations": cells }));
@@ -275,9 +276,9 @@ fn new(name: &str, path: &Path, printer: &Printer) -> anyhow::Result<()> {
         let usage = Usage::new(format!("`{}` is there already", path.display()));
         return Err(usage.hint("choose another name, or remove it first").into());
     }
-    let text = TEMPLATE.replace("NAME", name).replace("DISTRIBUTION", &wheel::file_name_part(name));
+    let text = TEMPLATE.replace("NAME", name).replace("DISTRIBUTION", &rocwheel_wheel::file_name_part(name));
     // What is written is right.
-    build::recipe::Recipe::parse(&text, &path.to_string_lossy())?;
+    rocwheel_recipe::recipe::Recipe::parse(&text, &path.to_string_lossy())?;
     if let Some(folder) = path.parent() {
         fs_err::create_dir_all(folder)?;
     }

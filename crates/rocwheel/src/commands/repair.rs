@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use audit::repair::{
-    self, Change, Edit, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve, RocmFrom, Staged,
-};
-use audit::written::{Set, Verdict, Written};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use report::Exit;
+use rocwheel_audit::repair::{
+    self, Change, Edit, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve, RocmFrom, Staged,
+};
+use rocwheel_audit::written::{Set, Verdict, Written};
+use rocwheel_report::Exit;
+use rocwheel_wheel::{FileDigest, Level, WriteOptions};
 use serde::Serialize;
-use wheel::{FileDigest, Level, WriteOptions};
 
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments};
@@ -22,11 +22,12 @@ use crate::printer::{self, Format, Printer};
 
 /// Make wheels load wherever their tags say
 ///
-/// Three ways: `graft` copies the libraries that a wheel needs from this machine into it, under names with a hash; `rocm` does
-/// the same but leaves ROCm and PyTorch in their own wheels, to which search paths lead; `fat` puts a whole ROCm into the
-/// wheel. Libraries that the manylinux policy promises, and those of drivers, always stay out. The tag is the lowest that the
-/// symbols of all files allow, a bill of materials says where the libraries come from, and what does not change is copied as
-/// it is.
+/// Three ways: `graft` copies the libraries that a wheel needs from this machine into it, under
+/// names with a hash; `rocm` does the same but leaves ROCm and PyTorch in their own wheels, to
+/// which search paths lead; `fat` puts a whole ROCm into the wheel. Libraries that the manylinux
+/// policy promises, and those of drivers, always stay out. The tag is the lowest that the symbols
+/// of all files allow, a bill of materials says where the libraries come from, and what does not
+/// change is copied as it is.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Wheels
@@ -41,7 +42,8 @@ pub(crate) struct Arguments {
     /// How a wheel finds ROCm in the wheels beside it, for the mode rocm
     #[arg(long, value_name = "HOW", default_value = "rpath")]
     resolve: ResolveArgument,
-    /// The version of ROCm that the wheel was built for, 7.2.4 or 7.2.*: becomes a requirement, or the local version of a fat wheel
+    /// The version of ROCm that the wheel was built for, 7.2.4 or 7.2.*: becomes a requirement, or
+    /// the local version of a fat wheel
     #[arg(long, value_name = "VERSION")]
     rocm_version: Option<String>,
     /// The ROCm that goes into a fat wheel: an installed prefix, or flattened artifacts
@@ -53,13 +55,15 @@ pub(crate) struct Arguments {
     /// A directory to look for libraries in, before those of the system; may be repeated
     #[arg(long, value_name = "DIR")]
     lib_path: Vec<PathBuf>,
-    /// A wheel, or a directory of wheels, that will be installed beside: what it has stays out; may be repeated
+    /// A wheel, or a directory of wheels, that will be installed beside: what it has stays out; may
+    /// be repeated
     #[arg(long, value_name = "WHEEL")]
     with: Vec<PathBuf>,
     /// Libraries to leave out, as globs of names: libfoo.so also means libfoo.so.1; may be repeated
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
-    /// The platform tag; a lower one that the files deserve is added [default: the lowest that is true]
+    /// The platform tag; a lower one that the files deserve is added [default: the lowest that is
+    /// true]
     #[arg(long, value_name = "TAG")]
     plat: Option<String>,
     /// No lower tag than that of `--plat`
@@ -234,7 +238,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     Ok(Exit::Done)
 }
 
-/// Looks at a wheel that was repaired, with those that will be beside it. What was to be left out may be missing.
+/// Looks at a wheel that was repaired, with those that will be beside it. What was to be left out
+/// may be missing.
 fn audit(settings: &Settings, plan: &Plan, staged: &Staged, printer: &Printer) -> anyhow::Result<Option<Verdict>> {
     if plan.is_empty() {
         return Ok(None);

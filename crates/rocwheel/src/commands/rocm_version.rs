@@ -1,12 +1,13 @@
-//! `rocwheel rocm-version`: which version the packages of a build get, or which of two versions pip prefers.
+//! `rocwheel rocm-version`: which version the packages of a build get, or which of two versions pip
+//! prefers.
 
 use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::builder::PossibleValue;
 use clap::{ArgGroup, Args, ValueEnum};
-use package::version::{self, Date, Form, ReleaseType, Request, VersionFile};
-use report::Exit;
+use rocwheel_package::version::{self, Date, Form, ReleaseType, Request, VersionFile};
+use rocwheel_report::Exit;
 
 use crate::environment;
 use crate::failure::Usage;
@@ -17,8 +18,9 @@ const VERSION_FILE: &str = "version.json";
 
 /// Work out the version of ROCm packages, or which of two versions pip prefers.
 ///
-/// Prints the version of the wheels, the Debian packages and the RPM packages. In a GitHub step it also writes them
-/// to the step's outputs as `rocm_package_version`, `rocm_deb_package_version` and `rocm_rpm_package_version`.
+/// Prints the version of the wheels, the Debian packages and the RPM packages. In a GitHub step it
+/// also writes them to the step's outputs as `rocm_package_version`, `rocm_deb_package_version` and
+/// `rocm_rpm_package_version`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("form").required(true).args(["release_type", "custom_version_suffix", "compare"]))]
 pub(crate) struct Arguments {
@@ -137,7 +139,8 @@ pub(crate) struct Sources {
     pub(crate) rerun: u32,
 }
 
-/// Settings that work out a version of this form; what is not given is looked for in the environment.
+/// Settings that work out a version of this form; what is not given is looked for in the
+/// environment.
 pub(crate) fn settings(form: Form, sources: Sources) -> anyhow::Result<Settings> {
     let file = read_version_file(sources.version_file.as_deref())?;
     let base_date = file.as_ref().and_then(|file| file.base_date);

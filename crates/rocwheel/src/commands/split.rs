@@ -1,19 +1,20 @@
-//! `rocwheel split`: artifacts with GPU code in; the same without it, and the code of each GPU target apart, out.
+//! `rocwheel split`: artifacts with GPU code in; the same without it, and the code of each GPU
+//! target apart, out.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use artifact::{Catalog, TargetTable};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use kpack::TargetId;
-use kpack::archive::Scheme;
-use report::Exit;
+use rocwheel_artifact::{Catalog, TargetTable};
+use rocwheel_kpack::TargetId;
+use rocwheel_kpack::archive::Scheme;
+use rocwheel_report::Exit;
+use rocwheel_split::tree::{self, DatabaseChoice, Outcome, Request, TreePlan, Unsupported};
+use rocwheel_split::verify::{Checks, Holdings, Report, Verification};
+use rocwheel_split::{Packing, Selection, TargetNames};
 use serde::Serialize;
-use split::tree::{self, DatabaseChoice, Outcome, Request, TreePlan, Unsupported};
-use split::verify::{Checks, Holdings, Report, Verification};
-use split::{Packing, Selection, TargetNames};
 
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
@@ -35,19 +36,22 @@ const CHECKED: [Column; 6] = [
 /// As many differences are printed as a person reads.
 const SHOWN: usize = 20;
 
-/// Take GPU code out of artifacts, wheels or libraries: a part for all GPUs, and one for each GPU target
+/// Take GPU code out of artifacts, wheels or libraries: a part for all GPUs, and one for each GPU
+/// target
 ///
-/// Libraries keep their host code; their GPU code goes into .kpack archives that the HIP runtime reads, and kernel
-/// databases go along. The result is checked against the input, code object by code object, before it takes the place
-/// of the output. `--verify-only` does that for two directories, two files, two sets of artifacts, or a wheel and the
-/// directory of its parts.
+/// Libraries keep their host code; their GPU code goes into .kpack archives that the HIP runtime
+/// reads, and kernel databases go along. The result is checked against the input, code object by
+/// code object, before it takes the place of the output. `--verify-only` does that for two
+/// directories, two files, two sets of artifacts, or a wheel and the directory of its parts.
 ///
-/// A wheel becomes a host wheel of the same name, whose extras `device-<target>` ask for device wheels. A library or program
-/// becomes a file of the same name and the directory `.kpack` beside it.
+/// A wheel becomes a host wheel of the same name, whose extras `device-<target>` ask for device
+/// wheels. A library or program becomes a file of the same name and the directory `.kpack` beside
+/// it.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Arguments {
-    /// Artifacts (directories or archives), directories that hold artifacts; wheels; or libraries and programs
+    /// Artifacts (directories or archives), directories that hold artifacts; wheels; or libraries
+    /// and programs
     #[arg(value_name = "PATH", required_unless_present = "verify_only")]
     pub(super) inputs: Vec<PathBuf>,
     /// Directory to write to: missing, empty, or made by this command; for wheels any but their own
@@ -83,7 +87,8 @@ pub(crate) struct Arguments {
     /// Print the plan and write nothing
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Directory to unpack archives in [default: beside the output, or the system's directory for temporary files]
+    /// Directory to unpack archives in [default: beside the output, or the system's directory for
+    /// temporary files]
     #[arg(long, value_name = "DIR")]
     pub(super) scratch: Option<PathBuf>,
     #[command(flatten)]
@@ -164,13 +169,15 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// The targets of a list of targets and families. Names that look like targets are taken even if no table knows them:
-/// the input may have code for them.
+/// The targets of a list of targets and families. Names that look like targets are taken even if no
+/// table knows them: the input may have code for them.
 pub(super) fn selected(list: &str) -> anyhow::Result<Vec<String>> {
     let unknown: Vec<String> = list
         .split([',', ';'])
         .map(str::trim)
-        .filter(|name| name.parse::<kpack::target::TargetId>().is_ok_and(|target| target.processor.starts_with("gfx")))
+        .filter(|name| {
+            name.parse::<rocwheel_kpack::target::TargetId>().is_ok_and(|target| target.processor.starts_with("gfx"))
+        })
         .filter(|name| name.bytes().skip(3).take(1).all(|byte| byte.is_ascii_digit()))
         .filter(|name| !name.contains(char::is_uppercase))
         .map(str::to_owned)
@@ -205,7 +212,7 @@ fn split(
 ) -> anyhow::Result<Exit> {
     let begin = Instant::now();
     if let Some(output) = output {
-        artifact::separate(output, inputs)?;
+        rocwheel_artifact::separate(output, inputs)?;
     }
     let paths = artifact_inputs::expand(inputs, Forms::All, printer)?;
     let scratch = environment::scratch_beside(settings.scratch.as_deref(), output.filter(|_| mode == Mode::Execute))?;
@@ -303,7 +310,8 @@ pub(super) fn note_unknown<'a>(targets: impl Iterator<Item = &'a String>, printe
     let table = TargetTable::embedded();
     let generic = table.targets().iter().filter_map(|known| known.name.parse::<TargetId>().ok()?.generic());
     let generic: BTreeSet<String> = generic.map(|generic| generic.processor).collect();
-    let is_known = |target: &str| table.is_known(target) || generic.contains(kpack::target::base_target(target));
+    let is_known =
+        |target: &str| table.is_known(target) || generic.contains(rocwheel_kpack::target::base_target(target));
     for target in targets.filter(|target| !is_known(target)).collect::<BTreeSet<_>>() {
         printer.note(format!("`{target}` is in no table of GPU targets; its code is kept under its own name"));
     }
@@ -340,10 +348,10 @@ fn verify(
     let reporter = printer.reporter();
     let report = if split_wheel::is_wheel(before) && after.is_dir() {
         let scratch = environment::scratch_beside(settings.scratch.as_deref(), None)?;
-        split::wheels::verify_parts(before, after, targets, scratch.path(), reporter)?
+        rocwheel_split::wheels::verify_parts(before, after, targets, scratch.path(), reporter)?
     } else if before.is_file() && after.is_file() {
         let (before, after) = tree::views_of_files(before, after)?;
-        split::verify(
+        rocwheel_split::verify(
             &before,
             &after,
             &Checks { selection, archives: Holdings::Shared, ..Checks::default() },
@@ -358,7 +366,7 @@ fn verify(
         tree::verify_catalogs(&read(before)?, &read(after)?, &Checks { selection, ..Checks::default() }, reporter)?
     } else {
         let (before, after) = (tree::view_of_directory(before)?, tree::view_of_directory(after)?);
-        split::verify(&before, &after, &Checks { selection, ..Checks::default() }, reporter)?
+        rocwheel_split::verify(&before, &after, &Checks { selection, ..Checks::default() }, reporter)?
     };
     if printer.format() == Format::Json {
         printer.json(&report)?;

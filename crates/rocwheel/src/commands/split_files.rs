@@ -1,14 +1,15 @@
-//! `rocwheel split LIBRARY…`: libraries and programs in; the same without GPU code, and archives beside them, out.
+//! `rocwheel split LIBRARY…`: libraries and programs in; the same without GPU code, and archives
+//! beside them, out.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ::split::files::{self, Outcome, PlannedFile, Request};
-use ::split::verify::Verification;
-use ::split::{Selection, TargetNames};
 use comfy_table::CellAlignment::{Left, Right};
-use report::Exit;
+use rocwheel_report::Exit;
+use rocwheel_split::files::{self, Outcome, PlannedFile, Request};
+use rocwheel_split::verify::Verification;
+use rocwheel_split::{Selection, TargetNames};
 use serde::Serialize;
 
 use crate::commands::{Mode, artifact_inputs, split, split_wheel};

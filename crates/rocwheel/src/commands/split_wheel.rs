@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ::split::TargetNames;
-use ::split::verify::Verification;
-use ::split::wheels::{self, Growth, Kind, Outcome, Output, Plan, Ready, Request};
-use audit::written::{Programs, Set, Verdict, Written};
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use report::Exit;
+use rocwheel_audit::written::{Programs, Set, Verdict, Written};
+use rocwheel_report::Exit;
+use rocwheel_split::TargetNames;
+use rocwheel_split::verify::Verification;
+use rocwheel_split::wheels::{self, Growth, Kind, Outcome, Output, Plan, Ready, Request};
 use serde::Serialize;
 
 use crate::commands::last_look::{self, LastLook, LastLookArguments};
@@ -26,7 +26,8 @@ const WRITTEN: [Column; 4] = [("Wheel", Left), ("Files", Right), ("Raw", Right),
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options for wheels")]
 pub(crate) struct WheelArguments {
-    /// Begins the names of device wheels: amd-torch-device [default: the wheel's own name and -device]
+    /// Begins the names of device wheels: amd-torch-device [default: the wheel's own name and
+    /// -device]
     #[arg(long, value_name = "NAME")]
     pub(crate) device_prefix: Option<String>,
     /// A requirement of every device wheel; @GFXARCH@ stands for its target
@@ -35,13 +36,15 @@ pub(crate) struct WheelArguments {
     /// A requirement that the host wheel gets
     #[arg(long, value_name = "REQUIREMENT")]
     pub(crate) host_requires: Vec<String>,
-    /// Folder in site-packages that gets the archives [default: the package with most of the GPU code]
+    /// Folder in site-packages that gets the archives [default: the package with most of the GPU
+    /// code]
     #[arg(long, value_name = "DIR")]
     pub(crate) overlay_root: Option<String>,
     /// Take only the kernel databases of this kind of wheel apart
     #[arg(long, value_name = "TYPE", conflicts_with = "split_databases")]
     pub(crate) wheel_type: Option<WheelType>,
-    /// Write the host also as a wheel variant with this label; experimental: PEP 825 and 850 are drafts
+    /// Write the host also as a wheel variant with this label; experimental: PEP 825 and 850 are
+    /// drafts
     #[arg(long, value_name = "LABEL")]
     pub(crate) variant: Option<String>,
     #[command(flatten)]
@@ -123,7 +126,7 @@ impl TryFrom<split::Arguments> for Settings {
             variant: wheel.variant,
             names: if arguments.verbatim_names { TargetNames::Verbatim } else { TargetNames::Base },
             packing,
-            level: ::wheel::Level::Default,
+            level: rocwheel_wheel::Level::Default,
             epoch: environment::epoch()?,
             verification: if arguments.no_verify { Verification::Skip } else { Verification::Full },
         };
@@ -151,8 +154,8 @@ struct Split {
     seconds: f64,
 }
 
-/// Plans all wheels before the first is written, so that what is wrong with the last is known then, and moves none to its
-/// place before all are written.
+/// Plans all wheels before the first is written, so that what is wrong with the last is known then,
+/// and moves none to its place before all are written.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     let begin = Instant::now();
     let mut splits = Vec::with_capacity(settings.wheels.len());

@@ -1,4 +1,5 @@
-//! Input: the text of a `rocwheel.toml`. Output: what it sets, by command, each as it stands on the command line.
+//! Input: the text of a `rocwheel.toml`. Output: what it sets, by command, each as it stands on the
+//! command line.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// [`Error`] when it cannot be read, is no TOML, names what does not exist, or has a value of the wrong type.
+    /// [`Error`] when it cannot be read, is no TOML, names what does not exist, or has a value of
+    /// the wrong type.
     pub(crate) fn read(path: &Path, program: &Command) -> Result<Self, Error> {
         let text = fs_err::read_to_string(path).map_err(|source| Error::Read { source })?;
         Self::parse(path, &text, program)
@@ -123,7 +125,7 @@ impl Reading<'_> {
         let hint = if !is_table && options::options(command).any(is_of_all) {
             format!("`{spelled}` is an option of all commands: it stands above the first table")
         } else {
-            report::suggestion(&spelled, known.iter().map(String::as_str))
+            rocwheel_report::suggestion(&spelled, known.iter().map(String::as_str))
         };
         let of = if above.is_empty() { String::new() } else { format!(" of `rocwheel {}`", above.join(" ")) };
         Error::Unknown { path: self.path.to_owned(), line, what: format!("{what} `{name}`{of}"), hint }

@@ -1,5 +1,6 @@
-//! `rocwheel.toml`: options for every run in a folder. Input: the words of the command line. Output: the same with the options
-//! of the file behind them, where neither the command line nor the environment says otherwise.
+//! `rocwheel.toml`: options for every run in a folder. Input: the words of the command line.
+//! Output: the same with the options of the file behind them, where neither the command line nor
+//! the environment says otherwise.
 
 mod error;
 mod file;
@@ -78,7 +79,8 @@ impl Choice {
 /// [`Error`] when the file is wrong.
 pub(crate) fn apply(program: &Command, typed: Vec<OsString>, directory: &Path) -> Result<CommandLine, Error> {
     let unchanged = |words| Ok(CommandLine { words, configuration: None });
-    // What is wrong with the command line is said when it is read for good, and `--help` needs no file.
+    // What is wrong with the command line is said when it is read for good, and `--help` needs no
+    // file.
     let Ok(matches) = program.clone().ignore_errors(true).try_get_matches_from(&typed) else { return unchanged(typed) };
     let mut built = program.clone();
     built.build();

@@ -1,4 +1,5 @@
-//! Which options `rocwheel.toml` can hold: those of the command line, so that there is no second list of them.
+//! Which options `rocwheel.toml` can hold: those of the command line, so that there is no second
+//! list of them.
 
 use std::any::TypeId;
 use std::ffi::OsString;
@@ -10,7 +11,8 @@ use toml::de::DeValue;
 /// Options that make no sense in a file that holds for every run.
 const NOT_IN_A_FILE: [&str; 5] = ["help", "version", "config", "no-config", "json"];
 
-/// Commands that the file says nothing about: today's scripts have their own flags, and the others have nothing to set.
+/// Commands that the file says nothing about: today's scripts have their own flags, and the others
+/// have nothing to set.
 const WITHOUT: [&str; 4] = ["compat", "completions", "config", "man"];
 
 /// What the value of an option is.

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use build::matrix::{self, Row, Status, Table, Wanted};
-use build::{Book, Platform};
+use rocwheel_recipe::matrix::{self, Row, Status, Table, Wanted};
+use rocwheel_recipe::{Book, Platform};
 use serde::Deserialize;
 
-/// The rows of data/frameworks.toml that are left out of the matrix: what each is about, and its reason.
+/// The rows of data/frameworks.toml that are left out of the matrix: what each is about, and its
+/// reason.
 #[derive(Debug, Deserialize)]
 struct Versions {
     #[serde(rename = "exclude")]
@@ -67,8 +68,8 @@ fn page() -> String {
         text.push_str(&version(&rows));
     }
     text.push_str(TORCHES);
-    let sources = source::Table::built_in();
-    for source::Line { name, torch_origin, torch_ref, .. } in &sources.lines {
+    let sources = rocwheel_source::Table::built_in();
+    for rocwheel_source::Line { name, torch_origin, torch_ref, .. } in &sources.lines {
         writeln!(text, "| {name} | {torch_origin} | `{torch_ref}` |").unwrap();
     }
     text.push_str("\n## What is not built, and why\n\n");
@@ -108,7 +109,7 @@ fn version(rows: &[&Row]) -> String {
     let name = if backend == "rocm" { name.to_owned() } else { format!("{name}, {backend}") };
     format!(
         "| {name} | {} | {} | {} | {} | {} |\n",
-        number.get(..12).filter(|_| source::is_commit(number)).unwrap_or(number),
+        number.get(..12).filter(|_| rocwheel_source::is_commit(number)).unwrap_or(number),
         shown(torch, ""),
         shown(of(Platform::Linux, &rocm), "none"),
         shown(of(Platform::Windows, &rocm), "none"),

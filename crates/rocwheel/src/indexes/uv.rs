@@ -1,6 +1,7 @@
-//! Input: `uv.toml` and `pyproject.toml`. Output: what they say about indexes (uv's documentation, "Settings"): lists of several files
-//! are joined, of everything else the strongest file's counts. Indexes that are explicit are for packages that name them. Paths are
-//! relative to the folder of the file.
+//! Input: `uv.toml` and `pyproject.toml`. Output: what they say about indexes (uv's documentation,
+//! "Settings"): lists of several files are joined, of everything else the strongest file's counts.
+//! Indexes that are explicit are for packages that name them. Paths are relative to the folder of
+//! the file.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! Which recipes are built in containers, and what is said about it before anything is started.
 
+use rocwheel_testing::TestContext;
 use serde_json::{Value, json};
-use testing::TestContext;
 
 fn context() -> TestContext {
     TestContext::new(env!("CARGO_BIN_EXE_rocwheel"))

@@ -1,4 +1,5 @@
-//! `rocwheel build`, `recipe` and `matrix`: small builds that need neither network nor compiler, and what is said about bad ones.
+//! `rocwheel build`, `recipe` and `matrix`: small builds that need neither network nor compiler,
+//! and what is said about bad ones.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -11,8 +12,8 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
+use rocwheel_testing::{Ran, TestContext};
 use serde_json::Value;
-use testing::{Ran, TestContext};
 
 const RECIPE: &str = r#"
 schema = 1

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use insta::assert_snapshot;
+use rocwheel_testing::TestContext;
 use serde_json::Value;
-use testing::TestContext;
 
 use super::{RECIPE, context};
 
@@ -153,7 +153,8 @@ fn labels_are_written_as_the_user_wants_them() {
         assert!(said.contains(&format!("FLASH_ATTN_LOCAL_VERSION={label}\n")), "{label}: {said}");
         assert!(said.contains(&format!("# version: ${{source.version}}+{label}\n")), "{label}: {said}");
     }
-    // A torch that is not in PyTorch's index is no fault where another index is named, or none is installed.
+    // A torch that is not in PyTorch's index is no fault where another index is named, or none is
+    // installed.
     let base = ["build", "flash-attn", "--torch", "2.5.1", "--rocm", "7.2", "--dry-run"];
     for more in [["--torch-index", "https://example.invalid"], ["--backend", "triton"]] {
         let ran = context.run(base.iter().chain(&more));

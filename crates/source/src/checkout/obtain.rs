@@ -106,7 +106,8 @@ impl Run<'_> {
         Ok(nearest(name, names))
     }
 
-    /// Makes a commit of an archive's files, with no history. The same archive makes the same commit.
+    /// Makes a commit of an archive's files, with no history. The same archive makes the same
+    /// commit.
     fn commit_archive(&self, archive: &Archive) -> Result<(String, String), Error> {
         let repository = &self.repository;
         let found = archive::sha256(&archive.path, repository.reporter)?;
@@ -155,8 +156,8 @@ fn distance(left: &[u64], right: &[u64]) -> (std::cmp::Reverse<usize>, u64) {
     (std::cmp::Reverse(same), number(left).abs_diff(number(right)))
 }
 
-/// The names that are most like one. Of a version those of the next versions; else those that hold it or are held by it, and those
-/// that few changes make of it.
+/// The names that are most like one. Of a version those of the next versions; else those that hold
+/// it or are held by it, and those that few changes make of it.
 fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let names: Vec<&str> = names.collect();
     if let Some((prefix, wanted)) = numbers(name) {

@@ -1,4 +1,5 @@
-//! Input: a folder that may hold a checkout. Output: what may go, or an error that lists what would be lost.
+//! Input: a folder that may hold a checkout. Output: what may go, or an error that lists what would
+//! be lost.
 
 use super::{Run, Tree};
 use crate::error::Error;
@@ -9,7 +10,8 @@ use crate::request::Movement;
 use crate::state::{Left, Phase};
 
 impl Run<'_> {
-    /// Looks at everything that is there, submodules too. What the last run left may go; what anybody else did may not.
+    /// Looks at everything that is there, submodules too. What the last run left may go; what
+    /// anybody else did may not.
     pub(super) fn protect(&mut self) -> Result<(), Error> {
         self.open()?;
         if self.folder.is_new {
@@ -38,7 +40,8 @@ impl Run<'_> {
             let commits = repository.nameless(&[&left.head])?;
             if was_killed {
                 if !changes.is_empty() || !commits.is_empty() {
-                    // Of files that are only missing nothing can be kept: they were not checked out yet.
+                    // Of files that are only missing nothing can be kept: they were not checked out
+                    // yet.
                     if !commits.is_empty() || !changes.iter().all(|line| is_missing(line)) {
                         tree.keep.push(path.clone());
                     }
@@ -95,8 +98,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The commit that is checked out and the one that was to be, when it is none of ours: neither what the last run left, nor a
-    /// commit that it tagged.
+    /// The commit that is checked out and the one that was to be, when it is none of ours: neither
+    /// what the last run left, nor a commit that it tagged.
     fn elsewhere(&self, path: &str, repository: &Repository<'_>) -> Result<Option<(String, String)>, Error> {
         let Some(head) = repository.head()? else { return Ok(None) };
         let left = self.before.repositories.get(path).map(|left| left.head.clone());
@@ -110,7 +113,8 @@ impl Run<'_> {
     /// Makes the repository, if there is none.
     fn open(&self) -> Result<(), Error> {
         let directory = &self.checkout.directory;
-        // A run that was killed at its start has left a folder of git with half of what belongs there. Done twice it is the same.
+        // A run that was killed at its start has left a folder of git with half of what belongs
+        // there. Done twice it is the same.
         let marker = directory.join(".git");
         let is_half = marker.is_dir() && (self.folder.was_killed || !marker.join("HEAD").exists());
         if self.folder.is_new || is_half {

@@ -1,4 +1,5 @@
-//! Input: what the user and the machine have set for git. Output: the part of it that a checkout may depend on.
+//! Input: what the user and the machine have set for git. Output: the part of it that a checkout
+//! may depend on.
 
 use std::process::Command;
 
@@ -8,8 +9,9 @@ use crate::error::Error;
 /// Before it, `GIT_CONFIG_GLOBAL` means nothing.
 const OLDEST: (u32, u32) = (2, 32);
 
-/// Sections of the user's settings that decide how a repository is reached and whether it may be, and nothing about what is in it.
-/// Large files of Git LFS are part of a tree only through its filter.
+/// Sections of the user's settings that decide how a repository is reached and whether it may be,
+/// and nothing about what is in it. Large files of Git LFS are part of a tree only through its
+/// filter.
 const KEPT: [&str; 13] = [
     "credential.",
     "filter.lfs.",
@@ -56,7 +58,8 @@ pub(super) fn check_version(git: &Git) -> Result<(), Error> {
     }
 }
 
-/// The settings of the user and the machine that are kept, in git's order, so that the last one counts as it does for git.
+/// The settings of the user and the machine that are kept, in git's order, so that the last one
+/// counts as it does for git.
 pub(super) fn of_the_user(git: &Git) -> Vec<(String, String)> {
     let mut settings = Vec::new();
     for scope in ["--system", "--global"] {

@@ -1,7 +1,9 @@
-//! Input: what the lock of a folder says of a run that was killed there. Output: its git has ended, and what git had begun to write is gone.
+//! Input: what the lock of a folder says of a run that was killed there. Output: its git has ended,
+//! and what git had begun to write is gone.
 //!
-//! A process that is killed (SIGKILL, out of memory) cannot end what it has started: a `git fetch` goes on alone, and one that is killed
-//! with it leaves lock files, at which every later git stops, and halves of packs.
+//! A process that is killed (SIGKILL, out of memory) cannot end what it has started: a `git fetch`
+//! goes on alone, and one that is killed with it leaves lock files, at which every later git stops,
+//! and halves of packs.
 
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
@@ -11,17 +13,19 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-/// Names the folder of the lock in the environment of each git. A run may be killed after it has started a
-/// git and before it has written down which.
+/// Names the folder of the lock in the environment of each git. A run may be killed after it has
+/// started a git and before it has written down which.
 pub(super) const VARIABLE: &str = "ROCWHEEL_CHECKOUT";
 
 /// How long processes may take to disappear once they are killed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Folders inside of git's in which nothing is looked for: other work trees are somebody else's, and what else ends in `.lock` is not git's.
+/// Folders inside of git's in which nothing is looked for: other work trees are somebody else's,
+/// and what else ends in `.lock` is not git's.
 const NOT_OURS: [&str; 4] = ["worktrees", "hooks", "lfs", "rocwheel"];
 
-/// What the lock says while a run has it: the group of the git that it has started last, and when that began. Empty: the run has ended.
+/// What the lock says while a run has it: the group of the git that it has started last, and when
+/// that began. Empty: the run has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {
     /// Number of the group; 0 before the first one.
@@ -50,7 +54,8 @@ impl Mark {
         Ok(group.parse().ok().zip(begun.parse().ok()).map(|(group, begun)| Mark { group, begun }))
     }
 
-    /// Writes it, always in the same number of bytes: one write, which is there as a whole or not at all.
+    /// Writes it, always in the same number of bytes: one write, which is there as a whole or not
+    /// at all.
     pub(super) fn write(self, lock: &fs_err::File) -> io::Result<()> {
         lock.file().write_all_at(format!("{:<12} {:<24}\n", self.group, self.begun).as_bytes(), 0)
     }
@@ -71,8 +76,8 @@ impl Mark {
         }
     }
 
-    /// Processes of the group that are git's, and those whose environment names the folder. Numbers are used
-    /// again, so a name that is not git's is another group's.
+    /// Processes of the group that are git's, and those whose environment names the folder. Numbers
+    /// are used again, so a name that is not git's is another group's.
     fn members(self, own: &Path) -> Vec<i32> {
         let Ok(entries) = fs_err::read_dir("/proc") else { return Vec::new() };
         let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
@@ -121,7 +126,8 @@ impl Process {
     }
 }
 
-/// Removes the lock files, halves of packs and temporary files that a killed git has left in its folder and in those of submodules.
+/// Removes the lock files, halves of packs and temporary files that a killed git has left in its
+/// folder and in those of submodules.
 pub(super) fn remove_remains(directory: &Path) -> io::Result<()> {
     for entry in fs_err::read_dir(directory)? {
         let (path, name, kind) = {
@@ -145,7 +151,8 @@ fn is_lock(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "lock")
 }
 
-/// Removes what git was writing into a store of objects: everything whose name begins with `tmp_`, and locks.
+/// Removes what git was writing into a store of objects: everything whose name begins with `tmp_`,
+/// and locks.
 fn remove_temporary(objects: &Path) -> io::Result<()> {
     for entry in fs_err::read_dir(objects)? {
         let (path, name, kind) = {
@@ -189,7 +196,8 @@ mod tests {
         Mark { begun: u64::MAX, ..mark }.end(folder.path());
         Mark::of(other.id()).end(folder.path());
         assert!(child.try_wait().unwrap().is_none() && other.try_wait().unwrap().is_none());
-        // One that was started for another folder, and one of this folder that nobody has written down.
+        // One that was started for another folder, and one of this folder that nobody has written
+        // down.
         let start = |own: &Path| {
             let mut command = Command::new(&git);
             command.arg("300").process_group(0).stdin(Stdio::null()).env(VARIABLE, own).spawn().unwrap()

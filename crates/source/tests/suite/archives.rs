@@ -1,7 +1,7 @@
 //! Sources from an archive: the same as from a repository, from there on.
 
-use report::Silent;
-use source::{Archive, Error, HIPIFY, Status, UPSTREAM};
+use rocwheel_report::Silent;
+use rocwheel_source::{Archive, Error, HIPIFY, Status, UPSTREAM};
 
 use crate::world::{World, git, write};
 
@@ -14,7 +14,7 @@ fn archive(world: &World, tag: &str) -> std::path::PathBuf {
     path
 }
 
-fn request(world: &World, path: &std::path::Path, sha256: Option<String>) -> source::Request {
+fn request(world: &World, path: &std::path::Path, sha256: Option<String>) -> rocwheel_source::Request {
     let mut request = world.request(&["torch"]);
     request.projects[0].archive = Some(Archive { path: path.to_owned(), sha256 });
     request
@@ -24,7 +24,7 @@ fn request(world: &World, path: &std::path::Path, sha256: Option<String>) -> sou
 fn an_archive_is_the_upstream_commit() {
     let world = World::new();
     let path = archive(&world, "v2.9.0");
-    let digest = source::sha256(&path, &Silent).unwrap();
+    let digest = rocwheel_source::sha256(&path, &Silent).unwrap();
     let outcome = world.run(&request(&world, &path, Some(digest.clone()))).unwrap().remove(0);
     let tree = world.path("pytorch");
     assert_eq!(git(&tree, &["log", "--format=%s", HIPIFY]), "DO NOT SUBMIT: HIPIFY\nSources of torch-v2.9.0.tar.gz");

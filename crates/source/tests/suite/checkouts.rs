@@ -1,6 +1,6 @@
 //! What a checkout is in the end, and what a second one makes of it.
 
-use source::{Conversion, HIPIFY, Movement, Reference, Related, Status, Submodules, TritonPin, UPSTREAM};
+use rocwheel_source::{Conversion, HIPIFY, Movement, Reference, Related, Status, Submodules, TritonPin, UPSTREAM};
 
 use crate::world::{World, commit, git, write};
 
@@ -104,7 +104,7 @@ fn others_follow_torchs_pins() {
 fn an_option_comes_before_a_pin_and_a_pin_before_the_default() {
     let world = World::new();
     world.run(&world.at("torch", "release/2.9")).unwrap();
-    let reference = |change: &dyn Fn(&mut source::Request)| {
+    let reference = |change: &dyn Fn(&mut rocwheel_source::Request)| {
         let mut request = world.request(&["torchvision"]);
         change(&mut request);
         world.plan(&request).unwrap().checkouts.remove(0).reference
@@ -136,7 +136,7 @@ fn an_option_comes_before_a_pin_and_a_pin_before_the_default() {
 fn triton_follows_the_commit_or_the_release_and_its_rules() {
     let world = World::new();
     world.run(&world.at("torch", "nightly")).unwrap();
-    let environment = |change: &dyn Fn(&mut source::Request)| {
+    let environment = |change: &dyn Fn(&mut rocwheel_source::Request)| {
         let mut request = world.request(&["triton"]);
         change(&mut request);
         world.run(&request).unwrap();

@@ -1,7 +1,7 @@
 //! What is wrong, what is said about it, and what is left.
 
-use report::{Exit, Hint, Silent};
-use source::{Conversion, Convert, Error, Request};
+use rocwheel_report::{Exit, Hint, Silent};
+use rocwheel_source::{Conversion, Convert, Error, Request};
 
 use crate::world::{TRITON_FILE, World, commit, git, plain_git, write};
 
@@ -146,7 +146,7 @@ impl Convert for Twice<'_> {
     fn convert(
         &self,
         _: &std::path::Path,
-        _: &dyn report::Reporter,
+        _: &dyn rocwheel_report::Reporter,
     ) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
         let error = self.0.run(&self.0.at("torch", "nightly")).unwrap_err();
         assert_eq!(error.exit(), Exit::TryAgain);
@@ -191,7 +191,7 @@ fn the_surroundings_change_nothing() {
         ("GIT_TRACE", "1".to_owned()),
         ("LANG", "de_DE.UTF-8".to_owned()),
     ];
-    let git = source::Git::new(variables.map(|(name, value)| (name.into(), value.into()))).unwrap();
+    let git = rocwheel_source::Git::new(variables.map(|(name, value)| (name.into(), value.into()))).unwrap();
     let mut request = world.at("torch", "nightly");
     request.projects[0].directory = Some(world.path("again"));
     let outcome =
@@ -200,18 +200,18 @@ fn the_surroundings_change_nothing() {
     // What decides how repositories are reached is the user's.
     let mirror = format!("[url \"{}\"]\ninsteadOf = https://example.invalid/torch\n", world.origin("torch").display());
     write(&home.join(".gitconfig"), mirror);
-    let git = source::Git::new(variables_of(&home)).unwrap();
+    let git = rocwheel_source::Git::new(variables_of(&home)).unwrap();
     request.projects[0].origin = Some("https://example.invalid/torch".into());
     request.projects[0].directory = Some(world.path("mirrored"));
-    request.submodules = source::Submodules::Leave;
+    request.submodules = rocwheel_source::Submodules::Leave;
     world.plan(&request).unwrap().execute(&git, &crate::world::Marks, &Silent, &mut |_| {}).unwrap();
-    let error =
-        source::Git::new([]).and_then(|git| source::manifest::describe(&nothing(), &world.table, &git, &Silent));
+    let error = rocwheel_source::Git::new([])
+        .and_then(|git| rocwheel_source::manifest::describe(&nothing(), &world.table, &git, &Silent));
     assert!(error.is_err() || error.unwrap().entries.is_empty());
 }
 
-fn nothing() -> source::manifest::Sources {
-    source::manifest::Sources { checkouts: Vec::new(), suffix: String::new(), therock: None }
+fn nothing() -> rocwheel_source::manifest::Sources {
+    rocwheel_source::manifest::Sources { checkouts: Vec::new(), suffix: String::new(), therock: None }
 }
 
 fn variables_of(home: &std::path::Path) -> [(std::ffi::OsString, std::ffi::OsString); 2] {

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use source::{Error, Request, UPSTREAM};
+use rocwheel_source::{Error, Request, UPSTREAM};
 
 use crate::world::{Stop, Warnings, World, commit, git, write};
 
@@ -36,7 +36,8 @@ fn what_a_killed_run_left_is_kept_before_it_is_taken_back() {
     let request = world.at("torch", "nightly");
     world.run(&request).unwrap();
     let tree = world.path("pytorch");
-    // A run was killed in the middle: its journal says so, and half of a checkout is there, with a lock file of git.
+    // A run was killed in the middle: its journal says so, and half of a checkout is there, with a
+    // lock file of git.
     let state = tree.join(".git/rocwheel/state.json");
     let text = fs_err::read_to_string(&state).unwrap();
     fs_err::write(&state, text.replace("\"phase\": \"done\"", "\"phase\": \"moving\"")).unwrap();

@@ -1,9 +1,9 @@
 //! What is checked out, written down, and checked out again from that.
 
-use report::Silent;
-use source::manifest::{self, Entry, Manifest, Sources};
-use source::patches::PatchSet;
-use source::{Error, Status};
+use rocwheel_report::Silent;
+use rocwheel_source::manifest::{self, Entry, Manifest, Sources};
+use rocwheel_source::patches::PatchSet;
+use rocwheel_source::{Error, Status};
 
 use crate::world::{World, commit, git, plain_git, write};
 
@@ -55,10 +55,10 @@ fn a_manifest_brings_back_what_it_was_made_of() {
     request.root = world.path("elsewhere");
     for (project, _) in checkouts {
         let entry = read.entry(world.table.project(project).unwrap()).unwrap();
-        request.projects.push(source::Wanted {
+        request.projects.push(rocwheel_source::Wanted {
             project: project.into(),
             manifest: Some(entry.clone()),
-            ..source::Wanted::default()
+            ..rocwheel_source::Wanted::default()
         });
     }
     let after = world.run(&request).unwrap();
@@ -99,11 +99,11 @@ fn patches_of_a_branch_are_also_those_of_its_manifest() {
     PatchSet::of(&tree, &world.path("patches"), None, &world.table).unwrap().save(&plain_git(), &Silent).unwrap();
     let checkouts = sources(&world, &[("torchaudio", "pytorch_audio")]);
     let entry = manifest::describe(&checkouts, &world.table, &plain_git(), &Silent).unwrap().entries.pop().unwrap();
-    request.projects[0] = source::Wanted {
+    request.projects[0] = rocwheel_source::Wanted {
         project: "torchaudio".into(),
         directory: Some(world.path("again")),
         manifest: Some(entry),
-        ..source::Wanted::default()
+        ..rocwheel_source::Wanted::default()
     };
     assert_eq!(world.run(&request).unwrap()[0].patches, 1);
     let set = PatchSet::of(&world.path("again"), &world.path("patches"), None, &world.table).unwrap();

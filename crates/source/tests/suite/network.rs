@@ -1,19 +1,20 @@
-//! Checkouts over the network: `git://`, `http://`, and a server that knows only the oldest protocol; connections that break, and servers
-//! that do not have what is asked for.
+//! Checkouts over the network: `git://`, `http://`, and a server that knows only the oldest
+//! protocol; connections that break, and servers that do not have what is asked for.
 
 use std::path::Path;
 
-use report::{Exit, Hint};
-use source::{Error, Request, Status, UPSTREAM};
+use rocwheel_report::{Exit, Hint};
+use rocwheel_source::{Error, Request, Status, UPSTREAM};
+use rocwheel_testing::git_server::{Behaviour, GitServer, Protocol};
 use tempfile::TempDir;
-use testing::git_server::{Behaviour, GitServer, Protocol};
 
 use crate::world::{World, commit, git, write};
 
 /// Bytes of a file that no compression makes smaller.
 const LARGE: u32 = 400_000;
 
-/// Repositories with a history, whose submodules are named as large projects on one host name theirs: relative to their own address.
+/// Repositories with a history, whose submodules are named as large projects on one host name
+/// theirs: relative to their own address.
 fn origins() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let large = |seed: u32| {

@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use report::{Hint, Silent};
-use source::patches::{PatchSet, Stage};
-use source::{Conversion, Error, Request, Status};
+use rocwheel_report::{Hint, Silent};
+use rocwheel_source::patches::{PatchSet, Stage};
+use rocwheel_source::{Conversion, Error, Request, Status};
 
 use crate::world::{World, commit, git, plain_git, write};
 
@@ -86,7 +86,7 @@ fn sets_have_therocks_layout_and_go_there_and_back() {
     let groups = set(&world).save(&plain_git(), &Silent).unwrap();
     assert_eq!(groups.iter().map(|group| group.patches.len()).sum::<usize>(), 5);
     assert_eq!(fs_err::read(folder.join("pytorch/base/0001-Add-a-base-file.patch")).unwrap(), first);
-    assert_eq!(source::patches::sets(&world.path("patches/pytorch")).unwrap(), ["main"]);
+    assert_eq!(rocwheel_source::patches::sets(&world.path("patches/pytorch")).unwrap(), ["main"]);
 }
 
 #[test]
@@ -191,8 +191,8 @@ fn a_set_is_applied_to_a_checkout_that_is_there() {
     assert!(matches!(nowhere.save(&plain_git(), &Silent), Err(Error::NotGit { .. })));
 }
 
-/// Checks a change out again from the patches that were saved of it. `base` is committed to the origin, `change` is the user's; the
-/// trees of the two checkouts.
+/// Checks a change out again from the patches that were saved of it. `base` is committed to the
+/// origin, `change` is the user's; the trees of the two checkouts.
 fn there_and_back(base: &dyn Fn(&Path), change: &dyn Fn(&Path)) -> [String; 2] {
     let world = World::own();
     base(&world.origin("audio"));

@@ -1,6 +1,6 @@
 //! Each of the seven projects, with what decides its commit when nobody names one.
 
-use source::{Error, HIPIFY, Reference, Status, UPSTREAM};
+use rocwheel_source::{Error, HIPIFY, Reference, Status, UPSTREAM};
 
 use crate::world::{World, commit, git, write};
 
@@ -17,7 +17,8 @@ fn repository(world: &World, name: &str, branches: &[&str]) -> String {
     made
 }
 
-/// A world whose table knows repositories of its own for projects that torch's tree says nothing of.
+/// A world whose table knows repositories of its own for projects that torch's tree says nothing
+/// of.
 fn world(projects: &[(&str, &str)]) -> World {
     let mut world = World::own();
     for (project, name) in projects {
@@ -31,7 +32,8 @@ fn world(projects: &[(&str, &str)]) -> World {
 #[test]
 fn magma_is_the_commit_that_pytorch_builds_it_of() {
     let mut world = world(&[("magma", "magma")]);
-    // The shape of the real one: generated sources and make files for each backend, no submodules, and the pinned commit on no branch's tip.
+    // The shape of the real one: generated sources and make files for each backend, no submodules,
+    // and the pinned commit on no branch's tip.
     let path = world.origin("magma");
     fs_err::create_dir_all(&path).unwrap();
     git(&path, &["init", "--quiet", "--initial-branch=master"]);

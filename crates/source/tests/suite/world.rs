@@ -1,12 +1,13 @@
-//! Origins as people have them: a superproject with nested submodules, branches, tags, pins and a large file.
+//! Origins as people have them: a superproject with nested submodules, branches, tags, pins and a
+//! large file.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use report::{Reporter, Silent, Unit};
-use source::{Convert, Error, Git, Outcome, Plan, Request, Table, Wanted};
+use rocwheel_report::{Reporter, Silent, Unit};
+use rocwheel_source::{Convert, Error, Git, Outcome, Plan, Request, Table, Wanted};
 use tempfile::TempDir;
 
 const TABLE: &str = include_str!("../../../../data/sources.toml");
@@ -134,7 +135,8 @@ impl World {
     pub fn new() -> World {
         static SHARED: OnceLock<PathBuf> = OnceLock::new();
         let shared = SHARED.get_or_init(|| {
-            // Tests have no end that is common to all; the next run takes away what the last one left.
+            // Tests have no end that is common to all; the next run takes away what the last one
+            // left.
             let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("shared origins");
             let _ = fs_err::remove_dir_all(&place);
             fs_err::create_dir_all(place.parent().unwrap()).unwrap();

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use artifact::{Catalog, EntryKind};
-use kpack::fatbin::FatBinary;
-use wheel::{Content, FileContent};
+use rocwheel_artifact::{Catalog, EntryKind};
+use rocwheel_kpack::fatbin::FatBinary;
+use rocwheel_wheel::{Content, FileContent};
 
 use super::Build;
 use crate::error::Error;
@@ -14,8 +14,9 @@ use crate::group::is_archive;
 use crate::tree;
 use crate::verify::{self, Item, View};
 
-/// Builds of one file. `archives` are the `.kpack` files to take its code from; without any, those that its markers lead
-/// to from where it lies. Returns the builds and the path that the file has in them.
+/// Builds of one file. `archives` are the `.kpack` files to take its code from; without any, those
+/// that its markers lead to from where it lies. Returns the builds and the path that the file has
+/// in them.
 ///
 /// # Errors
 /// Files that cannot be read.
@@ -105,8 +106,8 @@ impl Artifacts {
     }
 }
 
-/// The builds that catalogs hold, by name and component. Artifacts lie over each other in one build as long as no two
-/// have the same file; the first that has one begins the next build.
+/// The builds that catalogs hold, by name and component. Artifacts lie over each other in one build
+/// as long as no two have the same file; the first that has one begins the next build.
 ///
 /// # Errors
 /// Files that cannot be read.

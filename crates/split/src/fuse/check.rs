@@ -1,17 +1,17 @@
 //! Input: a plan and the files made of it. Output: nothing, or what is not as it was.
 //!
-//! The files are read afresh. Every wrapper has to reach a bundle with exactly the code objects that it reached in the
-//! builds, byte for byte; the host code has to be the first build's.
+//! The files are read afresh. Every wrapper has to reach a bundle with exactly the code objects
+//! that it reached in the builds, byte for byte; the host code has to be the first build's.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
 
-use kpack::bundle::Checksum;
-use kpack::fatbin::{FatBinary, Magic, Points};
 use positioned_io::ReadAt;
 use rayon::prelude::*;
-use report::{Reporter, Unit, with_causes};
-use wheel::Content;
+use rocwheel_kpack::bundle::Checksum;
+use rocwheel_kpack::fatbin::{FatBinary, Magic, Points};
+use rocwheel_report::{Reporter, Unit, with_causes};
+use rocwheel_wheel::Content;
 
 use super::Plan;
 use super::combine::Binary;
@@ -92,7 +92,7 @@ fn same_code(
         missing.push(part.reached[*place].codes.iter().map(|code| code.id.as_str()).collect());
     }
     let found = &fat.bundles[bundle];
-    let wanted = |entry: &kpack::Entry| entry.size > 0;
+    let wanted = |entry: &rocwheel_kpack::Entry| entry.size > 0;
     let sources: Vec<(&Part, usize)> = binary.parts.iter().zip(reached.iter().copied()).collect();
     let mut sums: HashMap<String, u64> = HashMap::new();
     let fused = Source { key: &binary.path, reader, section: &fat.section, checksum: Checksum::Compare };
@@ -106,7 +106,8 @@ fn same_code(
             known = true;
             missing.retain(|id| *id != entry.id);
             match part.compressed(code) {
-                // Read in one go below, as every code object alone would cost reading all that is before it.
+                // Read in one go below, as every code object alone would cost reading all that is
+                // before it.
                 Some(_) => drop(sums.insert(entry.id.clone(), sum(bytes))),
                 None if part.code(code)? != bytes => return Err(differs(binary, &entry.id, part)),
                 None => {}

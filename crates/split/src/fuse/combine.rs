@@ -1,9 +1,9 @@
-//! Input: the builds of one file, each with its GPU code inside or in archives. Output: a [`Binary`]: which bundles
-//! the fused file will have.
+//! Input: the builds of one file, each with its GPU code inside or in archives. Output: a
+//! [`Binary`]: which bundles the fused file will have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use elf::Elf;
+use rocwheel_elf::Elf;
 use serde::Serialize;
 
 use super::gather::{Code, Part, shown};
@@ -70,8 +70,8 @@ impl Binary {
     }
 }
 
-/// Combines the builds of one file. `differences` takes what makes them builds of different things, `notes` what does
-/// not matter.
+/// Combines the builds of one file. `differences` takes what makes them builds of different things,
+/// `notes` what does not matter.
 pub(crate) fn combine(
     parts: Vec<Part>,
     differences: &mut Vec<Difference>,
@@ -132,8 +132,9 @@ pub(crate) fn combine(
     Ok(Some(Binary { path, builds, bundles, wrappers, parts }))
 }
 
-/// Builds for other GPUs place their host code elsewhere, as the GPU code in front of it has another size. So what is
-/// compared first is every byte, and then what does not depend on addresses.
+/// Builds for other GPUs place their host code elsewhere, as the GPU code in front of it has
+/// another size. So what is compared first is every byte, and then what does not depend on
+/// addresses.
 fn compare_hosts(
     first: &Part,
     other: &Part,
@@ -144,7 +145,7 @@ fn compare_hosts(
     if same.is_ok_and(|found| found.is_empty()) {
         return Ok(());
     }
-    let found = if first.fat.format == kpack::Format::Elf { shapes(first, other)? } else { Vec::new() };
+    let found = if first.fat.format == rocwheel_kpack::Format::Elf { shapes(first, other)? } else { Vec::new() };
     if found.is_empty() {
         notes.push(format!(
             "`{}`: the host code of {} and {} lies at different addresses; that of {} is taken",
@@ -162,10 +163,10 @@ fn compare_hosts(
 /// What two builds of the same sources have in common wherever their code lies.
 fn shapes(first: &Part, other: &Part) -> Result<Vec<String>, Error> {
     let read = |part: &Part| -> Result<(Elf, BTreeSet<String>), Error> {
-        let failed = |source| Error::GpuCode { key: part.path.clone(), source: kpack::Error::Elf(source) };
+        let failed = |source| Error::GpuCode { key: part.path.clone(), source: rocwheel_kpack::Error::Elf(source) };
         let reader = part.content.open().map_err(|source| Error::Read { key: part.path.clone(), source })?;
-        let elf = Elf::read(&reader).map_err(failed)?.ok_or_else(|| failed(elf::Error::NotElf))?;
-        let exports = elf::exports(&reader).map_err(failed)?;
+        let elf = Elf::read(&reader).map_err(failed)?.ok_or_else(|| failed(rocwheel_elf::Error::NotElf))?;
+        let exports = rocwheel_elf::exports(&reader).map_err(failed)?;
         // The compiler derives these from its command line, which names the GPUs.
         let own = ["__hip_cuid_", "__hip_fatbin_", "__hip_gpubin_handle_"];
         let is_own = |name: &String| own.iter().any(|start| name.starts_with(start));

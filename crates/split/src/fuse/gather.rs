@@ -1,13 +1,13 @@
-//! Input: a file with GPU code, or with markers and the archives they lead to. Output: the code objects that each of
-//! its wrappers reaches.
+//! Input: a file with GPU code, or with markers and the archives they lead to. Output: the code
+//! objects that each of its wrappers reaches.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use kpack::fatbin::{FatBinary, Format, Points};
 use positioned_io::ReadAt as _;
-use wheel::Content;
+use rocwheel_kpack::fatbin::{FatBinary, Format, Points};
+use rocwheel_wheel::Content;
 
 use crate::error::Error;
 use crate::verify::{Archives, OpenArchive};
@@ -18,7 +18,8 @@ const HOST_WINDOWS: &str = "host-x86_64-pc-windows-msvc-";
 /// Kind and triple of device code of every code object version since 4.
 const DEVICE: &str = "hipv4-amdgcn-amd-amdhsa--";
 
-/// A path without the folders that stand in front of a single file so that its search paths have somewhere to go.
+/// A path without the folders that stand in front of a single file so that its search paths have
+/// somewhere to go.
 pub(crate) fn shown(path: &str) -> &str {
     path.trim_start_matches("_/")
 }
@@ -44,7 +45,8 @@ pub struct Part {
 /// What a wrapper reaches.
 #[derive(Clone)]
 pub(crate) struct Reached {
-    /// Puts the bundles in the order that they had: number of the bundle or index, then number of the marker.
+    /// Puts the bundles in the order that they had: number of the bundle or index, then number of
+    /// the marker.
     pub(crate) order: (u64, usize),
     /// Number of the marker, when it is in archives.
     pub(crate) marker: Option<usize>,
@@ -152,9 +154,10 @@ impl Part {
         Ok(Reached { order: (u64::from(index), marker), marker: Some(marker), codes })
     }
 
-    /// Existing tools number wrappers, not bundles: of several wrappers for one bundle, as relocatable device code has
-    /// them, only index 0 is in the archives, and the runtime never asks for the others. Where there is code of another
-    /// index, a wrapper without code has lost its own.
+    /// Existing tools number wrappers, not bundles: of several wrappers for one bundle, as
+    /// relocatable device code has them, only index 0 is in the archives, and the runtime never
+    /// asks for the others. Where there is code of another index, a wrapper without code has lost
+    /// its own.
     fn share(&mut self, archives: &Archives<'_>) -> Result<(), Error> {
         if self.reached.iter().all(|reached| reached.codes.is_empty()) {
             let searches = self.fat.markers.iter().flat_map(|(marker, _)| &marker.search_paths);

@@ -1,8 +1,10 @@
-//! Input: [`Build`]s, each a tree of files whose GPU code is inside of them or in `.kpack` archives. Output: [`Fused`],
-//! one tree whose files hold the code of all of them, and by [`check`] the proof that they do.
+//! Input: [`Build`]s, each a tree of files whose GPU code is inside of them or in `.kpack`
+//! archives. Output: [`Fused`], one tree whose files hold the code of all of them, and by [`check`]
+//! the proof that they do.
 //!
-//! The inverse of a split: host parts and archives become fat binaries again, files of kernel databases come back to
-//! their places. Several builds of the same thing for different GPUs become one.
+//! The inverse of a split: host parts and archives become fat binaries again, files of kernel
+//! databases come back to their places. Several builds of the same thing for different GPUs become
+//! one.
 
 pub mod builds;
 mod check;
@@ -16,12 +18,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use kpack::bundle::Form;
-use kpack::fatbin::{Format, Magic, NewWrapper, Replacement};
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use rocwheel_kpack::bundle::Form;
+use rocwheel_kpack::fatbin::{Format, Magic, NewWrapper, Replacement};
+use rocwheel_report::{Reporter, Unit};
+use rocwheel_wheel::{Content, PatchedContent};
 use serde::Serialize;
-use wheel::{Content, PatchedContent};
 
 use crate::error::Error;
 use crate::group::is_archive;
@@ -31,7 +33,8 @@ use gather::{Origin, Part};
 pub use combine::{Binary, Bundle, Entry};
 pub use write::{Written, write_directory, write_file};
 
-/// One complete build: host files with the code for some GPUs, or with markers and the archives they lead to.
+/// One complete build: host files with the code for some GPUs, or with markers and the archives
+/// they lead to.
 pub struct Build {
     /// What it is called in messages.
     pub name: String,
@@ -54,7 +57,8 @@ pub struct Plan {
     pub notes: Vec<String>,
     /// What makes the builds builds of different things. Nothing can be fused then.
     pub differences: Vec<Difference>,
-    /// Wrappers for which no archive has code. Nothing is fused then, unless [`Plan::allow_empty`] was asked for.
+    /// Wrappers for which no archive has code. Nothing is fused then, unless [`Plan::allow_empty`]
+    /// was asked for.
     pub missing: Vec<Difference>,
     /// Archives that hold code which is fused.
     #[serde(skip)]
@@ -80,8 +84,8 @@ impl Plan {
 /// Works out what becomes of `builds`.
 ///
 /// # Errors
-/// Files that cannot be read, malformed GPU code, code that no archive has. What the builds do not have in common is in
-/// [`Plan::differences`].
+/// Files that cannot be read, malformed GPU code, code that no archive has. What the builds do not
+/// have in common is in [`Plan::differences`].
 pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
     let mut plan = Plan {
         binaries: Vec::new(),
@@ -124,7 +128,7 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
     let targets: BTreeSet<String> =
         entries.filter_map(|entry| Some(entry.id.rsplit_once("--")?.1.to_owned())).collect();
     plan.targets = targets.into_iter().collect();
-    artifact::targets::sort(&mut plan.targets);
+    rocwheel_artifact::targets::sort(&mut plan.targets);
     Ok(plan)
 }
 
@@ -191,7 +195,7 @@ fn used_up(builds: &[Build], archives: &[Archives<'_>], plan: &mut Plan) -> Resu
     for (number, (build, archives)) in builds.iter().zip(archives).enumerate() {
         for (path, _) in build.view.items().filter(|(path, _)| is_archive(path)) {
             let Some(archive) = archives.get(path)? else { continue };
-            let unused = |entry: &kpack::archive::Located<'_>| {
+            let unused = |entry: &rocwheel_kpack::archive::Located<'_>| {
                 !used.contains(&(number, path, entry.name, entry.index, entry.target))
             };
             let is_needed =
@@ -224,11 +228,13 @@ pub struct FusedFile {
     pub section: u64,
 }
 
-/// Puts the code into the files. Sections wait in unlinked temporary files in `scratch`; nothing else is written.
+/// Puts the code into the files. Sections wait in unlinked temporary files in `scratch`; nothing
+/// else is written.
 ///
 /// # Errors
-/// [`Error::Unequal`] when the plan has differences; [`Error::WithoutCode`] when code is missing; code that two builds have
-/// differently, or that does not belong together; files that cannot be read or edited.
+/// [`Error::Unequal`] when the plan has differences; [`Error::WithoutCode`] when code is missing;
+/// code that two builds have differently, or that does not belong together; files that cannot be
+/// read or edited.
 pub fn fuse(
     plan: &Plan,
     builds: &[Build],

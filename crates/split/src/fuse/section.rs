@@ -1,4 +1,5 @@
-//! Input: a [`Binary`]. Output: its new fat binary section, in an unlinked temporary file, and where its bundles are.
+//! Input: a [`Binary`]. Output: its new fat binary section, in an unlinked temporary file, and
+//! where its bundles are.
 //!
 //! Bundles are written in parallel, each with one code object in memory at a time.
 
@@ -9,10 +10,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use kpack::CodeObject;
-use kpack::bundle::{self, ALIGNMENT, Checksum, Form};
 use positioned_io::ReadAt;
-use report::Reporter;
+use rocwheel_kpack::CodeObject;
+use rocwheel_kpack::bundle::{self, ALIGNMENT, Checksum, Form};
+use rocwheel_report::Reporter;
 
 use super::combine::{Binary, Bundle, Entry};
 use super::gather::{Origin, Part, shown};
@@ -44,7 +45,7 @@ pub(crate) fn write(binary: &Binary, form: Form, scratch: &Path, reporter: &dyn 
             places.push((planned, start));
         }
         file.set_len(end)?;
-        pipeline::ordered(
+        rocwheel_pipeline::ordered(
             places.into_iter(),
             |(planned, start)| {
                 let mut out = At { file: &file, position: start };
@@ -53,7 +54,7 @@ pub(crate) fn write(binary: &Binary, form: Form, scratch: &Path, reporter: &dyn 
             |_| Ok(()),
         )?;
     } else {
-        pipeline::ordered(
+        rocwheel_pipeline::ordered(
             binary.bundles.iter(),
             |planned| {
                 let mut out = tempfile::tempfile_in(scratch)?;
@@ -196,8 +197,8 @@ fn same(binary: &Binary, entry: &Entry, (spools, kernels): (&Spools, &SeenKernel
 
 /// The kernels that a bundle has in each part, for one target.
 ///
-/// A wrapper registers the same kernels for each target. Archives that were numbered wrongly (kpack specification 8, B3)
-/// have code of different translation units under one index.
+/// A wrapper registers the same kernels for each target. Archives that were numbered wrongly (kpack
+/// specification 8, B3) have code of different translation units under one index.
 #[derive(Default)]
 struct SeenKernels(RefCell<BTreeMap<usize, (String, BTreeSet<String>)>>);
 
@@ -265,7 +266,7 @@ fn spool(part: &Part, bundle: usize, scratch: &Path) -> Result<(Arc<dyn ReadAt +
     let mut places = vec![0; found.entries.len()];
     let mut end = 0;
     let reader = part.content.open().map_err(|source| Error::Read { key: part.path.clone(), source })?;
-    let wanted = |entry: &kpack::Entry| entry.size > 0;
+    let wanted = |entry: &rocwheel_kpack::Entry| entry.size > 0;
     let source = Source { key: &part.path, reader: &reader, section: &part.fat.section, checksum: Checksum::Compare };
     code::visit(&source, (found, &Piece::Whole), wanted, |entry, code| {
         if let Some(place) = found.entries.iter().position(|other| other.id == entry.id) {

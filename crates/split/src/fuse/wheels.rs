@@ -1,15 +1,15 @@
-//! Input: host wheels and device wheels. Output: a wheel that holds all their GPU code, without the extras and
-//! requirements by which they found each other.
+//! Input: host wheels and device wheels. Output: a wheel that holds all their GPU code, without the
+//! extras and requirements by which they found each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kpack::Databases;
-use report::Reporter;
+use rocwheel_kpack::Databases;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::{Kind, Listed, MemberContent, Wheel};
+use rocwheel_wheel::{Content, Headers, Member, Rewrite, Staging, WriteOptions};
 use serde::Serialize;
-use wheel::read::{Kind, Listed, MemberContent, Wheel};
-use wheel::{Content, Headers, Member, Rewrite, Staging, WriteOptions};
 
 use super::{Build, Fused, Plan};
 use crate::error::Error;
@@ -27,7 +27,8 @@ pub struct Wheels {
     host: Arc<Wheel>,
     hosts: Vec<PathBuf>,
     metadata: Option<String>,
-    /// The member behind each path of the first build; the others' files are added under their path.
+    /// The member behind each path of the first build; the others' files are added under their
+    /// path.
     members: BTreeMap<String, String>,
 }
 
@@ -97,7 +98,8 @@ fn cleaned(headers: &Headers) -> (Option<String>, Vec<String>) {
     (Some(text.to_string()), removed)
 }
 
-/// Opens wheels and tells hosts from devices: a device wheel is one that another asks for by an extra `device-…`.
+/// Opens wheels and tells hosts from devices: a device wheel is one that another asks for by an
+/// extra `device-…`.
 ///
 /// # Errors
 /// Wheels that cannot be read; ones that do not belong together.
@@ -237,7 +239,8 @@ impl Wheels {
     }
 }
 
-/// Writes the fused wheel, under the name of the host wheel, for the folder `output`, which is made where it is missing.
+/// Writes the fused wheel, under the name of the host wheel, for the folder `output`, which is made
+/// where it is missing.
 ///
 /// # Errors
 /// An output that is the input; files that cannot be read or written; an interruption.
@@ -265,7 +268,7 @@ pub fn prepare(
     let input = wheels.host.path();
     let path = output.join(input.file_name().unwrap_or_default());
     if fs_err::canonicalize(&path).ok() == Some(fs_err::canonicalize(input)?) {
-        return Err(wheel::Error::SameFile { path }.into());
+        return Err(rocwheel_wheel::Error::SameFile { path }.into());
     }
     // A damaged member that is copied packed would be hidden by the new RECORD.
     let members = wheels.host.members().iter().filter(|member| member.kind != Kind::Directory);
@@ -274,7 +277,7 @@ pub fn prepare(
         .filter(|name| !rewrite.drop.contains(*name) && !rewrite.replace.contains_key(*name));
     wheels.host.check_members(copied, reporter)?;
     let staging = Staging::for_results(output, ".rocwheel-")?;
-    let written = wheel::rewrite(&wheels.host, &rewrite, staging.path(), options, reporter)?;
+    let written = rocwheel_wheel::rewrite(&wheels.host, &rewrite, staging.path(), options, reporter)?;
     let bytes = written.compressed;
     let sha256 = written.sha256.unwrap_or_default();
     let files = written.files;

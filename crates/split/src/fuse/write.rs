@@ -3,11 +3,11 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use artifact::staging::{Maker, Staging};
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use rocwheel_artifact::staging::{Maker, Staging};
+use rocwheel_report::{Reporter, Unit};
+use rocwheel_wheel::Content;
 use serde::Serialize;
-use wheel::Content;
 
 use crate::copy::copy;
 use crate::error::Error;
@@ -26,17 +26,19 @@ pub struct Written {
     pub bytes: u64,
 }
 
-/// Writes a tree to the directory `output`, which is replaced when this command made it. `extra` are further small files.
+/// Writes a tree to the directory `output`, which is replaced when this command made it. `extra`
+/// are further small files.
 ///
 /// # Errors
-/// An output that holds something else or lies in an input; files that cannot be read or written; an interruption.
+/// An output that holds something else or lies in an input; files that cannot be read or written;
+/// an interruption.
 pub fn write_directory(
     view: &View,
     extra: &[(String, Vec<u8>)],
     (output, inputs): (&Path, &[PathBuf]),
     reporter: &dyn Reporter,
 ) -> Result<Written, Error> {
-    artifact::outside(output, inputs)?;
+    rocwheel_artifact::outside(output, inputs)?;
     let staging = Staging::new(output, MAKER)?;
     let items: Vec<(PathBuf, &Item)> = view.items().map(|(path, item)| (staging.root().join(path), item)).collect();
     for (path, _) in &items {

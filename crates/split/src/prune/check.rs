@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use kpack::bundle::{self, Bundle};
-use kpack::{Archive, FatBinary, Points};
 use positioned_io::ReadAt;
 use rayon::prelude::*;
-use report::with_causes;
-use wheel::read::{Kind as MemberKind, Problem, Wheel};
-use wheel::{Content, Reader, Rewrite};
+use rocwheel_kpack::bundle::{self, Bundle};
+use rocwheel_kpack::{Archive, FatBinary, Points};
+use rocwheel_report::with_causes;
+use rocwheel_wheel::read::{Kind as MemberKind, Problem, Wheel};
+use rocwheel_wheel::{Content, Reader, Rewrite};
 
 use super::code::{Kind, looks_like};
 use super::wheel_file::member_content;
@@ -68,7 +68,8 @@ fn bundle_file(keep: &Keep, before: Side<'_>, after: Side<'_>) -> Result<Found, 
 
 type Section<'a> = (&'a Reader, std::ops::Range<u64>, &'a [Bundle]);
 
-/// Compares bundles one by one: each has the entries it had, less those that were to go, with the same bytes.
+/// Compares bundles one by one: each has the entries it had, less those that were to go, with the
+/// same bytes.
 fn bundles(keep: &Keep, before: &Section<'_>, after: &Section<'_>) -> Result<Found, String> {
     if before.2.len() != after.2.len() {
         return Err(format!("{} bundles became {}", before.2.len(), after.2.len()));
@@ -77,7 +78,7 @@ fn bundles(keep: &Keep, before: &Section<'_>, after: &Section<'_>) -> Result<Fou
     let compare = |(number, (old, new)): (usize, &(&Bundle, &Bundle))| -> Result<Found, String> {
         let stays = |target: Option<&str>| target.is_none_or(|target| keep.takes(target));
         let wanted: Vec<_> = old.entries.iter().filter(|entry| stays(entry.target())).collect();
-        let ids = |entries: &mut dyn Iterator<Item = &kpack::Entry>| -> Vec<(String, u64)> {
+        let ids = |entries: &mut dyn Iterator<Item = &rocwheel_kpack::Entry>| -> Vec<(String, u64)> {
             entries.map(|entry| (entry.id.clone(), entry.size)).collect()
         };
         if ids(&mut wanted.iter().copied()) != ids(&mut new.entries.iter()) {
@@ -111,7 +112,7 @@ fn hashes(
         if entry.target().is_none_or(|target| keep.takes(target)) {
             hashes.insert(entry.id.clone(), blake3::hash(bytes));
         }
-        Ok::<(), kpack::Error>(())
+        Ok::<(), rocwheel_kpack::Error>(())
     });
     visited.map_err(|error| with_causes(&error))?;
     Ok(hashes)
@@ -186,7 +187,7 @@ pub(super) fn wheel(keep: &Keep, was: &WheelBefore<'_>, written: &Path, scratch:
             _ => None,
         };
         let copies: Vec<String> = problems.iter().filter_map(damaged).collect();
-        before.check_members(copies.iter().map(String::as_str), &report::Silent)?;
+        before.check_members(copies.iter().map(String::as_str), &rocwheel_report::Silent)?;
         let known: BTreeSet<Problem> = before.verify()?.into_iter().collect();
         problems.retain(|problem| !known.contains(problem) && !matches!(problem, Problem::FileName(_)));
     }
@@ -235,8 +236,8 @@ pub(super) fn wheel(keep: &Keep, was: &WheelBefore<'_>, written: &Path, scratch:
 
 #[cfg(test)]
 mod tests {
-    use artifact::TargetTable;
-    use kpack::bundle::{Form, Part, write};
+    use rocwheel_artifact::TargetTable;
+    use rocwheel_kpack::bundle::{Form, Part, write};
 
     use super::*;
 

@@ -1,7 +1,8 @@
-//! Input: one file. Output: the file with the code for other targets taken out: as it is, changed, or gone.
+//! Input: one file. Output: the file with the code for other targets taken out: as it is, changed,
+//! or gone.
 //!
-//! New contents are kept in files without a name in the scratch folder; of the code itself one object is in memory at a
-//! time for each thread.
+//! New contents are kept in files without a name in the scratch folder; of the code itself one
+//! object is in memory at a time for each thread.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
@@ -9,13 +10,13 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use artifact::TargetTable;
-use artifact::targets::sort;
-use kpack::bundle::{self, ALIGNMENT, Bundle, Form, Method, Part};
-use kpack::{Archive, ArchiveWriter, Databases, Entry, FatBinary, Magic, NewWrapper, Replacement};
 use positioned_io::{ReadAt, Slice};
-use report::Reporter;
-use wheel::{Content, PatchedContent, Reader};
+use rocwheel_artifact::TargetTable;
+use rocwheel_artifact::targets::sort;
+use rocwheel_kpack::bundle::{self, ALIGNMENT, Bundle, Form, Method, Part};
+use rocwheel_kpack::{Archive, ArchiveWriter, Databases, Entry, FatBinary, Magic, NewWrapper, Replacement};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::{Content, PatchedContent, Reader};
 
 use super::forecast::{self, Amount, Forecast};
 use super::outcome::sorted;
@@ -157,7 +158,8 @@ impl Pruner<'_> {
         Some((target, kept))
     }
 
-    /// What becomes of the file at `key`, a path with `/` from the root that databases are recognised from.
+    /// What becomes of the file at `key`, a path with `/` from the root that databases are
+    /// recognised from.
     pub(super) fn judge(&self, key: &str, content: &Arc<dyn Content>) -> Result<Verdict, Error> {
         if self.reporter.interrupted() {
             return Err(Error::Interrupted);
@@ -246,8 +248,8 @@ impl Pruner<'_> {
         Ok(())
     }
 
-    /// The archive with its wanted targets only. One that has none of them goes: the runtime skips archives that it does
-    /// not find.
+    /// The archive with its wanted targets only. One that has none of them goes: the runtime skips
+    /// archives that it does not find.
     fn archive(&self, key: &str, size: u64, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
         let failed = |source| Error::GpuCode { key: key.to_owned(), source };
         let spooled = |source| Error::Scratch { key: key.to_owned(), source };
@@ -355,7 +357,7 @@ impl Pruner<'_> {
         let mut file = tempfile::tempfile_in(self.scratch()).map_err(failed)?;
         let mut out = BufWriter::with_capacity(1 << 20, &mut file);
         let (mut position, mut offsets) = (0_u64, Vec::with_capacity(bundles.len()));
-        pipeline::ordered(
+        rocwheel_pipeline::ordered(
             bundles.iter(),
             |bundle| {
                 if self.reporter.interrupted() {
@@ -401,7 +403,7 @@ impl Pruner<'_> {
         entry.target().is_none_or(|target| self.takes(target))
     }
 
-    fn bundle(&self, reader: &Reader, section: Range<u64>, bundle: &Bundle) -> Result<Made, kpack::Error> {
+    fn bundle(&self, reader: &Reader, section: Range<u64>, bundle: &Bundle) -> Result<Made, rocwheel_kpack::Error> {
         let is_whole = self.is_whole(bundle);
         let Some(compression) = bundle.compression else {
             if let Some(compress) = self.options.compress {
@@ -421,7 +423,7 @@ impl Pruner<'_> {
         if is_whole {
             return Ok(Made::Verbatim);
         }
-        let failed = kpack::Error::WriteBundle;
+        let failed = rocwheel_kpack::Error::WriteBundle;
         let mut spool = tempfile::tempfile_in(self.scratch()).map_err(failed)?;
         let mut places = std::collections::BTreeMap::new();
         let mut position = 0;
@@ -431,7 +433,7 @@ impl Pruner<'_> {
                 places.insert(entry.id.clone(), position);
                 position += bytes.len() as u64;
             }
-            Ok::<(), kpack::Error>(())
+            Ok::<(), rocwheel_kpack::Error>(())
         })?;
         let level = self.options.level;
         let form = Form::Compressed { version: compression.version, method: compression.method, level };
@@ -441,7 +443,8 @@ impl Pruner<'_> {
         Ok(Made::Compressed(bytes))
     }
 
-    /// The entries that stay, in the order of the table. Those without bytes stay unless they are of another target.
+    /// The entries that stay, in the order of the table. Those without bytes stay unless they are
+    /// of another target.
     pub(super) fn parts<'a>(
         &self,
         reader: &'a (dyn ReadAt + 'a),
@@ -472,7 +475,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-fn write_parts(kept: &[Kept<'_>], form: Form, out: &mut dyn io::Write) -> Result<u64, kpack::Error> {
+fn write_parts(kept: &[Kept<'_>], form: Form, out: &mut dyn io::Write) -> Result<u64, rocwheel_kpack::Error> {
     let parts: Vec<Part<'_>> = kept.iter().map(Kept::borrow).collect();
     bundle::write(&parts, form, out)
 }
@@ -502,7 +505,7 @@ pub(super) fn code(bundle: &Bundle) -> impl Iterator<Item = &Entry> {
 /// A code object alone stays: only what a rule knows to be one of several is taken away.
 fn code_object(key: &str, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
     let failed = |source| Error::GpuCode { key: key.to_owned(), source };
-    if let Some(object) = kpack::CodeObject::read(reader).map_err(failed)? {
+    if let Some(object) = rocwheel_kpack::CodeObject::read(reader).map_err(failed)? {
         verdict.kept.insert(object.target.to_string());
     }
     Ok(())

@@ -1,11 +1,11 @@
-//! Input: METADATA of a host wheel, whose extras ask for device wheels (kpack specification 6). Output: METADATA that asks for those
-//! only that are left.
+//! Input: METADATA of a host wheel, whose extras ask for device wheels (kpack specification 6).
+//! Output: METADATA that asks for those only that are left.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::TargetTable;
-use wheel::edit::{Belongs, Requirement, belongs};
-use wheel::{Headers, canonical_name};
+use rocwheel_artifact::TargetTable;
+use rocwheel_wheel::edit::{Belongs, Requirement, belongs};
+use rocwheel_wheel::{Headers, canonical_name};
 
 use super::Keep;
 
@@ -26,8 +26,9 @@ pub(super) struct Extras {
 
 /// Takes away the extras of targets that are not kept, with what they require.
 ///
-/// A device wheel stays when the extra of a kept target asks for it. An extra of another target stays as well when all its device
-/// wheels do, as that of `gfx950` when only generic code is for it, and that stays for `gfx942`.
+/// A device wheel stays when the extra of a kept target asks for it. An extra of another target
+/// stays as well when all its device wheels do, as that of `gfx950` when only generic code is for
+/// it, and that stays for `gfx942`.
 pub(super) fn prune(metadata: &str, keep: &Keep, table: &TargetTable) -> Extras {
     let mut headers = Headers::parse(metadata);
     let requirements = headers.all("Requires-Dist");
@@ -77,7 +78,8 @@ fn distribution(requirement: &str) -> Option<String> {
     Requirement::parse(requirement).ok().map(|requirement| requirement.name())
 }
 
-/// `variant.json` without these targets; `None` when it stays as it is, or is in no form that is known.
+/// `variant.json` without these targets; `None` when it stays as it is, or is in no form that is
+/// known.
 pub(super) fn variant(text: &str, dropped: &[String]) -> Option<String> {
     fn remove(value: &mut serde_json::Value, dropped: &[String]) {
         match value {

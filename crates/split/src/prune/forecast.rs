@@ -1,21 +1,23 @@
-//! Input: a file with GPU code, and what is kept of it. Output: the bytes that it would have, without making it.
+//! Input: a file with GPU code, and what is kept of it. Output: the bytes that it would have,
+//! without making it.
 //!
-//! Sizes of plain bundles and of archives follow from their tables. Those of compressed bundles are estimated: a window of each
-//! code object that stays is compressed.
+//! Sizes of plain bundles and of archives follow from their tables. Those of compressed bundles are
+//! estimated: a window of each code object that stays is compressed.
 
 use std::io::{self, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
-use kpack::bundle::{self, ALIGNMENT, Bundle, Checksum, Form, Limits, Method, Part};
-use kpack::{Archive, ArchiveWriter, Blob, Entry};
 use positioned_io::ReadAt;
 use rayon::prelude::*;
-use wheel::Reader;
+use rocwheel_kpack::bundle::{self, ALIGNMENT, Bundle, Checksum, Form, Limits, Method, Part};
+use rocwheel_kpack::{Archive, ArchiveWriter, Blob, Entry};
+use rocwheel_wheel::Reader;
 
 use super::code::{Kept, Pruner, Section};
 
-/// Bytes of each code object that are compressed, from its middle: its beginning and its end are tables.
+/// Bytes of each code object that are compressed, from its middle: its beginning and its end are
+/// tables.
 const SAMPLE: usize = 256 << 10;
 
 /// What a dry run knows of a file that would change.
@@ -40,8 +42,8 @@ pub(super) struct Amount {
 }
 
 impl Forecast {
-    /// The bytes that a member of a wheel would take, of which it takes `compressed` for `size` now. What is not compressed by itself
-    /// is taken to go on packing as it does.
+    /// The bytes that a member of a wheel would take, of which it takes `compressed` for `size`
+    /// now. What is not compressed by itself is taken to go on packing as it does.
     pub(super) fn packed(&self, size: u64, compressed: u64) -> u64 {
         let already = if self.before.is_packed { self.before.bytes.min(compressed) } else { 0 };
         let plain = |file: u64, code: Amount| if code.is_packed { file.saturating_sub(code.bytes) } else { file };
@@ -70,7 +72,7 @@ impl Pruner<'_> {
         reader: &Reader,
         section: Range<u64>,
         bundles: &[Bundle],
-    ) -> Result<Section, kpack::Error> {
+    ) -> Result<Section, rocwheel_kpack::Error> {
         let expected = bundles.par_iter().map(|bundle| self.expect_bundle(reader, section.clone(), bundle));
         let expected: Vec<(Amount, bool)> = expected.collect::<Result<_, _>>()?;
         let (mut position, mut offsets) = (0_u64, Vec::with_capacity(bundles.len()));
@@ -95,7 +97,7 @@ impl Pruner<'_> {
         reader: &Reader,
         section: Range<u64>,
         bundle: &Bundle,
-    ) -> Result<(Amount, bool), kpack::Error> {
+    ) -> Result<(Amount, bool), rocwheel_kpack::Error> {
         let level = self.options.level;
         let is_whole = self.is_whole(bundle);
         let form = match (bundle.compression, self.options.compress) {
@@ -122,7 +124,7 @@ fn compressed(
     bundle: &Bundle,
     form: Form,
     stays: &dyn Fn(&Entry) -> bool,
-) -> Result<u64, kpack::Error> {
+) -> Result<u64, rocwheel_kpack::Error> {
     let (mut size, mut samples) = (0, Vec::new());
     // A bundle that is damaged is found when it is pruned.
     let limits = Limits { checksum: Checksum::Skip, ..Limits::default() };
@@ -132,7 +134,7 @@ fn compressed(
             size += code.len() as u64;
             samples.push((entry.id.clone(), code[start..code.len().min(start + SAMPLE)].to_vec()));
         }
-        Ok::<(), kpack::Error>(())
+        Ok::<(), rocwheel_kpack::Error>(())
     })?;
     let sampled: u64 = samples.iter().map(|(_, sample)| sample.len() as u64).sum();
     let nothing: &[u8] = &[];
@@ -146,7 +148,7 @@ fn compressed(
 }
 
 /// Bytes of the archive with these targets only.
-pub(super) fn archive(archive: &Archive, kept: &[String]) -> Result<u64, kpack::Error> {
+pub(super) fn archive(archive: &Archive, kept: &[String]) -> Result<u64, rocwheel_kpack::Error> {
     let mut writer = ArchiveWriter::new(Counter::default(), &archive.group, &archive.family, kept, archive.scheme)?;
     for located in archive.entries().filter(|located| kept.iter().any(|target| target == located.target)) {
         let bytes = vec![0; usize::try_from(located.size).unwrap_or(usize::MAX)];

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use artifact::TargetTable;
-use kpack::target::TargetId;
+use rocwheel_artifact::TargetTable;
+use rocwheel_kpack::target::TargetId;
 
 use super::Error;
 
@@ -21,18 +21,20 @@ struct Wanted {
 }
 
 impl Keep {
-    /// Reads a list of targets and families, separated by `,` or `;`: those of the table, and targets of its form that it
-    /// does not have (`gfx803`, `gfx9-4-generic`), since files may have code for them.
+    /// Reads a list of targets and families, separated by `,` or `;`: those of the table, and
+    /// targets of its form that it does not have (`gfx803`, `gfx9-4-generic`), since files may have
+    /// code for them.
     ///
     /// # Errors
-    /// [`Error::Artifact`] and [`Error::Target`] for names of neither kind, [`Error::NothingWanted`] for an empty list.
+    /// [`Error::Artifact`] and [`Error::Target`] for names of neither kind,
+    /// [`Error::NothingWanted`] for an empty list.
     pub fn parse(list: &str, table: &TargetTable) -> Result<Self, Error> {
         let mut wanted = Vec::new();
         for name in list.split([',', ';']).map(str::trim).filter(|name| !name.is_empty()) {
             let members = table.members(name);
             let targets = match name.parse::<TargetId>() {
                 _ if !members.is_empty() => members.into_iter().map(TargetId::plain).collect(),
-                Ok(target) if kpack::target::is_processor(&target.processor) => vec![target],
+                Ok(target) if rocwheel_kpack::target::is_processor(&target.processor) => vec![target],
                 Err(error) if name.contains(':') => return Err(Error::Target(error)),
                 _ => table.expand(name)?.into_iter().map(TargetId::plain).collect(),
             };
@@ -41,15 +43,17 @@ impl Keep {
         if wanted.is_empty() { Err(Error::NothingWanted) } else { Ok(Self { wanted }) }
     }
 
-    /// Whether code for this target stays: the target is wanted, is a variant of a wanted one without features, is the
-    /// generic target that the runtime tries for a wanted one, or is portable code.
+    /// Whether code for this target stays: the target is wanted, is a variant of a wanted one
+    /// without features, is the generic target that the runtime tries for a wanted one, or is
+    /// portable code.
     pub fn takes(&self, target: &str) -> bool {
         let Ok(target) = target.parse::<TargetId>() else { return false };
         target.processor == PORTABLE || self.targets().any(|wanted| runs(wanted, &target))
     }
 
-    /// As [`Keep::takes`], for the names that kernel databases and artifacts give their files, among which are families
-    /// (`gfx11`, `gfx12_0`, `gfx110x`, `gfx94X-dcgpu`). A name without features is for all variants of its target, so it stays for each.
+    /// As [`Keep::takes`], for the names that kernel databases and artifacts give their files,
+    /// among which are families (`gfx11`, `gfx12_0`, `gfx110x`, `gfx94X-dcgpu`). A name without
+    /// features is for all variants of its target, so it stays for each.
     pub fn takes_family(&self, name: &str, table: &TargetTable) -> bool {
         if self.takes(name) || self.targets().any(|wanted| wanted.processor == name) {
             return true;
@@ -63,7 +67,8 @@ impl Keep {
         is_family && start.len() > "gfx".len() && self.targets().any(|wanted| wanted.processor.starts_with(&start))
     }
 
-    /// The names of the list that nothing in `found` was kept for. A family is there when one of its targets is.
+    /// The names of the list that nothing in `found` was kept for. A family is there when one of
+    /// its targets is.
     pub fn missing(&self, found: &BTreeSet<String>, table: &TargetTable) -> Vec<String> {
         let there = |wanted: &&Wanted| {
             let one = |target: &TargetId| {

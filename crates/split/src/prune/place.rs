@@ -1,11 +1,12 @@
-//! Input: the inputs and where results go. Output: a folder to write into, and the move of what was written to its place.
+//! Input: the inputs and where results go. Output: a folder to write into, and the move of what was
+//! written to its place.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use wheel::Staging;
+use rocwheel_wheel::Staging;
 
 use super::{Destination, Error, Options, Pruned, Run, StagedWheel};
 

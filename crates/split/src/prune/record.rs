@@ -1,11 +1,12 @@
-//! Input: a directory that distributions are installed in, and what became of its files. Output: their RECORD files
-//! (PEP 376), true again: rows of files that changed have the new hash and size, rows of those that went are gone.
+//! Input: a directory that distributions are installed in, and what became of its files. Output:
+//! their RECORD files (PEP 376), true again: rows of files that changed have the new hash and size,
+//! rows of those that went are gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use report::Reporter;
-use wheel::{Digest, Row, RowEdit, digest, edit_rows, parse_rows};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::{Digest, Row, RowEdit, digest, edit_rows, parse_rows};
 
 use super::place::Place;
 use super::tree::resolve;
@@ -24,8 +25,8 @@ pub(super) struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// Writes the RECORD at `path` anew when it names a file that is different now. One that cannot be understood stays, with a
-    /// warning.
+    /// Writes the RECORD at `path` anew when it names a file that is different now. One that cannot
+    /// be understood stays, with a warning.
     pub(super) fn mend(&self, path: &str, reporter: &dyn Reporter) -> Result<Option<PrunedFile>, Error> {
         let text = fs_err::read(self.root.join(path))?;
         let (mut count, mut failure) = (0_u64, None);
@@ -97,7 +98,8 @@ impl Records<'_> {
     }
 }
 
-/// Warns of RECORD files above `output` that name what changed below it: they lie outside of what was to be pruned.
+/// Warns of RECORD files above `output` that name what changed below it: they lie outside of what
+/// was to be pruned.
 pub(super) fn warn_outside(output: &Path, pruned: &Pruned, reporter: &dyn Reporter) {
     let changed = pruned.files.iter().filter(|file| file.action != Action::Kept).map(|file| match file.path.as_str() {
         "" => output.to_owned(),

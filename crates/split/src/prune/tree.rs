@@ -1,5 +1,5 @@
-//! Input: one file, wheel or directory. Output: the same in the staging folder without the code for other targets, checked
-//! against the original.
+//! Input: one file, wheel or directory. Output: the same in the staging folder without the code for
+//! other targets, checked against the original.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -7,10 +7,10 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use artifact::ArtifactName;
-use report::Unit;
+use rocwheel_artifact::ArtifactName;
+use rocwheel_report::Unit;
+use rocwheel_wheel::{Content, FileContent, WheelName};
 use walkdir::WalkDir;
-use wheel::{Content, FileContent, WheelName};
 
 use super::code::{Fate, Kind, Pruner, Verdict};
 use super::outcome::sorted;
@@ -72,7 +72,8 @@ fn file(pruner: &Pruner<'_>, path: &Path, result: Option<&Path>, in_place: bool)
     Ok(pruned)
 }
 
-/// Writes a file that stays or changes, and checks what was written. Says how many code objects were compared.
+/// Writes a file that stays or changes, and checks what was written. Says how many code objects
+/// were compared.
 fn write(
     pruner: &Pruner<'_>,
     path: &Path,
@@ -365,7 +366,8 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// Makes the directories that no file needed. Those that are empty now go, those that were empty before stay.
+    /// Makes the directories that no file needed. Those that are empty now go, those that were
+    /// empty before stay.
     fn directories(&mut self) -> Result<(), Error> {
         for directory in std::mem::take(&mut self.directories) {
             let start = format!("{directory}/");

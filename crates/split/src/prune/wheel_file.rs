@@ -1,11 +1,12 @@
-//! Input: a wheel. Output: the same in the staging folder without the code for other targets, checked against the original.
+//! Input: a wheel. Output: the same in the staging folder without the code for other targets,
+//! checked against the original.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use wheel::read::{Kind as MemberKind, MemberContent, Wheel};
-use wheel::{Content, FileContent, Rewrite};
+use rocwheel_wheel::read::{Kind as MemberKind, MemberContent, Wheel};
+use rocwheel_wheel::{Content, FileContent, Rewrite};
 
 use super::code::{Fate, Kind, Pruner, Spooled, looks_like};
 use super::outcome::sorted;
@@ -116,7 +117,8 @@ impl<'a> WheelFile<'a> {
         self.pruned.files.iter().any(|file| file.action != Action::Kept)
     }
 
-    /// Whether everything in it that has to do with GPU code is for other targets, as in a device wheel.
+    /// Whether everything in it that has to do with GPU code is for other targets, as in a device
+    /// wheel.
     pub(super) fn is_for_others(&self) -> bool {
         !self.pruned.files.is_empty() && self.pruned.files.iter().all(|file| file.action == Action::Dropped)
     }
@@ -139,7 +141,8 @@ impl<'a> WheelFile<'a> {
         Err(Error::Empty { key: self.path.to_string_lossy().into_owned(), bundle: None, found })
     }
 
-    /// Writes the wheel to `result`, which is `None` in a dry run, and checks it. Nothing is written in its place when nothing changes.
+    /// Writes the wheel to `result`, which is `None` in a dry run, and checks it. Nothing is
+    /// written in its place when nothing changes.
     pub(super) fn write(self, result: Option<&Path>, in_place: bool) -> Result<Pruned, Error> {
         let Self { pruner, path, wheel, change, originals, mut pruned } = self;
         let Some(result) = result else { return Ok(pruned) };
@@ -157,7 +160,7 @@ impl<'a> WheelFile<'a> {
             return Ok(pruned);
         }
         let folder = tempfile::tempdir_in(result.parent().unwrap_or(result))?;
-        let written = wheel::rewrite(&wheel, &change, folder.path(), &pruner.options.write, pruner.reporter)?;
+        let written = rocwheel_wheel::rewrite(&wheel, &change, folder.path(), &pruner.options.write, pruner.reporter)?;
         pruned.after = written.compressed;
         let was = check::WheelBefore { wheel: &wheel, change: &change, originals: &originals };
         let (verified, differences) = check::wheel(&pruner.options.keep, &was, &written.path, pruner.options.scratch)?;

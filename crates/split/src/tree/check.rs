@@ -1,13 +1,14 @@
-//! Input: artifacts, directories or files, before a split and after. Output: the [`View`]s that the checks compare.
+//! Input: artifacts, directories or files, before a split and after. Output: the [`View`]s that the
+//! checks compare.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use artifact::{Catalog, EntryKind, manifest};
-use kpack::fatbin::FatBinary;
-use report::Reporter;
-use wheel::{Content, FileContent};
+use rocwheel_artifact::{Catalog, EntryKind, manifest};
+use rocwheel_kpack::fatbin::FatBinary;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::{Content, FileContent};
 
 use super::is_manifest;
 use crate::error::Error;
@@ -64,7 +65,8 @@ fn views(catalog: &Catalog, side: Side) -> Result<BTreeMap<String, View>, Error>
                     Item::File { content, executable: *executable }
                 }
             };
-            // Two basedirs of an artifact may hold the same path; the second is compared under its full one.
+            // Two basedirs of an artifact may hold the same path; the second is compared under its
+            // full one.
             let full = format!("{}/{}", artifact.basedirs[entry.basedir], entry.path);
             let path = if view.get(&entry.path).is_some() { &full } else { &entry.path };
             view.insert(path, item);
@@ -80,14 +82,15 @@ pub(super) fn with_flag(path: &Path) -> Result<Vec<u8>, Error> {
 
 /// The text of `therock_manifest.json` that does not say so any more.
 pub(crate) fn without_flag(path: &Path) -> Result<Vec<u8>, Error> {
-    let flags = artifact::Manifest::read(path)?.flags;
+    let flags = rocwheel_artifact::Manifest::read(path)?.flags;
     if flags.is_some_and(|flags| flags.contains_key(FLAG)) {
         return Ok(manifest::read_with_flag(path, FLAG, false)?.into_bytes());
     }
     Ok(fs_err::read(path)?)
 }
 
-/// Everything below a directory: an installed prefix, an unpacked wheel, an output of ours without its mark.
+/// Everything below a directory: an installed prefix, an unpacked wheel, an output of ours without
+/// its mark.
 ///
 /// # Errors
 /// Directories and files that cannot be read.
@@ -98,7 +101,7 @@ pub fn view_of_directory(root: &Path) -> Result<View, Error> {
         for entry in fs_err::read_dir(&directory)? {
             let entry = entry?;
             let name = entry.file_name();
-            let name = name.to_str().ok_or_else(|| artifact::Error::NotUnicode { path: entry.path() })?;
+            let name = name.to_str().ok_or_else(|| rocwheel_artifact::Error::NotUnicode { path: entry.path() })?;
             let path = format!("{prefix}{name}");
             let kind = entry.file_type()?;
             if kind.is_dir() {
@@ -114,7 +117,8 @@ pub fn view_of_directory(root: &Path) -> Result<View, Error> {
     Ok(view)
 }
 
-/// How the file begins that tells an output of ours from other directories; it is no part of what was made.
+/// How the file begins that tells an output of ours from other directories; it is no part of what
+/// was made.
 const MARKERS: &str = ".rocwheel-";
 
 fn file(path: &Path) -> Result<Item, Error> {
@@ -123,7 +127,8 @@ fn file(path: &Path) -> Result<Item, Error> {
     Ok(Item::File { content: Arc::new(FileContent::new(path)?), executable })
 }
 
-/// A single file before, and the same after with the archives that its markers lead to, wherever it lies.
+/// A single file before, and the same after with the archives that its markers lead to, wherever it
+/// lies.
 ///
 /// # Errors
 /// Files that cannot be read.

@@ -1,8 +1,10 @@
-//! Input: a [`Catalog`] of artifacts. Output: a [`TreePlan`], and by [`execute`] the artifacts it describes:
-//! `{name}_{component}_generic` without GPU code and `{name}_{component}_{target}` with the code of one target.
+//! Input: a [`Catalog`] of artifacts. Output: a [`TreePlan`], and by [`execute`] the artifacts it
+//! describes: `{name}_{component}_generic` without GPU code and `{name}_{component}_{target}` with
+//! the code of one target.
 //!
-//! Archives come to lie in `.kpack/` of the tree that the artifacts make when they are laid over each other. Files of
-//! kernel databases move as they are, by the rules of `data/kernel-databases.toml`.
+//! Archives come to lie in `.kpack/` of the tree that the artifacts make when they are laid over
+//! each other. Files of kernel databases move as they are, by the rules of
+//! `data/kernel-databases.toml`.
 
 mod check;
 mod place;
@@ -11,12 +13,12 @@ mod write;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use artifact::{Artifact, ArtifactName, Catalog, EntryKind, manifest, targets};
-use kpack::Databases;
-use kpack::bundle::Checksum;
-use report::Reporter;
+use rocwheel_artifact::{Artifact, ArtifactName, Catalog, EntryKind, manifest, targets};
+use rocwheel_kpack::Databases;
+use rocwheel_kpack::bundle::Checksum;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::FileContent;
 use serde::Serialize;
-use wheel::FileContent;
 
 use crate::engine::Packing;
 use crate::error::Error;
@@ -88,7 +90,8 @@ impl DatabaseChoice {
     }
 }
 
-/// What to do with a set whose HIP runtime cannot read archives: it would load, and have no kernels.
+/// What to do with a set whose HIP runtime cannot read archives: it would load, and have no
+/// kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unsupported {
     /// An error.
@@ -141,8 +144,8 @@ impl std::fmt::Debug for PlannedGroup {
 /// Plans the split of all artifacts of a catalog. Nothing is written.
 ///
 /// # Errors
-/// Malformed GPU code, a set whose runtime cannot read archives, a selection that takes nothing, artifacts that would
-/// have the same files.
+/// Malformed GPU code, a set whose runtime cannot read archives, a selection that takes nothing,
+/// artifacts that would have the same files.
 pub fn plan(catalog: &Catalog, request: &Request, reporter: &dyn Reporter) -> Result<TreePlan, Error> {
     let mut by_group: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
     for (index, artifact) in catalog.artifacts.iter().enumerate() {
@@ -209,8 +212,9 @@ fn check_runtime(catalog: &Catalog, unsupported: Unsupported) -> Result<(), Erro
     let named = |start: &str| {
         let mut entries =
             catalog.artifacts.iter().flat_map(|artifact| artifact.entries.iter().map(move |entry| (artifact, entry)));
-        let starts =
-            |entry: &artifact::Entry| entry.path.rsplit('/').next().is_some_and(|name| name.starts_with(start));
+        let starts = |entry: &rocwheel_artifact::Entry| {
+            entry.path.rsplit('/').next().is_some_and(|name| name.starts_with(start))
+        };
         entries.find(|(_, entry)| starts(entry)).map(|(artifact, entry)| artifact.path(entry))
     };
     match (named("libamdhip64.so"), named("librocm_kpack.so")) {
@@ -235,7 +239,7 @@ fn check_selection(
 }
 
 /// Whether a file is the manifest that records whether the artifacts are split.
-pub(crate) fn is_manifest(artifact: &Artifact, entry: &artifact::Entry) -> bool {
+pub(crate) fn is_manifest(artifact: &Artifact, entry: &rocwheel_artifact::Entry) -> bool {
     artifact.name.to_string() == manifest::BASE_ARTIFACT
         && format!("{}/{}", artifact.basedirs[entry.basedir], entry.path)
             == format!("{}/{}", manifest::MANIFEST_DIRECTORY, manifest::MANIFEST_FILE)

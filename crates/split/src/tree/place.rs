@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind, targets};
-use kpack::Databases;
-use kpack::target::TargetId;
+use rocwheel_artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind, targets};
+use rocwheel_kpack::Databases;
+use rocwheel_kpack::target::TargetId;
 use serde::Serialize;
 
 use super::{ARCHIVES, GENERIC, Request, Units};
@@ -140,7 +140,8 @@ impl<'a> Sorter<'a> {
         }
     }
 
-    /// Puts the entries of a group into their artifacts. Returns which members are taken apart; the others are copied.
+    /// Puts the entries of a group into their artifacts. Returns which members are taken apart; the
+    /// others are copied.
     pub(super) fn place(
         &mut self,
         members: &[usize],
@@ -243,8 +244,8 @@ pub(super) fn archive_artifact(name: &ArtifactName, archive: &PlannedArchive) ->
     ArtifactName { target_family: archive.family.clone(), ..name.clone() }
 }
 
-/// Whether an artifact without fat binaries has to be taken apart: it holds files for several GPUs, or for one and for
-/// all, or is called after a family of GPUs.
+/// Whether an artifact without fat binaries has to be taken apart: it holds files for several GPUs,
+/// or for one and for all, or is called after a family of GPUs.
 fn is_mixed(artifact: &Artifact, destinations: &[Destination]) -> bool {
     let device = |destination: &&Destination| **destination != Destination::Generic;
     let is_file = |entry: &Entry| entry.kind != EntryKind::Directory;

@@ -1,16 +1,17 @@
-//! Input: a [`TreePlan`]. Output: the artifacts it describes, in a directory that appears complete or not at all.
+//! Input: a [`TreePlan`]. Output: the artifacts it describes, in a directory that appears complete
+//! or not at all.
 
 use std::collections::HashMap;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use artifact::staging::{Maker, Staging};
-use artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind, Form};
-use kpack::bundle::Checksum;
 use rayon::prelude::*;
-use report::{Reporter, Unit};
+use rocwheel_artifact::staging::{Maker, Staging};
+use rocwheel_artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind, Form};
+use rocwheel_kpack::bundle::Checksum;
+use rocwheel_report::{Reporter, Unit};
+use rocwheel_wheel::{Content as _, FileContent, PatchedContent};
 use serde::Serialize;
-use wheel::{Content as _, FileContent, PatchedContent};
 
 use super::place::{PlannedArtifact, archive_artifact};
 use super::{Request, TreePlan, check, is_manifest};
@@ -65,12 +66,13 @@ pub struct Grown {
     pub after: u64,
 }
 
-/// Writes the artifacts of a plan into `output`, which appears complete or not at all; one that an earlier split made
-/// is replaced. Inputs are only read.
+/// Writes the artifacts of a plan into `output`, which appears complete or not at all; one that an
+/// earlier split made is replaced. Inputs are only read.
 ///
 /// # Errors
-/// An output that was not made by this command, or lies in an input; files that cannot be read or written. What the
-/// check finds is no error but in [`Outcome::verification`], and then nothing is written.
+/// An output that was not made by this command, or lies in an input; files that cannot be read or
+/// written. What the check finds is no error but in [`Outcome::verification`], and then nothing is
+/// written.
 pub fn execute(
     plan: &TreePlan,
     catalog: &Catalog,
@@ -83,7 +85,7 @@ pub fn execute(
         Form::Archive { path, .. } => path.clone(),
     };
     let inputs: Vec<PathBuf> = catalog.artifacts.iter().map(place).collect();
-    artifact::separate(output, &inputs)?;
+    rocwheel_artifact::separate(output, &inputs)?;
     let staging = Staging::new(output, MAKER)?;
     let writer = Writer { plan, catalog, root: staging.root(), reporter };
     let mut outcome = writer.write(request)?;

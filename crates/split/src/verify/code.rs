@@ -1,13 +1,14 @@
-//! Input: what the wrappers of a split binary say. Output: what the runtime does not find, or finds changed.
+//! Input: what the wrappers of a split binary say. Output: what the runtime does not find, or finds
+//! changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifact::TargetTable;
-use kpack::Entry;
-use kpack::code_object;
-use kpack::marker::Marker;
-use kpack::target::{Feature, TargetId};
-use report::{Reporter, Unit, with_causes};
+use rocwheel_artifact::TargetTable;
+use rocwheel_kpack::Entry;
+use rocwheel_kpack::code_object;
+use rocwheel_kpack::marker::Marker;
+use rocwheel_kpack::target::{Feature, TargetId};
+use rocwheel_report::{Reporter, Unit, with_causes};
 
 use super::lookup::{Archives, Found};
 use super::{Checks, Difference, Pair, Report, Used};
@@ -23,7 +24,8 @@ pub(super) struct Registration {
     pub(super) wrappers: Vec<usize>,
 }
 
-/// The target of that name, if it is written as GPUs write it; the runtime compares names, not targets.
+/// The target of that name, if it is written as GPUs write it; the runtime compares names, not
+/// targets.
 fn canonical(name: &str) -> Option<TargetId> {
     name.parse::<TargetId>().ok().filter(|target| target.to_string() == name)
 }
@@ -35,8 +37,8 @@ fn kept<'a>(pair: &'a Pair<'_>, bundle: usize, selection: &Selection) -> BTreeSe
     with_code.filter_map(Entry::target).filter(|target| selection.takes(target)).collect()
 }
 
-/// Every name by which a GPU may ask: those of `targets` with each setting of their features, and the processors that
-/// fall back on one of them.
+/// Every name by which a GPU may ask: those of `targets` with each setting of their features, and
+/// the processors that fall back on one of them.
 fn gpus(targets: &BTreeSet<String>) -> BTreeMap<String, TargetId> {
     let mut found = BTreeMap::new();
     let mut add = |target: &TargetId| {
@@ -162,7 +164,7 @@ pub(super) fn compare(
     });
     let mut used = Used::new();
     let mut targets: Vec<BTreeSet<String>> = vec![BTreeSet::new(); pairs.len()];
-    let done = pipeline::ordered(
+    let done = rocwheel_pipeline::ordered(
         work,
         |work| {
             if reporter.interrupted() {
@@ -187,7 +189,7 @@ pub(super) fn compare(
     done?;
     for (binary, targets) in report.binaries.iter_mut().zip(targets) {
         binary.targets = targets.into_iter().collect();
-        artifact::targets::sort(&mut binary.targets);
+        rocwheel_artifact::targets::sort(&mut binary.targets);
     }
     Ok(used)
 }

@@ -1,11 +1,12 @@
-//! Input: a host ELF file whose edit failed a check. Output: how its section headers contradict its segments and its
-//! dynamic section, if they do: then the input is damaged.
+//! Input: a host ELF file whose edit failed a check. Output: how its section headers contradict its
+//! segments and its dynamic section, if they do: then the input is damaged.
 //!
-//! The dynamic loader reads no section headers, so such a file may work. It is asked only where an edit failed.
+//! The dynamic loader reads no section headers, so such a file may work. It is asked only where an
+//! edit failed.
 
-use elf::{Elf, Section};
 use positioned_io::ReadAt;
-use wheel::Content;
+use rocwheel_elf::{Elf, Section};
+use rocwheel_wheel::Content;
 
 const LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
@@ -25,7 +26,7 @@ pub(crate) fn contradiction(content: &dyn Content) -> Option<String> {
     let reader = content.open().ok()?;
     let elf = match Elf::read(&reader) {
         Ok(elf) => elf?,
-        Err(error) => return Some(report::with_causes(&error)),
+        Err(error) => return Some(rocwheel_report::with_causes(&error)),
     };
     let wrong = elf.sections.iter().find(|section| !is_in_segment(&elf, section));
     let wrong = wrong.or_else(|| overlapping(&elf)).or_else(|| unlike_dynamic(&elf, &reader));

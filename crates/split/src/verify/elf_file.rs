@@ -1,16 +1,16 @@
 //! Input: a host ELF file before and after its GPU code left. Output: what else is different.
 //!
-//! What is compared is what the dynamic loader makes of the file: the memory image, the dynamic section, the segments.
-//! Sections that only debuggers read are compared as well.
+//! What is compared is what the dynamic loader makes of the file: the memory image, the dynamic
+//! section, the segments. Sections that only debuggers read are compared as well.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use elf::{Elf, Section, Segment};
-use kpack::fatbin::{FatBinary, WRAPPER_POINTER, WRAPPER_SIZE};
 use positioned_io::ReadAt as _;
-use report::with_causes;
-use wheel::{Content, Reader};
+use rocwheel_elf::{Elf, Section, Segment};
+use rocwheel_kpack::fatbin::{FatBinary, WRAPPER_POINTER, WRAPPER_SIZE};
+use rocwheel_report::with_causes;
+use rocwheel_wheel::{Content, Reader};
 
 const LOAD: u32 = 1;
 const DYNAMIC: u32 = 6;
@@ -18,7 +18,8 @@ const SYMTAB: u32 = 2;
 const RELA: u32 = 4;
 const NOBITS: u32 = 8;
 const DYNSYM: u32 = 11;
-/// PT_DYNAMIC, PT_TLS, PT_GNU_EH_FRAME, PT_GNU_STACK, PT_GNU_RELRO: the loader takes them from where they are.
+/// PT_DYNAMIC, PT_TLS, PT_GNU_EH_FRAME, PT_GNU_STACK, PT_GNU_RELRO: the loader takes them from
+/// where they are.
 const FIXED_SEGMENTS: [u32; 5] = [2, 7, 0x6474_e550, 0x6474_e551, 0x6474_e552];
 /// Sections that are found through the dynamic section or a segment, so they may lie elsewhere.
 const MOVABLE: [&str; 8] =
@@ -118,7 +119,8 @@ fn headers(before: &Side<'_>, after: &Side<'_>) -> Result<Vec<String>, String> {
         format!("{:?}", is.version_definitions),
     );
     field("its build ID", format!("{:?}", was.build_id), format!("{:?}", is.build_id));
-    // e_type to e_entry, e_flags: what the loader reads of the header besides the places of the tables.
+    // e_type to e_entry, e_flags: what the loader reads of the header besides the places of the
+    // tables.
     for (what, range) in [("the ELF header", 0..32_u64), ("the ELF header", 48..52)] {
         let mut bytes = [[0; 32]; 2];
         let length = (range.end - range.start) as usize;
@@ -205,7 +207,8 @@ fn sections(before: &Side<'_>, after: &Side<'_>) -> Result<(Moved, Vec<String>),
             found.push(format!("its section `{}` differs", was.name));
         }
     }
-    // Code that was put back may have got a place of its own, with the symbols that are in its section.
+    // Code that was put back may have got a place of its own, with the symbols that are in its
+    // section.
     let mut places = moved.clone();
     places.insert(before.fat.address, (after.fat.address, before.fat.memory_size));
     for (was, is) in pairs.iter().filter(|(was, is)| was.size == is.size) {
@@ -294,7 +297,8 @@ fn dynamic(
     Ok(wrong.map(|(old, _)| format!("the entry {:#x} of its dynamic section differs", word(&old[..8]))).collect())
 }
 
-/// Compares what the loader maps, but for the fat binary section and what was compared entry by entry.
+/// Compares what the loader maps, but for the fat binary section and what was compared entry by
+/// entry.
 fn memory(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Result<Vec<String>, String> {
     let ignored = ignored(before, after, moved);
     let mut found = Vec::new();
@@ -351,8 +355,8 @@ fn ignored(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Vec<Range<u64>
     let is_entry_wise = |kind| [RELA, DYNAMIC].contains(&kind) || SYMBOLS.contains(&kind);
     let entry_wise = before.elf.sections.iter().filter(|section| section.address != 0 && is_entry_wise(section.kind));
     ignored.extend(entry_wise.map(|section| section.address..section.address + section.size));
-    // The ELF header and the program headers were compared by what they say. The table may have grown into bytes that
-    // belonged to nobody, or to a section that lies elsewhere now.
+    // The ELF header and the program headers were compared by what they say. The table may have
+    // grown into bytes that belonged to nobody, or to a section that lies elsewhere now.
     for load in before.loads().filter(|load| load.offset == 0) {
         let table = |segments: usize| load.address + 64 + PROGRAM_HEADER * segments as u64;
         let (was, is) = (table(before.elf.segments.len()), table(after.elf.segments.len()));
@@ -363,8 +367,8 @@ fn ignored(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Vec<Range<u64>
     for segment in before.elf.segments.iter().filter(|segment| segment.kind == 6) {
         ignored.push(segment.address..segment.address + segment.memory_size);
     }
-    // A table that another tool has moved has spare room behind it, and one that had no room to grow lies in bytes
-    // between two sections now.
+    // A table that another tool has moved has spare room behind it, and one that had no room to
+    // grow lies in bytes between two sections now.
     ignored.extend([before, after].into_iter().filter_map(Side::table).filter(|table| !is_taken(table)));
     ignored.retain(|range| !range.is_empty());
     ignored.sort_by_key(|range| range.start);

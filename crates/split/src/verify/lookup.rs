@@ -1,13 +1,13 @@
-//! Input: the installed files, a binary's marker and an index. Output: the code object that the runtime finds for a
-//! GPU (kpack specification 4.1 and 4.2), or why it finds none.
+//! Input: the installed files, a binary's marker and an index. Output: the code object that the
+//! runtime finds for a GPU (kpack specification 4.1 and 4.2), or why it finds none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use kpack::archive::Archive;
-use kpack::marker::Marker;
-use kpack::target::TargetId;
-use wheel::Content;
+use rocwheel_kpack::archive::Archive;
+use rocwheel_kpack::marker::Marker;
+use rocwheel_kpack::target::TargetId;
+use rocwheel_wheel::Content;
 
 use super::View;
 use crate::error::Error;
@@ -26,7 +26,8 @@ pub(crate) enum Found {
     Code { archive: Arc<OpenArchive>, target: String },
     /// No archive for this GPU: the runtime goes on to the next one (its errors 13 and 14).
     NoArchive,
-    /// An archive for this GPU that lacks the kernel: the runtime gives up on all GPUs (its error 5).
+    /// An archive for this GPU that lacks the kernel: the runtime gives up on all GPUs (its error
+    /// 5).
     NoKernel { archive: Arc<OpenArchive>, target: String },
 }
 
@@ -56,10 +57,11 @@ impl<'a> Archives<'a> {
         Ok(Some(archive))
     }
 
-    /// What the runtime finds for the code object `index` of the binary at `binary` on a GPU whose own name is `gpu`.
+    /// What the runtime finds for the code object `index` of the binary at `binary` on a GPU whose
+    /// own name is `gpu`.
     ///
-    /// This is the stricter of the two loaders that exist: one that has found an archive without the kernel does not
-    /// look further.
+    /// This is the stricter of the two loaders that exist: one that has found an archive without
+    /// the kernel does not look further.
     pub(crate) fn find(&self, binary: &str, marker: &Marker, index: u32, gpu: &TargetId) -> Result<Found, Error> {
         let names: Vec<String> = gpu.lookup_order().iter().map(ToString::to_string).collect();
         let mut paths: Vec<String> = Vec::new();
@@ -94,7 +96,8 @@ impl<'a> Archives<'a> {
         self.reachable(binary, marker).into_iter().find(holds)
     }
 
-    /// The archives that a search path of the binary may lead to on some GPU, without those that cannot be read.
+    /// The archives that a search path of the binary may lead to on some GPU, without those that
+    /// cannot be read.
     pub(crate) fn reachable(&self, binary: &str, marker: &Marker) -> Vec<Arc<OpenArchive>> {
         let mut reachable = Vec::new();
         for path in marker.search_paths.iter().filter_map(|search| join(binary, search)) {
@@ -108,7 +111,9 @@ impl<'a> Archives<'a> {
                 // `x_@GFXARCH@` also fits `x_set2_gfx942`, which no GPU is called.
                 let is_of = |held: &String| {
                     let of_gpu = |held: TargetId| held.compatible().iter().any(|name| name.to_string() == target);
-                    held == target || artifact::targets::base_target(held) == target || held.parse().is_ok_and(of_gpu)
+                    held == target
+                        || rocwheel_artifact::targets::base_target(held) == target
+                        || held.parse().is_ok_and(of_gpu)
                 };
                 if archive.archive.targets.iter().any(is_of) {
                     reachable.push(archive);

@@ -1,11 +1,12 @@
-//! Input: an installation before its GPU code was moved to archives and after. Output: a [`Report`] of everything that
-//! is not as it was.
+//! Input: an installation before its GPU code was moved to archives and after. Output: a [`Report`]
+//! of everything that is not as it was.
 //!
-//! Both sides are read afresh, by the rules of the runtime: nothing here knows what the splitter meant to do. For every
-//! wrapper and every GPU that may meet it, the code object that the runtime finds has to be, byte for byte, the one it
-//! found before; no archive that the runtime can reach may lack one (it then gives up on all GPUs); host code, exports,
-//! needed libraries and versions have to be unchanged; nothing may be left behind in host files, and archives may not
-//! hold anything that was not there before.
+//! Both sides are read afresh, by the rules of the runtime: nothing here knows what the splitter
+//! meant to do. For every wrapper and every GPU that may meet it, the code object that the runtime
+//! finds has to be, byte for byte, the one it found before; no archive that the runtime can reach
+//! may lack one (it then gives up on all GPUs); host code, exports, needed libraries and versions
+//! have to be unchanged; nothing may be left behind in host files, and archives may not hold
+//! anything that was not there before.
 
 mod code;
 mod contradiction;
@@ -18,14 +19,14 @@ mod view;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kpack::Databases;
-use kpack::archive::Archive;
-use kpack::bundle::Checksum;
-use kpack::fatbin::{FatBinary, Format, Magic, Points};
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
-use report::{Reporter, Unit, with_causes};
-use wheel::{Content, Reader};
+use rocwheel_kpack::Databases;
+use rocwheel_kpack::archive::Archive;
+use rocwheel_kpack::bundle::Checksum;
+use rocwheel_kpack::fatbin::{FatBinary, Format, Magic, Points};
+use rocwheel_report::{Reporter, Unit, with_causes};
+use rocwheel_wheel::{Content, Reader};
 
 use crate::error::Error;
 use crate::group::{Selection, is_archive};
@@ -92,8 +93,8 @@ pub enum Holdings {
 /// Compares `after` with `before`.
 ///
 /// # Errors
-/// Only what makes going on pointless: files of `before` that cannot be read, an interruption. What is wrong with
-/// `after` is in the report.
+/// Only what makes going on pointless: files of `before` that cannot be read, an interruption. What
+/// is wrong with `after` is in the report.
 pub fn verify(before: &View, after: &View, checks: &Checks<'_>, reporter: &dyn Reporter) -> Result<Report, Error> {
     let selection = checks.selection;
     let mut report = Report::default();
@@ -224,7 +225,8 @@ pub(crate) fn first_difference(path: &str, before: &dyn Content, after: &dyn Con
     Ok(found.or((before.size() != after.size()).then_some(size)))
 }
 
-/// The first difference between `size` bytes of two files at the two `offsets`, as distance from there.
+/// The first difference between `size` bytes of two files at the two `offsets`, as distance from
+/// there.
 fn differs(left: &Reader, right: &Reader, offsets: [u64; 2], size: u64) -> std::io::Result<Option<u64>> {
     let mut buffers = [vec![0; WINDOW.min(size as usize)], vec![0; WINDOW.min(size as usize)]];
     let mut done = 0;
@@ -305,7 +307,7 @@ fn check_host(pair: &Pair<'_>) -> Result<(Checked, Vec<Registration>, Vec<Differ
         differences.push(difference(what));
     }
     for (number, bundle) in after.bundles.iter().enumerate() {
-        let targets: Vec<&str> = bundle.entries.iter().filter_map(kpack::Entry::target).collect();
+        let targets: Vec<&str> = bundle.entries.iter().filter_map(rocwheel_kpack::Entry::target).collect();
         let what = format!("bundle {number} is still in the file, with code for {}", targets.join(", "));
         differences.push(difference(what));
     }
@@ -340,7 +342,8 @@ fn check_host(pair: &Pair<'_>) -> Result<(Checked, Vec<Registration>, Vec<Differ
     Ok((checked, registrations, differences))
 }
 
-/// What is different outside of the GPU code, its wrappers, their relocations and the headers that say where things are.
+/// What is different outside of the GPU code, its wrappers, their relocations and the headers that
+/// say where things are.
 ///
 /// # Errors
 /// A sentence about what cannot be read.

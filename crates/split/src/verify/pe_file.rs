@@ -1,13 +1,14 @@
 //! Input: a host PE file before and after its GPU code left. Output: what else is different.
 //!
-//! Compared are the headers, as far as they are not about file offsets, and all sections but that of the GPU code.
+//! Compared are the headers, as far as they are not about file offsets, and all sections but that
+//! of the GPU code.
 
-use kpack::fatbin::{FatBinary, WRAPPER_SIZE};
 use object::LittleEndian as LE;
 use object::pe::{ImageDosHeader, ImageNtHeaders64, ImageSectionHeader};
 use object::read::pe::ImageNtHeaders as _;
 use positioned_io::ReadAt as _;
-use wheel::{Content, Reader};
+use rocwheel_kpack::fatbin::{FatBinary, WRAPPER_SIZE};
+use rocwheel_wheel::{Content, Reader};
 
 /// No linker writes more headers than this, in bytes.
 const HEADERS: u64 = 64 << 10;

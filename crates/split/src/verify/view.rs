@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use wheel::Content;
+use rocwheel_wheel::Content;
 
 /// The files of an installation, by their path with `/`.
 #[derive(Clone, Default)]

@@ -1,21 +1,23 @@
-//! Input: the plan of a split and the folder of its wheels. Output: what is not as it was in the input.
+//! Input: the plan of a split and the folder of its wheels. Output: what is not as it was in the
+//! input.
 //!
-//! All wheels are opened afresh. Programs with GPU code go to [`verify`], which looks code objects up as the runtime does;
-//! other members have to be copies; what nobody asked for may not be there; RECORD has to be true, and no two wheels of
-//! the set may own one file.
+//! All wheels are opened afresh. Programs with GPU code go to [`verify`], which looks code objects
+//! up as the runtime does; other members have to be copies; what nobody asked for may not be there;
+//! RECORD has to be true, and no two wheels of the set may own one file.
 //!
-//! Everything that was written is read from the disk, and unpacked where it is not a copy of packed bytes. Of the input
-//! the unpacked libraries are read that the plan was made of: their CRC-32 was compared, and nothing writes to them.
+//! Everything that was written is read from the disk, and unpacked where it is not a copy of packed
+//! bytes. Of the input the unpacked libraries are read that the plan was made of: their CRC-32 was
+//! compared, and nothing writes to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kpack::Databases;
-use kpack::bundle::Checksum;
-use report::Reporter;
-use wheel::read::{Kind, Known, Listed, MemberContent, Spool, Wheel};
-use wheel::{Content, Headers, Row};
+use rocwheel_kpack::Databases;
+use rocwheel_kpack::bundle::Checksum;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::{Kind, Known, Listed, MemberContent, Spool, Wheel};
+use rocwheel_wheel::{Content, Headers, Row};
 
 use super::metadata::{self, Markers};
 use super::place::{Folders, Place, Scheme};
@@ -73,11 +75,13 @@ pub(super) fn check(plan: &Plan, folder: &Path, variant: &Path, reporter: &dyn R
     Ok(report)
 }
 
-/// Compares a wheel with the folder of its parts: the host wheel, which has the same file name, and the device wheels,
-/// which are those that require the host in its version. `targets` as for the split.
+/// Compares a wheel with the folder of its parts: the host wheel, which has the same file name, and
+/// the device wheels, which are those that require the host in its version. `targets` as for the
+/// split.
 ///
 /// # Errors
-/// Wheels that cannot be read, and a folder without the host wheel. What is wrong with the parts is in the report.
+/// Wheels that cannot be read, and a folder without the host wheel. What is wrong with the parts is
+/// in the report.
 pub fn verify_parts(
     before: &Path,
     after: &Path,
@@ -128,7 +132,8 @@ struct Gathered {
     after: View,
     found: Vec<Difference>,
     copies: u64,
-    /// Members of the parts that have the packed bytes of a member of the input: its name by theirs, and the part's path.
+    /// Members of the parts that have the packed bytes of a member of the input: its name by
+    /// theirs, and the part's path.
     same: BTreeMap<(PathBuf, String), String>,
 }
 
@@ -137,8 +142,9 @@ impl Set<'_> {
     fn check(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<Report, Error> {
         let spool = Spool::new(scratch);
         let gathered = self.gather(&spool)?;
-        // The CRC of the wheel was compared, so the bundles are what they were when it was packed: whether their own
-        // checksums, which the runtime does not read, are right is no question of the split.
+        // The CRC of the wheel was compared, so the bundles are what they were when it was packed:
+        // whether their own checksums, which the runtime does not read, are right is no question of
+        // the split.
         let checks = Checks { selection: self.selection, checksum: Checksum::Skip, ..Checks::default() };
         let (report, records) = rayon::join(
             || verify(&gathered.before, &gathered.after, &checks, reporter),
@@ -197,14 +203,16 @@ impl Set<'_> {
         Ok(gathered)
     }
 
-    /// Whether a member of the input has GPU code, as far as is known: programs that nobody has looked into may have.
+    /// Whether a member of the input has GPU code, as far as is known: programs that nobody has
+    /// looked into may have.
     fn is_fat(&self, member: &Listed) -> Result<bool, Error> {
         Ok(self.programs.fat.contains_key(&member.name)
             || (!self.programs.plain.contains(&member.name) && is_program(&self.input.wheel, member)?))
     }
 
-    /// A member that is not in the host wheel has to be a file of a kernel database for some target, and a copy of it in
-    /// the wheel of that target's package, unless the target is not wanted: then it is nowhere.
+    /// A member that is not in the host wheel has to be a file of a kernel database for some
+    /// target, and a copy of it in the wheel of that target's package, unless the target is not
+    /// wanted: then it is nowhere.
     fn moved(&self, member: &Listed, gathered: &mut Gathered) -> Result<(), Error> {
         let place = self.input.folders.place(&member.name);
         let Some(target) = Databases::embedded().classify(&place.path).and_then(|database| database.target) else {
@@ -260,8 +268,8 @@ impl Set<'_> {
 
     /// What RECORD of a wheel says that is not so, and was not wrong before.
     ///
-    /// A copy of packed bytes with the hash that the input's RECORD gives is as right as that one; libraries that changed
-    /// are hashed where they were unpacked.
+    /// A copy of packed bytes with the hash that the input's RECORD gives is as right as that one;
+    /// libraries that changed are hashed where they were unpacked.
     fn records(&self, gathered: &Gathered, reporter: &dyn Reporter) -> Result<Vec<Difference>, Error> {
         let rows = self.input.wheel.record().unwrap_or_default();
         let rows: BTreeMap<&str, &Row> = rows.iter().map(|row| (row.path.as_str(), row)).collect();
@@ -334,7 +342,8 @@ impl Side {
     }
 }
 
-/// Where a member is in the tree that the checks look at. Schemes are apart, as no path leads from one to the other.
+/// Where a member is in the tree that the checks look at. Schemes are apart, as no path leads from
+/// one to the other.
 fn view_path(place: &Place) -> String {
     match place.scheme {
         Scheme::Site => place.path.clone(),
@@ -382,7 +391,8 @@ fn metadata_of_host(plan: &Plan, input: &Side, host: &Side) -> Result<Vec<Differ
     Ok(found)
 }
 
-/// METADATA of a host wheel has to be its input's with extras and requirements at the end of the headers.
+/// METADATA of a host wheel has to be its input's with extras and requirements at the end of the
+/// headers.
 fn extended(input: &Side, host: &Side) -> Result<Vec<Difference>, Error> {
     let (before, after) = (Headers::parse(&input.wheel.metadata()?), Headers::parse(&host.wheel.metadata()?));
     let known: Vec<_> = before.iter().collect();

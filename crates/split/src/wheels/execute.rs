@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Unit as Counted};
+use rocwheel_report::{Reporter, Unit as Counted};
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{Content, FileContent, Member, PatchedContent, Rewrite, Staging, WriteOptions, Written};
 use serde::Serialize;
-use wheel::read::Wheel;
-use wheel::{Content, FileContent, Member, PatchedContent, Rewrite, Staging, WriteOptions, Written};
 
 use super::metadata::{self, Markers};
 use super::survey::code_error;
@@ -50,8 +50,9 @@ pub struct Output {
 
 /// What became of GPU code that was compressed for all targets together.
 ///
-/// Code for one target after the other resembles what was before, and a compressor that sees all of it makes use of
-/// that; archives, which are compressed one code object at a time, cannot (kpack specification 8, B20).
+/// Code for one target after the other resembles what was before, and a compressor that sees all of
+/// it makes use of that; archives, which are compressed one code object at a time, cannot (kpack
+/// specification 8, B20).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Growth {
     /// Bytes of the compressed bundles in the input.
@@ -73,16 +74,19 @@ pub struct Outcome {
     pub verification: Option<Report>,
 }
 
-/// Writes the wheels of a plan into the folder `output`, which is made where it is missing. They lie in a folder of their own
-/// below it until the last one is complete and verified; wheels of the same names are replaced.
+/// Writes the wheels of a plan into the folder `output`, which is made where it is missing. They
+/// lie in a folder of their own below it until the last one is complete and verified; wheels of the
+/// same names are replaced.
 ///
 /// # Errors
-/// What cannot be read or written, an interruption, a verification that fails. Then the output is as it was.
+/// What cannot be read or written, an interruption, a verification that fails. Then the output is
+/// as it was.
 pub fn execute(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Reporter) -> Result<Outcome, Error> {
     prepare(plan, request, output, reporter)?.commit()
 }
 
-/// The wheels of a plan, written and verified, that are not in their place yet. They go when this goes.
+/// The wheels of a plan, written and verified, that are not in their place yet. They go when this
+/// goes.
 pub struct Ready {
     /// Below the output folder.
     staging: Staging,
@@ -125,14 +129,14 @@ pub fn prepare(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Rep
 }
 
 impl Ready {
-    /// The wheels that are installed together: what each is, where it is now, and where it will be. A variant is the host
-    /// again.
+    /// The wheels that are installed together: what each is, where it is now, and where it will be.
+    /// A variant is the host again.
     pub fn wheels(&self) -> impl Iterator<Item = (Kind, &Path, PathBuf)> {
         self.wheels.iter().map(|wheel| (wheel.kind, wheel.written.path.as_path(), self.output.join(&wheel.name)))
     }
 
-    /// Moves the wheels to their place. That takes no space, so it fails only when somebody else changes the folder
-    /// meanwhile.
+    /// Moves the wheels to their place. That takes no space, so it fails only when somebody else
+    /// changes the folder meanwhile.
     ///
     /// # Errors
     /// A wheel that cannot be moved; those before it have been.
@@ -201,11 +205,13 @@ impl Job<'_> {
         WriteOptions { level: self.request.level, epoch: self.request.epoch, ..WriteOptions::default() }
     }
 
-    /// Checks the CRC-32 of members that are copied packed. The survey has unpacked programs already.
+    /// Checks the CRC-32 of members that are copied packed. The survey has unpacked programs
+    /// already.
     fn check_copies(&self) -> Result<(), Error> {
         let parts = &self.plan.parts;
         let is_program = |name: &str| parts.programs.is_known(name);
-        let members = parts.wheel.members().iter().filter(|member| member.kind != wheel::read::Kind::Directory);
+        let members =
+            parts.wheel.members().iter().filter(|member| member.kind != rocwheel_wheel::read::Kind::Directory);
         let copied = members.map(|member| member.name.as_str()).filter(|name| !is_program(name));
         Ok(parts.wheel.check_members(copied, self.reporter)?)
     }
@@ -234,7 +240,8 @@ impl Job<'_> {
         Ok((staged, growth))
     }
 
-    /// The input with patched libraries, without databases for some targets, and with more in its METADATA.
+    /// The input with patched libraries, without databases for some targets, and with more in its
+    /// METADATA.
     fn host(&self, done: &[Done], folder: &Path) -> Result<Staged, Error> {
         let parts = &self.plan.parts;
         let mut replace: BTreeMap<String, Box<dyn Content>> = BTreeMap::new();
@@ -249,7 +256,7 @@ impl Job<'_> {
         let lines = self.plan.host_lines(Markers::Extras);
         let metadata = Some(metadata::host_text(&parts.headers, &lines)?);
         let rewrite = Rewrite { drop, replace, metadata, ..Rewrite::default() };
-        let written = wheel::rewrite(&parts.wheel, &rewrite, folder, &self.options(), self.reporter)?;
+        let written = rocwheel_wheel::rewrite(&parts.wheel, &rewrite, folder, &self.options(), self.reporter)?;
         Ok(Staged { kind: Kind::Host, key: None, name: self.plan.host.clone(), written })
     }
 
@@ -265,12 +272,13 @@ impl Job<'_> {
             metadata: Some(metadata::host_text(&parts.headers, &lines)?),
             ..Rewrite::default()
         };
-        let written = wheel::rewrite(&host, &rewrite, &self.make_folder("variant")?, &self.options(), self.reporter)?;
+        let written =
+            rocwheel_wheel::rewrite(&host, &rewrite, &self.make_folder("variant")?, &self.options(), self.reporter)?;
         Ok(Staged { kind: Kind::Variant, key: None, name: variant::file_name(&self.plan.host, label), written })
     }
 
-    /// The input without everything but the licences and the databases for this package, with archives and a module: so
-    /// database files are copied as they are packed.
+    /// The input without everything but the licences and the databases for this package, with
+    /// archives and a module: so database files are copied as they are packed.
     fn device(&self, device: &Device, done: &[Done], folder: &Path) -> Result<Staged, Error> {
         if self.reporter.interrupted() {
             return Err(code_error(&self.plan.parts.wheel, Error::Interrupted));
@@ -284,7 +292,7 @@ impl Job<'_> {
         let mut licenses = Vec::new();
         for member in parts.wheel.members() {
             let Some(name) = member.name.strip_prefix(&license_folder) else { continue };
-            if member.kind == wheel::read::Kind::File {
+            if member.kind == rocwheel_wheel::read::Kind::File {
                 licenses.push(name.to_owned());
                 stay.insert(member.name.clone());
             }
@@ -302,7 +310,7 @@ impl Job<'_> {
             add.push(Member::new(file.path.clone(), content));
         }
         let installed = device.files.iter().map(|file| file.path.as_str()).chain([device.module.as_str()]);
-        let top_level = wheel::top_level(installed);
+        let top_level = rocwheel_wheel::top_level(installed);
         if !top_level.is_empty() {
             add.push(Member::new(format!("{info}/top_level.txt"), top_level.into_bytes()));
         }
@@ -323,7 +331,7 @@ impl Job<'_> {
             ..Rewrite::default()
         };
         let quiet = WithoutWarnings(self.reporter);
-        let written = wheel::rewrite(&parts.wheel, &rewrite, folder, &self.options(), &quiet)?;
+        let written = rocwheel_wheel::rewrite(&parts.wheel, &rewrite, folder, &self.options(), &quiet)?;
         self.reporter.advance(1);
         Ok(Staged { kind: Kind::Device, key: Some(device.key.clone()), name: device.file_name.clone(), written })
     }
@@ -331,7 +339,7 @@ impl Job<'_> {
 
 /// One line about a device wheel.
 fn summary(plan: &Plan, device: &Device) -> String {
-    let table = artifact::TargetTable::embedded();
+    let table = rocwheel_artifact::TargetTable::embedded();
     let product = table.product(&device.key).map(|product| format!(", {product}")).unwrap_or_default();
     format!("AMD device kernels ({}{product}) for {}", device.key, plan.distribution)
 }

@@ -1,12 +1,12 @@
-//! Input: what a host wheel and its device wheels are called. Output: the lines of METADATA by which they find each
-//! other (kpack specification 6), and the METADATA and WHEEL of device wheels.
+//! Input: what a host wheel and its device wheels are called. Output: the lines of METADATA by
+//! which they find each other (kpack specification 6), and the METADATA and WHEEL of device wheels.
 
 use std::collections::BTreeSet;
 use std::str::FromStr as _;
 
 use pep440_rs::VersionSpecifiers;
+use rocwheel_wheel::{Description, Headers, Metadata, WheelName};
 use serde::Serialize;
-use wheel::{Description, Headers, Metadata, WheelName};
 
 use super::Error;
 use crate::names::{self, Families, Level};
@@ -25,8 +25,9 @@ pub struct Extra {
     pub distributions: Vec<String>,
 }
 
-/// The extras of a host wheel for the packages `keys`: one for each target, one for each generic target and those that
-/// can run its code, and `device-all`. Families have none of their own: their packages come with each of their targets.
+/// The extras of a host wheel for the packages `keys`: one for each target, one for each generic
+/// target and those that can run its code, and `device-all`. Families have none of their own: their
+/// packages come with each of their targets.
 pub(super) fn extras(prefix: &str, keys: &BTreeSet<String>, wanted: &dyn Fn(&str) -> bool) -> Vec<Extra> {
     let families = Families::embedded();
     let mut targets: BTreeSet<&str> = BTreeSet::new();
@@ -118,7 +119,8 @@ pub(super) struct Device<'a> {
     pub(super) licenses: &'a [String],
 }
 
-/// METADATA of a device wheel. Licence, Python versions and addresses are the host's: the code comes from there.
+/// METADATA of a device wheel. Licence, Python versions and addresses are the host's: the code
+/// comes from there.
 pub(super) fn device_text(host: &Headers, device: &Device<'_>) -> Result<String, Error> {
     let expression = host.get("License-Expression");
     let license = |value: &String| expression.is_none() && value.starts_with("License ::");
@@ -141,7 +143,8 @@ pub(super) fn device_text(host: &Headers, device: &Device<'_>) -> Result<String,
     Ok(metadata.text(device.distribution, device.version, device.licenses)?)
 }
 
-/// WHEEL of a device wheel: the tags of the file name, and never pure, so that it lands beside the host's libraries.
+/// WHEEL of a device wheel: the tags of the file name, and never pure, so that it lands beside the
+/// host's libraries.
 pub(super) fn wheel_text(name: &WheelName) -> String {
     let mut text =
         format!("Wheel-Version: 1.0\nGenerator: rocwheel {}\nRoot-Is-Purelib: false\n", env!("CARGO_PKG_VERSION"));
@@ -154,8 +157,8 @@ pub(super) fn wheel_text(name: &WheelName) -> String {
     text
 }
 
-/// The requirements of a device wheel that come from templates. One with the placeholder is for packages of one target
-/// only: there is no package for a family elsewhere.
+/// The requirements of a device wheel that come from templates. One with the placeholder is for
+/// packages of one target only: there is no package for a family elsewhere.
 pub(super) fn from_templates(templates: &[String], key: &str) -> Vec<String> {
     let one = Families::embedded().level(key) == Level::Target;
     let wanted = |template: &&String| one || !template.contains(TARGET_PLACEHOLDER);
@@ -164,7 +167,8 @@ pub(super) fn from_templates(templates: &[String], key: &str) -> Vec<String> {
     templates.iter().filter(wanted).map(|template| template.replace(TARGET_PLACEHOLDER, target)).collect()
 }
 
-/// Checks that installers can read a requirement (PEP 508): a name, extras, versions or an address, a marker.
+/// Checks that installers can read a requirement (PEP 508): a name, extras, versions or an address,
+/// a marker.
 pub(super) fn check_requirement(template: &str) -> Result<(), Error> {
     let text = template.replace(TARGET_PLACEHOLDER, "gfx942");
     let fail = |reason: String| Error::Requirement { requirement: template.to_owned(), reason };
@@ -176,12 +180,12 @@ pub(super) fn check_requirement(template: &str) -> Result<(), Error> {
     let head = head.trim();
     let end = head.find(|character| !is_name(character)).unwrap_or(head.len());
     let (name, rest) = head.split_at(end);
-    wheel::check_name(name).map_err(|_| fail(format!("`{name}` is not a distribution name")))?;
+    rocwheel_wheel::check_name(name).map_err(|_| fail(format!("`{name}` is not a distribution name")))?;
     let mut rest = rest.trim();
     if let Some(inside) = rest.strip_prefix('[') {
         let (extras, after) = inside.split_once(']').ok_or_else(|| fail("a bracket is not closed".to_owned()))?;
         for extra in extras.split(',').map(str::trim).filter(|extra| !extra.is_empty()) {
-            wheel::check_name(extra).map_err(|_| fail(format!("`{extra}` is not an extra")))?;
+            rocwheel_wheel::check_name(extra).map_err(|_| fail(format!("`{extra}` is not an extra")))?;
         }
         rest = after.trim();
     }

@@ -1,5 +1,5 @@
-//! Input: the members of a wheel. Output: where an installer puts them, and the folder in which the runtime is to look
-//! for the archives of a wheel's GPU code.
+//! Input: the members of a wheel. Output: where an installer puts them, and the folder in which the
+//! runtime is to look for the archives of a wheel's GPU code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +54,8 @@ impl Folders {
         Place { scheme, path: path.to_owned() }
     }
 
-    /// What a member is called in a wheel with these `other` folders: `.data` has the wheel's name in its own.
+    /// What a member is called in a wheel with these `other` folders: `.data` has the wheel's name
+    /// in its own.
     pub(super) fn renamed(&self, other: &Folders, member: &str) -> String {
         match member.strip_prefix(&self.data).filter(|rest| rest.starts_with('/')) {
             Some(rest) => format!("{}{rest}", other.data),
@@ -71,9 +72,10 @@ impl Folders {
     }
 }
 
-/// The folder, relative to site-packages, that gets the folder of archives and the modules that stand for them: the
-/// package that most of the GPU code belongs to. Code beside packages (`name.libs`, modules at the top) goes to the
-/// largest package; a wheel without any gets the folder `otherwise`.
+/// The folder, relative to site-packages, that gets the folder of archives and the modules that
+/// stand for them: the package that most of the GPU code belongs to. Code beside packages
+/// (`name.libs`, modules at the top) goes to the largest package; a wheel without any gets the
+/// folder `otherwise`.
 ///
 /// `code` and `files` are paths in site-packages with their sizes in bytes.
 pub(super) fn home<'a>(
@@ -99,7 +101,8 @@ pub(super) fn home<'a>(
         .unwrap_or_else(|| otherwise.to_owned())
 }
 
-/// The outermost package that `path` is in; folders above it (`jax_plugins/`) belong to several distributions.
+/// The outermost package that `path` is in; folders above it (`jax_plugins/`) belong to several
+/// distributions.
 fn package_of<'a>(path: &'a str, packages: &BTreeSet<&str>) -> Option<&'a str> {
     path.match_indices('/').map(|(end, _)| &path[..end]).find(|folder| packages.contains(folder))
 }

@@ -1,17 +1,17 @@
-//! Input: a wheel and a request. Output: the [`Plan`] of its split: which wheels there will be, what they are called, what
-//! they require and what goes into each.
+//! Input: a wheel and a request. Output: the [`Plan`] of its split: which wheels there will be,
+//! what they are called, what they require and what goes into each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 use std::sync::Arc;
 
-use artifact::{TargetTable, targets};
-use kpack::bundle::Checksum;
-use report::Reporter;
+use rocwheel_artifact::{TargetTable, targets};
+use rocwheel_kpack::bundle::Checksum;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{Headers, WheelName};
 use serde::Serialize;
-use wheel::read::Wheel;
-use wheel::{Headers, WheelName};
 
 use super::metadata::{self, Extra, Markers};
 use super::place::{self, Folders, Scheme};
@@ -49,7 +49,8 @@ pub struct Plan {
     pub extras: Vec<Extra>,
     /// Device wheels: targets by number, then generic targets, sub-families and families.
     pub devices: Vec<Device>,
-    /// How the GPU code in libraries is taken apart: for files in site-packages, and for files below the prefix.
+    /// How the GPU code in libraries is taken apart: for files in site-packages, and for files
+    /// below the prefix.
     pub code: Vec<crate::Plan>,
     /// Targets that are not kept, with what goes with them.
     pub dropped: Vec<Dropped>,
@@ -65,7 +66,8 @@ pub(super) struct Parts {
     pub(super) folders: Folders,
     pub(super) headers: Headers,
     pub(super) zones: Vec<Zone>,
-    /// Members of kernel databases that leave the host wheel, by the key of their package; `None`: nobody gets them.
+    /// Members of kernel databases that leave the host wheel, by the key of their package; `None`:
+    /// nobody gets them.
     pub(super) databases: Vec<(Option<String>, DatabaseFile)>,
     pub(super) label: Option<String>,
     pub(super) selection: Selection,
@@ -155,8 +157,9 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
     let survey = survey::survey(&wheel, &folders, &wanted, &request.scratch, reporter)?;
     let selection = selection(&survey, request.targets.as_deref())?;
 
-    let prefix = request.prefix.clone().unwrap_or_else(|| format!("{}-device", wheel::canonical_name(&distribution)));
-    let group = wheel::file_name_part(&distribution);
+    let prefix =
+        request.prefix.clone().unwrap_or_else(|| format!("{}-device", rocwheel_wheel::canonical_name(&distribution)));
+    let group = rocwheel_wheel::file_name_part(&distribution);
     let sections = survey.binaries.iter().map(|binary| binary.section).sum();
     let programs = check::Programs::new(&survey);
     let names = Naming { prefix: &prefix, group: &group, version: &version, distribution: &distribution };
@@ -240,7 +243,7 @@ impl Plan {
 /// What is wrong with a request whatever the wheel.
 fn check_request(request: &Request) -> Result<(), Error> {
     if let Some(prefix) = &request.prefix {
-        wheel::check_name(prefix)?;
+        rocwheel_wheel::check_name(prefix)?;
     }
     request.requires.iter().chain(&request.host_requires).try_for_each(|text| metadata::check_requirement(text))?;
     if let Some(label) = &request.variant {
@@ -254,13 +257,13 @@ fn check_request(request: &Request) -> Result<(), Error> {
 
 /// Name and canonical version.
 pub(super) fn identity(wheel: &Wheel, headers: &Headers) -> Result<(String, String), Error> {
-    let malformed = |reason: String| wheel::Error::Malformed { path: wheel.path().to_owned(), reason };
+    let malformed = |reason: String| rocwheel_wheel::Error::Malformed { path: wheel.path().to_owned(), reason };
     let value = |field: &str| {
         let value = headers.get(field).filter(|value| !value.is_empty());
         value.ok_or_else(|| malformed(format!("its METADATA has no {field}")))
     };
     let (name, version) = (value("Name")?, value("Version")?);
-    wheel::check_name(&name)?;
+    rocwheel_wheel::check_name(&name)?;
     let parsed = pep440_rs::Version::from_str(&version);
     let canonical =
         parsed.map_err(|_| malformed(format!("its METADATA has the version `{version}`, which is none")))?;
@@ -292,7 +295,8 @@ fn selection(survey: &Survey, list: Option<&str>) -> Result<Selection, Error> {
     also.extend(found.iter().map(|target| targets::base_target(target).to_owned()));
     let mut wanted = TargetTable::embedded().expand_with(list, &also)?;
     let chains: BTreeSet<String> = wanted.iter().flat_map(|target| families.chain(&families.key(target))).collect();
-    // What shares a package with a wanted target comes with it, and so do packages for several targets.
+    // What shares a package with a wanted target comes with it, and so do packages for several
+    // targets.
     let related = found.iter().filter(|target| {
         let key = families.key(target);
         chains.contains(&key) && (families.level(&key) != Level::Target || names::without_features(target) != key)
@@ -326,7 +330,7 @@ fn root(
     if let Some(given) = given {
         let root = given.trim_end_matches('/');
         let fail = |reason| Error::OverlayRoot { path: wheel.path().to_owned(), root: given.to_owned(), reason };
-        if wheel::check_member_name(root).is_err() {
+        if rocwheel_wheel::check_member_name(root).is_err() {
             return Err(fail("it is not a relative path inside of site-packages"));
         }
         let inside = |path: &str| path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
@@ -341,13 +345,14 @@ fn root(
     Ok(place::home(code, files, &format!("{}_device", names.group)))
 }
 
-/// Files with GPU code by what their archives are found from, and those that have to stay as they are.
+/// Files with GPU code by what their archives are found from, and those that have to stay as they
+/// are.
 fn zones(binaries: &[Binary], root: &str, group: &str) -> (Vec<Zone>, Vec<Kept>) {
     let folders = [(Scheme::Site, format!("{root}/{ARCHIVES}")), (Scheme::Data, format!("share/{group}/{ARCHIVES}"))];
     let zones = folders.into_iter().map(|(scheme, archives)| {
         let of_zone = binaries.iter().filter(|binary| binary.place.scheme == scheme);
         let units = of_zone.map(|binary| {
-            let content: Arc<dyn wheel::Content> = Arc::clone(&binary.content);
+            let content: Arc<dyn rocwheel_wheel::Content> = Arc::clone(&binary.content);
             Unit::new(binary.member.clone(), content, &binary.place.path, &archives)
         });
         Zone { scheme, units: units.collect(), archives: archives.clone() }
@@ -398,9 +403,9 @@ fn devices(
     let mut devices = Vec::with_capacity(keys.len());
     for key in &keys {
         let distribution = names::distribution(names.prefix, key);
-        wheel::check_name(&distribution)?;
+        rocwheel_wheel::check_name(&distribution)?;
         let name = WheelName {
-            distribution: wheel::file_name_part(&distribution),
+            distribution: rocwheel_wheel::file_name_part(&distribution),
             version: names.version.to_owned(),
             ..wheel.name.clone()
         };
@@ -451,7 +456,7 @@ fn devices(
 
 fn check_extras(wheel: &Wheel, headers: &Headers, extras: &[Extra]) -> Result<(), Error> {
     let there = headers.all("Provides-Extra");
-    let there: BTreeSet<String> = there.iter().map(|extra| wheel::canonical_name(extra)).collect();
+    let there: BTreeSet<String> = there.iter().map(|extra| rocwheel_wheel::canonical_name(extra)).collect();
     match extras.iter().find(|extra| there.contains(&extra.name)) {
         Some(extra) => Err(Error::ExtraExists { path: wheel.path().to_owned(), extra: extra.name.clone() }),
         None => Ok(()),

@@ -1,20 +1,20 @@
-//! Input: an open wheel. Output: its files with GPU code, and its files of kernel databases that are for some targets
-//! only. Of the programs only those with GPU code stay unpacked.
+//! Input: an open wheel. Output: its files with GPU code, and its files of kernel databases that
+//! are for some targets only. Of the programs only those with GPU code stay unpacked.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use kpack::Databases;
-use kpack::fatbin::FatBinary;
 use rayon::prelude::*;
-use report::{Reporter, Unit as Counted};
-use wheel::Content;
-use wheel::read::{Kind, Listed, Wheel};
+use rocwheel_kpack::Databases;
+use rocwheel_kpack::fatbin::FatBinary;
+use rocwheel_report::{Reporter, Unit as Counted};
+use rocwheel_wheel::Content;
+use rocwheel_wheel::read::{Kind, Listed, Wheel};
 
 use super::Error;
 use super::place::{Folders, Place, Scheme};
-use wheel::read::Spool;
+use rocwheel_wheel::read::Spool;
 
 /// A file with GPU code.
 pub(super) struct Binary {
@@ -59,7 +59,8 @@ pub(super) fn survey(
         let listed = Databases::embedded().classify(&place.path).filter(|found| databases(found.database));
         match listed {
             Some(listed) if place.scheme != Scheme::Elsewhere => {
-                // A file of a database is never taken for a library, as today's tools have it (kpack specification 5).
+                // A file of a database is never taken for a library, as today's tools have it
+                // (kpack specification 5).
                 if let Some(target) = listed.target {
                     let (database, size) = (listed.database.to_owned(), member.size);
                     found.databases.push(DatabaseFile { member: member.name.clone(), database, target, size });
@@ -93,7 +94,7 @@ pub(super) fn survey(
         }
         Ok(())
     };
-    let looked = pipeline::ordered(programs.into_iter(), look, consume);
+    let looked = rocwheel_pipeline::ordered(programs.into_iter(), look, consume);
     reporter.end();
     looked?;
     found.binaries.sort_by(|left, right| left.member.cmp(&right.member));
@@ -117,7 +118,7 @@ fn binary(wheel: &Arc<Wheel>, member: &Listed, place: Place, spool: &Spool) -> R
     let fat = fat.map_err(|source| code_error(wheel, Error::GpuCode { key: key(), source }))?;
     Ok(fat.map(|fat| {
         let entries = fat.bundles.iter().flat_map(|bundle| &bundle.entries).filter(|entry| entry.size > 0);
-        let targets = entries.filter_map(kpack::Entry::target).map(str::to_owned).collect();
+        let targets = entries.filter_map(rocwheel_kpack::Entry::target).map(str::to_owned).collect();
         let section = fat.section.end - fat.section.start;
         Binary { member: member.name.clone(), place, content: content.clone(), targets, section }
     }))

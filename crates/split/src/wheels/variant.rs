@@ -1,8 +1,8 @@
-//! Input: the targets of a host wheel. Output: its form as a wheel variant: `variant.json` and the label in the file name
-//! (PEP 825 and 850, both drafts, so this is experimental).
+//! Input: the targets of a host wheel. Output: its form as a wheel variant: `variant.json` and the
+//! label in the file name (PEP 825 and 850, both drafts, so this is experimental).
 //!
-//! An installer that knows wheel variants asks the provider which targets the machine has, and evaluates the markers of
-//! METADATA with those: the device packages come without an extra.
+//! An installer that knows wheel variants asks the provider which targets the machine has, and
+//! evaluates the markers of METADATA with those: the device packages come without an extra.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use super::Error;
 
 /// Where the form of `variant.json` is described.
 const SCHEMA: &str = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json";
-/// The distribution whose plug-in finds out which targets a machine has, and where the plug-in is in it.
+/// The distribution whose plug-in finds out which targets a machine has, and where the plug-in is
+/// in it.
 const PROVIDER: &str = "rocm-bootstrap";
 const PLUGIN: &str = "rocm_bootstrap.variant_provider:AMDVariantPlugin";
 
@@ -21,8 +22,8 @@ pub(super) fn property(target: &str) -> String {
     format!("amd :: gfx_arch :: {target}")
 }
 
-/// Whether the draft lets a target be the value of a feature. Generic targets, with their `-`, cannot; the targets that
-/// run their code stand for them.
+/// Whether the draft lets a target be the value of a feature. Generic targets, with their `-`,
+/// cannot; the targets that run their code stand for them.
 pub(super) fn is_value(target: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'.';
     !target.is_empty() && target.bytes().all(allowed)

@@ -1,20 +1,20 @@
-//! Pruned libraries, bundles, archives, wheels and trees: made by clang 19, judged by clang's bundler, Python and a runtime that
-//! says what it finds.
+//! Pruned libraries, bundles, archives, wheels and trees: made by clang 19, judged by clang's
+//! bundler, Python and a runtime that says what it finds.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use artifact::TargetTable;
-use kpack::bundle::{self, Form, Method, Part};
-use kpack::{Archive, ArchiveWriter, Blob, FatBinary, Scheme};
-use report::Silent;
-use split::Error;
-use split::prune::{Action, Compress, Destination, Empty, Keep, Options, Outcome, Run, prune};
-use testing::gpu::{Gpu, Link, Unit};
-use wheel::read::Wheel;
-use wheel::{Distribution, EntryPoints, FileContent, Member, Metadata, Tag, WriteOptions, write_wheel};
+use rocwheel_artifact::TargetTable;
+use rocwheel_kpack::bundle::{self, Form, Method, Part};
+use rocwheel_kpack::{Archive, ArchiveWriter, Blob, FatBinary, Scheme};
+use rocwheel_report::Silent;
+use rocwheel_split::Error;
+use rocwheel_split::prune::{Action, Compress, Destination, Empty, Keep, Options, Outcome, Run, prune};
+use rocwheel_testing::gpu::{Gpu, Link, Unit};
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{Distribution, EntryPoints, FileContent, Member, Metadata, Tag, WriteOptions, write_wheel};
 
 mod trees;
 
@@ -70,11 +70,11 @@ type Code = Vec<Vec<(String, Vec<u8>)>>;
 /// Targets and bytes of the code objects of each bundle.
 fn code(path: &Path) -> Code {
     let (bytes, fat) = read(path);
-    let objects = |bundle: &kpack::Bundle| {
+    let objects = |bundle: &rocwheel_kpack::Bundle| {
         let mut objects = Vec::new();
         let visit = bundle.visit(&bytes, fat.section.clone(), |entry, code| {
             objects.push((entry.target().unwrap_or("host").to_owned(), code.to_vec()));
-            Ok::<(), kpack::Error>(())
+            Ok::<(), rocwheel_kpack::Error>(())
         });
         visit.expect("bundle");
         objects
@@ -95,7 +95,8 @@ fn lines(said: &str) -> Vec<&str> {
     said.lines().map(|line| line.split(" reaches ").next().unwrap_or(line)).collect()
 }
 
-/// Prunes a library to two targets; it loads as before, also after `strip`, and its code is what it was.
+/// Prunes a library to two targets; it loads as before, also after `strip`, and its code is what it
+/// was.
 fn check_library(gpu: &Gpu, file: &Path, is_library: bool) {
     let before = fs_err::read(file).expect("read");
     let said = gpu.load(file, is_library).expect("loads as built");

@@ -147,7 +147,8 @@ fn wheels_stay_wheels() {
     assert!(after != before && results.contains(&after));
 }
 
-/// A dry run knows sizes of plain code exactly and those of compressed code nearly, and makes nothing.
+/// A dry run knows sizes of plain code exactly and those of compressed code nearly, and makes
+/// nothing.
 #[test]
 fn dry_runs_tell_sizes_without_the_work() {
     let gpu = Gpu::new();
@@ -227,11 +228,14 @@ fn records_of_what_is_installed_stay_true() {
         let same: Vec<&str> = pruned.lines().filter(|line| !line.contains(".so,")).collect();
         assert_eq!(same, kept);
         assert!(pruned.contains("bin/fat,sha256=x,1\r\n"));
-        let row =
-            wheel::parse_rows(&pruned).expect("rows").into_iter().find(|row| row.path.contains("libfat")).expect("row");
+        let row = rocwheel_wheel::parse_rows(&pruned)
+            .expect("rows")
+            .into_iter()
+            .find(|row| row.path.contains("libfat"))
+            .expect("row");
         let library = fs_err::read(site.join(&row.path)).expect("library");
         assert_eq!(row.size, Some(library.len() as u64));
-        assert_eq!(row.hash, wheel::hash_column(&wheel::digest(&library[..]).expect("digest")));
+        assert_eq!(row.hash, rocwheel_wheel::hash_column(&rocwheel_wheel::digest(&library[..]).expect("digest")));
         assert_eq!(outcome.after, size(&root));
     }
     let mended: Vec<&str> = outcome.inputs[0].files.iter().filter_map(|file| file.note.as_deref()).collect();
@@ -296,7 +300,7 @@ fn extras_of_host_wheels_follow() {
     assert_eq!(gone.note.as_deref(), Some("a wheel for other targets"));
     let pruned = Wheel::open(&output.join("dist").join(wanted[0])).expect("open");
     assert_eq!(pruned.verify().expect("verify"), []);
-    let headers = wheel::Headers::parse(&pruned.metadata().expect("METADATA"));
+    let headers = rocwheel_wheel::Headers::parse(&pruned.metadata().expect("METADATA"));
     assert_eq!(headers.all("Provides-Extra"), ["device-gfx942", "device-all"]);
     let needs = headers.all("Requires-Dist");
     assert_eq!(needs.len(), 2);

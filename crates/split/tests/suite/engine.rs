@@ -1,12 +1,12 @@
 //! What becomes of libraries of every form.
 
-use kpack::archive::{Archive, Scheme};
-use kpack::bundle::Checksum;
-use kpack::fatbin::{FatBinary, Magic};
-use report::Silent;
-use split::{Error, Options, Packing, Reason, Selection, TargetNames, Unit};
+use rocwheel_kpack::archive::{Archive, Scheme};
+use rocwheel_kpack::bundle::Checksum;
+use rocwheel_kpack::fatbin::{FatBinary, Magic};
+use rocwheel_report::Silent;
+use rocwheel_split::{Error, Options, Packing, Reason, Selection, TargetNames, Unit};
+use rocwheel_testing::gpu::Link;
 use std::sync::Arc;
-use testing::gpu::Link;
 
 use crate::fixture::{self, ALL, Settings, library, split, unit};
 
@@ -94,11 +94,11 @@ fn windows_libraries() {
         let bytes = fs_err::read(path).unwrap();
         let mut split = check(&[("bin/library.dll", bytes)]);
         let after = fat(&split.after["bin/library.dll"]);
-        assert_eq!(after.format, kpack::Format::Pe);
+        assert_eq!(after.format, rocwheel_kpack::Format::Pe);
         assert!(after.bundles.is_empty() && after.wrappers.iter().all(|wrapper| wrapper.magic == Magic::Kpacked));
         assert_eq!(split.report(&Selection::ALL).code().0, 4);
         let host = split.after.get_mut("bin/library.dll").unwrap();
-        let section = elf::Pe::read(host).unwrap().unwrap();
+        let section = rocwheel_elf::Pe::read(host).unwrap().unwrap();
         let text = section.sections.iter().find(|section| section.name == ".text").unwrap().file.start as usize;
         host[text + 5] ^= 1;
         assert_eq!(split.differences(), ["`bin/library.dll`: its section `.text` differs at byte 5"]);
@@ -168,12 +168,12 @@ fn equal_names_in_different_directories_stay_apart() {
     assert_eq!(error.to_string(), "`stage/x.so` is there twice");
 }
 
-fn plan(files: &[(&str, Vec<u8>)]) -> Result<split::Plan, Error> {
+fn plan(files: &[(&str, Vec<u8>)]) -> Result<rocwheel_split::Plan, Error> {
     let units: Vec<Unit> =
         files.iter().map(|(key, bytes)| Unit::new(*key, Arc::new(bytes.clone()), "x.so", ".kpack")).collect();
     let options =
         Options { group: "x".into(), selection: Selection::ALL, names: TargetNames::Base, checksum: Checksum::Compare };
-    split::plan(&units, &options, &Silent)
+    rocwheel_split::plan(&units, &options, &Silent)
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_selection_drops_the_rest_and_leaves_the_host_part_the_same() {
     let units = [Unit::new("x.so", Arc::new(fixture::plain()), "x.so", ".kpack")];
     let selection = Selection::only(vec!["gfx1201".into()]);
     let options = Options { group: "x".into(), selection, names: TargetNames::Base, checksum: Checksum::Compare };
-    let error = split::plan(&units, &options, &Silent).unwrap_err();
+    let error = rocwheel_split::plan(&units, &options, &Silent).unwrap_err();
     let text = "there is no GPU code for gfx1201: the input has code for gfx90a:xnack+, gfx90a:xnack-, gfx942, gfx1100";
     assert_eq!(error.to_string(), text);
 }

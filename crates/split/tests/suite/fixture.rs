@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use kpack::bundle::Checksum;
 use positioned_io::ReadAt as _;
-use report::Silent;
-use split::verify::{Checks, Item, Report, View};
-use split::{Done, Options, Packing, Plan, Selection, TargetNames, Unit};
-use testing::gpu::{Gpu, Link};
-use wheel::{Content, PatchedContent};
+use rocwheel_kpack::bundle::Checksum;
+use rocwheel_report::Silent;
+use rocwheel_split::verify::{Checks, Item, Report, View};
+use rocwheel_split::{Done, Options, Packing, Plan, Selection, TargetNames, Unit};
+use rocwheel_testing::gpu::{Gpu, Link};
+use rocwheel_wheel::{Content, PatchedContent};
 
 pub const ALL: &[&str] = &["gfx90a:xnack+", "gfx90a:xnack-", "gfx942", "gfx1100"];
 
@@ -21,12 +21,12 @@ pub fn gpu() -> &'static Gpu {
 }
 
 /// A unit of the fixtures' sources.
-pub const fn unit<'a>(source: &'a str, targets: &'a [&'a str]) -> testing::gpu::Unit<'a> {
-    testing::gpu::Unit { source, targets }
+pub const fn unit<'a>(source: &'a str, targets: &'a [&'a str]) -> rocwheel_testing::gpu::Unit<'a> {
+    rocwheel_testing::gpu::Unit { source, targets }
 }
 
 /// A library of units.
-pub fn library(name: &str, units: &[testing::gpu::Unit<'_>], compile: &[&str]) -> Vec<u8> {
+pub fn library(name: &str, units: &[rocwheel_testing::gpu::Unit<'_>], compile: &[&str]) -> Vec<u8> {
     built(&Link { name, units, compile, link: &["-shared"] })
 }
 
@@ -82,10 +82,10 @@ pub fn split(files: &[(&str, Vec<u8>)], settings: &Settings) -> Split {
         .collect();
     let (selection, names) = (settings.selection.clone(), settings.names);
     let options = Options { group: "test_lib".into(), selection, names, checksum: Checksum::Compare };
-    let plan = split::plan(&units, &options, &Silent).unwrap();
+    let plan = rocwheel_split::plan(&units, &options, &Silent).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let place = |archive: &split::PlannedArchive| folder.path().join(&archive.name);
-    let Done { hosts, archives } = split::execute(&plan, &units, settings.packing, &place, &Silent).unwrap();
+    let place = |archive: &rocwheel_split::PlannedArchive| folder.path().join(&archive.name);
+    let Done { hosts, archives } = rocwheel_split::execute(&plan, &units, settings.packing, &place, &Silent).unwrap();
     let mut after: BTreeMap<String, Vec<u8>> =
         files.iter().map(|(path, bytes)| ((*path).to_owned(), bytes.clone())).collect();
     for host in hosts {
@@ -117,7 +117,7 @@ pub fn bytes(content: &dyn Content) -> Vec<u8> {
 impl Split {
     pub fn report(&self, selection: &Selection) -> Report {
         let checks = Checks { selection, ..Checks::default() };
-        split::verify(&self.before, &view(self.after.clone()), &checks, &Silent).unwrap()
+        rocwheel_split::verify(&self.before, &view(self.after.clone()), &checks, &Silent).unwrap()
     }
 
     /// What the check says, sorted.

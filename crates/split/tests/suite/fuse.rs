@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kpack::bundle::{Form, Method};
-use kpack::fatbin::{FatBinary, Magic, NewWrapper, Points, Replacement};
-use kpack::marker::Marker;
-use kpack::{ArchiveWriter, Blob, Scheme};
 use positioned_io::ReadAt as _;
-use report::{Hint as _, Silent};
-use split::Error;
-use split::fuse::{self, Build, Fused, Plan};
-use split::verify::{Item, View};
-use testing::gpu::Link;
+use rocwheel_kpack::bundle::{Form, Method};
+use rocwheel_kpack::fatbin::{FatBinary, Magic, NewWrapper, Points, Replacement};
+use rocwheel_kpack::marker::Marker;
+use rocwheel_kpack::{ArchiveWriter, Blob, Scheme};
+use rocwheel_report::{Hint as _, Silent};
+use rocwheel_split::Error;
+use rocwheel_split::fuse::{self, Build, Fused, Plan};
+use rocwheel_split::verify::{Item, View};
+use rocwheel_testing::gpu::Link;
 
 use crate::fixture::{self, Settings, Split, built, unit, view};
 
@@ -26,7 +26,7 @@ fn codes(bytes: &Vec<u8>) -> Codes {
         fat.bundles[number]
             .visit(bytes, fat.section.clone(), |entry, code| {
                 codes.insert(entry.id.clone(), code.to_vec());
-                Ok::<(), kpack::Error>(())
+                Ok::<(), rocwheel_kpack::Error>(())
             })
             .unwrap();
         codes
@@ -157,8 +157,8 @@ fn compressed_code_comes_back_plain_or_compressed() {
     }
 }
 
-/// Symbols that say where the section is, for debuggers and for the loader: GNU ld before 2.35 writes the first for every
-/// section.
+/// Symbols that say where the section is, for debuggers and for the loader: GNU ld before 2.35
+/// writes the first for every section.
 #[test]
 fn symbols_of_a_section_that_gets_a_new_place() {
     let path = fixture::gpu().path("fuse-symbols.so");
@@ -183,7 +183,8 @@ fn symbols_of_a_section_that_gets_a_new_place() {
     load(&files["x.so"], "fuse-symbols-after.so", true);
 }
 
-/// What packagers do to a library between its split and its fuse. Where a tool breaks the whole library as well, it need not load.
+/// What packagers do to a library between its split and its fuse. Where a tool breaks the whole
+/// library as well, it need not load.
 #[test]
 fn after_other_tools_had_the_host_part() {
     let library = two("fuse-tools.so", &[], &["-shared"]);
@@ -214,7 +215,8 @@ fn after_other_tools_had_the_host_part() {
     assert!(loaded >= 4, "{loaded} of the libraries still loaded");
 }
 
-/// patchelf and auditwheel leave no room behind the program header table, so it goes between two sections.
+/// patchelf and auditwheel leave no room behind the program header table, so it goes between two
+/// sections.
 #[test]
 fn a_program_header_table_without_room_is_moved() {
     let units = [unit("first", &["gfx1100"]), unit("second", &["gfx1100", "gfx942"])];
@@ -332,20 +334,20 @@ fn two_builds_with_different_code_for_one_gpu() {
     let one = split_one(&["gfx942"]);
     let mut other = one.clone();
     // The same host, and a code object that was compiled otherwise.
-    let archive = other.keys().find(|path| split::group::is_archive(path)).unwrap().clone();
+    let archive = other.keys().find(|path| rocwheel_split::group::is_archive(path)).unwrap().clone();
     let host = other["x.so"].clone();
     let fat = FatBinary::read(&host, host.len() as u64).unwrap().unwrap();
     let marker = fat.markers[0].0.clone();
     let bytes = other[&archive].clone();
-    let known = kpack::archive::Archive::open(&bytes, bytes.len() as u64).unwrap();
+    let known = rocwheel_kpack::archive::Archive::open(&bytes, bytes.len() as u64).unwrap();
     let located = known.find(&marker.kernel_name, 0, "gfx942").unwrap();
     let mut code = known.read(&bytes, &located).unwrap();
     *code.last_mut().unwrap() ^= 1;
     let out = std::io::Cursor::new(Vec::new());
-    let scheme = kpack::archive::Scheme::None;
+    let scheme = rocwheel_kpack::archive::Scheme::None;
     let mut writer =
-        kpack::archive::ArchiveWriter::new(out, &known.group, &known.family, &known.targets, scheme).unwrap();
-    let blob = kpack::archive::Blob::pack(&code, scheme, 0).unwrap();
+        rocwheel_kpack::archive::ArchiveWriter::new(out, &known.group, &known.family, &known.targets, scheme).unwrap();
+    let blob = rocwheel_kpack::archive::Blob::pack(&code, scheme, 0).unwrap();
     writer.add(&marker.kernel_name, 0, "gfx942", &blob).unwrap();
     other.insert(archive, writer.finish().unwrap().into_inner());
     let error = said(fused(&[build("A", one), build("B", other)], Form::Plain));
@@ -361,7 +363,7 @@ fn missing_archives_are_named() {
     let (plan, files) = fused(&[build("it", after.clone())], Form::Plain).unwrap();
     assert!(!plan.targets.contains(&"gfx942".to_owned()));
     assert_eq!(codes(&files["lib/x.so"])[0].len(), whole[0].len() - 1);
-    after.retain(|path, _| !split::group::is_archive(path));
+    after.retain(|path, _| !rocwheel_split::group::is_archive(path));
     let error = said(fused(&[build("it", after)], Form::Plain));
     assert_eq!(
         error,
@@ -376,7 +378,7 @@ fn archives_that_hold_more_stay() {
     let mut after = split(&files).after;
     after.remove("lib/b.so").unwrap();
     let (plan, fused) = fused(&[build("it", after)], Form::Plain).unwrap();
-    let left: BTreeSet<&String> = fused.keys().filter(|path| split::group::is_archive(path)).collect();
+    let left: BTreeSet<&String> = fused.keys().filter(|path| rocwheel_split::group::is_archive(path)).collect();
     assert!(!left.is_empty());
     assert_eq!(left.into_iter().collect::<Vec<_>>(), plan.kept.iter().collect::<Vec<_>>());
 }
@@ -392,14 +394,15 @@ fn damaged_archives_are_not_put_back() {
     assert!(fused(&[build("it", after)], Form::Plain).is_err());
 }
 
-/// The host part as existing tools leave it: one marker, and wrappers that are numbered by their place.
+/// The host part as existing tools leave it: one marker, and wrappers that are numbered by their
+/// place.
 fn numbered(host: &Vec<u8>, marker: &Marker) -> Vec<u8> {
     let fat = FatBinary::read(host, host.len() as u64).unwrap().unwrap();
     let content = marker.encode().unwrap();
     let wrappers = (0..fat.wrappers.len() as u64).map(|index| NewWrapper { magic: Magic::Kpacked, pointer: 0, index });
     let with =
         Replacement { size: content.len() as u64, content: Arc::new(content.clone()), wrappers: wrappers.collect() };
-    let patched = elf::Patched::new(host, fat.replace(host, with).unwrap());
+    let patched = rocwheel_elf::Patched::new(host, fat.replace(host, with).unwrap());
     let mut bytes = vec![0; patched.size() as usize];
     patched.read_exact_at(0, &mut bytes).unwrap();
     bytes
@@ -439,7 +442,8 @@ fn code_that_existing_tools_numbered_wrongly_is_not_put_back() {
     assert!(error.to_string().contains("have no kernel in common"), "{error}");
 }
 
-/// Existing tools number wrappers: of two wrappers for one bundle the second asks for an index that no archive has.
+/// Existing tools number wrappers: of two wrappers for one bundle the second asks for an index that
+/// no archive has.
 #[test]
 fn wrappers_numbered_by_existing_tools() {
     let library = two("fuse-rdc-other.so", &["-fgpu-rdc"], &["-shared"]);

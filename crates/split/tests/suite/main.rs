@@ -1,4 +1,5 @@
-//! Real HIP libraries, made by clang without a GPU, split, checked, spoiled and asked for their code as a runtime would.
+//! Real HIP libraries, made by clang without a GPU, split, checked, spoiled and asked for their
+//! code as a runtime would.
 
 #![allow(clippy::unwrap_used)]
 

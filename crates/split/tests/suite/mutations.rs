@@ -1,10 +1,10 @@
 //! A split that was right, spoiled in one place: the check says where.
 
-use kpack::archive::{Archive, ArchiveWriter, Blob, Scheme};
-use kpack::fatbin::FatBinary;
-use report::Silent;
-use split::verify::Checks;
-use split::{Packing, Selection};
+use rocwheel_kpack::archive::{Archive, ArchiveWriter, Blob, Scheme};
+use rocwheel_kpack::fatbin::FatBinary;
+use rocwheel_report::Silent;
+use rocwheel_split::verify::Checks;
+use rocwheel_split::{Packing, Selection};
 
 use crate::fixture::{self, Settings, Split, split, view};
 
@@ -52,8 +52,8 @@ fn archive(target: &str, change: impl Fn(&str, u32, Vec<u8>) -> Option<(u32, Vec
     differences
 }
 
-fn find(bytes: &[u8], name: &str) -> elf::Section {
-    let elf = elf::Elf::read(&bytes.to_vec()).unwrap().unwrap();
+fn find(bytes: &[u8], name: &str) -> rocwheel_elf::Section {
+    let elf = rocwheel_elf::Elf::read(&bytes.to_vec()).unwrap().unwrap();
     elf.sections.into_iter().find(|section| section.name == name).unwrap()
 }
 
@@ -273,7 +273,8 @@ fn files_that_are_gone_new_or_changed() {
 #[test]
 fn an_archive_that_lacks_one_of_its_targets_for_a_binary() {
     let mut split = split(&[("lib/uneven.so", fixture::uneven())], &Settings::default());
-    // Wrapper 0 has no code for gfx942; now an archive that its marker leads to has some (pitfalls 9).
+    // Wrapper 0 has no code for gfx942; now an archive that its marker leads to has some (pitfalls
+    // 9).
     let other = split.after[".kpack/test_lib_set2_gfx942.kpack"].clone();
     split.after.insert(".kpack/test_lib_gfx942.kpack".into(), other);
     let differences = split.differences();
@@ -289,7 +290,7 @@ fn unreadable_input_is_an_error_and_not_a_difference() {
     bytes[place] ^= 1;
     let before = view([("x.so".to_owned(), bytes)]);
     let checks = Checks { selection: &Selection::ALL, ..Checks::default() };
-    let error = split::verify(&before, &before, &checks, &Silent).unwrap_err();
+    let error = rocwheel_split::verify(&before, &before, &checks, &Silent).unwrap_err();
     assert_eq!(error.to_string(), "could not read the GPU code of `x.so`");
 }
 

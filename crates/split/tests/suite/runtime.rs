@@ -1,10 +1,11 @@
-//! A runtime that follows the rules of the real one to the letter (kpack specification 1.1, 4.1 and 4.2), with nothing
-//! of the checks in it: every kind of GPU asks every wrapper for its code, before the split and after.
+//! A runtime that follows the rules of the real one to the letter (kpack specification 1.1, 4.1 and
+//! 4.2), with nothing of the checks in it: every kind of GPU asks every wrapper for its code,
+//! before the split and after.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kpack::archive::Archive;
-use kpack::fatbin::{FatBinary, Points};
+use rocwheel_kpack::archive::Archive;
+use rocwheel_kpack::fatbin::{FatBinary, Points};
 
 use crate::fixture::{self, ALL, Settings, library, split, unit};
 
@@ -66,7 +67,8 @@ enum Answer {
     Poisoned,
 }
 
-/// `kpack_get_code_object`: search paths from the binary's directory, archives in order, then targets in order.
+/// `kpack_get_code_object`: search paths from the binary's directory, archives in order, then
+/// targets in order.
 fn load(files: &BTreeMap<String, Vec<u8>>, binary: &str, wrapper: usize, gpu: &(String, Option<String>)) -> Answer {
     let bytes = &files[binary];
     let fat = FatBinary::read(bytes, bytes.len() as u64).unwrap().unwrap();
@@ -114,7 +116,7 @@ fn fat(bytes: &[u8], wrapper: usize, gpu: &(String, Option<String>)) -> Option<V
     let fat = FatBinary::read(&bytes, bytes.len() as u64).unwrap().unwrap();
     let Points::Bundle(bundle) = fat.wrappers[wrapper].points else { panic!("no bundle") };
     let mut codes = BTreeMap::new();
-    let collect = |entry: &kpack::Entry, code: &[u8]| -> Result<(), kpack::Error> {
+    let collect = |entry: &rocwheel_kpack::Entry, code: &[u8]| -> Result<(), rocwheel_kpack::Error> {
         if let Some(target) = entry.target() {
             codes.insert(target.to_owned(), code.to_vec());
         }

@@ -3,11 +3,11 @@
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use artifact::{Catalog, Manifest};
-use report::{Hint as _, Reporter, Silent, Unit};
-use split::tree::{self, DatabaseChoice, Outcome, Request, TreePlan, Unsupported};
-use split::verify::Verification;
-use split::{Error, Packing, Selection, TargetNames};
+use rocwheel_artifact::{Catalog, Manifest};
+use rocwheel_report::{Hint as _, Reporter, Silent, Unit};
+use rocwheel_split::tree::{self, DatabaseChoice, Outcome, Request, TreePlan, Unsupported};
+use rocwheel_split::verify::Verification;
+use rocwheel_split::{Error, Packing, Selection, TargetNames};
 use tempfile::TempDir;
 
 use crate::fixture;
@@ -347,7 +347,7 @@ fn an_interruption_leaves_nothing_behind_wherever_it_comes() {
                 return;
             }
             Err(error) => {
-                assert_eq!(error.exit(), report::Exit::Interrupted, "{error}");
+                assert_eq!(error.exit(), rocwheel_report::Exit::Interrupted, "{error}");
                 assert_eq!(names(tree.folder.path()), before, "after {patience}");
             }
         }
@@ -374,11 +374,11 @@ fn directories_and_files_are_compared_as_well() {
         let to = tree.folder.path().join(name);
         let mut paths: Vec<PathBuf> = fs_err::read_dir(parent).unwrap().map(|entry| entry.unwrap().path()).collect();
         paths.retain(|path| path.is_dir() && path.file_name().unwrap().to_string_lossy().starts_with("blas_"));
-        artifact::flatten::flatten(
+        rocwheel_artifact::flatten::flatten(
             &paths,
             &to,
-            artifact::flatten::Existing::OnlyOurs,
-            artifact::flatten::Run::Execute,
+            rocwheel_artifact::flatten::Existing::OnlyOurs,
+            rocwheel_artifact::flatten::Run::Execute,
             &Silent,
         )
         .unwrap();
@@ -392,18 +392,20 @@ fn directories_and_files_are_compared_as_well() {
     };
     let (before, after) = (flat(&tree.inputs(), "before"), flat(&tree.output(), "after"));
     let views = (tree::view_of_directory(&before).unwrap(), tree::view_of_directory(&after).unwrap());
-    let report = split::verify(&views.0, &views.1, &split::verify::Checks::default(), &Silent).unwrap();
+    let report =
+        rocwheel_split::verify(&views.0, &views.1, &rocwheel_split::verify::Checks::default(), &Silent).unwrap();
     assert!(report.is_clean(), "{:?}", report.differences);
     assert_eq!(report.code().0, 8);
 
-    let shared = split::verify::Checks { archives: split::verify::Holdings::Shared, ..Default::default() };
+    let shared =
+        rocwheel_split::verify::Checks { archives: rocwheel_split::verify::Holdings::Shared, ..Default::default() };
     for file in ["lib/librocblas.so.5", "lib/librocsparse.so.1.0"] {
         let (before, after) = tree::views_of_files(&before.join(file), &after.join(file)).unwrap();
-        let report = split::verify(&before, &after, &shared, &Silent).unwrap();
+        let report = rocwheel_split::verify(&before, &after, &shared, &Silent).unwrap();
         assert!(report.is_clean(), "{:?}", report.differences);
         assert_eq!(report.code().0, 4);
     }
     let (before, after) =
         tree::views_of_files(&before.join("lib/librocblas.so.5"), &after.join("lib/librocsparse.so.1.0")).unwrap();
-    assert!(!split::verify(&before, &after, &shared, &Silent).unwrap().is_clean());
+    assert!(!rocwheel_split::verify(&before, &after, &shared, &Silent).unwrap().is_clean());
 }

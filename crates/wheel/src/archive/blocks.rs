@@ -1,11 +1,11 @@
-//! Input: a complete deflate stream (RFC 1951). Output: where the header bit of its last block is, and where the
-//! stream ends, in bits.
+//! Input: a complete deflate stream (RFC 1951). Output: where the header bit of its last block is,
+//! and where the stream ends, in bits.
 //!
-//! Every call of the compressor ends its stream: the last block has BFINAL set. To join streams that bit must be
-//! cleared, and it lies anywhere in the last part of the bytes. [`last_block`] walks all blocks, following the Huffman
-//! codes without producing a byte: 12 to 18 % of the time that libdeflate's level 5 takes, where an inflater takes 20
-//! to 25 %. [`find_last_block`] looks for it from the end instead, which is nearly free, and needs the input to be
-//! sure.
+//! Every call of the compressor ends its stream: the last block has BFINAL set. To join streams
+//! that bit must be cleared, and it lies anywhere in the last part of the bytes. [`last_block`]
+//! walks all blocks, following the Huffman codes without producing a byte: 12 to 18 % of the time
+//! that libdeflate's level 5 takes, where an inflater takes 20 to 25 %. [`find_last_block`] looks
+//! for it from the end instead, which is nearly free, and needs the input to be sure.
 
 /// Bit positions in a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,8 @@ pub(crate) fn last_block(stream: &[u8]) -> Option<LastBlock> {
     }
 }
 
-/// The largest last block that is looked for, in bytes of the stream: libdeflate's blocks hold some 300 kB of input.
+/// The largest last block that is looked for, in bytes of the stream: libdeflate's blocks hold some
+/// 300 kB of input.
 const REACH: usize = 320 << 10;
 /// What makes a match certain: literals that agree with the input, and how many different ones.
 const LITERALS: usize = 64;
@@ -52,10 +53,11 @@ const DIFFERENT: usize = 16;
 
 /// Finds the last block of `stream`, which is `input` compressed, from the end.
 ///
-/// A place is taken for the header when three complete codes follow it and what they decode to, up to the very end of
-/// the stream, is the end of `input`, with [`LITERALS`] literals of [`DIFFERENT`] values among it. Bits that are no
-/// header decode to something unrelated, so that each literal agrees with a chance of one half at most: less than
-/// 2^-64 for a wrong place. `None` says nothing; then [`last_block`] knows.
+/// A place is taken for the header when three complete codes follow it and what they decode to, up
+/// to the very end of the stream, is the end of `input`, with [`LITERALS`] literals of
+/// [`DIFFERENT`] values among it. Bits that are no header decode to something unrelated, so that
+/// each literal agrees with a chance of one half at most: less than 2^-64 for a wrong place. `None`
+/// says nothing; then [`last_block`] knows.
 pub(crate) fn find_last_block(stream: &[u8], input: &[u8]) -> Option<LastBlock> {
     let mut tables = Tables::default();
     let end = stream.len() * 8;
@@ -83,8 +85,8 @@ pub(crate) fn find_last_block(stream: &[u8], input: &[u8]) -> Option<LastBlock> 
     None
 }
 
-/// Whether the header of a last block with codes of its own may begin here: the counts are in range and the code
-/// length code is complete. One place in some thousand passes.
+/// Whether the header of a last block with codes of its own may begin here: the counts are in range
+/// and the code length code is complete. One place in some thousand passes.
 #[inline]
 fn may_be_header(bits: Bits<'_>) -> bool {
     // What a length of the code length code takes of 128.
@@ -140,7 +142,8 @@ enum Token {
     Match { length: usize, distance: usize },
 }
 
-/// Gives the tokens of a block to `each` until it says false; whether it never did. `None` when a code does not exist.
+/// Gives the tokens of a block to `each` until it says false; whether it never did. `None` when a
+/// code does not exist.
 fn decode(mut bits: Bits<'_>, codes: &Codes, mut each: impl FnMut(Token) -> bool) -> Option<bool> {
     let (mut literals, mut distances) = (vec![0_u16; 1 << LITERAL_BITS], vec![0_u16; 1 << DISTANCE_BITS]);
     // An entry holds the symbol above the bits of its code.
@@ -302,8 +305,8 @@ const LITERAL: u8 = 0x40;
 const END_OF_BLOCK: u8 = 0x80;
 const COUNT: u8 = 0x3f;
 
-/// Tables indexed by the next bits of the stream. An entry is the number of bits that the symbol with its extra bits
-/// takes, 0 for a code that does not exist, with the marks above.
+/// Tables indexed by the next bits of the stream. An entry is the number of bits that the symbol
+/// with its extra bits takes, 0 for a code that does not exist, with the marks above.
 struct Tables {
     literals: Vec<u8>,
     literal_bits: usize,
@@ -372,8 +375,9 @@ impl Tables {
     }
 }
 
-/// Fills `table` for the canonical code with these lengths and gives the number of bits that index it. `entry` makes
-/// the entry of a symbol and its length, `None` for a symbol that must not occur. `None` when the lengths are no code.
+/// Fills `table` for the canonical code with these lengths and gives the number of bits that index
+/// it. `entry` makes the entry of a symbol and its length, `None` for a symbol that must not occur.
+/// `None` when the lengths are no code.
 fn fill<T: Copy + Default>(table: &mut [T], lengths: &[u8], entry: impl Fn(usize, u8) -> Option<T>) -> Option<usize> {
     let mut counts = [0_u32; 16];
     for length in lengths {

@@ -1,5 +1,6 @@
-//! Input: one unit of work, a run of small members or one chunk of a large one. Output: its bytes as the archive has
-//! them, with checksums. Each byte is read once: hash, checksum and compression take it from the same window.
+//! Input: one unit of work, a run of small members or one chunk of a large one. Output: its bytes
+//! as the archive has them, with checksums. Each byte is read once: hash, checksum and compression
+//! take it from the same window.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,8 +23,9 @@ pub(super) struct Workshop {
     compressors: Mutex<BTreeMap<Level, Vec<Compressor>>>,
 }
 
-/// At [`Level::Small`] what lies behind this many bytes of a member is packed as at [`Level::Default`]. All of librocblas (450 MB) packed so
-/// is as large as zlib makes it, in a tenth less time; libLLVM (124 MB), in chunks as it is packed, would be larger.
+/// At [`Level::Small`] what lies behind this many bytes of a member is packed as at
+/// [`Level::Default`]. All of librocblas (450 MB) packed so is as large as zlib makes it, in a
+/// tenth less time; libLLVM (124 MB), in chunks as it is packed, would be larger.
 const FAR: u64 = 128 << 20;
 
 impl Workshop {
@@ -52,7 +54,8 @@ impl Workshop {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing is left half-done under these locks, so a panic elsewhere does not spoil what they guard.
+    // Nothing is left half-done under these locks, so a panic elsewhere does not spoil what they
+    // guard.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -122,7 +125,8 @@ impl Workshop {
     }
 }
 
-/// A member of more than one chunk. Its chunks are compressed in any order; the hash follows in the right one.
+/// A member of more than one chunk. Its chunks are compressed in any order; the hash follows in the
+/// right one.
 pub(super) struct Large<'a> {
     pub(super) index: usize,
     pub(super) method: Method,
@@ -173,7 +177,8 @@ impl<'a> Large<'a> {
             self.hash_waiting(workshop, &mut hash);
             let next = hash.next;
             drop(hash);
-            // A window that came after the last look, while the hash was still locked, would lie there for ever.
+            // A window that came after the last look, while the hash was still locked, would lie
+            // there for ever.
             if !lock(&self.waiting).contains_key(&next) {
                 return;
             }
@@ -234,7 +239,8 @@ fn small(workshop: &Workshop, source: &Source<'_>, index: usize) -> Result<Packe
         let pack = |compressor: &mut Compressor| compressor.deflate_compress(&window, &mut output).ok();
         workshop.with_compressor(0, pack).flatten()
     };
-    // Copies, so that the members of a unit that wait to be written hold no more memory than their bytes need.
+    // Copies, so that the members of a unit that wait to be written hold no more memory than their
+    // bytes need.
     let (method, data) = match deflated {
         Some(length) if length < window.len() => (Method::Deflated, output[..length].to_vec()),
         _ => (Method::Stored, window.as_slice().to_vec()),
@@ -301,8 +307,8 @@ pub(super) fn is_packed(name: &str) -> bool {
 const PROBES: u64 = 16;
 const PROBE: usize = 16 << 10;
 
-/// Whether a large member is worth compressing: its name does not say that it is compressed, and not all of the
-/// windows that are tried, spread evenly, stay as large as they are. Reads 256 KiB.
+/// Whether a large member is worth compressing: its name does not say that it is compressed, and
+/// not all of the windows that are tried, spread evenly, stay as large as they are. Reads 256 KiB.
 pub(super) fn shrinks(workshop: &Workshop, source: &Source<'_>) -> Result<bool, Error> {
     if workshop.level == Level::None || is_packed(source.name) {
         return Ok(false);

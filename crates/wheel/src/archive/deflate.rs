@@ -1,12 +1,13 @@
-//! Input: a chunk of a member. Output: its part of the member's deflate stream. Parts that are made independently,
-//! in parallel, are one valid stream when they are written one after the other.
+//! Input: a chunk of a member. Output: its part of the member's deflate stream. Parts that are made
+//! independently, in parallel, are one valid stream when they are written one after the other.
 
 use libdeflater::{CompressionLvl, Compressor};
 
 use super::blocks;
 use crate::Level;
 
-/// A member larger than this is cut into chunks of this size. Matches do not reach over the cut, which costs 0.02 %.
+/// A member larger than this is cut into chunks of this size. Matches do not reach over the cut,
+/// which costs 0.02 %.
 pub(crate) const CHUNK: usize = 4 << 20;
 
 /// The largest stored block.
@@ -37,8 +38,9 @@ pub(crate) enum Place {
 /// | 9 | 38 | 1013.4 |
 /// | zlib 6 | 34 | 1027.4 |
 ///
-/// 10 makes 1.3 % less than 9 at 8 MB/s, 12 another 0.4 % at 4 MB/s. Choosing a level for every chunk with full
-/// knowledge of sizes and times would be 9 % faster than 5 at its size: not worth guessing.
+/// 10 makes 1.3 % less than 9 at 8 MB/s, 12 another 0.4 % at 4 MB/s. Choosing a level for every
+/// chunk with full knowledge of sizes and times would be 9 % faster than 5 at its size: not worth
+/// guessing.
 pub(crate) fn compressor(level: Level) -> Option<Compressor> {
     let level = match level {
         Level::None => return None,
@@ -66,8 +68,9 @@ pub(crate) fn part(compressor: &mut Compressor, input: &[u8], place: Place, outp
         return stored(input, place, output);
     };
     output[last.header / 8] &= !(1 << (last.header % 8));
-    // An empty stored block ends at a byte: three zero bits, zero bits up to the byte, lengths. Where less than three
-    // bits are left in the last byte, its header begins there and ends in the next one.
+    // An empty stored block ends at a byte: three zero bits, zero bits up to the byte, lengths.
+    // Where less than three bits are left in the last byte, its header begins there and ends in the
+    // next one.
     if output.len() * 8 - last.end < 3 {
         output.push(0);
     }

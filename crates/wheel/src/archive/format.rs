@@ -1,5 +1,5 @@
-//! Input: what is known of a member. Output: the records of a ZIP file as bytes (APPNOTE 6.3.10): local headers,
-//! the central directory and its end.
+//! Input: what is known of a member. Output: the records of a ZIP file as bytes (APPNOTE 6.3.10):
+//! local headers, the central directory and its end.
 
 /// How the bytes of a member are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,8 @@ pub(crate) const REGULAR_FILE: u32 = 0o100_000;
 pub(crate) const DIRECTORY: u32 = 0o040_000;
 pub(crate) const SYMLINK: u32 = 0o120_000;
 
-/// The largest overhead deflate can have when every byte ends up in stored blocks, plus room for alignment.
+/// The largest overhead deflate can have when every byte ends up in stored blocks, plus room for
+/// alignment.
 fn deflate_bound(size: u64) -> u64 {
     size + size / 4096 + 1024
 }
@@ -84,7 +85,8 @@ pub(crate) fn is_large(size: u64, compressed: u64) -> bool {
     size.max(compressed) >= u64::from(u32::MAX)
 }
 
-/// Whether a member of `size` bytes needs 64-bit sizes whatever its compressed size turns out to be.
+/// Whether a member of `size` bytes needs 64-bit sizes whatever its compressed size turns out to
+/// be.
 pub(crate) fn needs_large(size: u64) -> bool {
     deflate_bound(size) >= u64::from(u32::MAX)
 }
@@ -131,7 +133,8 @@ impl Header<'_> {
         bytes.u32(self.crc32).u32(compressed).u32(size).u16(self.name.len() as u16);
     }
 
-    /// The local header. Its length depends on the name and on `large` only, so it can be written anew in place.
+    /// The local header. Its length depends on the name and on `large` only, so it can be written
+    /// anew in place.
     pub(crate) fn local(&self, time: DosTime) -> Vec<u8> {
         let mut bytes = Bytes(Vec::with_capacity(50 + self.name.len()));
         bytes.u32(0x0403_4b50);
@@ -169,8 +172,8 @@ impl Header<'_> {
     }
 }
 
-/// The end records of a ZIP file after a central directory of `size` bytes that begins at `offset` and has `entries` entries; the
-/// archive's comment is the last of it.
+/// The end records of a ZIP file after a central directory of `size` bytes that begins at `offset`
+/// and has `entries` entries; the archive's comment is the last of it.
 pub(crate) fn end(entries: u64, offset: u64, size: u64, comment: &[u8]) -> Vec<u8> {
     let mut bytes = Bytes(Vec::new());
     let limit = u64::from(u32::MAX);

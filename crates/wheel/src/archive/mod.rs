@@ -1,4 +1,5 @@
-//! Input: named contents in the order they are to have. Output: a ZIP file, and the SHA-256 of every member.
+//! Input: named contents in the order they are to have. Output: a ZIP file, and the SHA-256 of
+//! every member.
 
 mod blocks;
 mod chunks;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
-use report::Reporter;
+use rocwheel_report::Reporter;
 
 use crate::content::Shared;
 use crate::output::{Hashing, Output};
@@ -120,7 +121,7 @@ impl Archive {
         let workshop = Workshop::new(self.options.level);
         let units = units(&workshop, sources)?;
         let mut entries = Vec::with_capacity(sources.len());
-        pipeline::ordered(
+        rocwheel_pipeline::ordered(
             units.into_iter(),
             |unit| chunks::run(&workshop, sources, unit),
             |done| {
@@ -155,8 +156,8 @@ impl Archive {
         Ok(entries)
     }
 
-    /// Adds a member with its packed bytes as they are; the headers are written anew. `read_error` makes an error of one
-    /// that comes from the other archive.
+    /// Adds a member with its packed bytes as they are; the headers are written anew. `read_error`
+    /// makes an error of one that comes from the other archive.
     pub(crate) fn copy(
         &mut self,
         copied: &Copied<'_>,
@@ -187,7 +188,8 @@ impl Archive {
         self.output.position() + length < u64::from(u32::MAX)
     }
 
-    /// Adds members with their headers as they are; in their entries of the directory only the place is another one.
+    /// Adds members with their headers as they are; in their entries of the directory only the
+    /// place is another one.
     pub(crate) fn copy_run(
         &mut self,
         run: &Run<'_>,

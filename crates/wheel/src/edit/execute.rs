@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 
 use super::plan::{Plan, Steps, WheelSteps};
 use super::sdist;
@@ -50,11 +50,13 @@ pub struct Edited {
     pub unchanged: bool,
 }
 
-/// Does what a plan says. The result appears under its name when it is complete; on any error or interruption nothing is left
-/// behind. The input is not changed, except that with [`Destination::InPlace`] the result takes its place.
+/// Does what a plan says. The result appears under its name when it is complete; on any error or
+/// interruption nothing is left behind. The input is not changed, except that with
+/// [`Destination::InPlace`] the result takes its place.
 ///
 /// # Errors
-/// What cannot be read or written, [`Error::SameFile`], [`Error::Exists`] when that is to be refused, and an interruption.
+/// What cannot be read or written, [`Error::SameFile`], [`Error::Exists`] when that is to be
+/// refused, and an interruption.
 pub fn execute(plan: &Plan, place: &Place, options: &WriteOptions, reporter: &dyn Reporter) -> Result<Edited, Error> {
     prepare(plan, place, options, reporter)?.commit()
 }

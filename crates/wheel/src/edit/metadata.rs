@@ -1,5 +1,5 @@
-//! Input: the headers of METADATA or PKG-INFO, and an edit. Output: the headers changed where the edit says so, and a list
-//! of what that is.
+//! Input: the headers of METADATA or PKG-INFO, and an edit. Output: the headers changed where the
+//! edit says so, and a list of what that is.
 
 use std::cell::Cell;
 
@@ -62,8 +62,9 @@ enum FieldValue {
 }
 
 impl FieldEdit {
-    /// Reads `FIELD=VALUE`, `FIELD+=VALUE` (one more of a field that may be there more than once) or `FIELD=` (away with it).
-    /// Errors when there is no such field, or it is changed in another way.
+    /// Reads `FIELD=VALUE`, `FIELD+=VALUE` (one more of a field that may be there more than once)
+    /// or `FIELD=` (away with it). Errors when there is no such field, or it is changed in another
+    /// way.
     pub fn parse(text: &str) -> Result<FieldEdit, Error> {
         let fail = |reason: String| Error::Name { what: "change of a field", value: text.to_owned(), reason };
         let (name, value) = text.split_once('=').ok_or_else(|| fail("FIELD=VALUE is expected".to_owned()))?;
@@ -166,7 +167,8 @@ fn apply_extra(headers: &mut Headers, edit: &ExtraEdit, notes: &mut Vec<String>)
             if !has(headers, name) {
                 headers.push("Provides-Extra", name)?;
             }
-            // Before 2.1 there were no extras, and nothing else changed that older files would break.
+            // Before 2.1 there were no extras, and nothing else changed that older files would
+            // break.
             let version = headers.get("Metadata-Version").unwrap_or_default();
             if matches!(version.as_str(), "1.0" | "1.1" | "1.2" | "2.0") {
                 headers.set("Metadata-Version", "2.1")?;

@@ -1,10 +1,11 @@
-//! Input: wheels and source distributions, and what is to be different about them. Output: a [`Plan`] of each, and when that
-//! is executed, another file.
+//! Input: wheels and source distributions, and what is to be different about them. Output: a
+//! [`Plan`] of each, and when that is executed, another file.
 //!
-//! Everything that hangs together follows: the version is in the name of the file, in the names of the `.dist-info` and
-//! `.data` folders and in METADATA, the tags are in the name and in WHEEL, and RECORD is about all of it. Members that are not
-//! touched keep their packed bytes; of METADATA and WHEEL every other line stays as it was. An edit that is done again
-//! changes nothing, and then the file is copied byte for byte.
+//! Everything that hangs together follows: the version is in the name of the file, in the names of
+//! the `.dist-info` and `.data` folders and in METADATA, the tags are in the name and in WHEEL, and
+//! RECORD is about all of it. Members that are not touched keep their packed bytes; of METADATA and
+//! WHEEL every other line stays as it was. An edit that is done again changes nothing, and then the
+//! file is copied byte for byte.
 
 mod execute;
 mod metadata;
@@ -23,7 +24,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use report::Reporter;
+use rocwheel_report::Reporter;
 
 use crate::names::canonical_name;
 use crate::read::Wheel;
@@ -62,7 +63,8 @@ pub struct Edit {
     pub pins: Pins,
     /// Changes of other fields of METADATA.
     pub fields: Vec<FieldEdit>,
-    /// Other search paths in libraries and programs; of several that mean a file the last one counts.
+    /// Other search paths in libraries and programs; of several that mean a file the last one
+    /// counts.
     pub search_paths: Vec<SearchPathEdit>,
     /// Members that go.
     pub drop: Vec<Pattern>,
@@ -72,13 +74,15 @@ pub struct Edit {
     pub record: RecordEdit,
 }
 
-/// What becomes of a RECORD that lacks hashes or does not list the files of the wheel. Any other change writes it anew too.
+/// What becomes of a RECORD that lacks hashes or does not list the files of the wheel. Any other
+/// change writes it anew too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RecordEdit {
     /// It stays as it is.
     #[default]
     Keep,
-    /// It is written anew. Rows whose size or hash is not that of the file stay: something changed that file.
+    /// It is written anew. Rows whose size or hash is not that of the file stay: something changed
+    /// that file.
     Renew,
 }
 
@@ -107,8 +111,8 @@ pub enum Pins {
     /// They stay.
     #[default]
     Keep,
-    /// `==OLD` becomes `==NEW` on distributions that are edited together, by what each of them becomes, and on others where OLD
-    /// is the version of the file they are in.
+    /// `==OLD` becomes `==NEW` on distributions that are edited together, by what each of them
+    /// becomes, and on others where OLD is the version of the file they are in.
     Follow,
 }
 
@@ -193,8 +197,8 @@ impl Opened {
     }
 }
 
-/// Works out what the edit does to each of the files: reads them, writes nothing. Libraries whose search path changes are
-/// unpacked into the folder `scratch` for the time it takes.
+/// Works out what the edit does to each of the files: reads them, writes nothing. Libraries whose
+/// search path changes are unpacked into the folder `scratch` for the time it takes.
 ///
 /// Errors are those of [`Wheel::open`], and when the edit cannot be done to one of the files.
 pub fn plan(paths: &[PathBuf], edit: &Edit, scratch: &Path, reporter: &dyn Reporter) -> Result<Vec<Plan>, Error> {
@@ -227,7 +231,8 @@ pub fn plan(paths: &[PathBuf], edit: &Edit, scratch: &Path, reporter: &dyn Repor
     Ok(plans)
 }
 
-/// Says of patterns that mean no member that it is so: nothing to do is no error, or an edit could not be repeated.
+/// Says of patterns that mean no member that it is so: nothing to do is no error, or an edit could
+/// not be repeated.
 fn unmatched<'a>(patterns: impl Iterator<Item = &'a Pattern>, members: &[&str], what: &str, notes: &mut Vec<String>) {
     for pattern in patterns.filter(|pattern| !members.iter().any(|member| pattern.matches(member))) {
         notes.push(format!("nothing to {what}: no member matches `{}`", pattern.text()));

@@ -4,8 +4,8 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::Error;
 
-/// A glob over the paths of members. Without a slash it is matched against file names in any folder, with one against whole
-/// paths, where `*` and `?` stay within a folder and `**` does not.
+/// A glob over the paths of members. Without a slash it is matched against file names in any
+/// folder, with one against whole paths, where `*` and `?` stay within a folder and `**` does not.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     text: String,

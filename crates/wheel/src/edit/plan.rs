@@ -1,10 +1,11 @@
-//! What an edit will do to one file, as people and machines read it, and what the executor needs to do it.
+//! What an edit will do to one file, as people and machines read it, and what the executor needs to
+//! do it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use elf::Patch;
+use rocwheel_elf::Patch;
 use serde::Serialize;
 
 use super::sdist::SdistSteps;

@@ -1,5 +1,5 @@
-//! Input: requirements as METADATA and requires.txt hold them, and how they are to change. Output: the same texts with
-//! nothing else changed: how somebody spelled a requirement is kept.
+//! Input: requirements as METADATA and requires.txt hold them, and how they are to change. Output:
+//! the same texts with nothing else changed: how somebody spelled a requirement is kept.
 
 use pep508_rs::Requirement as Parsed;
 use url::Url;
@@ -80,7 +80,8 @@ pub enum RequirementEdit {
     Add(Requirement),
     /// None on this distribution; the name in any spelling.
     Remove(String),
-    /// In place of all that there are on the same distribution. They keep their markers, unless this has one of its own.
+    /// In place of all that there are on the same distribution. They keep their markers, unless
+    /// this has one of its own.
     Replace(Requirement),
 }
 
@@ -148,7 +149,8 @@ pub(super) fn renamed(text: &str, old: &str, new: &str) -> Option<String> {
     (name != new).then(|| format!("{}{new}{}", &text[..begin], &text[begin + name.len()..]))
 }
 
-/// The requirement with each `==OLD` as `==NEW`, where `follow` gives what a version of the distribution became.
+/// The requirement with each `==OLD` as `==NEW`, where `follow` gives what a version of the
+/// distribution became.
 pub(super) fn followed(text: &str, follow: impl Fn(&str, &str) -> Option<String>) -> Option<String> {
     let name = canonical_name(name_of(text));
     let (head, _) = split_marker(text);

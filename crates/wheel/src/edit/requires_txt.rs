@@ -1,5 +1,6 @@
-//! Input: `requires.txt` of an `.egg-info` folder, and an edit. Output: the same text with what the edit asks for. The form
-//! is setuptools': requirements one a line, those of an extra or a marker below `[extra:marker]`.
+//! Input: `requires.txt` of an `.egg-info` folder, and an edit. Output: the same text with what the
+//! edit asks for. The form is setuptools': requirements one a line, those of an extra or a marker
+//! below `[extra:marker]`.
 
 use super::requirement::{followed, is_on, renamed};
 use super::{Edit, ExtraEdit, Identity, RequirementEdit, Siblings};

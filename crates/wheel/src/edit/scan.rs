@@ -1,5 +1,5 @@
-//! Input: the text of a member and the old version. Output: the lines that say it. Which members are read is decided by
-//! their names and sizes: those that people write versions into.
+//! Input: the text of a member and the old version. Output: the lines that say it. Which members
+//! are read is decided by their names and sizes: those that people write versions into.
 
 use super::Leftover;
 use super::version::occurrences;

@@ -1,11 +1,12 @@
-//! Input: a source distribution that has been read, and an edit. Output: its plan, and when that is executed, another one:
-//! the members in their order, with the owners, modes and dates of [`crate::write_sdist`].
+//! Input: a source distribution that has been read, and an edit. Output: its plan, and when that is
+//! executed, another one: the members in their order, with the owners, modes and dates of
+//! [`crate::write_sdist`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit};
 
 use super::plan::{Change, Form, Plan, Steps};
 use super::sdist_file::{Kind, SdistFile, each};
@@ -180,7 +181,8 @@ struct Found<'a> {
     texts: &'a mut BTreeMap<String, Vec<u8>>,
 }
 
-/// PKG-INFO at the top, and what setuptools leaves in `.egg-info`: promotion tools and old installers read both.
+/// PKG-INFO at the top, and what setuptools leaves in `.egg-info`: promotion tools and old
+/// installers read both.
 fn apply_metadata(
     sdist: &SdistFile,
     headers: &Headers,

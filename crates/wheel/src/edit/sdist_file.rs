@@ -1,12 +1,13 @@
-//! Input: a source distribution (`name-version.tar.gz`, PEP 625), of whatever tool. Output: its members, and the texts among
-//! them that an edit reads. The archive is read as a stream, and never unpacked.
+//! Input: a source distribution (`name-version.tar.gz`, PEP 625), of whatever tool. Output: its
+//! members, and the texts among them that an edit reads. The archive is read as a stream, and never
+//! unpacked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use report::Reporter;
+use rocwheel_report::Reporter;
 use tar::EntryType;
 
 use super::{Pattern, scan};
@@ -54,8 +55,9 @@ pub(super) struct SdistFile {
 }
 
 impl SdistFile {
-    /// Reads the archive at `path`. Errors when it is none, a member has a name that leaves its folder or comes twice, there is
-    /// not exactly one folder at the top, and when it has what no source distribution needs: devices and the like.
+    /// Reads the archive at `path`. Errors when it is none, a member has a name that leaves its
+    /// folder or comes twice, there is not exactly one folder at the top, and when it has what no
+    /// source distribution needs: devices and the like.
     pub(super) fn read(path: &Path, wanted: &[Pattern], reporter: &dyn Reporter) -> Result<SdistFile, Error> {
         let open = |source| Error::OpenSdist { path: path.to_owned(), source };
         let size = fs_err::metadata(path).map_err(open)?.len();
@@ -118,7 +120,8 @@ impl SdistFile {
 /// The PKG-INFO of a source distribution.
 ///
 /// # Errors
-/// [`Error::OpenSdist`] and [`Error::MalformedSdist`] for a file that is none, and one without PKG-INFO.
+/// [`Error::OpenSdist`] and [`Error::MalformedSdist`] for a file that is none, and one without
+/// PKG-INFO.
 pub fn sdist_metadata(path: &Path, reporter: &dyn Reporter) -> Result<Headers, Error> {
     let sdist = SdistFile::read(path, &[], reporter)?;
     Ok(Headers::parse(&sdist.text("PKG-INFO")?))

@@ -1,5 +1,5 @@
-//! Input: the tags of a wheel's file name and how they are to change, written as `wheel tags` takes them. Output: the
-//! new tags.
+//! Input: the tags of a wheel's file name and how they are to change, written as `wheel tags` takes
+//! them. Output: the new tags.
 
 use std::collections::BTreeSet;
 
@@ -17,8 +17,8 @@ pub enum TagEdit {
 }
 
 impl TagEdit {
-    /// Reads `cp312.cp313`, `+cp313` or `-cp312`. Errors when a part is no tag, or one to be set or added that no installer knows: it
-    /// may be removed.
+    /// Reads `cp312.cp313`, `+cp313` or `-cp312`. Errors when a part is no tag, or one to be set or
+    /// added that no installer knows: it may be removed.
     pub fn parse(part: TagPart, text: &str) -> Result<TagEdit, Error> {
         let (make, rest): (fn(Vec<String>) -> TagEdit, &str) = match text.as_bytes().first() {
             Some(b'+') => (TagEdit::Add, &text[1..]),

@@ -1,4 +1,5 @@
-//! Input: a version and how it is to change. Output: the new version, and where the old one stands in texts.
+//! Input: a version and how it is to change. Output: the new version, and where the old one stands
+//! in texts.
 
 use pep440_rs::Version;
 
@@ -62,7 +63,8 @@ pub(super) fn is_same(one: &str, other: &str) -> bool {
     }
 }
 
-/// Where `version` stands by itself in `text`, as byte offsets: `7.0` is not in `17.0`, `7.0.1`, `7.0rc1` or `7.0+x`.
+/// Where `version` stands by itself in `text`, as byte offsets: `7.0` is not in `17.0`, `7.0.1`,
+/// `7.0rc1` or `7.0+x`.
 pub(super) fn occurrences(text: &str, version: &str) -> Vec<usize> {
     let is_alone = |(at, _): &(usize, &str)| {
         let before = &text.as_bytes()[..*at];

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use elf::{Elf, Outcome, Patch, SearchPath, SearchPathTag};
 use rayon::prelude::*;
+use rocwheel_elf::{Elf, Outcome, Patch, SearchPath, SearchPathTag};
 
 use super::plan::{Change, Form, Leftover, Plan, Steps, WheelSteps};
 use super::version::{is_same, replaced};
@@ -343,16 +343,16 @@ fn search_path(
         }
     };
     let after = entries.join(":");
-    let change = elf::Edit {
+    let change = rocwheel_elf::Edit {
         search_path: Some(SearchPath::Set(entries)),
         // How the loader reads it, before or after LD_LIBRARY_PATH, is not what this edit is about.
         search_path_tag: if elf.runpath.is_some() { SearchPathTag::Runpath } else { SearchPathTag::Rpath },
-        ..elf::Edit::default()
+        ..rocwheel_elf::Edit::default()
     };
     let patch = match change.plan(&reader) {
         Ok(patch) => patch,
         // GPU code, objects and debug files are no mistake of the pattern.
-        Err(error @ (elf::Error::Machine { .. } | elf::Error::NotLinked { .. })) => {
+        Err(error @ (rocwheel_elf::Error::Machine { .. } | rocwheel_elf::Error::NotLinked { .. })) => {
             notes.push(format!("`{member}` is left as it is: {error}"));
             return Ok(None);
         }

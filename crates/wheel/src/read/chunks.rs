@@ -1,5 +1,5 @@
-//! Input: a member whose stream [`crate::write_wheel`] may have made. Output: where its chunks begin, one of them unpacked, or the
-//! hash of all of it, unpacked by all threads of the pool.
+//! Input: a member whose stream [`crate::write_wheel`] may have made. Output: where its chunks
+//! begin, one of them unpacked, or the hash of all of it, unpacked by all threads of the pool.
 
 use std::io;
 
@@ -12,13 +12,15 @@ use crate::Error;
 use crate::archive::CHUNK;
 use crate::record::{Algorithm, Hash};
 
-/// How a part of a stream ends that more follows (an empty stored block), and a block that ends a stream.
+/// How a part of a stream ends that more follows (an empty stored block), and a block that ends a
+/// stream.
 const MARK: [u8; 4] = [0, 0, 0xff, 0xff];
 const END: [u8; 5] = [1, 0, 0, 0xff, 0xff];
 
 impl Packed<'_> {
-    /// Where the chunks begin, if there are as many marks as a stream of ours has. The bytes of a mark can be in other
-    /// streams too, and in ours by chance; then their number is not right, or the chunks are not as long as ours.
+    /// Where the chunks begin, if there are as many marks as a stream of ours has. The bytes of a
+    /// mark can be in other streams too, and in ours by chance; then their number is not right, or
+    /// the chunks are not as long as ours.
     pub(super) fn chunks(&self) -> io::Result<Option<Vec<u64>>> {
         if self.check_form().is_err() || self.listed.method == 0 {
             return Ok(None);
@@ -68,14 +70,15 @@ impl Packed<'_> {
         Ok((length == Ok(unpacked.len())).then_some(unpacked))
     }
 
-    /// The hash of the member, whose chunks are unpacked by several threads while this one hashes: of a large library three
-    /// quarters of the time is unpacking. `None` when a chunk is none after all, or the checksum is another one: then
-    /// [`Packed::each`] says what is wrong with the stream.
+    /// The hash of the member, whose chunks are unpacked by several threads while this one hashes:
+    /// of a large library three quarters of the time is unpacking. `None` when a chunk is none
+    /// after all, or the checksum is another one: then [`Packed::each`] says what is wrong with the
+    /// stream.
     pub(super) fn hash_of_chunks(&self, starts: &[u64], algorithm: Algorithm) -> Result<Option<Hash>, Error> {
         let mut context = ring::digest::Context::new(algorithm);
         let mut crc32 = crc32fast::Hasher::new();
         let mut is_whole = true;
-        pipeline::ordered(
+        rocwheel_pipeline::ordered(
             0..starts.len() - 1,
             |number| {
                 let bytes = self.chunk(starts, number).map_err(|error| self.error(Fault::Read(error)))?;

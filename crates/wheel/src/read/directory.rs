@@ -1,5 +1,6 @@
-//! Input: a ZIP file that somebody else may have made. Output: its members, with what must hold before a byte of them
-//! is trusted: names that stay inside, each once, headers that agree, ranges that do not overlap, sizes that can be.
+//! Input: a ZIP file that somebody else may have made. Output: its members, with what must hold
+//! before a byte of them is trusted: names that stay inside, each once, headers that agree, ranges
+//! that do not overlap, sizes that can be.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufReader};
@@ -21,7 +22,8 @@ const CENTRAL_HEADER: usize = 46;
 const DESCRIPTOR_FLAG: u16 = 1 << 3;
 /// A larger directory is not held in memory as it is.
 const LARGEST: u64 = 64 << 20;
-/// What a member's own header and the directory have in common: flags, method, time, checksum, sizes, length of the name.
+/// What a member's own header and the directory have in common: flags, method, time, checksum,
+/// sizes, length of the name.
 pub(super) const OWN: usize = 22;
 /// Where that begins in the directory's entry.
 const COMMON: usize = 8;
@@ -118,7 +120,8 @@ fn damage(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// Whether the end record of a ZIP file is in its last bytes: 22 bytes and a comment of at most 65535.
+/// Whether the end record of a ZIP file is in its last bytes: 22 bytes and a comment of at most
+/// 65535.
 fn ends_as_archive(file: &impl ReadAt, size: u64) -> io::Result<bool> {
     const END: u64 = 22 + u16::MAX as u64;
     let mut last = vec![0; size.min(END) as usize];
@@ -140,8 +143,8 @@ impl Entries {
     }
 }
 
-/// The entries of a directory that begins at `start`. `None` where they cannot be taken over for any member, since the
-/// directory is larger than one of 64 MiB or another one than it was.
+/// The entries of a directory that begins at `start`. `None` where they cannot be taken over for
+/// any member, since the directory is larger than one of 64 MiB or another one than it was.
 pub(super) fn entries(file: &Shared, start: u64, members: &[Listed]) -> io::Result<Option<Entries>> {
     let size = file.file().metadata()?.len().saturating_sub(start);
     if size > LARGEST {
@@ -228,8 +231,9 @@ impl Local {
 }
 
 impl Listed {
-    /// Whether the member's own header, its bytes and `entry` of the directory can be taken over together: the two say the
-    /// same, in fields of 32 bits, and nothing belongs to the member but what lies between them.
+    /// Whether the member's own header, its bytes and `entry` of the directory can be taken over
+    /// together: the two say the same, in fields of 32 bits, and nothing belongs to the member but
+    /// what lies between them.
     pub(crate) fn is_plain(&self, entry: &[u8]) -> bool {
         let long = |at: usize| u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]);
         let flags = u16::from_le_bytes([self.own[0], self.own[1]]);
@@ -241,8 +245,8 @@ impl Listed {
     }
 }
 
-/// Checks that installers that read the local header see what those see that read the directory, and that the sizes can
-/// be.
+/// Checks that installers that read the local header see what those see that read the directory,
+/// and that the sizes can be.
 fn check(member: &Listed, header: &Local, raw_name: &[u8]) -> Result<(), String> {
     let name = &member.name;
     if header.name != raw_name {

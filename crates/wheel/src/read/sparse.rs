@@ -1,8 +1,9 @@
-//! Input: a member of which only a few places are wanted, the headers of a library of a gigabyte for example. Output: random
-//! access to it that unpacks as little as its stream allows.
+//! Input: a member of which only a few places are wanted, the headers of a library of a gigabyte
+//! for example. Output: random access to it that unpacks as little as its stream allows.
 //!
-//! A stream that [`crate::write_wheel`] made can be entered at each of its chunks. Other streams are unpacked from their
-//! beginning: once up to the last place that is wanted when the places are known beforehand ([`Sparse::want`]).
+//! A stream that [`crate::write_wheel`] made can be entered at each of its chunks. Other streams
+//! are unpacked from their beginning: once up to the last place that is wanted when the places are
+//! known beforehand ([`Sparse::want`]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufReader, Read as _};
@@ -19,18 +20,20 @@ use crate::archive::CHUNK;
 use crate::content::Shared;
 use crate::{Error, Reader};
 
-/// Foreign members of up to this many bytes are unpacked in memory: that is twice as fast as in windows.
+/// Foreign members of up to this many bytes are unpacked in memory: that is twice as fast as in
+/// windows.
 const SMALL: u64 = 16 << 20;
 /// Every read of a stream keeps this much around it, so that neighbours are there.
 const GRAIN: u64 = 1 << 16;
 const WINDOW: usize = 1 << 18;
 /// Chunks that are kept unpacked.
 const CHUNKS: usize = 6;
-/// How often a stream is unpacked again from its beginning, and how much of it is kept, before it is unpacked into a file.
+/// How often a stream is unpacked again from its beginning, and how much of it is kept, before it
+/// is unpacked into a file.
 const RESTARTS: usize = 6;
 const KEPT: u64 = 96 << 20;
-/// Random access to a few places of a member. Its checksum is checked where all of it is unpacked: not in a stream of ours, which
-/// is entered where something is wanted.
+/// Random access to a few places of a member. Its checksum is checked where all of it is unpacked:
+/// not in a stream of ours, which is entered where something is wanted.
 pub struct Sparse {
     source: Source,
     form: Form,
@@ -128,8 +131,8 @@ impl Sparse {
         self.source.listed.size
     }
 
-    /// Says which places will be read, so that a stream that has to be unpacked from its beginning keeps them when it comes
-    /// by. Reading other places works too.
+    /// Says which places will be read, so that a stream that has to be unpacked from its beginning
+    /// keeps them when it comes by. Reading other places works too.
     pub fn want(&self, ranges: &[Range<u64>]) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let State::Stream(stream) = &mut *state {

@@ -1,4 +1,5 @@
-//! Input: a large member of a wheel. Output: its bytes at random access, unpacked once however often it is opened.
+//! Input: a large member of a wheel. Output: its bytes at random access, unpacked once however
+//! often it is opened.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,8 @@ impl Spool {
         Spool { scratch: scratch.to_owned(), budget: Arc::default() }
     }
 
-    /// The member `name` of `wheel`. It is unpacked when it is opened for the first time, and goes with its last owner.
+    /// The member `name` of `wheel`. It is unpacked when it is opened for the first time, and goes
+    /// with its last owner.
     pub fn member(&self, wheel: &Arc<Wheel>, name: &str) -> Result<Spooled, Error> {
         let member = MemberContent::new(wheel, name, &self.scratch)?;
         let form = wheel.member(name).map_or(Form::File, Form::of);
@@ -42,7 +44,8 @@ enum Form {
     File,
     /// So few bytes that they may stay in memory.
     Small,
-    /// All bytes in memory, for which there is no room for long; `packed` beside them while it unpacks.
+    /// All bytes in memory, for which there is no room for long; `packed` beside them while it
+    /// unpacks.
     Held { packed: u64 },
 }
 
@@ -107,7 +110,8 @@ impl ReadAt for Shared {
 }
 
 impl Spooled {
-    /// Shows the bytes to `look`, whose answer is whether they will be asked for again: only then they are kept.
+    /// Shows the bytes to `look`, whose answer is whether they will be asked for again: only then
+    /// they are kept.
     pub fn look<T>(&self, look: impl FnOnce(&Reader) -> Option<T>) -> io::Result<Option<T>> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let _taken = self.take();

@@ -1,5 +1,6 @@
-//! Input: a member as it lies in the archive. Output: its bytes, in memory, in windows or in a temporary file, never more
-//! of them than the archive announced, and only those that have the announced checksum.
+//! Input: a member as it lies in the archive. Output: its bytes, in memory, in windows or in a
+//! temporary file, never more of them than the archive announced, and only those that have the
+//! announced checksum.
 
 use std::io::{self, BufReader, Read as _, Write as _};
 use std::path::Path;
@@ -23,7 +24,8 @@ pub enum Fault {
     /// It is encrypted.
     #[error("it is encrypted")]
     Encrypted,
-    /// It is packed with a method that is neither 0 (stored) nor 8 (deflated), which are all that installers know.
+    /// It is packed with a method that is neither 0 (stored) nor 8 (deflated), which are all that
+    /// installers know.
     #[error("it is packed with method {0}, and wheels have methods 0 and 8 only")]
     Method(u16),
     /// It is not a file.
@@ -95,7 +97,8 @@ impl Packed<'_> {
             return Err(self.error(Fault::TooLarge { size: listed.size }));
         }
         let mut bytes = Vec::new();
-        // A packed form that is larger than the bytes is possible, and then nobody gains by holding both.
+        // A packed form that is larger than the bytes is possible, and then nobody gains by holding
+        // both.
         if listed.method == 0 || listed.compressed > IN_MEMORY {
             bytes.reserve_exact(listed.size as usize);
             self.each(|window| {
@@ -196,8 +199,8 @@ impl Packed<'_> {
         Ok(())
     }
 
-    /// Random access: a window of the archive, bytes in memory, or a nameless file in `scratch`. The checksum of all of
-    /// them was compared.
+    /// Random access: a window of the archive, bytes in memory, or a nameless file in `scratch`.
+    /// The checksum of all of them was compared.
     pub(crate) fn reader(&self, scratch: &Path) -> Result<Reader, Error> {
         self.check_form()?;
         if self.listed.method == 0 {

@@ -15,7 +15,8 @@ use crate::{Error, Reader};
 /// A way in which a wheel contradicts itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Problem {
-    /// The file name and the `.dist-info` folder, which is given, are of different distributions or versions.
+    /// The file name and the `.dist-info` folder, which is given, are of different distributions or
+    /// versions.
     FileName(String),
     /// RECORD names a file that is not there.
     Missing(String),
@@ -76,12 +77,14 @@ const LARGE: u64 = 64 << 20;
 const WINDOW: usize = 1 << 18;
 
 impl Wheel {
-    /// Unpacks every member, in windows, and compares it with its row of RECORD. Sorted; empty when all is well.
+    /// Unpacks every member, in windows, and compares it with its row of RECORD. Sorted; empty when
+    /// all is well.
     pub fn verify(&self) -> Result<Vec<Problem>, Error> {
         self.verify_with(&|_, _| Known::Nothing)
     }
 
-    /// As [`Wheel::verify`], but nothing is unpacked: a wrong hash is not noticed, one that is missing is.
+    /// As [`Wheel::verify`], but nothing is unpacked: a wrong hash is not noticed, one that is
+    /// missing is.
     pub fn verify_rows(&self) -> Result<Vec<Problem>, Error> {
         self.verify_with(&|_, _| Known::Copy)
     }
@@ -162,8 +165,8 @@ impl Wheel {
         problems
     }
 
-    /// Whether the `.dist-info` folder belongs to the distribution and version that the file name says, whatever way
-    /// they are written.
+    /// Whether the `.dist-info` folder belongs to the distribution and version that the file name
+    /// says, whatever way they are written.
     pub fn name_agrees(&self) -> bool {
         let stem = self.info().strip_suffix(".dist-info").unwrap_or_default();
         stem.rsplit_once('-').is_some_and(|(distribution, version)| {

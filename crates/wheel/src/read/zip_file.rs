@@ -1,4 +1,5 @@
-//! Input: a ZIP file of any name, a wheel or not. Output: its members and their bytes at random access.
+//! Input: a ZIP file of any name, a wheel or not. Output: its members and their bytes at random
+//! access.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +7,8 @@ use super::{Fault, Kind, Listed, Packed, directory};
 use crate::content::Shared;
 use crate::{Error, Reader};
 
-/// An open ZIP file. It is held to the same rules as a [`super::Wheel`], except that it needs no name and no metadata.
+/// An open ZIP file. It is held to the same rules as a [`super::Wheel`], except that it needs no
+/// name and no metadata.
 pub struct ZipFile {
     path: PathBuf,
     file: Shared,
@@ -14,8 +16,8 @@ pub struct ZipFile {
 }
 
 impl ZipFile {
-    /// Opens the ZIP file at `path`. Errors when it is none, or has a member whose name leaves the folder, comes twice, whose
-    /// bytes overlap another one's or whose size cannot be.
+    /// Opens the ZIP file at `path`. Errors when it is none, or has a member whose name leaves the
+    /// folder, comes twice, whose bytes overlap another one's or whose size cannot be.
     pub fn open(path: &Path) -> Result<ZipFile, Error> {
         let directory = directory::read(path)?;
         Ok(ZipFile { path: path.to_owned(), file: directory.file, members: directory.members })
@@ -31,8 +33,8 @@ impl ZipFile {
         if member.kind == Kind::Directory { Err(packed.error(Fault::Directory)) } else { Ok(packed) }
     }
 
-    /// The first `length` bytes of one of [`ZipFile::members`], fewer if it has fewer. No more than a window is unpacked and no
-    /// checksum is checked.
+    /// The first `length` bytes of one of [`ZipFile::members`], fewer if it has fewer. No more than
+    /// a window is unpacked and no checksum is checked.
     pub fn start(&self, member: &Listed, length: usize) -> Result<Vec<u8>, Error> {
         self.packed(member)?.start(length)
     }

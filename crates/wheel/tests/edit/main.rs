@@ -1,5 +1,5 @@
-//! Edits of wheels and source distributions as Python reads the results; that they can be repeated and taken back; and that
-//! bad input is named and leaves nothing.
+//! Edits of wheels and source distributions as Python reads the results; that they can be repeated
+//! and taken back; and that bad input is named and leaves nothing.
 
 #[path = "../forge/mod.rs"]
 mod forge;
@@ -10,21 +10,22 @@ use std::path::{Path, PathBuf};
 
 use forge::{NAME, forge, listing, python};
 use proptest::prelude::*;
-use report::Silent;
-use tempfile::TempDir;
-use wheel::edit::{
+use rocwheel_report::Silent;
+use rocwheel_wheel::edit::{
     BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, Requirement,
     RequirementEdit, SearchPathEdit, TagEdit, VersionEdit, execute, plan,
 };
-use wheel::read::Wheel;
-use wheel::{Error, Existing, FileDigest, TagPart, WriteOptions};
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{Error, Existing, FileDigest, TagPart, WriteOptions};
+use tempfile::TempDir;
 
 const METADATA: &str = "Metadata-Version:  2.1\r\nName: Pkg\r\nVersion: 1.0\r\nSummary: one\r\n  two\r\n\
     Requires-Dist: pkg-core == 1.0 ; os_name == 'posix'\r\nRequires-Dist: numpy>=1; python_version < '3.12'\r\n\
     Requires-Dist: numpy>=1.2; python_version >= '3.12'\r\nProvides-Extra: Test_All\r\n\
     Requires-Dist: pytest; extra == \"Test_All\"\r\nRequires-Dist: pkg[Test_All]; extra == 'dev'\r\n\r\n# Pkg 1.0\r\n";
 
-/// A wheel with a data folder, texts that say the version, quotes in RECORD, and metadata that ends its lines in CRLF.
+/// A wheel with a data folder, texts that say the version, quotes in RECORD, and metadata that ends
+/// its lines in CRLF.
 fn script() -> String {
     format!(
         r#"
@@ -153,7 +154,8 @@ fn done_again_it_changes_nothing_and_back_it_is_as_before() {
     let read = |edited: &Edited| fs_err::read(&edited.path).expect("read");
     assert!(read(&once) == read(&twice));
 
-    // The normal form is what an edit makes of the input that changes as little as can be, and back.
+    // The normal form is what an edit makes of the input that changes as little as can be, and
+    // back.
     let back = Edit {
         python_tags: Some(TagEdit::parse(TagPart::Python, "-cp312").expect("tag")),
         platform_tags: Some(TagEdit::parse(TagPart::Platform, "any").expect("tag")),
@@ -250,13 +252,13 @@ fn members_go_and_search_paths_change() {
     let result = Wheel::open(&edited.path).expect("open");
     assert_eq!(result.verify().expect("verify"), []);
     assert!(result.member("pkg/lib/liby.so").is_none());
-    let elf = elf::Elf::read(&result.bytes("pkg/lib/libx.so").expect("bytes")).expect("ELF").expect("ELF");
+    let elf = rocwheel_elf::Elf::read(&result.bytes("pkg/lib/libx.so").expect("bytes")).expect("ELF").expect("ELF");
     assert_eq!((elf.rpath, elf.runpath.as_deref()), (None, Some("$ORIGIN:$ORIGIN/../core")));
     assert!(!planned(&edited.path, &edit).expect("plan").changes_anything());
     let remove = Edit { search_paths: vec![SearchPathEdit::remove("*.so").expect("path")], ..Edit::default() };
     let (_, removed) = self::edited(&edited.path, &remove, folders[2].path()).expect("edit");
     let bytes = Wheel::open(&removed.path).expect("open").bytes("pkg/lib/libx.so").expect("bytes");
-    let elf = elf::Elf::read(&bytes).expect("ELF").expect("ELF");
+    let elf = rocwheel_elf::Elf::read(&bytes).expect("ELF").expect("ELF");
     assert_eq!((elf.rpath, elf.runpath), (None, None));
 }
 
@@ -363,7 +365,8 @@ fn bad_wheels_are_named_and_leave_nothing() {
         "put(INFO + 'METADATA', b'Name: x\\nVersion: 1.0\\n')\nput(INFO + 'WHEEL', b'')\nput(INFO + 'RECORD', b'')",
         "its METADATA is of `x` `1.0`",
     );
-    // A bomb: 4 GiB announced for a few bytes, which deflate cannot do; and METADATA that really unpacks to 70 MB.
+    // A bomb: 4 GiB announced for a few bytes, which deflate cannot do; and METADATA that really
+    // unpacks to 70 MB.
     bad(
         &format!("put('a', b'x' * 99)\n{texts}patch(struct.pack('<I', 99), struct.pack('<I', 0xfffffff0))"),
         "cannot have 4294967280 bytes unpacked",

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use wheel::edit::*;
+use rocwheel_wheel::edit::*;
 
 use crate::forge::python;
 use crate::*;

@@ -7,8 +7,8 @@ use std::process::Command;
 /// The name of every forged wheel.
 pub const NAME: &str = "pkg-1.0-py3-none-any.whl";
 
-/// What a script finds: `wheel`, an open ZIP file; `put(name, bytes, mode, **more)` adds a member; `texts(record)` adds
-/// METADATA, WHEEL and RECORD.
+/// What a script finds: `wheel`, an open ZIP file; `put(name, bytes, mode, **more)` adds a member;
+/// `texts(record)` adds METADATA, WHEEL and RECORD.
 const PRELUDE: &str = r"
 import base64, csv, hashlib, io, struct, sys, zipfile
 path = sys.argv[1]
@@ -46,7 +46,8 @@ pub fn forge(folder: &Path, script: &str) -> PathBuf {
     path
 }
 
-/// Lists a wheel by Python after it has read every byte, and checks its RECORD by Python: names, modes, methods, flags.
+/// Lists a wheel by Python after it has read every byte, and checks its RECORD by Python: names,
+/// modes, methods, flags.
 pub fn listing(path: &Path) -> String {
     let script = r"
 import base64, csv, hashlib, io, sys, zipfile

@@ -1,14 +1,15 @@
-//! Input: a report. Output: the commands that fix what was found, which are known to work here; and what they make of the wheels, for
-//! `--fix`. Both are the same commands: they are read as the command line reads them.
+//! Input: a report. Output: the commands that fix what was found, which are known to work here; and
+//! what they make of the wheels, for `--fix`. Both are the same commands: they are read as the
+//! command line reads them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ::wheel::Staging;
 use anyhow::Context as _;
-use audit::report::Report;
-use audit::{Remedies, WheelRemedy, repair as repairs};
 use clap::Parser as _;
+use rocwheel_audit::report::Report;
+use rocwheel_audit::{Remedies, WheelRemedy, repair as repairs};
+use rocwheel_wheel::Staging;
 
 use crate::arguments::{Arguments, Command};
 use crate::commands::{edit, repair};
@@ -18,8 +19,9 @@ use crate::printer::Printer;
 /// Libraries that a repair leaves out at most: beyond that the wheel has to be built anew.
 const MOST_EXCLUDED: usize = 8;
 
-/// The remedies of a report. A repair needs libraries of this machine, so it is planned first: a finding about a library that
-/// is not here loses its fix, and the reason becomes a note of the report.
+/// The remedies of a report. A repair needs libraries of this machine, so it is planned first: a
+/// finding about a library that is not here loses its fix, and the reason becomes a note of the
+/// report.
 pub(super) fn find(report: &mut Report, scratch: &Path, printer: &Printer) -> anyhow::Result<Remedies> {
     for wheel in Remedies::of(&report.findings).wheels.iter().filter(|wheel| wheel.repair().is_some()) {
         let Some(obstacle) = obstacle(wheel, scratch, printer)? else { continue };
@@ -85,13 +87,14 @@ fn obstacle(wheel: &WheelRemedy, scratch: &Path, printer: &Printer) -> anyhow::R
             Some(Obstacle::Missing(missing.into_iter().map(|missing| missing.library).collect()))
         }
         Err(error) => {
-            let hint = report::Hint::hint(&error).map(|hint| format!(" ({hint})")).unwrap_or_default();
+            let hint = rocwheel_report::Hint::hint(&error).map(|hint| format!(" ({hint})")).unwrap_or_default();
             Some(Obstacle::Other(format!("{error}{hint}")))
         }
     })
 }
 
-/// Writes fixed wheels into a folder. Each appears there when all its steps are done; the wheels of the report stay.
+/// Writes fixed wheels into a folder. Each appears there when all its steps are done; the wheels of
+/// the report stay.
 pub(super) fn apply(remedies: &Remedies, output: &Path, printer: &Printer) -> anyhow::Result<Vec<(PathBuf, PathBuf)>> {
     let mut fixed = Vec::new();
     for wheel in &remedies.wheels {

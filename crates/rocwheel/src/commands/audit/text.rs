@@ -1,12 +1,12 @@
-//! Input: a report, an explanation or a tree. Output: it as people read it, in lines of at most 80 columns where names
-//! allow it.
+//! Input: a report, an explanation or a tree. Output: it as people read it, in lines of at most 80
+//! columns where names allow it.
 
-use audit::Remedies;
-use audit::finding::{Explanation, Finding, Severity};
-use audit::report::{Report, WheelSummary};
-use audit::why::{Puller, Why};
 use clap::builder::styling::{AnsiColor, Style};
 use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_audit::Remedies;
+use rocwheel_audit::finding::{Explanation, Finding, Severity};
+use rocwheel_audit::report::{Report, WheelSummary};
+use rocwheel_audit::why::{Puller, Why};
 
 use crate::printer::{self, Column, Printer};
 

@@ -1,16 +1,17 @@
-//! What is to be built, as options say it: the same for `rocwheel build` and `rocwheel recipe show`.
+//! What is to be built, as options say it: the same for `rocwheel build` and
+//! `rocwheel recipe show`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use artifact::targets::TargetTable;
-use build::matrix::{RocmLabel, Table};
-use build::recipe::Recipe;
-use build::{
+use clap::Args;
+use rocwheel_artifact::targets::TargetTable;
+use rocwheel_recipe::matrix::{RocmLabel, Table};
+use rocwheel_recipe::recipe::Recipe;
+use rocwheel_recipe::{
     Book, Cell, ChosenBy, CompilerCache, LabelStyle, Mode, Platform, PythonVersion, Release, SdkKind, Switch,
     VersionLock,
 };
-use clap::Args;
 
 use super::machine;
 use crate::environment;
@@ -20,10 +21,12 @@ use crate::failure::Usage;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "What is built")]
 pub(crate) struct CellArguments {
-    /// Pythons of the wheels, separated by commas, for example 3.12 or 3.13t [default: the `python3` that is there]
+    /// Pythons of the wheels, separated by commas, for example 3.12 or 3.13t [default: the
+    /// `python3` that is there]
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     python: Vec<PythonVersion>,
-    /// Versions of ROCm, separated by commas, for example 7.2 [default: DESIRED_ROCM, else that of the ROCm that is there]
+    /// Versions of ROCm, separated by commas, for example 7.2 [default: DESIRED_ROCM, else that of
+    /// the ROCm that is there]
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     rocm: Vec<String>,
     /// Versions of torch that is built against, separated by commas, for example 2.9.1
@@ -32,25 +35,28 @@ pub(crate) struct CellArguments {
     /// Index with that torch [default: PyTorch's for the version of ROCm]
     #[arg(long, value_name = "URL")]
     torch_index: Option<String>,
-    /// Variants, separated by commas, such as ck or triton for flash-attn and cpu for torchvision [default: the recipe's first]
+    /// Variants, separated by commas, such as ck or triton for flash-attn and cpu for torchvision
+    /// [default: the recipe's first]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     backend: Vec<String>,
-    /// GPU targets and families, separated by `;` or `,`; once more for a second set, which is built separately [default:
-    /// PYTORCH_ROCM_ARCH or GPU_ARCHS, else what this machine has, else the recipe's]
+    /// GPU targets and families, separated by `;` or `,`; once more for a second set, which is
+    /// built separately [default: PYTORCH_ROCM_ARCH or GPU_ARCHS, else what this machine has, else
+    /// the recipe's]
     #[arg(long, value_name = "LIST")]
     gpu_targets: Vec<String>,
-    /// What it is for: ci, dev, dev-bkc, nightly, nightly-bkc, prerelease; versions of dev builds name the commit
+    /// What it is for: ci, dev, dev-bkc, nightly, nightly-bkc, prerelease; versions of dev builds
+    /// name the commit
     #[arg(long, value_name = "TYPE", default_value = "nightly")]
     release_type: Release,
     /// Local part of the version [default: as the ROCm that is there says]
     #[arg(long, value_name = "TEXT")]
     version_suffix: Option<String>,
-    /// How the name of the wheel says ROCm where the recipe makes the local part: dotted (rocm6.2torch2.5) or
-    /// compact (rocm62torch2.5); both count as the same wheel
+    /// How the name of the wheel says ROCm where the recipe makes the local part: dotted
+    /// (rocm6.2torch2.5) or compact (rocm62torch2.5); both count as the same wheel
     #[arg(long, value_name = "STYLE", default_value = "dotted", conflicts_with = "version_suffix")]
     label_style: LabelStyle,
-    /// Versions of ROCm's packages that the result takes: exact (the one it is built against) or minor (all
-    /// of the same first two numbers, such as 7.10.*)
+    /// Versions of ROCm's packages that the result takes: exact (the one it is built against) or
+    /// minor (all of the same first two numbers, such as 7.10.*)
     #[arg(long, value_name = "LOCK", default_value = "exact")]
     rocm_lock: VersionLock,
     /// Number of the build
@@ -74,8 +80,8 @@ pub(crate) struct CellArguments {
     /// Folder with recipes of your own; one of the same name replaces ours
     #[arg(long, value_name = "DIR")]
     recipes: Option<PathBuf>,
-    /// Rows for the table of versions, in the form that `rocwheel matrix --print-table` prints; a file with
-    /// `[torch-index]` replaces the table
+    /// Rows for the table of versions, in the form that `rocwheel matrix --print-table` prints; a
+    /// file with `[torch-index]` replaces the table
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
 }
@@ -109,7 +115,8 @@ pub(crate) struct Wishes {
 #[derive(Debug, Clone)]
 pub(crate) struct Named {
     pub(crate) recipe: String,
-    /// The versions of ROCm that the names said which asked for it, such as magma-rocm63; none: those of the axis.
+    /// The versions of ROCm that the names said which asked for it, such as magma-rocm63; none:
+    /// those of the axis.
     pub(crate) rocm: Vec<String>,
 }
 
@@ -214,8 +221,8 @@ impl Wishes {
         self
     }
 
-    /// Takes the GPU targets of the ROCm, unless the user names some. They win over the GPU of this machine,
-    /// because ROCm's packages have no code for other targets.
+    /// Takes the GPU targets of the ROCm, unless the user names some. They win over the GPU of this
+    /// machine, because ROCm's packages have no code for other targets.
     pub(crate) fn with_targets_of_rocm(mut self, targets: Vec<String>) -> Wishes {
         let is_free = self.cell.chosen_by != ChosenBy::User;
         if is_free && !targets.is_empty() {
@@ -230,7 +237,8 @@ impl Wishes {
         self.cell.mode == Mode::Develop
     }
 
-    /// Names of recipes, `all`, and names that say for which ROCm: recipes in the order in which they are built, with that ROCm.
+    /// Names of recipes, `all`, and names that say for which ROCm: recipes in the order in which
+    /// they are built, with that ROCm.
     pub(crate) fn recipes(&self, names: &[String]) -> anyhow::Result<Vec<Named>> {
         // apex is built by its name only, as TheRock's script builds it only where its sources are.
         const ALL: [&str; 4] = ["triton", "torch", "torchaudio", "torchvision"];
@@ -252,7 +260,7 @@ impl Wishes {
             wanted.push(entry.recipe.name.clone());
         }
         let order = self.book.order(&wanted)?;
-        let named = |entry: &build::Entry| {
+        let named = |entry: &rocwheel_recipe::Entry| {
             let recipe = entry.recipe.name.clone();
             Named { rocm: rocm.get(&recipe).cloned().unwrap_or_default(), recipe }
         };
@@ -273,8 +281,8 @@ impl Wishes {
         Ok(self.combinations(named, with)?.into_iter().map(|(cell, _)| cell).collect())
     }
 
-    /// The same, each with the number of its combination, which is that of the cells of other recipes that it belongs to: backends are
-    /// a recipe's own.
+    /// The same, each with the number of its combination, which is that of the cells of other
+    /// recipes that it belongs to: backends are a recipe's own.
     pub(crate) fn combinations(&self, named: &Named, with: &BTreeSet<String>) -> anyhow::Result<Vec<(Cell, usize)>> {
         let recipe = &self.book.get(&named.recipe)?.recipe;
         let mut base = self.cell.clone();
@@ -315,7 +323,7 @@ impl Wishes {
         let frameworks: Vec<_> = self.table.frameworks.iter().filter(|one| names.contains(&one.recipe)).collect();
         let unknown = names.iter().find(|name| !frameworks.iter().any(|one| one.recipe == **name));
         if let Some(name) = unknown {
-            let known = report::suggestion(name, self.table.frameworks.iter().map(|one| one.recipe.as_str()));
+            let known = rocwheel_report::suggestion(name, self.table.frameworks.iter().map(|one| one.recipe.as_str()));
             return Err(Usage::new(format!("the table of frameworks does not know {name}"))
                 .hint(format!("{known}; without `--matrix`, name the values of every axis"))
                 .into());
@@ -337,7 +345,8 @@ impl Wishes {
         Ok(())
     }
 
-    /// The backends of a recipe that are built: those that were asked for. Of several, other recipes do not have all.
+    /// The backends of a recipe that are built: those that were asked for. Of several, other
+    /// recipes do not have all.
     fn backends(&self, recipe: &Recipe) -> Vec<Option<String>> {
         let asked = &self.axes.backends;
         let has = |backend: &&Option<String>| backend.as_ref().is_some_and(|name| recipe.backends.contains(name));

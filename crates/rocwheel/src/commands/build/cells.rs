@@ -4,20 +4,22 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use build::Job;
-use build::execute::{Listener, Outcome, Place};
-use build::plan::{End, Ended, PlanFolder, PlannedCell, Taken};
-use build::preflight::Estimated;
-use report::{Exit, Hint as _};
+use rocwheel_recipe::Job;
+use rocwheel_recipe::execute::{Listener, Outcome, Place};
+use rocwheel_recipe::plan::{End, Ended, PlanFolder, PlannedCell, Taken};
+use rocwheel_recipe::preflight::Estimated;
+use rocwheel_report::{Exit, Hint as _};
 
 use super::{Run, Settings, states, text};
 use crate::failure;
 use crate::printer::{self, Format, Printer};
 
-/// How long a task waits for the one that had its cell before: a node that is lost holds its locks until the file server notices.
+/// How long a task waits for the one that had its cell before: a node that is lost holds its locks
+/// until the file server notices.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Runs what is left of a plan, or the cells that are named, one after the other. What a cell comes to does not stop the others.
+/// Runs what is left of a plan, or the cells that are named, one after the other. What a cell comes
+/// to does not stop the others.
 pub(super) fn run(
     folder: &PlanFolder,
     named: &[String],
@@ -79,7 +81,8 @@ impl<'a> Runner<'a> {
         Runner { folder, settings, printer, deadline, host, task }
     }
 
-    /// One cell. Errors of the build are its state; those that are given back are of the plan itself, and the user's wish to stop.
+    /// One cell. Errors of the build are its state; those that are given back are of the plan
+    /// itself, and the user's wish to stop.
     fn cell(&mut self, cell: &PlannedCell) -> anyhow::Result<Exit> {
         let patience = if self.task.is_some() { PATIENCE } else { Duration::ZERO };
         let mut taken = self.folder.take(cell, patience, self.printer.reporter())?;
@@ -106,7 +109,7 @@ impl<'a> Runner<'a> {
         let outcome = self.build(&job, &cell.folder, &watch);
         let is_begun = watch.begun.borrow().is_none();
         if let Some(error) = watch.failed.into_inner() {
-            self.printer.warn(report::with_causes(&error));
+            self.printer.warn(rocwheel_report::with_causes(&error));
         }
         let mut taken = watch.taken.into_inner();
         // From inside a container nothing is heard of stages.
@@ -123,11 +126,11 @@ impl<'a> Runner<'a> {
             Err(error) => {
                 let exit = error
                     .chain()
-                    .find_map(|error| error.downcast_ref::<build::Error>())
-                    .map_or(Exit::Failed, report::Hint::exit);
-                let known = error.chain().find_map(|error| error.downcast_ref::<build::Error>());
+                    .find_map(|error| error.downcast_ref::<rocwheel_recipe::Error>())
+                    .map_or(Exit::Failed, rocwheel_report::Hint::exit);
+                let known = error.chain().find_map(|error| error.downcast_ref::<rocwheel_recipe::Error>());
                 // From inside a container nothing was heard of stages.
-                if let Some(failure) = known.and_then(build::Error::failed_step) {
+                if let Some(failure) = known.and_then(rocwheel_recipe::Error::failed_step) {
                     taken.stage(&failure.step, &failure.log)?;
                 }
                 (of_error(&error, exit), Err(error))
@@ -141,7 +144,7 @@ impl<'a> Runner<'a> {
             if answer.is_ok() {
                 return Err(error.into());
             }
-            self.printer.warn(report::with_causes(&error));
+            self.printer.warn(rocwheel_report::with_causes(&error));
         }
         answer
     }
@@ -162,7 +165,7 @@ struct Watch<'a> {
     /// Host and task of an attempt that is not written down yet.
     begun: RefCell<Option<(String, Option<String>)>>,
     /// What went wrong when it was.
-    failed: RefCell<Option<build::Error>>,
+    failed: RefCell<Option<rocwheel_recipe::Error>>,
 }
 
 impl Listener for Watch<'_> {
@@ -205,8 +208,8 @@ fn of_outcome(outcome: &Outcome) -> End {
 }
 
 fn of_error(error: &anyhow::Error, exit: Exit) -> End {
-    let known = error.chain().find_map(|error| error.downcast_ref::<build::Error>());
-    if let Some(failure) = known.and_then(build::Error::failed_step) {
+    let known = error.chain().find_map(|error| error.downcast_ref::<rocwheel_recipe::Error>());
+    if let Some(failure) = known.and_then(rocwheel_recipe::Error::failed_step) {
         return End {
             error: Some(format!("step `{}`: {}", failure.step, failure.reason)),
             cause: failure.cause.clone(),
@@ -216,5 +219,5 @@ fn of_error(error: &anyhow::Error, exit: Exit) -> End {
     }
     let status = if exit == Exit::Interrupted { Ended::Interrupted } else { Ended::Failed };
     let text = printer::one_line(&format!("{error:#}")).into_owned();
-    End { error: Some(text), cause: known.and_then(build::Error::hint), ..end(status, exit) }
+    End { error: Some(text), cause: known.and_then(rocwheel_recipe::Error::hint), ..end(status, exit) }
 }

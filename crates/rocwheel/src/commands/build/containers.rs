@@ -5,11 +5,11 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use build::engine::{self, Container, Engine, Found, Images, Needs, Order, Request, Wanted};
-use build::execute::{Outcome, Place, Selection};
-use build::executor::{Executor, Image, Pull};
-use build::{Cell, ChosenBy, Evaluated, Job, Rocm, Surroundings};
 use clap::Args;
+use rocwheel_recipe::engine::{self, Container, Engine, Found, Images, Needs, Order, Request, Wanted};
+use rocwheel_recipe::execute::{Outcome, Place, Selection};
+use rocwheel_recipe::executor::{Executor, Image, Pull};
+use rocwheel_recipe::{Cell, ChosenBy, Evaluated, Job, Rocm, Surroundings};
 use serde::Serialize;
 
 use super::cell::target_set;
@@ -23,32 +23,35 @@ use crate::progress::Display;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Where it runs")]
 pub(crate) struct ContainerArguments {
-    /// Where jobs run: here, docker, podman or slurm [default: in containers where DOCKER_CMD names an
-    /// engine, and for recipes that are built in one, such as magma; else here]
+    /// Where jobs run: here, docker, podman or slurm [default: in containers where DOCKER_CMD names
+    /// an engine, and for recipes that are built in one, such as magma; else here]
     #[arg(long, value_name = "NAME")]
     executor: Option<Executor>,
-    /// With --executor slurm: where a task builds: here, docker or podman [default: as for --executor]
+    /// With --executor slurm: where a task builds: here, docker or podman [default: as for
+    /// --executor]
     #[arg(long, value_name = "NAME")]
     task_executor: Option<Executor>,
-    /// Image that jobs run in; `rocm/pytorch` without a tag is the one for ROCm, torch and Python [default: the one
-    /// that the table of images has for the recipe and ROCm]
+    /// Image that jobs run in; `rocm/pytorch` without a tag is the one for ROCm, torch and Python
+    /// [default: the one that the table of images has for the recipe and ROCm]
     #[arg(long, value_name = "NAME")]
     image: Option<String>,
-    /// Whether images are fetched: never, missing (one that is not here) or always [default: missing,
-    /// and never for one that --image names]
+    /// Whether images are fetched: never, missing (one that is not here) or always [default:
+    /// missing, and never for one that --image names]
     #[arg(long, value_name = "WHEN")]
     pull: Option<Pull>,
-    /// Rows that come before those of the table of images, in the form that `rocwheel matrix --print-table images` prints
+    /// Rows that come before those of the table of images, in the form that
+    /// `rocwheel matrix --print-table images` prints
     #[arg(long, value_name = "FILE")]
     images: Option<PathBuf>,
-    /// The engine's program, with options of its own: `podman --runtime runc` [default: DOCKER_CMD, else the
-    /// executor's name, else docker or podman, whichever is installed]
+    /// The engine's program, with options of its own: `podman --runtime runc` [default: DOCKER_CMD,
+    /// else the executor's name, else docker or podman, whichever is installed]
     #[arg(long, value_name = "COMMAND")]
     engine: Option<String>,
     /// Option of the engine's `run` in one word, such as --ulimit=nofile=4096:4096
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     engine_option: Vec<String>,
-    /// Network of the container, as the engine calls it [default: none when nothing is downloaded, else the engine's own]
+    /// Network of the container, as the engine calls it [default: none when nothing is downloaded,
+    /// else the engine's own]
     #[arg(long, value_name = "NAME")]
     network: Option<String>,
     /// Run a job here that is for an image, because this is a container of it
@@ -118,7 +121,8 @@ impl ContainerArguments {
             Some(path) => Images::with_own(&fs_err::read_to_string(path)?, &path.to_string_lossy())?,
             None => Images::built_in()?,
         };
-        // The variable that people use names their Docker; who asks for Podman gets that, unless it is what the variable names.
+        // The variable that people use names their Docker; who asks for Podman gets that, unless it
+        // is what the variable names.
         let variable = variable.filter(|command| self.executor != Some(Executor::Podman) || command.contains("podman"));
         let installed = || ["docker", "podman"].into_iter().find(|name| environment::program(name).is_some());
         let command = (self.engine.clone().or(variable))
@@ -275,7 +279,7 @@ impl Containers {
         let prefix = if recipe.sdk { sdk.prefix_inside() } else { None };
         let interpreter = place.interpreter.as_deref();
         let image = self.looked_at(&Image::named(self.image_name(recipe)?), printer)?;
-        let needs_python = recipe.python == build::Pythons::Each && recipe.cell.python.is_none();
+        let needs_python = recipe.python == rocwheel_recipe::Pythons::Each && recipe.cell.python.is_none();
         let mut found = None;
         if prefix.is_some() || needs_python || (interpreter.is_some() && recipe.cell.python.is_none()) {
             let folder = prefix.as_deref().unwrap_or(Path::new("/"));
@@ -287,7 +291,8 @@ impl Containers {
         Ok(Ground { image, found, prefix })
     }
 
-    /// The variables that replace a recipe's defaults in an image: the caller's, then those of the image.
+    /// The variables that replace a recipe's defaults in an image: the caller's, then those of the
+    /// image.
     pub(super) fn surroundings(&self, image: &Image, caller: &Surroundings) -> Surroundings {
         let known = self.variables.borrow();
         let of_image = known.get(image).into_iter().flatten();
@@ -372,7 +377,7 @@ impl Containers {
 
 impl Ground {
     /// The Python of the image.
-    pub(super) fn python(&self) -> anyhow::Result<Option<build::PythonVersion>> {
+    pub(super) fn python(&self) -> anyhow::Result<Option<rocwheel_recipe::PythonVersion>> {
         let Some(found) = &self.found else { return Ok(None) };
         let Some(python) = &found.python else {
             let usage = Usage::new(format!("there is no Python in the image `{}`", self.image.name));

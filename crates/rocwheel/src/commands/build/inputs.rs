@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use artifact::manifest::{DIST_INFO_FILE, DistInfo};
-use artifact::targets::TargetTable;
-use build::{Input, Packages, Rocm, SdkKind};
 use clap::Args;
-use report::Reporter;
-use wheel::WheelName;
+use rocwheel_artifact::manifest::{DIST_INFO_FILE, DistInfo};
+use rocwheel_artifact::targets::TargetTable;
+use rocwheel_recipe::{Input, Packages, Rocm, SdkKind};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::WheelName;
 
 use crate::failure::Usage;
 
@@ -17,9 +17,10 @@ use crate::failure::Usage;
 #[derive(Clone, Args)]
 #[command(next_help_heading = "ROCm and what else is installed before")]
 pub(crate) struct Sdk {
-    /// ROCm to build against: Python packages of an index (`index` or `index=URL`), of a page or folder with links (`find-links=…`), of
-    /// a folder (`directory=DIR`), or an installed one (`prefix=DIR`) [default: ROCM_PATH or ROCM_HOME, else
-    /// /opt/rocm or the newest /opt/rocm-VERSION]
+    /// ROCm to build against: Python packages of an index (`index` or `index=URL`), of a page or
+    /// folder with links (`find-links=…`), of a folder (`directory=DIR`), or an installed one
+    /// (`prefix=DIR`) [default: ROCM_PATH or ROCM_HOME, else /opt/rocm or the newest
+    /// /opt/rocm-VERSION]
     #[arg(long, value_name = "KIND[=PLACE]")]
     rocm_sdk: Option<String>,
     /// Which ROCm packages: a specifier with its operator
@@ -41,7 +42,7 @@ impl fmt::Debug for Sdk {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Sdk { rocm_sdk, rocm_sdk_version, rocm_extras, no_pre, with } = self;
         let shown = rocm_sdk.as_deref().map(|text| match text.split_once('=') {
-            Some((kind, place)) => format!("{kind}={}", source::without_secret(place)),
+            Some((kind, place)) => format!("{kind}={}", rocwheel_source::without_secret(place)),
             None => text.to_owned(),
         });
         let mut fields = formatter.debug_struct("Sdk");
@@ -109,9 +110,9 @@ impl Sdk {
         }
     }
 
-    /// The GPU targets of the ROCm, as far as its place names them: by the family in the address of an index,
-    /// by the names of packages in a folder, or by `share/therock/dist_info.json` of an installed one.
-    /// `is_here` is `false` if an installed ROCm is in an image and cannot be read.
+    /// The GPU targets of the ROCm, as far as its place names them: by the family in the address of
+    /// an index, by the names of packages in a folder, or by `share/therock/dist_info.json` of an
+    /// installed one. `is_here` is `false` if an installed ROCm is in an image and cannot be read.
     ///
     /// # Errors
     /// A folder that cannot be read, and a file of TheRock's that is damaged.
@@ -143,12 +144,13 @@ impl Sdk {
         let family = |name: &String| known.iter().find(|known| known.eq_ignore_ascii_case(name));
         let mut targets: Vec<String> =
             names.iter().filter_map(family).flat_map(|family| table.members(family)).map(str::to_owned).collect();
-        artifact::targets::sort(&mut targets);
+        rocwheel_artifact::targets::sort(&mut targets);
         targets.dedup();
         Ok(targets)
     }
 
-    /// Where an installed ROCm is in a container; `None`: it comes as packages. Variables of this machine say nothing about that.
+    /// Where an installed ROCm is in a container; `None`: it comes as packages. Variables of this
+    /// machine say nothing about that.
     pub(crate) fn prefix_inside(&self) -> Option<PathBuf> {
         match self.rocm_sdk.as_deref() {
             None => Some(PathBuf::from("/opt/rocm")),
@@ -204,7 +206,7 @@ fn families_of_packages(folder: &Path) -> anyhow::Result<Vec<String>> {
     for entry in fs_err::read_dir(folder)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         let Ok(wheel) = name.parse::<WheelName>() else { continue };
-        let distribution = wheel::canonical_name(&wheel.distribution);
+        let distribution = rocwheel_wheel::canonical_name(&wheel.distribution);
         let of = |prefix: &str| distribution.strip_prefix(prefix).map(str::to_owned);
         families.extend(of("rocm-sdk-libraries-").or_else(|| of("rocm-sdk-device-")));
     }

@@ -1,9 +1,9 @@
 //! What a build leaves in the user's own Python environment (`--into`).
 
-use build::execute::{Place, UserEnvironment};
-use build::executor::Executor;
-use build::{Input, Job, SdkKind};
-use report::Exit;
+use rocwheel_recipe::execute::{Place, UserEnvironment};
+use rocwheel_recipe::executor::Executor;
+use rocwheel_recipe::{Input, Job, SdkKind};
+use rocwheel_report::Exit;
 
 use super::inputs::Sdk;
 use super::recipes::Recipes;

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-/// The GPU targets of all GPUs, sorted and each once; none where there is no driver. `root` is `/` but in tests.
+/// The GPU targets of all GPUs, sorted and each once; none where there is no driver. `root` is `/`
+/// but in tests.
 pub(crate) fn gpu_targets(root: &Path) -> Vec<String> {
     let Ok(nodes) = fs_err::read_dir(root.join("sys/class/kfd/kfd/topology/nodes")) else { return Vec::new() };
     let files = nodes.filter_map(|node| fs_err::read_to_string(node.ok()?.path().join("properties")).ok());
@@ -11,12 +12,13 @@ pub(crate) fn gpu_targets(root: &Path) -> Vec<String> {
         value.trim().parse::<u32>().ok()
     });
     let mut targets: Vec<String> = versions.filter(|version| *version > 0).map(target).collect();
-    artifact::targets::sort(&mut targets);
+    rocwheel_artifact::targets::sort(&mut targets);
     targets.dedup();
     targets
 }
 
-/// `90402` is gfx942: two digits each for the minor number and the stepping, which is written in hexadecimal.
+/// `90402` is gfx942: two digits each for the minor number and the stepping, which is written in
+/// hexadecimal.
 fn target(version: u32) -> String {
     format!("gfx{}{}{:x}", version / 10_000, version / 100 % 100, version % 100)
 }

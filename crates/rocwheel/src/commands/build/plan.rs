@@ -1,14 +1,15 @@
-//! Builds of many cells: every combination of what options name, as a plan that is run here or on a cluster.
+//! Builds of many cells: every combination of what options name, as a plan that is run here or on a
+//! cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use build::matrix::{Existing, Framework};
-use build::plan::{self, Combination, LeftOut, Plan, PlanFolder, Planner, Wanted};
-use build::{Cell, ChosenBy, Evaluated, Input, Job, Pythons, Rocm};
 use clap::{Args, Command};
+use rocwheel_recipe::matrix::{Existing, Framework};
+use rocwheel_recipe::plan::{self, Combination, LeftOut, Plan, PlanFolder, Planner, Wanted};
+use rocwheel_recipe::{Cell, ChosenBy, Evaluated, Input, Job, Pythons, Rocm};
 
 use super::Settings;
 use super::cell::Named;
@@ -42,19 +43,22 @@ pub(crate) struct PlanArguments {
     /// Of a plan, only these cells, by title or number
     #[arg(long = "cell", value_name = "CELL")]
     cells: Vec<String>,
-    /// Show what became of the cells of a plan; DIR is its folder, or that of the outputs (also `rocwheel build status DIR`)
+    /// Show what became of the cells of a plan; DIR is its folder, or that of the outputs (also
+    /// `rocwheel build status DIR`)
     #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "plan"])]
     status: Option<PathBuf>,
     /// Take the cells of a plan off Slurm (also `rocwheel build cancel DIR`)
     #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "plan", "status", "dry_run"])]
     cancel: Option<PathBuf>,
-    /// Show the logs of cells that failed or run, or of those named with --cell (also `rocwheel build logs DIR`)
+    /// Show the logs of cells that failed or run, or of those named with --cell (also
+    /// `rocwheel build logs DIR`)
     #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "plan", "status", "cancel"])]
     logs: Option<PathBuf>,
     /// With --executor slurm: wait until all cells have ended
     #[arg(long)]
     wait: bool,
-    /// With --executor slurm: an option of sbatch, such as --partition=long; may be repeated, and wins over what the recipe asks for
+    /// With --executor slurm: an option of sbatch, such as --partition=long; may be repeated, and
+    /// wins over what the recipe asks for
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     sbatch_option: Vec<String>,
 }
@@ -82,7 +86,8 @@ pub(super) struct Choices {
     pub(super) sbatch: Vec<String>,
 }
 
-/// Questions about plans, which are options in the shape of words: `build status DIR` is `build --status DIR`.
+/// Questions about plans, which are options in the shape of words: `build status DIR` is
+/// `build --status DIR`.
 const QUESTIONS: [&str; 3] = ["status", "logs", "cancel"];
 
 /// The command line with these words as the options that they are.
@@ -205,7 +210,7 @@ impl Recipes {
             known.extend(self.wishes.book.get(&named.recipe)?.recipe.backends.iter().map(String::as_str));
         }
         if let Some(unknown) = self.wishes.axes.backends.iter().flatten().find(|name| !known.contains(&name.as_str())) {
-            let hint = report::suggestion(unknown, known);
+            let hint = rocwheel_report::suggestion(unknown, known);
             return Err(Usage::new(format!("none of the recipes has a backend `{unknown}`")).hint(hint).into());
         }
         Ok(())
@@ -262,7 +267,8 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Notes the checkouts that a cell needs, each folder once. A real run makes them when it gets there.
+    /// Notes the checkouts that a cell needs, each folder once. A real run makes them when it gets
+    /// there.
     fn plan_checkouts(&mut self, placed: &Recipes, cell: &Cell) -> anyhow::Result<()> {
         if self.settings.mode != Mode::DryRun {
             return Ok(());

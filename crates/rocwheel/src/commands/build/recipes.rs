@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use build::execute::{self, Place};
-use build::executor::Image;
-use build::matrix::WhyNot;
-use build::recipe::Recipe;
-use build::{Cell, ChosenBy, Evaluated, Input, Job, PythonVersion, Pythons, Rocm, Surroundings, evaluate};
+use rocwheel_recipe::execute::{self, Place};
+use rocwheel_recipe::executor::Image;
+use rocwheel_recipe::matrix::WhyNot;
+use rocwheel_recipe::recipe::Recipe;
+use rocwheel_recipe::{Cell, ChosenBy, Evaluated, Input, Job, PythonVersion, Pythons, Rocm, Surroundings, evaluate};
 
 use super::after::After;
 use super::cell::{Named, Wishes};
@@ -134,7 +134,8 @@ impl Recipes {
         Ok(Recipes { sources: sources.filled(&fill)?, sdk: self.sdk.filled(&fill)?, ..self.clone() })
     }
 
-    /// What is known of the job of a cell before anything is fetched or started for it. The cell is placed.
+    /// What is known of the job of a cell before anything is fetched or started for it. The cell is
+    /// placed.
     pub(super) fn sketch(
         &self,
         recipe: Evaluated,

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use build::Error;
-use build::execute::Selection;
-use build::plan::{PlanFolder, Seen, State};
-use build::slurm::{self, Alone, Client, Launch, Queued, Submitted};
-use report::{Exit, Unit};
+use rocwheel_recipe::Error;
+use rocwheel_recipe::execute::Selection;
+use rocwheel_recipe::plan::{PlanFolder, Seen, State};
+use rocwheel_recipe::slurm::{self, Alone, Client, Launch, Queued, Submitted};
+use rocwheel_report::{Exit, Unit};
 
 use super::plan::Asked;
 use super::states::Before;
@@ -65,14 +65,15 @@ fn ask(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> Option<BT
         Ok(submitted) if submitted.arrays.is_empty() => return None,
         Ok(_) => {}
         Err(error) => {
-            printer.warn(report::with_causes(&error));
+            printer.warn(rocwheel_report::with_causes(&error));
             return None;
         }
     }
     match slurm::states(folder, &client) {
         Ok(queue) => Some(queue),
         Err(error) => {
-            printer.warn(format!("{}; what follows is what the plan's folder says", report::with_causes(&error)));
+            printer
+                .warn(format!("{}; what follows is what the plan's folder says", rocwheel_report::with_causes(&error)));
             None
         }
     }
@@ -140,7 +141,8 @@ pub(super) fn submit(
     Ok(Exit::Done)
 }
 
-/// Waits until nobody is at any cell any more. When the user does not want to wait, the tasks go on.
+/// Waits until nobody is at any cell any more. When the user does not want to wait, the tasks go
+/// on.
 fn wait(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     let client = Client { environment: &settings.place.surroundings, reporter: printer.reporter() };
     let total = folder.plan.to_build().count() as u64;
@@ -153,10 +155,11 @@ fn wait(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> anyhow::
         if asked.is_none_or(|asked| asked.elapsed() >= ASK_EVERY) {
             queue = match slurm::queue(folder, &client) {
                 Ok(queue) => Some(queue),
-                // The controller may be starting again. Until it has said anything, nothing is over.
+                // The controller may be starting again. Until it has said anything, nothing is
+                // over.
                 Err(error @ Error::Slurm { is_temporary: true, .. }) => {
                     if queue.is_none() && asked.is_none() {
-                        printer.warn(format!("{}; it is asked again", report::with_causes(&error)));
+                        printer.warn(format!("{}; it is asked again", rocwheel_report::with_causes(&error)));
                     }
                     queue
                 }
@@ -179,7 +182,8 @@ fn wait(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> anyhow::
             break Ok(());
         }
         if seen.iter().all(|seen| is_over(&seen.state)) {
-            // What is left of the queue is its own book-keeping, or a task that goes on after a limit: ask at once.
+            // What is left of the queue is its own book-keeping, or a task that goes on after a
+            // limit: ask at once.
             asked = asked.filter(|asked| asked.elapsed() < LOOK_EVERY);
         }
         thread::sleep(LOOK_EVERY);

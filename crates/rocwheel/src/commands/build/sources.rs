@@ -1,18 +1,19 @@
-//! Where the sources of builds are: what is named, what is there, and else a checkout, at the commits that belong together.
+//! Where the sources of builds are: what is named, what is there, and else a checkout, at the
+//! commits that belong together.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use build::execute::Place;
-use build::recipe::Recipe;
-use build::{Book, Cell, Release, Source};
 use clap::Args;
-use hipify::{Defects, Launches};
 use regex::Regex;
+use rocwheel_hipify::{Defects, Launches};
+use rocwheel_recipe::execute::Place;
+use rocwheel_recipe::recipe::Recipe;
+use rocwheel_recipe::{Book, Cell, Release, Source};
+use rocwheel_source::{Conversion, Hipify, KnownArchive, Plan, Request, Submodules, Table, Wanted};
 use serde::Serialize;
-use source::{Conversion, Hipify, KnownArchive, Plan, Request, Submodules, Table, Wanted};
 
 use super::cell::Named;
 use crate::commands::source::download;
@@ -25,19 +26,20 @@ use crate::printer::Printer;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Sources")]
 pub(crate) struct Sources {
-    /// Sources of a recipe: a checkout, a folder, an archive, or the version of a release [default: its folder below the source root,
-    /// which is checked out when it is not there]
+    /// Sources of a recipe: a checkout, a folder, an archive, or the version of a release [default:
+    /// its folder below the source root, which is checked out when it is not there]
     #[arg(long, value_name = "[RECIPE=]PATH|VERSION")]
     source: Vec<String>,
-    /// Versions of the framework, separated by commas: releases, or a version line of torch [default: with --matrix, those of the
-    /// table]
+    /// Versions of the framework, separated by commas: releases, or a version line of torch
+    /// [default: with --matrix, those of the table]
     #[arg(long = "framework-version", value_name = "VERSIONS", value_delimiter = ',', conflicts_with_all = ["source", "line", "reference"])]
     versions: Vec<String>,
-    /// Folder below which the trees are, or are checked out [default: the working directory for those that are there, else `sources`
-    /// in the work folder]
+    /// Folder below which the trees are, or are checked out [default: the working directory for
+    /// those that are there, else `sources` in the work folder]
     #[arg(long, value_name = "DIR")]
     source_root: Option<PathBuf>,
-    /// Version line of what is checked out: nightly or 2.7 to 2.14 [default: that of --torch, else nightly]
+    /// Version line of what is checked out: nightly or 2.7 to 2.14 [default: that of --torch, else
+    /// nightly]
     #[arg(long, value_name = "LINE")]
     line: Option<String>,
     /// Another branch, tag or commit to check out
@@ -46,7 +48,8 @@ pub(crate) struct Sources {
     /// Another repository to check out: upstream, rocm, an address or a path
     #[arg(long, value_name = "[PROJECT=]ORIGIN")]
     origin: Vec<String>,
-    /// Another table of projects, origins and lines, in the form that `rocwheel matrix --print-table sources` prints
+    /// Another table of projects, origins and lines, in the form that
+    /// `rocwheel matrix --print-table sources` prints
     #[arg(long, value_name = "FILE")]
     source_table: Option<PathBuf>,
     /// Check nothing out: sources that are not there are an error
@@ -139,8 +142,8 @@ impl Sources {
         Ok(Sources { source, source_root: root.map(PathBuf::from), ..self.clone() })
     }
 
-    /// With recipes before `=` in `--source` and projects in `--ref` and `--origin`, whichever of both the user wrote: flash-attn is
-    /// built from flash-attention.
+    /// With recipes before `=` in `--source` and projects in `--ref` and `--origin`, whichever of
+    /// both the user wrote: flash-attn is built from flash-attention.
     pub(crate) fn with_names(self, book: &Book) -> anyhow::Result<Sources> {
         let recipes: Vec<&Recipe> = book.entries().map(|entry| &entry.recipe).collect();
         let renamed = |texts: &[String], name: &dyn Fn(&str) -> Option<String>| -> Vec<String> {
@@ -167,7 +170,7 @@ impl Sources {
             for name in texts.iter().filter(|text| !Path::new(text).exists()).filter_map(|text| recipe_name(text)) {
                 if !is_project(name) && project_of(name).is_none() {
                     let usage = Usage::new(format!("`{option} {name}=…`: there is no project `{name}`"));
-                    return Err(usage.hint(report::suggestion(name, names.clone())).into());
+                    return Err(usage.hint(rocwheel_report::suggestion(name, names.clone())).into());
                 }
             }
         }
@@ -177,7 +180,8 @@ impl Sources {
         Ok(Sources { source, reference, origin, ..self })
     }
 
-    /// With the versions of `--framework-version` as what they are: releases of the recipe, or a line of torch.
+    /// With the versions of `--framework-version` as what they are: releases of the recipe, or a
+    /// line of torch.
     pub(crate) fn with_versions(self, book: &Book, names: &[Named]) -> anyhow::Result<Sources> {
         let [named] = names else {
             if self.versions.is_empty() {
@@ -199,7 +203,8 @@ impl Sources {
         Ok(Sources { line: Some(version.clone()), ..self })
     }
 
-    /// With the releases that the table of frameworks has of a recipe, unless the user says what is built.
+    /// With the releases that the table of frameworks has of a recipe, unless the user says what is
+    /// built.
     pub(crate) fn with_table(self, recipe: &Recipe, versions: &[String]) -> anyhow::Result<Sources> {
         let is_said = self.given(recipe).is_some()
             || self.source_root.is_some()
@@ -209,7 +214,7 @@ impl Sources {
         let table = self.table()?;
         let is_release = |version: &&String| {
             let tag = table.project(&recipe.source).ok().and_then(|project| project.release_tag(version));
-            !source::is_commit(version) && (tag.is_some() || table.archive(&recipe.source, version).is_some())
+            !rocwheel_source::is_commit(version) && (tag.is_some() || table.archive(&recipe.source, version).is_some())
         };
         let releases: Vec<String> =
             versions.iter().filter(is_release).map(|version| format!("{}={version}", recipe.name)).collect();
@@ -289,7 +294,8 @@ impl Sources {
         if tag.is_none() && here.is_dir() && self.line.is_none() {
             return Ok(here);
         }
-        // Of another line and of another release there may be one in the same run, and one with submodules for another backend.
+        // Of another line and of another release there may be one in the same run, and one with
+        // submodules for another backend.
         let mut name = tag.map_or(name.clone(), |tag| format!("{name}-{}", tag.replace('/', "-")));
         if self.leaves_submodules(recipe, cell) {
             name.push_str("-without-submodules");
@@ -297,13 +303,15 @@ impl Sources {
         Ok(place.work.join("sources").join(self.line(cell, table)?).join(name))
     }
 
-    /// Whether the submodules of what is checked out stay away. A folder that the user named may be for other backends too.
+    /// Whether the submodules of what is checked out stay away. A folder that the user named may be
+    /// for other backends too.
     pub(super) fn leaves_submodules(&self, recipe: &Recipe, cell: &Cell) -> bool {
         let backend = cell.backend.as_ref().or(recipe.backends.first());
         self.source_root.is_none() && backend.is_some_and(|backend| recipe.without_submodules.contains(backend))
     }
 
-    /// The version of the sources, as far as it can be told without unpacking or checking out anything.
+    /// The version of the sources, as far as it can be told without unpacking or checking out
+    /// anything.
     pub(crate) fn version(&self, recipe: &Recipe, cell: &Cell, place: &Place) -> anyhow::Result<Option<String>> {
         let folder = match self.kind(recipe, self.table()?)? {
             Kind::Archive(known) => return Ok(Some(known.version)),
@@ -324,10 +332,10 @@ impl Sources {
         Ok(pattern.captures(&text).and_then(|found| found.get(1)).map(|found| found.as_str().to_owned()))
     }
 
-    /// The commit that a result without another version is named after: that of the checkout, else the one
-    /// that the table pins; `None` where another is asked for, or only git could tell.
+    /// The commit that a result without another version is named after: that of the checkout, else
+    /// the one that the table pins; `None` where another is asked for, or only git could tell.
     fn revision(&self, recipe: &Recipe, folder: &Path) -> Option<String> {
-        let is_commit = |text: &String| source::is_commit(text);
+        let is_commit = |text: &String| rocwheel_source::is_commit(text);
         if !self.reference.is_empty() {
             return None;
         }
@@ -338,7 +346,8 @@ impl Sources {
         self.table().ok()?.project(&recipe.source).ok()?.reference.clone().filter(is_commit)
     }
 
-    /// The checkouts that have to be made before these recipes can be built, as one request, since some pin others.
+    /// The checkouts that have to be made before these recipes can be built, as one request, since
+    /// some pin others.
     fn request(&self, recipes: &[&Recipe], cell: &Cell, place: &Place) -> anyhow::Result<Option<(Request, &Table)>> {
         let table = self.table()?;
         let projects: Vec<_> = recipes.iter().filter_map(|recipe| table.project(&recipe.source).ok()).collect();
@@ -369,7 +378,8 @@ impl Sources {
             let is_torch = project.name == "torch";
             let origin = origins.of(project).map(|origin| projects::local(project, origin)).transpose()?;
             let named = references.of(project).map(str::to_owned).or(tag);
-            // A line that was asked for says where torch has to be, and torch where the others have to.
+            // A line that was asked for says where torch has to be, and torch where the others have
+            // to.
             let of_line = self.line.as_ref().filter(|_| is_torch && named.is_none());
             let of_line = of_line.and_then(|line| Some(table.line(line).ok()?.torch_ref.clone()));
             let asked = named.clone().or(of_line);
@@ -379,7 +389,7 @@ impl Sources {
                 table.line(&minor(torch))?;
             }
             let is_empty = fs_err::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_none());
-            let moves = match source::obtained(&folder) {
+            let moves = match rocwheel_source::obtained(&folder) {
                 _ if !folder.exists() || is_empty => true,
                 Some(obtained) => {
                     let is_elsewhere = asked.as_ref().is_some_and(|asked| *asked != obtained.reference);
@@ -427,8 +437,8 @@ impl Sources {
         Ok(Some((request, table)))
     }
 
-    /// A checkout of torch that is only read for its pins; `None` if nothing that is needed follows torch, or if
-    /// torch is checked out in the usual place.
+    /// A checkout of torch that is only read for its pins; `None` if nothing that is needed follows
+    /// torch, or if torch is checked out in the usual place.
     fn torch_that_pins(
         &self,
         needed: &[Needed],
@@ -439,8 +449,9 @@ impl Sources {
         let is_required = table.line(line)?.related;
         let follows = |needed: &Needed| {
             let project = table.project(&needed.wanted.project).ok();
-            let is_pinned =
-                |project: &source::Project| project.pinned_by_torch || (is_required && project.related.is_some());
+            let is_pinned = |project: &rocwheel_source::Project| {
+                project.pinned_by_torch || (is_required && project.related.is_some())
+            };
             needed.wanted.reference.is_none() && project.is_some_and(is_pinned)
         };
         let torch = table.project("torch")?;
@@ -458,7 +469,7 @@ impl Sources {
     pub(crate) fn planned(&self, recipes: &[&Recipe], cell: &Cell, place: &Place) -> anyhow::Result<Vec<ToCheckOut>> {
         let Some((request, table)) = self.request(recipes, cell, place)? else { return Ok(Vec::new()) };
         let plan = Plan::new(&request, table)?;
-        let planned = |checkout: source::Checkout| ToCheckOut {
+        let planned = |checkout: rocwheel_source::Checkout| ToCheckOut {
             reference: checkout.reference.describe(),
             project: checkout.project,
             directory: checkout.directory,
@@ -466,7 +477,8 @@ impl Sources {
         Ok(plan.checkouts.into_iter().map(planned).collect())
     }
 
-    /// Checks out what the recipes need and is not there: at the commits that belong together, converted.
+    /// Checks out what the recipes need and is not there: at the commits that belong together,
+    /// converted.
     pub(crate) fn obtain(
         &self,
         recipes: &[&Recipe],
@@ -480,7 +492,7 @@ impl Sources {
             compiler: if environment::hip_compiler_is_clang() { Launches::Keep } else { Launches::Convert },
             defects: Defects::Refuse,
         };
-        let outcomes = source::check_out(&request, table, &projects::git()?, &convert, printer.reporter())?;
+        let outcomes = rocwheel_source::check_out(&request, table, &projects::git()?, &convert, printer.reporter())?;
         for outcome in &outcomes {
             let commit: String = outcome.commit.chars().take(12).collect();
             let (project, folder) = (&outcome.project, outcome.directory.display());

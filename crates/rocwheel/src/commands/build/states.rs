@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use build::duration;
-use build::plan::{Attempt, Ended, LeftOut, Plan, PlanFolder, PlannedCell, Seen, State};
-use build::slurm::Queued;
 use comfy_table::CellAlignment::{Left, Right};
-use report::Exit;
+use rocwheel_recipe::duration;
+use rocwheel_recipe::plan::{Attempt, Ended, LeftOut, Plan, PlanFolder, PlannedCell, Seen, State};
+use rocwheel_recipe::slurm::Queued;
+use rocwheel_report::Exit;
 use serde::Serialize;
 
 use super::containers::Planned;
@@ -140,7 +140,7 @@ pub(super) fn table(
         rows.iter().map(|row| {
             let time = row.seconds.map(|seconds| duration::words(Duration::from_secs_f64(seconds))).unwrap_or_default();
             let is_good = row.error.is_none();
-            let shown = row.files.iter().filter(|name| !name.ends_with(build::provenance::SUFFIX));
+            let shown = row.files.iter().filter(|name| !name.ends_with(rocwheel_recipe::provenance::SUFFIX));
             let result = if is_good { shown.cloned().collect::<Vec<_>>().join(", ") } else { reason(row) };
             vec![
                 row.cell.to_owned(),
@@ -172,7 +172,8 @@ fn reason(row: &Row<'_>) -> String {
     }
 }
 
-/// The exit code of a plan: that of its worst cell; [`Exit::Partial`] as long as something is to come.
+/// The exit code of a plan: that of its worst cell; [`Exit::Partial`] as long as something is to
+/// come.
 pub(super) fn exit(seen: &[Seen<'_>], queue: Option<&BTreeMap<String, Queued>>) -> Exit {
     let mut exits = Vec::new();
     for seen in seen {
@@ -233,7 +234,8 @@ pub(super) struct Before {
     pub(super) containers: BTreeSet<Planned>,
 }
 
-/// Prints a plan: cells to build, then existing ones, then (`with_excluded`) those that the table excludes.
+/// Prints a plan: cells to build, then existing ones, then (`with_excluded`) those that the table
+/// excludes.
 pub(super) fn planned(plan: &Plan, before: &Before, with_excluded: bool, printer: &Printer) -> anyhow::Result<Exit> {
     let Before { checkouts, containers } = before;
     if printer.format() == Format::Json {

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use build::execute::{Listener, Outcome, Place};
-use build::preflight::Estimated;
-use build::{ChosenBy, Evaluated, duration, script};
 use comfy_table::CellAlignment::{Left, Right};
-use report::Exit;
+use rocwheel_recipe::execute::{Listener, Outcome, Place};
+use rocwheel_recipe::preflight::Estimated;
+use rocwheel_recipe::{ChosenBy, Evaluated, duration, script};
+use rocwheel_report::Exit;
 use serde::Serialize;
 
 use super::Ran;
@@ -117,12 +117,12 @@ pub(super) fn conclude(ran: &[Ran], place: &Place, printer: &Printer) -> anyhow:
     Ok(())
 }
 
-fn size(outputs: &[build::execute::Made]) -> String {
+fn size(outputs: &[rocwheel_recipe::execute::Made]) -> String {
     printer::bytes(outputs.iter().map(|made| made.size).sum())
 }
 
-fn names(outputs: &[build::execute::Made]) -> String {
+fn names(outputs: &[rocwheel_recipe::execute::Made]) -> String {
     let names = outputs.iter().map(|made| made.path.to_string_lossy().into_owned());
     // Beside each stands where it comes from.
-    names.filter(|name| !name.ends_with(build::provenance::SUFFIX)).collect::<Vec<_>>().join(", ")
+    names.filter(|name| !name.ends_with(rocwheel_recipe::provenance::SUFFIX)).collect::<Vec<_>>().join(", ")
 }

@@ -1,12 +1,13 @@
-//! `rocwheel compat build_python_packages`: today's flags and layout, by the engine of `rocwheel package`.
+//! `rocwheel compat build_python_packages`: today's flags and layout, by the engine of
+//! `rocwheel package`.
 
 use std::path::{Path, PathBuf};
 
-use artifact::Manifest;
-use artifact::manifest::{BASE_ARTIFACT, MANIFEST_DIRECTORY, MANIFEST_FILE};
 use clap::Args;
-use package::{Request, Unclaimed, Unsupported};
-use report::Exit;
+use rocwheel_artifact::Manifest;
+use rocwheel_artifact::manifest::{BASE_ARTIFACT, MANIFEST_DIRECTORY, MANIFEST_FILE};
+use rocwheel_package::{Request, Unclaimed, Unsupported};
+use rocwheel_report::Exit;
 
 use super::given;
 use crate::commands::last_look::LastLookArguments;
@@ -30,7 +31,8 @@ pub(super) struct Arguments {
     /// Print the plan and write nothing
     #[arg(long)]
     no_build_packages: bool,
-    /// Version of the packages [default: X.Y.Z.dev0 with the numbers of version.json, else of the artifacts' manifest]
+    /// Version of the packages [default: X.Y.Z.dev0 with the numbers of version.json, else of the
+    /// artifacts' manifest]
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
     /// Append this to the names of the import packages
@@ -48,10 +50,12 @@ pub(super) struct Arguments {
     /// Store the files in the wheels as they are
     #[arg(long)]
     no_wheel_compression: bool,
-    /// GPU families to package for Linux and to insist on, separated by `;` or `,` [default: those there are]
+    /// GPU families to package for Linux and to insist on, separated by `;` or `,` [default: those
+    /// there are]
     #[arg(long, value_name = "LIST")]
     linux_amdgpu_families: Option<String>,
-    /// The same for Windows. Artifacts are for one of the two; what is listed for the other is only offered
+    /// The same for Windows. Artifacts are for one of the two; what is listed for the other is only
+    /// offered
     #[arg(long, value_name = "LIST")]
     windows_amdgpu_families: Option<String>,
     #[command(flatten)]
@@ -78,7 +82,11 @@ impl TryFrom<Arguments> for Settings {
             nonce: given(arguments.version_suffix).unwrap_or_default(),
             linux_targets: given(arguments.linux_amdgpu_families).into_iter().collect(),
             windows_targets: given(arguments.windows_amdgpu_families).into_iter().collect(),
-            level: if arguments.no_wheel_compression { wheel::Level::None } else { wheel::Level::Default },
+            level: if arguments.no_wheel_compression {
+                rocwheel_wheel::Level::None
+            } else {
+                rocwheel_wheel::Level::Default
+            },
             epoch: environment::epoch()?,
             unclaimed: Unclaimed::Report,
             unsupported: Unsupported::Refuse,
@@ -99,7 +107,8 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// The version of a build that was given none. `None` where neither file says one: the plan will say what is wrong.
+/// The version of a build that was given none. `None` where neither file says one: the plan will
+/// say what is wrong.
 fn default_version(artifacts: &Path) -> anyhow::Result<Option<String>> {
     let base = if let Some(file) = rocm_version::read_version_file(None)? {
         Some(file.rocm_version)

@@ -1,9 +1,9 @@
 //! `rocwheel compat expand_amdgpu_families`: families in, targets or extras out.
 
-use artifact::TargetTable;
-use artifact::targets::base_target;
 use clap::{Args, ValueEnum};
-use report::Exit;
+use rocwheel_artifact::TargetTable;
+use rocwheel_artifact::targets::base_target;
+use rocwheel_report::Exit;
 
 use crate::printer::{Format, Printer};
 

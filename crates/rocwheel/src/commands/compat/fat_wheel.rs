@@ -1,4 +1,5 @@
-//! `rocwheel compat windows_patch_fat_wheel`: TheRock's script that puts ROCm into a wheel, by `rocwheel repair`.
+//! `rocwheel compat windows_patch_fat_wheel`: TheRock's script that puts ROCm into a wheel, by
+//! `rocwheel repair`.
 
 use std::path::PathBuf;
 
@@ -16,7 +17,8 @@ pub(super) struct Arguments {
     /// The ROCm: build/dist/rocm or another installed one
     #[arg(value_name = "ROCM")]
     rocm_path: PathBuf,
-    /// Folder for the result [default: that of the wheel]. The name of the file follows from the version
+    /// Folder for the result [default: that of the wheel]. The name of the file follows from the
+    /// version
     #[arg(long, value_name = "DIR")]
     output_path: Option<PathBuf>,
     /// Say what would be done, and write nothing

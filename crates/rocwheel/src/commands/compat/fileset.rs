@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use artifact::archive::{self, Compression, WriteOptions};
-use artifact::descriptor::{self, Descriptor};
-use artifact::fileset::{Before, Fileset, Transfer};
-use artifact::flatten::{self, Existing, Run};
-use artifact::{ArtifactName, Predicate};
 use clap::{Args, Subcommand, ValueEnum};
-use report::Exit;
+use rocwheel_artifact::archive::{self, Compression, WriteOptions};
+use rocwheel_artifact::descriptor::{self, Descriptor};
+use rocwheel_artifact::fileset::{Before, Fileset, Transfer};
+use rocwheel_artifact::flatten::{self, Existing, Run};
+use rocwheel_artifact::{ArtifactName, Predicate};
+use rocwheel_report::Exit;
 
 use crate::environment;
 use crate::failure::Usage;
@@ -352,10 +352,10 @@ fn same_path(left: &Path, right: &Path) -> bool {
     left == right || real(left).is_some_and(|left| real(right) == Some(left))
 }
 
-/// Makes the tree beside the output, and then moves what is in it there: an artifact that cannot be read, or a path with
-/// two contents, leaves the output as it was.
+/// Makes the tree beside the output, and then moves what is in it there: an artifact that cannot be
+/// read, or a path with two contents, leaves the output as it was.
 fn merge(inputs: &[PathBuf], output: &Path, printer: &Printer) -> anyhow::Result<()> {
-    let output = artifact::separate(output, inputs)?;
+    let output = rocwheel_artifact::separate(output, inputs)?;
     let parent = output.parent().unwrap_or(Path::new("/"));
     fs_err::create_dir_all(parent)?;
     let work = environment::scratch_below(parent)?;
@@ -372,8 +372,8 @@ fn merge(inputs: &[PathBuf], output: &Path, printer: &Printer) -> anyhow::Result
     Ok(())
 }
 
-/// The artifact directories named PREFIX_TARGET. Other entries with such a name are reported; today's script
-/// ignores them silently.
+/// The artifact directories named PREFIX_TARGET. Other entries with such a name are reported;
+/// today's script ignores them silently.
 fn beginning_with(prefixes: &[String], parent: &Path, printer: &Printer) -> anyhow::Result<Vec<PathBuf>> {
     let mut paths: Vec<PathBuf> =
         fs_err::read_dir(parent)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;

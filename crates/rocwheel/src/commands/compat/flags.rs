@@ -1,11 +1,12 @@
-//! Input: a flag that a script does not have. Output: what it means in the script of today's tools that does have it.
+//! Input: a flag that a script does not have. Output: what it means in the script of today's tools
+//! that does have it.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::failure::Usage;
 
-/// Flags of today's scripts, with the script and what it does there (rocm-python-packages spec 1.8, 2.1, 4,
-/// 5.3, 6.5 to 6.9, 7.7 to 7.11).
+/// Flags of today's scripts, with the script and what it does there (rocm-python-packages spec 1.8,
+/// 2.1, 4, 5.3, 6.5 to 6.9, 7.7 to 7.11).
 const FLAGS: [(&str, &str, &str); 64] = [
     ("--artifact-dir", "build_python_packages", "the folder of artifacts"),
     ("--dest-dir", "build_python_packages", "the folder that packages are written to"),
@@ -109,7 +110,7 @@ mod tests {
         use clap::CommandFactory;
         let error = crate::arguments::Arguments::command().try_get_matches_from(arguments).unwrap_err();
         explain(&error, arguments.iter().map(|argument| (*argument).to_owned()))
-            .map(|usage| format!("{usage} | {}", report::Hint::hint(&usage).unwrap_or_default()))
+            .map(|usage| format!("{usage} | {}", rocwheel_report::Hint::hint(&usage).unwrap_or_default()))
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! `rocwheel compat build_rocm`: the `build_rocm.sh` of flash-attention's wheels, by `rocwheel build flash-attn`.
-//! PyTorch's script of the same name (`.ci/manywheel/build_rocm.sh`) takes no arguments.
+//! `rocwheel compat build_rocm`: the `build_rocm.sh` of flash-attention's wheels, by
+//! `rocwheel build flash-attn`. PyTorch's script of the same name (`.ci/manywheel/build_rocm.sh`)
+//! takes no arguments.
 
 use std::path::PathBuf;
 
@@ -10,8 +11,8 @@ use crate::failure::Usage;
 
 /// build_rocm.sh of flash-attention-prebuild-wheels: a wheel of flash-attn for one torch and ROCm
 ///
-/// It reads BUILD_TRITON_BACKEND, PYTORCH_ROCM_ARCH and MAX_JOBS, as the script does. PyTorch's script of this name
-/// takes no arguments; `rocwheel build torch` builds what that one does.
+/// It reads BUILD_TRITON_BACKEND, PYTORCH_ROCM_ARCH and MAX_JOBS, as the script does. PyTorch's
+/// script of this name takes no arguments; `rocwheel build torch` builds what that one does.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Version of flash-attn, Python, torch and ROCm

@@ -1,7 +1,7 @@
 //! `rocwheel compat compute_rocm_package_version`: today's flags, by `rocwheel rocm-version`.
 
 use clap::Args;
-use package::version::{Form, ReleaseType};
+use rocwheel_package::version::{Form, ReleaseType};
 
 use super::given;
 use crate::commands::rocm_version::{self, Sources};
@@ -9,7 +9,8 @@ use crate::failure::Usage;
 
 /// compute_rocm_package_version: the versions of wheels, Debian and RPM packages
 ///
-/// The outputs of the step are `rocm_package_version`, `rocm_deb_package_version` and `rocm_rpm_package_version`.
+/// The outputs of the step are `rocm_package_version`, `rocm_deb_package_version` and
+/// `rocm_rpm_package_version`.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// What the build is made for: ci, dev, dev-bkc, nightly, nightly-bkc, prerelease or release

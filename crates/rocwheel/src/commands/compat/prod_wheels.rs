@@ -1,5 +1,5 @@
-//! `rocwheel compat build_prod_wheels`: TheRock's script that builds PyTorch and what belongs to it, by
-//! `rocwheel build`.
+//! `rocwheel compat build_prod_wheels`: TheRock's script that builds PyTorch and what belongs to
+//! it, by `rocwheel build`.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,8 @@ enum Action {
     Build(Box<BuildArguments>),
 }
 
-/// Where the packages of ROCm come from; also in front of the command, as a document of the script has it.
+/// Where the packages of ROCm come from; also in front of the command, as a document of the script
+/// has it.
 #[derive(Debug, Args)]
 struct RocmArguments {
     /// Index with the packages of ROCm
@@ -306,7 +307,8 @@ impl BuildArguments {
         Ok(trees)
     }
 
-    /// The ROCm: the script takes the packages of the active environment, and a job here installs its own.
+    /// The ROCm: the script takes the packages of the active environment, and a job here installs
+    /// its own.
     fn add_rocm(&self, line: &mut Translation, rocm: &RocmArguments, active: Option<&Path>) -> anyhow::Result<()> {
         let Some(place) = rocm.place()? else {
             if self.install_rocm {

@@ -1,10 +1,10 @@
-//! `rocwheel compat pytorch_torch_repo` and its sisters: TheRock's scripts for the sources of frameworks, by
-//! `rocwheel source`.
+//! `rocwheel compat pytorch_torch_repo` and its sisters: TheRock's scripts for the sources of
+//! frameworks, by `rocwheel source`.
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use source::Table;
+use rocwheel_source::Table;
 
 use super::given;
 use super::translation::Translation;
@@ -46,7 +46,8 @@ struct TreeArguments {
     /// Repository to check out
     #[arg(long, value_name = "URL")]
     gitrepo_origin: Option<String>,
-    /// torch's tree, which pins the others (not for torch) [default: pytorch, in the working directory]
+    /// torch's tree, which pins the others (not for torch) [default: pytorch, in the working
+    /// directory]
     #[arg(long, value_name = "DIR")]
     torch_dir: Option<PathBuf>,
     /// Refuse a project that torch's related_commits does not name (torchaudio, torchvision, apex)
@@ -193,9 +194,13 @@ impl TreeArguments {
         self.check(project, "hipify")?;
         let folder = self.folder(project)?;
         let is_there = folder.is_dir();
-        if is_there && !folder.join(hipify::build_amd::FILE).is_file() {
+        if is_there && !folder.join(rocwheel_hipify::build_amd::FILE).is_file() {
             let mut line = Translation::default();
-            line.note(format!("nothing is converted: `{}` has no {}", folder.display(), hipify::build_amd::FILE));
+            line.note(format!(
+                "nothing is converted: `{}` has no {}",
+                folder.display(),
+                rocwheel_hipify::build_amd::FILE
+            ));
             return Ok(line);
         }
         let mut line = Translation::new("source hipify");

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use artifact::{Artifact, ArtifactName, Catalog};
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
-use report::Exit;
+use rocwheel_artifact::{Artifact, ArtifactName, Catalog};
+use rocwheel_report::Exit;
+use rocwheel_split::tree::{self, DatabaseChoice, Outcome, Request, Unsupported};
+use rocwheel_split::verify::Verification;
+use rocwheel_split::{Packing, Selection, TargetNames};
 use serde::Serialize;
-use split::tree::{self, DatabaseChoice, Outcome, Request, Unsupported};
-use split::verify::Verification;
-use split::{Packing, Selection, TargetNames};
 
 use super::note_unused;
 use crate::environment;
@@ -91,7 +91,8 @@ impl TryFrom<Arguments> for Settings {
                 databases: DatabaseChoice::only(arguments.split_databases)?,
                 names: TargetNames::Base,
                 packing: Packing::default(),
-                // Whether the set's runtime reads archives is not looked at: it is in another artifact.
+                // Whether the set's runtime reads archives is not looked at: it is in another
+                // artifact.
                 unsupported: Unsupported::Allow,
                 verification: Verification::Full,
             },
@@ -106,12 +107,13 @@ struct Document<'a> {
     outcome: &'a Outcome,
 }
 
-/// Splits into a folder of its own, and moves the artifacts beside those that are in the output from other runs.
+/// Splits into a folder of its own, and moves the artifacts beside those that are in the output
+/// from other runs.
 pub(super) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     note_unused(&settings.unused, printer);
     let catalog = catalog(&settings.inputs, printer)?;
     let inputs: Vec<PathBuf> = catalog.artifacts.iter().map(|artifact| artifact.root.clone()).collect();
-    artifact::outside(&settings.output, &inputs)?;
+    rocwheel_artifact::outside(&settings.output, &inputs)?;
     let plan = tree::plan(&catalog, &settings.request, printer.reporter())?;
     fs_err::create_dir_all(&settings.output)?;
     let staging = environment::scratch_below(&settings.output)?;
@@ -157,7 +159,7 @@ fn catalog(inputs: &Inputs, printer: &Printer) -> anyhow::Result<Catalog> {
                     Err(skipped) => {
                         let message = format!("skipped `{}`: {}", path.display(), skipped.reason());
                         let file_name = path.file_name().unwrap_or_default().to_string_lossy();
-                        if skipped != Skipped::Generic && artifact::name::is_meant_as_artifact(&file_name) {
+                        if skipped != Skipped::Generic && rocwheel_artifact::name::is_meant_as_artifact(&file_name) {
                             printer.warn(message);
                         } else {
                             printer.detail(message);

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use split::verify::Verification;
-use split::wheels::Request;
-use split::{Packing, TargetNames};
+use rocwheel_split::verify::Verification;
+use rocwheel_split::wheels::Request;
+use rocwheel_split::{Packing, TargetNames};
 
 use crate::commands::Mode;
 use crate::commands::last_look::LastLook;
@@ -87,8 +87,8 @@ impl Arguments {
         }
         let databases = self.databases.or_else(|| self.wheel_type.map(WheelType::databases)).unwrap_or_default();
         let scheme = match self.compression {
-            Compression::None => kpack::Scheme::None,
-            Compression::Zstd => kpack::Scheme::ZstdPerKernel,
+            Compression::None => rocwheel_kpack::Scheme::None,
+            Compression::Zstd => rocwheel_kpack::Scheme::ZstdPerKernel,
         };
         let request = Request {
             scratch: environment::scratch_near(self.tmp_dir.as_deref(), Some(&self.output_dir)),
@@ -101,7 +101,7 @@ impl Arguments {
             variant: self.generate_variant_wheel.then_some(self.variant_label),
             names: TargetNames::Base,
             packing: Packing { scheme, level: self.compression_level },
-            level: wheel::Level::Default,
+            level: rocwheel_wheel::Level::Default,
             epoch: environment::epoch()?,
             verification: Verification::Full,
         };

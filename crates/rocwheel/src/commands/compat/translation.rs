@@ -1,11 +1,11 @@
-//! Scripts whose work a command of ours does: their options become a command line of ours, which is printed and
-//! run.
+//! Scripts whose work a command of ours does: their options become a command line of ours, which is
+//! printed and run.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use clap::Parser as _;
-use report::Exit;
+use rocwheel_report::Exit;
 
 use crate::arguments;
 use crate::commands;
@@ -76,8 +76,10 @@ impl Translation {
         let shown = |word: &OsString| {
             let text = word.to_string_lossy();
             match text.split_once('=').filter(|(kind, _)| ["index", "find-links"].contains(kind)) {
-                Some((kind, place)) => source::quoted(&format!("{kind}={}", source::without_secret(place))),
-                None => source::quoted(&source::without_secret(&text)),
+                Some((kind, place)) => {
+                    rocwheel_source::quoted(&format!("{kind}={}", rocwheel_source::without_secret(place)))
+                }
+                None => rocwheel_source::quoted(&rocwheel_source::without_secret(&text)),
             }
         };
         let words: Vec<String> = self.words.iter().map(shown).collect();

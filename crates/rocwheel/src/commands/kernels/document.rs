@@ -1,8 +1,8 @@
 //! Input: a tally. Output: the JSON document. Its fields are a promise; new ones may be added.
 
-use kpack::bundle::Method;
-use kpack::code_object::{Kernel, Metadata};
-use kpack::survey::{BundleSummary, Finding, Found, Surveyed, Weight};
+use rocwheel_kpack::bundle::Method;
+use rocwheel_kpack::code_object::{Kernel, Metadata};
+use rocwheel_kpack::survey::{BundleSummary, Finding, Found, Surveyed, Weight};
 use serde::Serialize;
 
 use super::tally::{Sum, Tally};

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use build::pages::github::{self, Existing, Gh, Plan, Wanted};
-use build::pages::{self as page, Asset};
 use clap::Args;
-use report::Exit;
+use rocwheel_recipe::pages::github::{self, Existing, Gh, Plan, Wanted};
+use rocwheel_recipe::pages::{self as page, Asset};
+use rocwheel_report::Exit;
 
 use super::Built;
 use super::pages::repository;
@@ -15,9 +15,9 @@ use crate::printer::{self, Format, Printer};
 
 /// Give a release on GitHub the files that were built, with their provenance and checksums
 ///
-/// GitHub's own program `gh` does it, with its login. Without `--upload` the plan is printed, compared with the
-/// existing release if `gh` is logged in. A missing release is created; existing files stay, and a file of the
-/// same name with other content is an error.
+/// GitHub's own program `gh` does it, with its login. Without `--upload` the plan is printed,
+/// compared with the existing release if `gh` is logged in. A missing release is created; existing
+/// files stay, and a file of the same name with other content is an error.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -32,8 +32,8 @@ pub(crate) struct Arguments {
     /// Title of a release that is made [default: its tag]
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// File with the notes, also for a release that is there [default: one that is made gets those of `rocwheel release pages`, one that is
-    /// there keeps its own]
+    /// File with the notes, also for a release that is there [default: one that is made gets those
+    /// of `rocwheel release pages`, one that is there keeps its own]
     #[arg(long, value_name = "FILE")]
     notes: Option<PathBuf>,
     /// Make it a draft
@@ -116,16 +116,16 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         path.clone()
     } else {
         let path = scratch.path().join("release-notes.md");
-        fs_err::write(&path, page::notes(&assets, &build::Book::built_in()?)?)?;
+        fs_err::write(&path, page::notes(&assets, &rocwheel_recipe::Book::built_in()?)?)?;
         path
     };
     let wanted = Wanted { notes, ..settings.wanted.clone() };
     let remote = match settings.gh.ask(&wanted.tag, printer.reporter()) {
         Ok(remote) => remote,
-        Err(error @ build::Error::Interrupted) => return Err(error.into()),
+        Err(error @ rocwheel_recipe::Error::Interrupted) => return Err(error.into()),
         // Only a plan: it needs no login.
         Err(error) if !settings.upload => {
-            let reason = report::with_causes(&error);
+            let reason = rocwheel_report::with_causes(&error);
             printer.warn(format!(
                 "GitHub does not say what {} has, so this is for an empty release: {reason}",
                 wanted.tag
@@ -155,7 +155,7 @@ fn show(plan: &Plan, upload: bool, printer: &Printer) -> anyhow::Result<()> {
     }
     let shown: &[_] = if upload { &[] } else { &plan.commands };
     for words in shown {
-        let words: Vec<_> = words.iter().map(|word| audit::word(word)).collect();
+        let words: Vec<_> = words.iter().map(|word| rocwheel_audit::word(word)).collect();
         printer.line(words.join(" "))?;
     }
     let bytes = plan.uploads.iter().map(|file| file.size).sum();

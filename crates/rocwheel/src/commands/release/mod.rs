@@ -5,10 +5,10 @@ pub(crate) mod pages;
 
 use std::path::PathBuf;
 
-use build::matrix::Table;
-use build::pages::{self as page, Asset};
 use clap::{Args, Subcommand};
-use report::Reporter;
+use rocwheel_recipe::matrix::Table;
+use rocwheel_recipe::pages::{self as page, Asset};
+use rocwheel_report::Reporter;
 
 /// The documentation of the commands is at their arguments.
 #[derive(Debug, Subcommand)]

@@ -1,14 +1,15 @@
-//! `rocwheel release pages`: release notes, the list of all packages, coverage and checksums, made of what is there.
+//! `rocwheel release pages`: release notes, the list of all packages, coverage and checksums, made
+//! of what is there.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use build::Book;
-use build::matrix::{self, Wanted};
-use build::pages::{self as page, Packages, Release};
 use clap::Args;
 use comfy_table::CellAlignment::Left;
-use report::Exit;
+use rocwheel_recipe::Book;
+use rocwheel_recipe::matrix::{self, Wanted};
+use rocwheel_recipe::pages::{self as page, Packages, Release};
+use rocwheel_report::Exit;
 use serde::Serialize;
 
 use super::Built;
@@ -21,9 +22,10 @@ const COLUMNS: [Column; 2] = [("File", Left), ("Status", Left)];
 
 /// Write release notes, a page of all packages, coverage and checksums of what was built
 ///
-/// Made are release-notes.md, packages.md, coverage.md and SHA256SUMS. packages.md is read again before it is written: files of older
-/// releases stay on it, and each release is there once. A second run changes nothing. What wheels are is read from their names, in every
-/// spelling that is in use, and from the provenance beside them.
+/// Made are release-notes.md, packages.md, coverage.md and SHA256SUMS. packages.md is read again
+/// before it is written: files of older releases stay on it, and each release is there once. A
+/// second run changes nothing. What wheels are is read from their names, in every spelling that is
+/// in use, and from the provenance beside them.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -40,10 +42,12 @@ pub(crate) struct Arguments {
     /// Address below which the files are to be had [default: beside the page]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// A page of yours that gets the coverage, between the marks `<!-- rocwheel coverage: begin -->` and `… end -->`
+    /// A page of yours that gets the coverage, between the marks
+    /// `<!-- rocwheel coverage: begin -->` and `… end -->`
     #[arg(long, value_name = "FILE")]
     readme: Option<OutputOption>,
-    /// A page of yours that gets the notes below `## History`, in place of an older section of the same tag
+    /// A page of yours that gets the notes below `## History`, in place of an older section of the
+    /// same tag
     #[arg(long, value_name = "FILE")]
     history: Option<OutputOption>,
     /// Folder with recipes of your own

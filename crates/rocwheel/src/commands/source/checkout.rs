@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use hipify::{Defects, Launches};
-use report::{Exit, Reporter};
-use serde::Serialize;
-use source::manifest::Manifest;
-use source::{
+use rocwheel_hipify::{Defects, Launches};
+use rocwheel_report::{Exit, Reporter};
+use rocwheel_source::manifest::Manifest;
+use rocwheel_source::{
     Archive, Checkout, Conversion, Hipify, Movement, Outcome, Plan, Project, Related, Request, Status, Submodules,
     Table, TritonPin, Wanted,
 };
+use serde::Serialize;
 
 use super::download;
 use super::projects::{self, ByProject};
@@ -32,16 +32,20 @@ const COLUMNS: [Column; 7] = [
 
 /// Check out the sources of frameworks, at the commits that belong together
 ///
-/// Each tree gets the tag THEROCK_UPSTREAM_DIFFBASE; converted sources are committed under THEROCK_HIPIFY_DIFFBASE. Where torch's tree
-/// pins another project, that commit is taken. What anybody has changed in a tree is never overwritten, and a run that was interrupted
-/// is completed by the next one. git gets none of the machine's settings but those for reaching repositories, and never asks anything.
+/// Each tree gets the tag THEROCK_UPSTREAM_DIFFBASE; converted sources are committed under
+/// THEROCK_HIPIFY_DIFFBASE. Where torch's tree pins another project, that commit is taken. What
+/// anybody has changed in a tree is never overwritten, and a run that was interrupted is completed
+/// by the next one. git gets none of the machine's settings but those for reaching repositories,
+/// and never asks anything.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// torch, torchaudio, torchvision, triton, apex, flash-attention, magma [default with --manifest: all that it has]
+    /// torch, torchaudio, torchvision, triton, apex, flash-attention, magma [default with
+    /// --manifest: all that it has]
     #[arg(value_name = "PROJECT", required_unless_present = "manifest")]
     projects: Vec<String>,
-    /// Version line: nightly or 2.7 to 2.14; decides torch's origin and branch, and what belongs to it
+    /// Version line: nightly or 2.7 to 2.14; decides torch's origin and branch, and what belongs to
+    /// it
     #[arg(long, value_name = "LINE")]
     line: Option<String>,
     /// Folder below which the trees lie
@@ -56,7 +60,8 @@ pub(crate) struct Arguments {
     /// Another repository: upstream, rocm, an address or a path
     #[arg(long, value_name = "[PROJECT=]ORIGIN", conflicts_with = "manifest")]
     origin: Vec<String>,
-    /// Sources from an sdist or tarball: a file, an address (with --sha256), or the version of a release that is known
+    /// Sources from an sdist or tarball: a file, an address (with --sha256), or the version of a
+    /// release that is known
     #[arg(long, value_name = "[PROJECT=]ARCHIVE", conflicts_with = "manifest")]
     archive: Vec<String>,
     /// SHA-256 that the archive has to have
@@ -68,7 +73,8 @@ pub(crate) struct Arguments {
     /// The branch that the manifest has to name for torch
     #[arg(long, value_name = "REF", requires = "manifest")]
     expected_ref: Option<String>,
-    /// Nothing moves: only commits are taken, and a tree that is there has to be at its commit already
+    /// Nothing moves: only commits are taken, and a tree that is there has to be at its commit
+    /// already
     #[arg(long)]
     locked: bool,
     /// Only so many commits of history
@@ -104,7 +110,8 @@ pub(crate) struct Arguments {
     /// Name of the patch set [default: the branch or tag, and rocm-custom for commits]
     #[arg(long, value_name = "SET", requires = "patches")]
     patchset: Option<String>,
-    /// Another table of projects, origins and lines, in the form that `rocwheel matrix --print-table sources` prints
+    /// Another table of projects, origins and lines, in the form that
+    /// `rocwheel matrix --print-table sources` prints
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
     /// Print the steps in order and do nothing

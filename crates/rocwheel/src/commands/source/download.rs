@@ -1,11 +1,12 @@
-//! Input: the address of a source archive and its SHA-256. Output: the file, from the cache or the network.
+//! Input: the address of a source archive and its SHA-256. Output: the file, from the cache or the
+//! network.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use audit::with::{Fetch as _, Http};
-use report::{Reporter, Unit};
+use rocwheel_audit::with::{Fetch as _, Http};
+use rocwheel_report::{Reporter, Unit};
 use url::Url;
 
 use crate::environment;
@@ -16,15 +17,15 @@ pub(crate) fn archive(address: &str, sha256: &str, cache: &Path, reporter: &dyn 
     let name = url.path_segments().and_then(|mut parts| parts.next_back()).filter(|name| !name.is_empty());
     let folder = cache.join("archives").join(sha256);
     let path = folder.join(name.unwrap_or("archive"));
-    if path.is_file() && source::sha256(&path, reporter)? == sha256 {
+    if path.is_file() && rocwheel_source::sha256(&path, reporter)? == sha256 {
         return Ok(path);
     }
     fs_err::create_dir_all(&folder)?;
     let fetched = fetch(&url, &folder, reporter).with_context(|| format!("cannot fetch `{address}`"))?;
-    let found = source::sha256(fetched.path(), reporter)?;
+    let found = rocwheel_source::sha256(fetched.path(), reporter)?;
     if found != sha256 {
         let wanted = sha256.to_owned();
-        return Err(source::Error::Checksum { path: address.into(), found, wanted }.into());
+        return Err(rocwheel_source::Error::Checksum { path: address.into(), found, wanted }.into());
     }
     fetched.persist(&path).map_err(|error| error.error)?;
     Ok(path)
@@ -55,7 +56,7 @@ fn fetch(url: &Url, folder: &Path, reporter: &dyn Reporter) -> anyhow::Result<te
     reporter.end();
     match written {
         Ok(()) => Ok(file),
-        Err(_) if reporter.interrupted() => Err(source::Error::Interrupted.into()),
+        Err(_) if reporter.interrupted() => Err(rocwheel_source::Error::Interrupted.into()),
         Err(error) => Err(error.into()),
     }
 }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use hipify::tree::{self, Place, Plan, Recovered, Request, Selection, Status, Survey};
-use hipify::{Defects, Launches, Tables, build_amd, tables};
-use report::Exit;
+use rocwheel_hipify::tree::{self, Place, Plan, Recovered, Request, Selection, Status, Survey};
+use rocwheel_hipify::{Defects, Launches, Tables, build_amd, tables};
+use rocwheel_report::Exit;
 use serde::Serialize;
 
 use crate::commands::Mode;
@@ -15,10 +15,11 @@ use crate::printer::{self, Format, Printer};
 
 /// Convert CUDA sources to HIP, byte for byte as torch.utils.hipify does
 ///
-/// The names come from the tables of the tree itself, and so does the algorithm: 1.x up to torch 2.10, 2.x from 2.11. PyTorch is
-/// converted with the settings of its own tools/amd_build/build_amd.py, any other tree as torch.utils.cpp_extension converts an
-/// extension. No Python is run, and nothing is written before everything is converted. Where the original hangs, crashes
-/// or loses a kernel launch the place is named.
+/// The names come from the tables of the tree itself, and so does the algorithm: 1.x up to torch
+/// 2.10, 2.x from 2.11. PyTorch is converted with the settings of its own
+/// tools/amd_build/build_amd.py, any other tree as torch.utils.cpp_extension converts an extension.
+/// No Python is run, and nothing is written before everything is converted. Where the original
+/// hangs, crashes or loses a kernel launch the place is named.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -31,19 +32,22 @@ pub(crate) struct Arguments {
     /// Whom to follow [default: pytorch where TREE has tools/amd_build/build_amd.py]
     #[arg(long, value_name = "MODE")]
     mode: Option<Follow>,
-    /// Tables to use instead of the tree's: cuda_to_hip_mappings.py, its folder, or the folder of an installed torch
+    /// Tables to use instead of the tree's: cuda_to_hip_mappings.py, its folder, or the folder of
+    /// an installed torch
     #[arg(long, value_name = "PATH")]
     tables: Option<PathBuf>,
     /// What becomes of `kernel<<<…>>>(…)`; `auto` is what the original does
     #[arg(long, value_name = "HOW", default_value = "auto")]
     launches: LaunchesArgument,
-    /// Convert only this file and what it includes, as an extension's setup.py does; can be repeated (extension)
+    /// Convert only this file and what it includes, as an extension's setup.py does; can be
+    /// repeated (extension)
     #[arg(long, value_name = "FILE")]
     source: Vec<PathBuf>,
     /// Folder in which includes are looked for and headers converted; can be repeated (extension)
     #[arg(long, value_name = "DIR")]
     include_dir: Vec<PathBuf>,
-    /// Convert only what matches, relative to TREE; `*` matches slashes too; can be repeated (extension) [default: *]
+    /// Convert only what matches, relative to TREE; `*` matches slashes too; can be repeated
+    /// (extension) [default: *]
     #[arg(long, value_name = "PATTERN")]
     include: Vec<String>,
     /// Leave out what matches; can be repeated
@@ -55,7 +59,8 @@ pub(crate) struct Arguments {
     /// Leave out what is converted in place; version 2 of the original takes no notice (pytorch)
     #[arg(long)]
     out_of_place_only: bool,
-    /// Do what was probably meant where the original hangs, crashes, loses launches or converts twice
+    /// Do what was probably meant where the original hangs, crashes, loses launches or converts
+    /// twice
     #[arg(long)]
     fix_defects: bool,
     /// Write nothing; the exit code is 1 when something would change
@@ -182,7 +187,7 @@ fn within(tree: &Path, path: &Path) -> anyhow::Result<String> {
 /// Converts the tree.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     if !settings.tree.is_dir() {
-        return Err(hipify::Error::NoTree(settings.tree.display().to_string()).into());
+        return Err(rocwheel_hipify::Error::NoTree(settings.tree.display().to_string()).into());
     }
     if settings.recover {
         return recover(&settings.tree, printer);
@@ -191,7 +196,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         let folder = folder.display();
         printer.warn(format!("there is no folder `{folder}`: no includes are looked for there (`--include-dir`)"));
     }
-    // What a run that was killed has half converted cannot be converted; a tree that is only looked at stays as it is.
+    // What a run that was killed has half converted cannot be converted; a tree that is only looked
+    // at stays as it is.
     if let (Mode::Execute, Place::InPlace) = (settings.mode, &settings.place)
         && let Some(said) = said(&settings.tree, tree::recover(&settings.tree)?)
     {

@@ -1,14 +1,15 @@
-//! `rocwheel source manifest`: which commits are checked out, in the form that checks them out again.
+//! `rocwheel source manifest`: which commits are checked out, in the form that checks them out
+//! again.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use report::Exit;
+use rocwheel_report::Exit;
+use rocwheel_source::Table;
+use rocwheel_source::manifest::{self, Entry, Manifest, Sources};
 use serde::Serialize;
 use serde_json::Value;
-use source::Table;
-use source::manifest::{self, Entry, Manifest, Sources};
 
 use super::projects::{self, ByProject};
 use crate::failure::Usage;
@@ -17,8 +18,8 @@ use crate::printer::{Format, Printer};
 
 /// Write down which commits are checked out (schema 1)
 ///
-/// The manifest names repository, upstream commit, branch and version of each project, as TheRock's scripts write and read it.
-/// `rocwheel source checkout --manifest` makes the same trees of it.
+/// The manifest names repository, upstream commit, branch and version of each project, as TheRock's
+/// scripts write and read it. `rocwheel source checkout --manifest` makes the same trees of it.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The projects [default: those that are checked out]
@@ -53,7 +54,8 @@ pub(crate) struct Arguments {
     /// File to write [default: stdout]
     #[arg(short, long, value_name = "FILE")]
     output: Option<OutputOption>,
-    /// Folder to write to, under the name that TheRock's scripts give: therock-manifest_torch_linux_REF.json
+    /// Folder to write to, under the name that TheRock's scripts give:
+    /// therock-manifest_torch_linux_REF.json
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     manifest_directory: Option<PathBuf>,
     /// Another table of projects, in the form that `rocwheel matrix --print-table sources` prints
@@ -77,7 +79,7 @@ impl TryFrom<Arguments> for Settings {
         let table = projects::table(arguments.table.as_deref())?;
         let root = projects::absolute(&arguments.root)?;
         let directories = ByProject::new("--directory", &arguments.directory, &table);
-        let place = |project: &source::Project| match directories.of(project) {
+        let place = |project: &rocwheel_source::Project| match directories.of(project) {
             Some(path) => projects::absolute(Path::new(path)),
             None => Ok(root.join(&project.directory)),
         };

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use comfy_table::CellAlignment::Left;
-use report::Exit;
+use rocwheel_report::Exit;
+use rocwheel_source::Table;
+use rocwheel_source::patches::{self, Group, PatchSet, Stage};
 use serde::Serialize;
-use source::Table;
-use source::patches::{self, Group, PatchSet, Stage};
 
 use super::projects;
 use crate::printer::{self, Column, Format, Printer};
@@ -16,8 +16,8 @@ const COLUMNS: [Column; 4] = [("Project", Left), ("Set", Left), ("Repository", L
 
 /// Save, apply and list patches of framework sources
 ///
-/// A set is a folder PATCHES/PROJECT/SET with PROJECT/base, PROJECT/hipified and the same for each submodule: what goes on top of the
-/// upstream commit, and what on top of the converted sources.
+/// A set is a folder PATCHES/PROJECT/SET with PROJECT/base, PROJECT/hipified and the same for each
+/// submodule: what goes on top of the upstream commit, and what on top of the converted sources.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -58,7 +58,8 @@ struct Place {
     /// Folder of the patches
     #[arg(long, value_name = "DIR", default_value = "patches")]
     patches: PathBuf,
-    /// Name of the set [default: the branch or tag that is checked out, and rocm-custom for commits]
+    /// Name of the set [default: the branch or tag that is checked out, and rocm-custom for
+    /// commits]
     #[arg(long, value_name = "SET")]
     set: Option<String>,
     /// Another table of projects, in the form that `rocwheel matrix --print-table sources` prints

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use source::{Git, Project, Table};
+use rocwheel_source::{Git, Project, Table};
 
 use crate::environment;
 use crate::failure::Usage;
@@ -36,7 +36,8 @@ pub(crate) fn local(project: &Project, origin: &str) -> anyhow::Result<String> {
     Ok(absolute(Path::new(origin))?.display().to_string())
 }
 
-/// Values of an option that may be given for one project each: `PROJECT=VALUE`, or only `VALUE` when there is only one project.
+/// Values of an option that may be given for one project each: `PROJECT=VALUE`, or only `VALUE`
+/// when there is only one project.
 pub(crate) struct ByProject<'a> {
     option: &'static str,
     values: Vec<(Option<&'a str>, &'a str)>,
@@ -44,7 +45,8 @@ pub(crate) struct ByProject<'a> {
 }
 
 impl<'a> ByProject<'a> {
-    /// What precedes the first `=` is a project when it is the name of one: an address and a path may have the sign in it.
+    /// What precedes the first `=` is a project when it is the name of one: an address and a path
+    /// may have the sign in it.
     pub(crate) fn new(option: &'static str, given: &'a [String], table: &'a Table) -> Self {
         let split = |text: &'a String| match text.split_once('=') {
             Some((name, value)) if table.project(name).is_ok() => (Some(name), value),
@@ -53,7 +55,8 @@ impl<'a> ByProject<'a> {
         Self { option, values: given.iter().map(split).collect(), table }
     }
 
-    /// Refuses values for projects that are not asked for, two for one project, and values for none where there are several.
+    /// Refuses values for projects that are not asked for, two for one project, and values for none
+    /// where there are several.
     pub(crate) fn check(&self, projects: &[&Project]) -> Result<(), Usage> {
         let mut seen: Vec<&str> = Vec::new();
         for (name, value) in &self.values {

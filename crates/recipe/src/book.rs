@@ -1,0 +1,262 @@
+//! Input: the recipes that come with the program and those of a user. Output: recipes by name, and
+//! the order they are built in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::cell::minor;
+use crate::error::Error;
+use crate::recipe::{Layer, Recipe};
+use rocwheel_report::suggestion;
+
+const RECIPES: [(&str, &str); 7] = [
+    ("recipes/apex.toml", include_str!("../../../recipes/apex.toml")),
+    ("recipes/flash-attn.toml", include_str!("../../../recipes/flash-attn.toml")),
+    ("recipes/magma.toml", include_str!("../../../recipes/magma.toml")),
+    ("recipes/torch.toml", include_str!("../../../recipes/torch.toml")),
+    ("recipes/torchaudio.toml", include_str!("../../../recipes/torchaudio.toml")),
+    ("recipes/torchvision.toml", include_str!("../../../recipes/torchvision.toml")),
+    ("recipes/triton.toml", include_str!("../../../recipes/triton.toml")),
+];
+
+const LAYERS: [(&str, &str); 2] = [
+    ("compilers", include_str!("../../../recipes/layers/compilers.toml")),
+    ("rocm", include_str!("../../../recipes/layers/rocm.toml")),
+];
+
+/// All recipes, with what they share.
+#[derive(Debug, Clone)]
+pub struct Book {
+    recipes: BTreeMap<String, Entry>,
+    layers: BTreeMap<String, Layer>,
+}
+
+/// A recipe and where it is from.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// What errors call the file.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+    /// The recipe.
+    pub recipe: Recipe,
+    /// Who wrote it.
+    pub author: Author,
+}
+
+/// Who wrote a recipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Author {
+    /// It comes with the program.
+    Us,
+    /// It is a user's.
+    User,
+}
+
+impl Book {
+    /// The recipes that come with the program.
+    ///
+    /// # Errors
+    /// None: a test reads them.
+    pub fn built_in() -> Result<Book, Error> {
+        let mut book = Book { recipes: BTreeMap::new(), layers: BTreeMap::new() };
+        for (name, text) in LAYERS {
+            book.layers.insert(name.to_owned(), Layer::parse(text, &format!("recipes/layers/{name}.toml"))?);
+        }
+        for (path, text) in RECIPES {
+            book.insert(path.to_owned(), text.to_owned(), Author::Us)?;
+        }
+        Ok(book)
+    }
+
+    /// Adds the `.toml` files of a folder and gives the names of their recipes; a recipe of the
+    /// same name is replaced, and so is a layer in its folder `layers`.
+    ///
+    /// # Errors
+    /// A folder that cannot be read, files that are no recipes, two of one name.
+    pub fn add_folder(&mut self, folder: &Path) -> Result<Vec<String>, Error> {
+        let mut own = BTreeMap::new();
+        for path in files(&folder.join("layers")).unwrap_or_default() {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let layer = Layer::parse(&fs_err::read_to_string(&path)?, &path.to_string_lossy())?;
+            self.layers.insert(name, layer);
+        }
+        for path in files(folder)? {
+            let shown = path.to_string_lossy().into_owned();
+            let name = self.add(shown.clone(), fs_err::read_to_string(&path)?)?;
+            if let Some(other) = own.insert(name.clone(), shown.clone()) {
+                return Err(Error::malformed(&shown, format!("the recipe `{name}` is in `{other}` already")));
+            }
+        }
+        Ok(own.into_keys().collect())
+    }
+
+    /// Adds one recipe and gives its name.
+    ///
+    /// # Errors
+    /// As [`Recipe::parse`]; layers that do not exist.
+    pub fn add(&mut self, path: String, text: String) -> Result<String, Error> {
+        self.insert(path, text, Author::User)
+    }
+
+    fn insert(&mut self, path: String, text: String, author: Author) -> Result<String, Error> {
+        let recipe = Recipe::parse(&text, &path)?;
+        if let Some(name) = recipe.layers.iter().find(|name| !self.layers.contains_key(*name)) {
+            let hint = suggestion(name, self.layers.keys().map(String::as_str));
+            let reason = format!("there is no layer `{name}`");
+            return Err(Error::Malformed { path, line: None, reason, hint: Some(hint) });
+        }
+        let name = recipe.name.clone();
+        self.recipes.insert(name.clone(), Entry { path, text, recipe, author });
+        Ok(name)
+    }
+
+    /// All recipes by name, sorted.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.recipes.values()
+    }
+
+    /// A recipe.
+    ///
+    /// # Errors
+    /// When there is none of that name, with the nearest.
+    pub fn get(&self, name: &str) -> Result<&Entry, Error> {
+        self.recipes.get(name).ok_or_else(|| Error::Unknown {
+            what: "recipe",
+            name: name.to_owned(),
+            place: String::new(),
+            hint: suggestion(name, self.recipes.keys().map(String::as_str)),
+        })
+    }
+
+    /// A recipe by its name, or by one that also says for which ROCm (`magma-rocm63`), of those
+    /// that are known.
+    ///
+    /// # Errors
+    /// As [`Book::get`]; a version of ROCm that nobody knows.
+    pub fn named<'a>(&'a self, name: &str, rocm: &[String]) -> Result<(&'a Entry, Option<String>), Error> {
+        for entry in self.recipes.values() {
+            let prefix = entry.recipe.named_by_rocm.as_deref();
+            let Some(digits) = prefix.and_then(|prefix| name.strip_prefix(prefix)) else { continue };
+            if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                continue;
+            }
+            let compact = |version: &&String| minor(version).replace('.', "") == digits;
+            let names = || rocm.iter().map(|version| minor(version));
+            return match rocm.iter().find(compact) {
+                Some(version) => Ok((entry, Some(version.clone()))),
+                None => Err(Error::Unknown {
+                    what: "version of ROCm",
+                    name: digits.to_owned(),
+                    place: format!(" for {}", entry.recipe.name),
+                    hint: format!("the versions are {}", names().collect::<Vec<_>>().join(", ")),
+                }),
+            };
+        }
+        Ok((self.get(name)?, None))
+    }
+
+    pub(crate) fn layer(&self, name: &str) -> Option<&Layer> {
+        self.layers.get(name)
+    }
+
+    /// The recipes in the order in which they are built: each after those that it names, as far as
+    /// they are among them, and else as given.
+    ///
+    /// # Errors
+    /// Recipes that do not exist, and circles.
+    pub fn order(&self, names: &[String]) -> Result<Vec<&Entry>, Error> {
+        let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        let mut order: Vec<&Entry> = Vec::new();
+        let mut path = Vec::new();
+        for name in names {
+            self.visit(name, &wanted, &mut path, &mut order)?;
+        }
+        Ok(order)
+    }
+
+    fn visit<'a>(
+        &'a self,
+        name: &str,
+        wanted: &BTreeSet<&str>,
+        path: &mut Vec<String>,
+        order: &mut Vec<&'a Entry>,
+    ) -> Result<(), Error> {
+        let entry = self.get(name)?;
+        if order.iter().any(|done| done.recipe.name == name) {
+            return Ok(());
+        }
+        if let Some(at) = path.iter().position(|above| above == name) {
+            let mut names = path.split_off(at);
+            names.push(name.to_owned());
+            return Err(Error::Cycle { names });
+        }
+        path.push(name.to_owned());
+        for before in &entry.recipe.after {
+            // A circle is one whether or not all of it is built now.
+            if wanted.contains(before.as_str()) || self.recipes.contains_key(before) {
+                let mut all = Vec::new();
+                let target = if wanted.contains(before.as_str()) { &mut *order } else { &mut all };
+                self.visit(before, wanted, path, target)?;
+            }
+        }
+        path.pop();
+        order.push(entry);
+        Ok(())
+    }
+}
+
+/// The TOML files of a folder, sorted.
+fn files(folder: &Path) -> Result<Vec<std::path::PathBuf>, Error> {
+    let mut paths = Vec::new();
+    for entry in fs_err::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "toml") && path.is_file() {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use rocwheel_report::Hint as _;
+
+    use super::*;
+
+    fn names(book: &Book, wanted: &[&str]) -> Result<Vec<String>, Error> {
+        let wanted: Vec<String> = wanted.iter().map(|&name| name.to_owned()).collect();
+        Ok(book.order(&wanted)?.into_iter().map(|entry| entry.recipe.name.clone()).collect())
+    }
+
+    #[test]
+    fn recipes_are_built_after_those_they_need() {
+        let book = Book::built_in().unwrap();
+        let order = names(&book, &["torchvision", "apex", "torch", "triton"]).unwrap();
+        assert_eq!(order, ["triton", "torch", "torchvision", "apex"]);
+        assert_eq!(names(&book, &["torchvision"]).unwrap(), ["torchvision"]);
+        assert_eq!(names(&book, &["torch-vision"]).unwrap_err().hint().unwrap(), "did you mean `torchvision`?");
+    }
+
+    #[test]
+    fn circles_are_errors_that_name_them() {
+        let mut book = Book::built_in().unwrap();
+        let text = book.get("triton").unwrap().text.replace("summary", "after = [\"torchvision\"]\nsummary");
+        book.add("mine.toml".into(), text).unwrap();
+        let error = names(&book, &["torchvision"]).unwrap_err();
+        assert_eq!(error.to_string(), "recipes wait for each other: torchvision → torch → triton → torchvision");
+    }
+
+    #[test]
+    fn a_name_can_say_for_which_rocm() {
+        let book = Book::built_in().unwrap();
+        let known = ["6.3".to_owned(), "7.14".to_owned()];
+        let (entry, rocm) = book.named("magma-rocm714", &known).unwrap();
+        assert_eq!((entry.recipe.name.as_str(), rocm.as_deref()), ("magma", Some("7.14")));
+        assert_eq!(book.named("magma", &known).unwrap().1, None);
+        let error = book.named("magma-rocm99", &known).unwrap_err();
+        assert_eq!(error.to_string(), "there is no version of ROCm `99` for magma");
+        assert_eq!(error.hint().unwrap(), "the versions are 6.3, 7.14");
+    }
+}

@@ -1,0 +1,135 @@
+//! Input: a condition of a recipe (`when`) and a cell. Output: whether it holds.
+
+use std::collections::BTreeMap;
+use std::str::FromStr as _;
+
+use pep440_rs::{Version, VersionSpecifiers};
+
+use crate::cell::{Cell, CompilerCache, Mode, Platform, Release, SdkKind, Switch};
+use crate::error::Error;
+use crate::recipe::When;
+use rocwheel_report::suggestion;
+
+/// Names that take specifiers.
+const VERSIONS: [&str; 3] = ["version", "torch", "rocm"];
+
+/// What conditions are decided with.
+pub(crate) struct Facts<'a> {
+    /// What errors call the recipe.
+    pub(crate) path: &'a str,
+    /// The cell.
+    pub(crate) cell: &'a Cell,
+    /// The backend of it.
+    pub(crate) backend: &'a str,
+    /// All backends.
+    pub(crate) backends: &'a [String],
+    /// Features that are decided already.
+    pub(crate) features: &'a BTreeMap<String, Switch>,
+}
+
+impl Facts<'_> {
+    /// Whether every name of the condition fits. A version that nobody said fits no specifier.
+    ///
+    /// # Errors
+    /// Names and values that do not exist, also where another name has decided already.
+    pub(crate) fn hold(&self, when: &When) -> Result<bool, Error> {
+        let mut holds = true;
+        for (key, values) in when {
+            let mut fits = false;
+            for value in values.all() {
+                fits |= self.fits(key, value)?;
+            }
+            holds &= fits;
+        }
+        Ok(holds)
+    }
+
+    fn fits(&self, key: &str, value: &str) -> Result<bool, Error> {
+        let cell = self.cell;
+        let one_of = |names: &mut dyn Iterator<Item = &str>, is: &str| {
+            let names: Vec<&str> = names.collect();
+            if names.contains(&value) { Ok(value == is) } else { Err(self.unknown(key, value, &names)) }
+        };
+        match key {
+            "platform" => one_of(&mut Platform::NAMES.iter().copied(), cell.platform.name()),
+            "backend" => one_of(&mut self.backends.iter().map(String::as_str), self.backend),
+            "compiler-cache" => one_of(&mut CompilerCache::NAMES.iter().copied(), cell.compiler_cache.name()),
+            "sdk" => one_of(&mut SdkKind::NAMES.iter().copied(), cell.sdk.name()),
+            "release" => one_of(&mut Release::NAMES.iter().copied(), cell.release.name()),
+            "mode" => one_of(&mut Mode::NAMES.iter().copied(), cell.mode.name()),
+            "clean" => one_of(&mut Switch::NAMES.iter().copied(), cell.clean.name()),
+            "with" => Ok(cell.with.contains(value)),
+            "version" => self.specified(key, value, cell.version.as_deref()),
+            "torch" => self.specified(key, value, cell.torch.as_deref()),
+            "rocm" => self.specified(key, value, cell.rocm.as_deref()),
+            _ => {
+                if let Some(switch) = self.features.get(key) {
+                    one_of(&mut Switch::NAMES.iter().copied(), switch.name())
+                } else {
+                    let mut names =
+                        vec!["platform", "backend", "sdk", "compiler-cache", "release", "mode", "clean", "with"];
+                    names.extend(VERSIONS);
+                    names.extend(self.features.keys().map(String::as_str));
+                    let reason = format!("there is no condition `{key}`");
+                    Err(self.malformed(reason, suggestion(key, names)))
+                }
+            }
+        }
+    }
+
+    fn specified(&self, key: &str, value: &str, is: Option<&str>) -> Result<bool, Error> {
+        let wrong = |error: &dyn std::fmt::Display| {
+            let reason = format!("the condition `{key}` is `{value}`: {error}");
+            self.malformed(reason, "versions are compared as in requirements: `>=2.14`".into())
+        };
+        let specifiers = VersionSpecifiers::from_str(value).map_err(|error| wrong(&error))?;
+        let Some(is) = is else { return Ok(false) };
+        // What is no version is a name of a branch, and newer than everything that has a number.
+        Ok(Version::from_str(is).is_ok_and(|version| specifiers.contains(&version)))
+    }
+
+    fn unknown(&self, key: &str, value: &str, names: &[&str]) -> Error {
+        let reason = format!("the condition `{key}` cannot be `{value}`");
+        self.malformed(reason, suggestion(value, names.iter().copied()))
+    }
+
+    fn malformed(&self, reason: String, hint: String) -> Error {
+        Error::Malformed { path: self.path.to_owned(), line: None, reason, hint: Some(hint) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rocwheel_report::Hint as _;
+
+    use super::*;
+    use crate::recipe::OneOrMany;
+
+    fn hold(key: &str, values: &[&str]) -> Result<bool, Error> {
+        let cell = Cell { torch: Some("2.14.1".into()), ..Cell::new(Platform::Linux) };
+        let backends = ["ck".to_owned(), "triton".to_owned()];
+        let features = BTreeMap::from([("flash-attention".to_owned(), Switch::On)]);
+        let facts = Facts { path: "x.toml", cell: &cell, backend: "ck", backends: &backends, features: &features };
+        let values = OneOrMany::Many(values.iter().map(|&value| value.to_owned()).collect());
+        facts.hold(&When::from([(key.to_owned(), values)]))
+    }
+
+    #[test]
+    fn conditions_hold_or_not_and_wrong_ones_are_errors() {
+        assert!(hold("platform", &["windows", "linux"]).unwrap());
+        assert!(!hold("backend", &["triton"]).unwrap());
+        assert!(hold("torch", &[">=2.14"]).unwrap());
+        assert!(!hold("torch", &["<2.14"]).unwrap());
+        assert!(!hold("rocm", &[">=1"]).unwrap(), "nobody said it");
+        assert!(hold("flash-attention", &["on"]).unwrap());
+        assert!(!hold("with", &["triton"]).unwrap());
+        for (key, value, hint) in [
+            ("platfrom", "linux", "did you mean `platform`?"),
+            ("platform", "linx", "did you mean `linux`?"),
+            ("backend", "tritn", "did you mean `triton`?"),
+            ("torch", "2.14", "versions are compared as in requirements: `>=2.14`"),
+        ] {
+            assert_eq!(hold(key, &[value]).unwrap_err().hint().unwrap(), hint);
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! A container that takes one job after the other.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rocwheel_report::{Exit, Reporter, Silent};
+use serde::Deserialize;
+use tempfile::TempDir;
+
+use super::mounts::{self, Needs, PROGRAM, UV};
+use super::{Engine, PATIENCE};
+use crate::error::{Error, Failure};
+use crate::execute::{Existing, LastLook, Leftovers, Outcome, Place, Selection};
+use crate::executor::Image;
+use crate::job::Job;
+use crate::process::{self, Ended, Finished, Held};
+
+/// What the first process says when everything is there.
+const READY: &str = "rocwheel is ready";
+/// How long a container may take to start: an image on a slow disk is read then.
+const STARTING: Duration = Duration::from_mins(5);
+/// How long the work in a container may take to stop when it was asked to; it stops its own
+/// programs within ten seconds.
+const STOPPING: Duration = Duration::from_secs(30);
+/// How much later than its own limit the work in a container is ended from outside.
+const LATE: Duration = Duration::from_mins(2);
+/// Longer than any build.
+const EVER: Duration = Duration::from_hours(24 * 365);
+
+/// The first process: it says that the program runs here, and waits for the end of what it reads.
+/// That ends when we do. A shell, since it also takes leave of what other processes left behind.
+const FIRST: &str = r#"{ "$1" --version && [ -e "$2" ] && echo "$3"; } || exit 1; cat >/dev/null; exit 0"#;
+/// Runs a command, with its process in one file and what it prints in another, and with this
+/// machine's uv, where that runs in the image.
+const RUN: &str = r#""$1/uv" --version >/dev/null 2>&1 && PATH=$PATH:$1; export PATH; echo $$ >"$2"; answer=$3; shift 3; exec "$@" >"$answer""#;
+/// Asks a process to stop, and waits until it has.
+const STOP: &str =
+    r#"read -r process <"$1" && kill -INT "$process" && while kill -0 "$process" 2>/dev/null; do sleep 0.2; done"#;
+
+/// A container, running.
+#[derive(Debug)]
+pub struct Container {
+    engine: Engine,
+    image: Image,
+    needs: Needs,
+    /// The engine's name for it.
+    id: String,
+    held: Option<Held>,
+    /// Seen in the container too.
+    scratch: TempDir,
+    count: usize,
+}
+
+/// How a job is to be run in a container.
+#[derive(Debug, Clone, Copy)]
+pub struct Order<'a> {
+    /// The job.
+    pub job: &'a Job,
+    /// Where; what is about this machine does not count.
+    pub place: &'a Place,
+    /// Which stages.
+    pub selection: &'a Selection,
+    /// How many compilers may run at once; `None`: as the container's limits say.
+    pub jobs: Option<u16>,
+    /// Whether the disk is looked at.
+    pub preflight: bool,
+    /// How much the program in the container says, in its own options: `-v`.
+    pub talk: &'a [&'a str],
+}
+
+/// What the program in the container prints with `--json`.
+#[derive(Debug, Deserialize)]
+struct Document {
+    #[serde(default)]
+    jobs: Vec<Outcome>,
+    error: Option<Said>,
+}
+
+/// An error of the program in the container.
+#[derive(Debug, Deserialize)]
+struct Said {
+    message: String,
+    causes: Vec<String>,
+    hint: Option<String>,
+    exit_code: u8,
+    #[serde(default)]
+    failed_step: Option<Box<Failure>>,
+}
+
+impl Engine {
+    /// Starts a container of an image for what `needs` says. `work` is one of the folders in it.
+    ///
+    /// # Errors
+    /// An engine that refuses, an image in which this program does not run.
+    pub fn start(&self, image: &Image, needs: Needs, work: &Path, reporter: &dyn Reporter) -> Result<Container, Error> {
+        let scratch = tempfile::Builder::new().prefix(".rocwheel-container-").tempdir_in(work)?;
+        let mark = scratch.path().join("mark");
+        fs_err::write(&mark, "")?;
+        let id_file = scratch.path().join("id");
+        let mut words: Vec<String> =
+            ["run", "--interactive", "--rm", "--pull", "never", "--label", "rocwheel", "--cidfile"]
+                .map(str::to_owned)
+                .to_vec();
+        words.push(id_file.to_string_lossy().into_owned());
+        words.extend(self.run_options(&needs, image, scratch.path())?);
+        words.extend(["--workdir".to_owned(), scratch.path().to_string_lossy().into_owned()]);
+        let mark = mark.to_string_lossy();
+        words.extend(
+            ["--entrypoint", "sh", image.name.as_str(), "-c", FIRST, "sh", PROGRAM, &mark, READY].map(str::to_owned),
+        );
+        let program = self.program(words.into_iter(), STARTING);
+        let mut held = process::hold(&program)?;
+        let heard = held.wait_for(READY, STARTING, reporter);
+        let is_ready = matches!(heard, Ok(None));
+        let mut container = Container {
+            engine: self.clone(),
+            image: image.clone(),
+            needs,
+            id: fs_err::read_to_string(&id_file).unwrap_or_default().trim().to_owned(),
+            held: Some(held),
+            scratch,
+            count: 0,
+        };
+        if is_ready {
+            return Ok(container);
+        }
+        container.end();
+        Err(match heard? {
+            Some(finished) => container.not_started(&finished),
+            None => Error::Interrupted,
+        })
+    }
+}
+
+impl Container {
+    /// Whether a job in this image can be run in it.
+    pub fn serves(&self, image: &Image, needs: &Needs) -> bool {
+        self.image == *image && self.needs.cover(needs) && self.held.is_some()
+    }
+
+    /// Runs a job. `told` gets what the program in the container says, line by line.
+    ///
+    /// # Errors
+    /// Those of the job, and a container that ends in the middle.
+    pub fn run(&mut self, order: &Order<'_>, reporter: &dyn Reporter, told: &dyn Fn(&str)) -> Result<Outcome, Error> {
+        self.count += 1;
+        let file = |what: &str| self.scratch.path().join(format!("{}.{what}", self.count));
+        let (job_file, process_file, answer_file) = (file("toml"), file("process"), file("json"));
+        fs_err::write(&job_file, order.job.toml()?)?;
+        let mut words = vec!["exec".to_owned()];
+        let surroundings = &order.place.surroundings;
+        for name in mounts::variables(order.job).iter().filter(|name| surroundings.contains_key(*name)) {
+            words.extend(["--env".to_owned(), name.clone()]);
+        }
+        words.extend([self.id.as_str(), "sh", "-c", RUN, "sh", UV].map(str::to_owned));
+        words.extend([&process_file, &answer_file].map(|path| path.to_string_lossy().into_owned()));
+        words.extend(command(order, &job_file));
+        let mut program = self.engine.program(words.into_iter(), EVER);
+        program.deadline = order.place.deadline.map(|deadline| deadline + LATE);
+        let mut lines = Lines { told, rest: Vec::new(), error: Vec::new() };
+        let finished = match process::run(&program, Some(&mut lines), reporter) {
+            Ok(finished) if finished.ended != Ended::Deadline => finished,
+            stopped => {
+                self.stop(&process_file);
+                stopped?;
+                return Ok(Outcome::Stopped { stage: "container".into() });
+            }
+        };
+        lines.end();
+        let answer = fs_err::read(&answer_file).unwrap_or_default();
+        let document = serde_json::from_slice::<Document>(&answer).ok();
+        match document {
+            Some(Document { error: Some(said), .. }) => Err(self.failed(said)),
+            Some(Document { jobs, .. }) if jobs.len() == 1 => jobs.into_iter().next().ok_or(Error::Interrupted),
+            _ if process::is_stopping(reporter) => {
+                self.stop(&process_file);
+                Err(Error::Interrupted)
+            }
+            _ => Err(self.broken(&finished, &lines.error)),
+        }
+    }
+
+    /// Asks the work to stop, and ends the container.
+    fn stop(&mut self, process_file: &Path) {
+        let path = process_file.to_string_lossy();
+        // Whoever wanted it to stop has been heard: nothing else is to cut this short. What does
+        // not stop is ended with the container.
+        let _ = self.engine.run_for(&["exec", &self.id, "sh", "-c", STOP, "sh", &path], STOPPING, &Silent);
+        self.end();
+    }
+
+    /// The end of the first process, and with it of all others. Where that does not help, the
+    /// engine is told.
+    fn end(&mut self) {
+        let Some(held) = self.held.take() else { return };
+        if !held.release(STOPPING / 3) && !self.id.is_empty() {
+            let _ = self.engine.run_for(&["rm", "--force", &self.id], PATIENCE, &Silent);
+        }
+    }
+
+    fn failed(&self, said: Said) -> Error {
+        let mut message = said.message;
+        for cause in said.causes {
+            message.push_str(": ");
+            message.push_str(&cause);
+        }
+        let exit = match said.exit_code {
+            2 => Exit::Usage,
+            3 => Exit::Partial,
+            4 => Exit::TryAgain,
+            70 => Exit::Bug,
+            130 => return Error::Interrupted,
+            _ => Exit::Failed,
+        };
+        Error::Inside { image: self.image.name.clone(), message, hint: said.hint, exit, failure: said.failed_step }
+    }
+
+    /// A container in which nothing could be begun.
+    fn not_started(&self, finished: &Finished) -> Error {
+        let image = &self.image.name;
+        let glibc = finished.lines().find_map(|line| {
+            let (_, rest) = line.split_once("version `GLIBC_")?;
+            Some(rest.split_once('\'')?.0.to_owned())
+        });
+        if let Some(version) = glibc {
+            return Error::Engine {
+                reason: format!(
+                    "the system in the image `{image}` is too old for this program, which needs glibc {version}"
+                ),
+                hint: Some("take a newer image, or the program as it is released, which needs glibc 2.17".into()),
+            };
+        }
+        if finished.lines().any(|line| line.contains(PROGRAM) && line.contains("not found")) {
+            return Error::Engine {
+                reason: format!("this program does not run in the image `{image}`, which has no glibc"),
+                hint: Some("take an image with glibc: Debian, Ubuntu, AlmaLinux and their like".into()),
+            };
+        }
+        if finished.lines().any(|line| line.starts_with("rocwheel ")) {
+            return Error::Engine {
+                reason: format!("a container of `{image}` does not see the folders of this machine"),
+                hint: Some(
+                    "the engine has to run on this machine: look at DOCKER_HOST and the engine's context".into(),
+                ),
+            };
+        }
+        self.engine.refused(&format!("could not start a container of `{image}`"), finished)
+    }
+
+    /// A container that ended in the middle, or a program in it that did not come to say anything.
+    fn broken(&mut self, finished: &Finished, error: &[String]) -> Error {
+        const KILL: i32 = 137;
+        let image = self.image.name.clone();
+        let is_over = self.held.as_mut().is_none_or(Held::is_over);
+        if is_over {
+            self.end();
+        }
+        let said = if error.is_empty() { finished.tail(3) } else { error.to_vec() };
+        let said = if said.is_empty() { String::new() } else { format!(": {}", said.join("; ")) };
+        if is_over || finished.ended == Ended::Code(KILL) {
+            let hint = "somebody or the system ended it, out of memory maybe (`--jobs` takes fewer compilers); the same command goes on";
+            return Error::Engine {
+                reason: format!("the container of `{image}` has ended while it built{said}"),
+                hint: Some(hint.into()),
+            };
+        }
+        self.engine.refused(&format!("the build in a container of `{image}` gave no answer"), finished)
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The command line of the program in the container.
+fn command(order: &Order<'_>, job: &Path) -> Vec<String> {
+    let place = order.place;
+    let path = |path: &Path| path.to_string_lossy().into_owned();
+    let mut words: Vec<String> =
+        [PROGRAM, "--json", "--no-config", "build", "--inside", "--job"].map(str::to_owned).to_vec();
+    words.extend([path(job), "--output".into(), path(&place.output), "--work".into(), path(&place.work)]);
+    match order.selection {
+        Selection::Rest => {}
+        Selection::Only(step) => words.extend(["--only".into(), step.clone()]),
+        Selection::From(step) => words.extend(["--from".into(), step.clone()]),
+    }
+    words.extend(order.talk.iter().map(|&word| word.to_owned()));
+    if let Some(deadline) = place.deadline {
+        let seconds = deadline.saturating_duration_since(Instant::now()).as_secs().max(1);
+        words.extend(["--time-limit".into(), format!("{seconds}s")]);
+    }
+    if let Some(jobs) = order.jobs {
+        words.extend(["--jobs".into(), jobs.to_string()]);
+    }
+    if let Some(interpreter) = &place.interpreter {
+        words.extend(["--interpreter".into(), path(interpreter)]);
+    }
+    let flags = [
+        (place.uv.is_none(), "--no-uv"),
+        (place.leftovers == Leftovers::Keep, "--keep"),
+        (place.existing == Existing::Replace, "--overwrite"),
+        (place.last_look == LastLook::Skip, "--no-audit"),
+        (!order.preflight, "--no-preflight"),
+    ];
+    words.extend(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| (*flag).to_owned()));
+    words
+}
+
+/// Hands lines on as they come, and keeps an error, which is told once and by us.
+struct Lines<'a> {
+    told: &'a dyn Fn(&str),
+    rest: Vec<u8>,
+    error: Vec<String>,
+}
+
+impl Lines<'_> {
+    fn line(&mut self, line: &[u8]) {
+        let text = String::from_utf8_lossy(line);
+        let text = text.trim_end();
+        if !self.error.is_empty() || text.starts_with("error: ") {
+            self.error.push(text.to_owned());
+        } else if !text.is_empty() {
+            (self.told)(text);
+        }
+    }
+
+    /// The last line may have no end.
+    fn end(&mut self) {
+        let rest = std::mem::take(&mut self.rest);
+        self.line(&rest);
+    }
+}
+
+impl Write for Lines<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.rest.extend_from_slice(bytes);
+        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.rest.drain(..=end).collect();
+            self.line(&line);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_handed_on_whole_and_errors_are_kept() {
+        let told = RefCell::new(Vec::new());
+        let tell = |line: &str| told.borrow_mut().push(line.to_owned());
+        let mut lines = Lines { told: &tell, rest: Vec::new(), error: Vec::new() };
+        for page in ["note: on", "e\n\nnote: two\nerr", "or: step failed\n    tail\nhint: do", " it"] {
+            lines.write_all(page.as_bytes()).unwrap();
+        }
+        lines.end();
+        assert_eq!(lines.error, ["error: step failed", "    tail", "hint: do it"]);
+        assert_eq!(*told.borrow(), ["note: one", "note: two"]);
+    }
+
+    #[test]
+    fn what_the_program_prints_is_what_is_read() {
+        let text = r#"{"schema": 1, "jobs": [{"title": "x", "key": "1", "status": "built", "seconds": 1.5,
+            "outputs": [{"path": "x.whl", "size": 3, "sha256": "ab"}]}], "output": "/out"}"#;
+        let document: Document = serde_json::from_str(text).unwrap();
+        assert!(matches!(&document.jobs[..], [Outcome::Built { outputs, .. }] if outputs[0].size == 3));
+        let text = r#"{"error": {"message": "no", "causes": ["why"], "hint": null, "exit_code": 4}}"#;
+        let document: Document = serde_json::from_str(text).unwrap();
+        let said = document.error.unwrap();
+        assert_eq!((said.exit_code, said.failed_step), (4, None));
+        let text = r#"{"error": {"message": "no", "causes": [], "hint": null, "exit_code": 1, "failed_step": {"job": "x",
+            "step": "wheel", "reason": "exit code 1", "tail": ["ninja: stopped"], "log": "/builds/x/1.log", "cause": null}}}"#;
+        let failure = serde_json::from_str::<Document>(text).unwrap().error.unwrap().failed_step.unwrap();
+        assert_eq!((failure.step.as_str(), failure.log.as_path()), ("wheel", Path::new("/builds/x/1.log")));
+    }
+}

@@ -1,0 +1,432 @@
+//! Input: a recipe, the book it is from and a cell. Output: the recipe as evaluated.
+
+mod names;
+mod settle;
+
+use std::collections::BTreeMap;
+
+use crate::book::{Book, Entry};
+use crate::cell::{Cell, Mode, Release, Repair, SdkKind, Switch};
+use crate::condition::Facts;
+use crate::error::Error;
+use crate::evaluated::{Action, Check, Estimate, Evaluated, More, Provided, Pythons, Sources, Step, Variables};
+use crate::recipe::{
+    self, Contains, Copy, Cost, Environment, OneOrMany, Recipe, Replace, Requirement, Tarball, Text, When,
+};
+use names::Names;
+pub(crate) use names::join_targets;
+
+/// Seconds that a program may take when the recipe says nothing.
+const RUN: u64 = 6 * 3600;
+/// Seconds that anything else may take.
+const OTHER: u64 = 3600;
+
+/// Decides everything that can be decided before the job runs.
+///
+/// # Errors
+/// A platform, backend, feature, target or version that the recipe does not have; something that it
+/// needs to know and nobody said; a recipe with conditions or names that do not exist.
+pub fn evaluate(entry: &Entry, book: &Book, cell: &Cell) -> Result<Evaluated, Error> {
+    let recipe = &entry.recipe;
+    let backend = settle::backend(recipe, cell)?;
+    let sdk = !recipe.without_sdk.contains(&backend);
+    let nothing = BTreeMap::new();
+    let facts = Facts { path: &entry.path, cell, backend: &backend, backends: &recipe.backends, features: &nothing };
+    let targets = settle::targets(recipe, &facts, sdk)?;
+    let features = settle::features(recipe, cell, &targets)?;
+    let cell = settle::cell(recipe, cell, &backend, &targets)?;
+    let facts =
+        Facts { path: &entry.path, cell: &cell, backend: &backend, backends: &recipe.backends, features: &features };
+    let names = Names::new(entry, &facts, sdk, &targets)?;
+    let version = version(recipe, &facts, &names)?;
+    let mut evaluator = Evaluator { facts, names: names.with_version(version.as_deref()) };
+    let environment = evaluator.environment(recipe, book, sdk)?;
+    let (steps, finish) = evaluator.steps(recipe, book, sdk)?;
+    let checks = evaluator.checks(recipe)?;
+    let output = evaluator.output(recipe, sdk)?;
+    let estimate = evaluator.estimate(recipe)?;
+    let requirements = requirements(recipe, &evaluator.facts)?;
+    let cost = cost(recipe, &evaluator.facts)?;
+    let run_time = variables_at_run_time(recipe, &evaluator.facts)?;
+    let python = if recipe.any_python.contains(&backend) { Pythons::Any } else { Pythons::Each };
+    Ok(Evaluated {
+        recipe: recipe.name.clone(),
+        summary: recipe.summary.clone(),
+        distribution: recipe.distribution.clone(),
+        sdk,
+        python,
+        source: Sources {
+            project: recipe.source.clone(),
+            work_on: recipe.work_on,
+            version_file: recipe.version_file.clone(),
+        },
+        in_container: recipe.in_container,
+        image_packages: recipe.image_packages.clone(),
+        targets,
+        features,
+        version,
+        environment,
+        steps,
+        finish,
+        output,
+        checks,
+        run_time,
+        requirements,
+        cost,
+        estimate,
+        cell,
+    })
+}
+
+/// Variables that the result of a recipe needs where it is used, for a cell of which only a part is
+/// known.
+///
+/// # Errors
+/// A platform or backend that the recipe does not have; conditions that do not exist.
+pub(crate) fn run_time(entry: &Entry, cell: &Cell) -> Result<BTreeMap<String, String>, Error> {
+    let (recipe, features) = (&entry.recipe, BTreeMap::new());
+    let backend = settle::backend(recipe, cell)?;
+    let facts = Facts { path: &entry.path, cell, backend: &backend, backends: &recipe.backends, features: &features };
+    variables_at_run_time(recipe, &facts)
+}
+
+fn variables_at_run_time(recipe: &Recipe, facts: &Facts<'_>) -> Result<BTreeMap<String, String>, Error> {
+    let mut variables = BTreeMap::new();
+    for rule in &recipe.run_time {
+        if facts.hold(&rule.when)? {
+            variables.extend(rule.set.clone());
+        }
+    }
+    Ok(variables)
+}
+
+fn requirements(recipe: &Recipe, facts: &Facts<'_>) -> Result<Vec<Requirement>, Error> {
+    let mut all = Vec::new();
+    for requirement in &recipe.requirements {
+        if facts.hold(&requirement.when)? {
+            all.push(Requirement { when: When::default(), ..requirement.clone() });
+        }
+    }
+    Ok(all)
+}
+
+fn cost(recipe: &Recipe, facts: &Facts<'_>) -> Result<Cost, Error> {
+    for rule in &recipe.costs {
+        if facts.hold(&rule.when)? {
+            let time = match rule.time.as_deref().map(|text| (text, crate::duration::parse(text))) {
+                None => None,
+                Some((_, Some(time))) => Some(time.as_secs()),
+                Some((text, None)) => {
+                    return Err(Error::malformed(facts.path, format!("`{text}` is no time: write `90m` or `6h`")));
+                }
+            };
+            return Ok(Cost { memory_per_job: rule.memory_per_job, disk: rule.disk, cpus: rule.cpus, time });
+        }
+    }
+    Ok(Cost::default())
+}
+
+fn version(recipe: &Recipe, facts: &Facts<'_>, names: &Names<'_>) -> Result<Option<String>, Error> {
+    let mut chosen = None;
+    for rule in &recipe.versions {
+        if facts.hold(&rule.when)? && chosen.is_none() {
+            // What the user names is the whole local part, also where the recipe makes one.
+            let own = facts.cell.label.as_ref().filter(|_| !rule.text.contains("${label}"));
+            let text = match (own, rule.text.split_once('+')) {
+                (Some(label), Some((public, _))) => format!("{public}+{label}"),
+                _ => rule.text.clone(),
+            };
+            chosen = Some(names.text(&text)?);
+        }
+    }
+    if chosen.is_none() && !recipe.version_from_wheel {
+        return Err(Error::malformed(facts.path, "no rule for its version applies"));
+    }
+    Ok(chosen)
+}
+
+struct Evaluator<'a> {
+    facts: Facts<'a>,
+    names: Names<'a>,
+}
+
+impl Evaluator<'_> {
+    fn text(&self, text: &str) -> Result<String, Error> {
+        self.names.text(text)
+    }
+
+    fn texts(&self, texts: &[String]) -> Result<Vec<String>, Error> {
+        texts.iter().map(|text| self.text(text)).collect()
+    }
+
+    fn values(&self, values: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Error> {
+        values.iter().map(|(name, value)| Ok((name.clone(), self.text(value)?))).collect()
+    }
+
+    /// The layers that apply, and the recipe.
+    fn sections<'b>(
+        recipe: &'b Recipe,
+        book: &'b Book,
+        sdk: bool,
+    ) -> impl Iterator<Item = (&'b [Environment], &'b [recipe::Step], &'b [recipe::Step])> {
+        let layers = recipe.layers.iter().filter_map(|name| book.layer(name)).filter(move |layer| sdk || !layer.sdk);
+        let layers = layers.map(|layer| (&layer.environment[..], &layer.steps[..], &layer.finish[..]));
+        layers.chain([(&recipe.environment[..], &recipe.steps[..], &recipe.finish[..])])
+    }
+
+    fn environment(&mut self, recipe: &Recipe, book: &Book, sdk: bool) -> Result<Vec<Variables>, Error> {
+        let mut all = Vec::new();
+        for block in Self::sections(recipe, book, sdk).flat_map(|(blocks, ..)| blocks) {
+            if !self.facts.hold(&block.when)? {
+                continue;
+            }
+            all.push(Variables {
+                provided: match (&block.exists, &block.if_variable) {
+                    (Some(path), _) => Some(Provided::Exists(self.text(path)?)),
+                    (None, Some(name)) => Some(Provided::Variable(name.clone())),
+                    (None, None) => None,
+                },
+                warning: block.warning.clone(),
+                error: block.error.clone(),
+                set: self.values(&block.set)?,
+                prepend: self.values(&block.prepend)?,
+                append: self.values(&block.append)?,
+                default_values: self.values(&block.default)?,
+                from_file: block.from_file.as_deref().map(|path| self.text(path)).transpose()?,
+            });
+        }
+        Ok(all)
+    }
+
+    fn steps(&mut self, recipe: &Recipe, book: &Book, sdk: bool) -> Result<(Vec<Step>, Vec<Step>), Error> {
+        let (mut steps, mut finish) = (Vec::new(), Vec::new());
+        for name in &recipe.needs {
+            steps.extend(self.need(recipe, name)?);
+        }
+        for (_, first, last) in Self::sections(recipe, book, sdk) {
+            self.apply(first, &mut steps)?;
+            self.apply(last, &mut finish)?;
+        }
+        Ok((steps, finish))
+    }
+
+    /// The step that installs what has to be there and is not built in the same run.
+    fn need(&self, recipe: &Recipe, name: &str) -> Result<Option<Step>, Error> {
+        let cell = self.facts.cell;
+        if cell.with.contains(name) || cell.system_packages.is_on() {
+            return Ok(None);
+        }
+        if name != "torch" || cell.torch.is_none() {
+            return Err(Error::request_with(
+                format!("{} needs {name}, and nobody says which", recipe.name),
+                format!(
+                    "build both (`rocwheel build {name} {}`), give the wheel with `--with`, or say which is to be installed \
+                     (`--torch 2.9.1`)",
+                    recipe.name
+                ),
+            ));
+        }
+        let index = cell.torch_index.as_ref().map(|_| self.text("${torch.index}")).transpose()?;
+        let requirements = vec![self.text("${torch.requirement}")?];
+        Ok(Some(Step {
+            name: name.to_owned(),
+            provided: Vec::new(),
+            directory: "${work}".into(),
+            timeout: OTHER,
+            set: BTreeMap::new(),
+            may_fail: false,
+            action: Action::Install { requirements, index },
+        }))
+    }
+
+    fn apply(&self, written: &[recipe::Step], steps: &mut Vec<Step>) -> Result<(), Error> {
+        for step in written {
+            if !self.facts.hold(&step.when)? {
+                // Names that do not exist are an error wherever they stand.
+                continue;
+            }
+            if steps.iter().any(|other| other.name == step.name) {
+                return Err(Error::malformed(self.facts.path, format!("two steps `{}` apply at once", step.name)));
+            }
+            steps.push(self.step(step)?);
+        }
+        Ok(())
+    }
+
+    fn step(&self, step: &recipe::Step) -> Result<Step, Error> {
+        let mut provided = Vec::new();
+        if let Some(path) = &step.exists {
+            provided.push(Provided::Exists(self.text(path)?));
+        }
+        if let Some(path) = &step.lacks {
+            provided.push(Provided::Lacks(self.text(path)?));
+        }
+        if let Some(name) = &step.if_variable {
+            provided.push(Provided::Variable(name.clone()));
+        }
+        let timeout = step.timeout.as_deref().and_then(crate::duration::parse).map(|time| time.as_secs());
+        let otherwise = if step.run.is_some() { RUN } else { OTHER };
+        Ok(Step {
+            name: step.name.clone(),
+            provided,
+            directory: self.text(step.directory.as_deref().unwrap_or("${source}"))?,
+            timeout: timeout.unwrap_or(otherwise),
+            set: self.values(&step.set)?,
+            may_fail: step.may_fail,
+            action: self.action(step)?,
+        })
+    }
+
+    fn action(&self, step: &recipe::Step) -> Result<Action, Error> {
+        let text = |text: &Text| Ok::<_, Error>(Text { path: self.text(&text.path)?, text: self.text(&text.text)? });
+        if let Some(command) = &step.run {
+            let mut more = Vec::new();
+            for arguments in &step.arguments {
+                if self.facts.hold(&arguments.when)? {
+                    let contains = arguments.contains.as_ref().map(|contains| {
+                        let path = self.text(&contains.path)?;
+                        Ok::<_, Error>(Provided::Contains(Contains { path, text: contains.text.clone() }))
+                    });
+                    more.push(More { provided: contains.transpose()?, arguments: self.texts(&arguments.add)? });
+                }
+            }
+            let expect = step.expect.clone();
+            return Ok(Action::Run { command: self.texts(command)?, more, expect });
+        }
+        if let Some(requirements) = &step.install {
+            let index = step.index.as_deref().map(|index| self.text(index)).transpose()?;
+            return Ok(Action::Install { requirements: self.texts(requirements)?, index });
+        }
+        if let Some(names) = &step.uninstall {
+            return Ok(Action::Uninstall(self.texts(names)?));
+        }
+        if let Some(file) = &step.write {
+            return Ok(Action::Write(text(file)?));
+        }
+        if let Some(file) = &step.append {
+            return Ok(Action::Append(text(file)?));
+        }
+        if let Some(copy) = &step.copy {
+            let (from, to) = (self.text(&copy.from)?, self.text(&copy.to)?);
+            return Ok(Action::Copy(Copy { from, to, ..copy.clone() }));
+        }
+        if let Some(paths) = &step.remove {
+            return Ok(Action::Remove(self.texts(paths)?));
+        }
+        if let Some(replace) = &step.replace {
+            let (path, with) = (self.text(&replace.path)?, self.text(&replace.with)?);
+            return Ok(Action::Replace(Replace { path, pattern: replace.pattern.clone(), with }));
+        }
+        match &step.script {
+            Some(path) => Ok(Action::Script(self.text(path)?)),
+            None => Err(Error::malformed(self.facts.path, format!("step `{}` does nothing", step.name))),
+        }
+    }
+
+    fn checks(&self, recipe: &Recipe) -> Result<Vec<Check>, Error> {
+        let mut checks = Vec::new();
+        for check in &recipe.checks {
+            if self.facts.hold(&check.when)? {
+                checks.push(Check {
+                    name: check.name.clone(),
+                    fresh: check.fresh,
+                    requirements: check.requirements,
+                    run: self.texts(&check.run)?,
+                    expect: check.expect.clone(),
+                });
+            }
+        }
+        Ok(checks)
+    }
+
+    fn output(&self, recipe: &Recipe, sdk: bool) -> Result<recipe::Output, Error> {
+        let mut output = recipe.output.clone();
+        // Without ROCm there is nothing that this way keeps outside.
+        if !sdk {
+            output.repair = output.repair.filter(|way| *way != Repair::Rocm);
+        }
+        if let Some(tarball) = &recipe.output.tarball {
+            output.tarball =
+                Some(Tarball { path: self.text(&tarball.path)?, from: self.text(&tarball.from)?, ..tarball.clone() });
+        }
+        Ok(output)
+    }
+
+    fn estimate(&self, recipe: &Recipe) -> Result<Option<Estimate>, Error> {
+        let Some(estimate) = &recipe.estimate else { return Ok(None) };
+        if !self.facts.hold(&estimate.when)? {
+            return Ok(None);
+        }
+        Ok(Some(Estimate {
+            directions: estimate.directions.clone(),
+            run: self.texts(&estimate.run)?,
+            count: estimate.count.clone(),
+            units_per_minute: estimate.units_per_minute,
+            objects: self.text(&estimate.objects)?,
+        }))
+    }
+}
+
+/// Every combination of platform, backend, mode and the rest that conditions may ask for,
+/// evaluated: what `recipe check` does.
+///
+/// # Errors
+/// The first that cannot be evaluated.
+pub fn check(entry: &Entry, book: &Book) -> Result<usize, Error> {
+    let recipe = &entry.recipe;
+    for name in
+        recipe.after.iter().chain(conditions(recipe).filter(|(key, _)| *key == "with").flat_map(|(_, of)| of.all()))
+    {
+        book.get(name)?;
+    }
+    book.order(std::slice::from_ref(&recipe.name))?;
+    let mut cells = 0;
+    for &platform in &recipe.platforms {
+        for backend in &recipe.backends {
+            for clean in [Switch::Off, Switch::On] {
+                for with in [&[][..], &recipe.after[..]] {
+                    for cache in crate::cell::CompilerCache::NAMES {
+                        let cell = Cell {
+                            backend: Some(backend.clone()),
+                            // Something has to be there for whatever needs it.
+                            rocm: Some("7.2".into()),
+                            torch: Some("2.14.1".into()),
+                            torch_index: Some("index".into()),
+                            python: "3.12".parse().ok(),
+                            targets: settle::any_targets(recipe),
+                            chosen_by: crate::cell::ChosenBy::Recipe,
+                            compiler_cache: cache.parse()?,
+                            with: with.iter().cloned().collect(),
+                            clean,
+                            ..Cell::new(platform)
+                        };
+                        cells += check_kinds(entry, book, &cell)?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(cells)
+}
+
+/// Evaluates a cell for every kind of ROCm, release and mode; gives how many that were.
+fn check_kinds(entry: &Entry, book: &Book, cell: &Cell) -> Result<usize, Error> {
+    let (kinds, releases, modes) = ([SdkKind::Packages, SdkKind::Prefix], Release::NAMES, Mode::NAMES);
+    for sdk in kinds {
+        for release in releases {
+            for mode in modes {
+                let (release, mode) = (release.parse()?, mode.parse()?);
+                evaluate(entry, book, &Cell { sdk, release, mode, ..cell.clone() })?;
+            }
+        }
+    }
+    Ok(kinds.len() * releases.len() * modes.len())
+}
+
+fn conditions(recipe: &Recipe) -> impl Iterator<Item = (&str, &OneOrMany)> {
+    let whens: Vec<&When> = (recipe.environment.iter().map(|block| &block.when))
+        .chain(recipe.steps.iter().map(|step| &step.when))
+        .chain(recipe.versions.iter().map(|rule| &rule.when))
+        .collect();
+    whens.into_iter().flatten().map(|(key, values)| (key.as_str(), values))
+}

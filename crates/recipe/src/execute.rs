@@ -1,0 +1,393 @@
+//! Input: a job and a place. Output: the wheel or tarball of it in the folder of outputs, tried and
+//! audited, or why not.
+//!
+//! A job has a folder of its own with its sources, its Python environment and a log for each stage.
+//! What is done is written down, so that a job that was stopped goes on, and one that is done is
+//! not run again.
+
+mod actions;
+mod after;
+mod check;
+mod collect;
+mod compiler;
+mod context;
+mod environment;
+mod facts;
+mod folder;
+mod install;
+mod installed;
+mod provenance;
+mod requirements;
+mod tarball;
+mod user_environment;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rocwheel_report::{Reporter, Unit};
+use serde::{Deserialize, Serialize};
+
+use crate::cell::{ChosenBy, Mode, PythonVersion, Repair};
+use crate::error::Error;
+use crate::evaluated::{Check, Pythons, Step};
+use crate::job::{Job, Rocm};
+use crate::preflight::{Estimated, Machine};
+use crate::process::Ended;
+use crate::python::Search;
+use crate::surroundings::Surroundings;
+pub(crate) use after::is_wheel;
+use context::Context;
+use folder::Folder;
+pub use folder::Made;
+use rocwheel_report::suggestion;
+pub use user_environment::UserEnvironment;
+
+/// Where and how a job runs.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Folder of outputs; absolute.
+    pub output: PathBuf,
+    /// Folder in which jobs have theirs; absolute.
+    pub work: PathBuf,
+    /// The environment of whoever runs the job; little of it reaches the steps.
+    pub surroundings: Surroundings,
+    /// How many compilers may run at once.
+    pub jobs: u16,
+    /// When to stop and go on another time.
+    pub deadline: Option<Instant>,
+    /// This program, which steps and checks may run.
+    pub program: PathBuf,
+    /// uv, which makes environments and installs faster than Python itself.
+    pub uv: Option<PathBuf>,
+    /// The interpreter; `None`: one of the job's version is looked for.
+    pub interpreter: Option<PathBuf>,
+    /// The user's environment that `--develop` installs into; `None`: the job's own.
+    pub into: Option<PathBuf>,
+    /// Whether the job's environment and copies stay when it is done.
+    pub leftovers: Leftovers,
+    /// What becomes of a file of the same name that is no earlier result.
+    pub existing: Existing,
+    /// Whether the result is audited.
+    pub last_look: LastLook,
+    /// What the machine has, where this is to be enough before anything begins.
+    pub machine: Option<Machine>,
+}
+
+/// What stays when a job is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leftovers {
+    /// Logs.
+    Remove,
+    /// Everything.
+    Keep,
+}
+
+/// What becomes of a file that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// It stays, and the job fails.
+    Refuse,
+    /// It is replaced.
+    Replace,
+}
+
+/// Whether the result is audited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastLook {
+    /// Errors are errors of the job.
+    Audit,
+    /// It is not.
+    Skip,
+}
+
+/// Which stages run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Selection {
+    /// All that are not done.
+    #[default]
+    Rest,
+    /// This one, and those before it that are not done.
+    Only(String),
+    /// Again from this one on.
+    From(String),
+}
+
+/// What is told while a job runs.
+pub trait Listener {
+    /// A stage begins; its log is being written.
+    fn begins(&self, _title: &str, _stage: &str, _log: &std::path::Path) {}
+    /// A stage is over.
+    fn done(&self, _title: &str, _stage: &str, _took: Duration) {}
+    /// How much there is to compile.
+    fn estimated(&self, _title: &str, _estimated: &Estimated) {}
+    /// What the audit remarks that is no error.
+    fn remarks(&self, _title: &str, _count: usize) {}
+}
+
+/// How a job ended that did not fail.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "status")]
+pub enum Outcome {
+    /// It is built.
+    Built {
+        /// Files in the folder of outputs.
+        outputs: Vec<Made>,
+        /// How long this run took.
+        seconds: f64,
+    },
+    /// An earlier run has built it.
+    Unchanged {
+        /// Files in the folder of outputs.
+        outputs: Vec<Made>,
+    },
+    /// The environment with the sources installed in place is there (`--develop`).
+    Ready {
+        /// The environment.
+        environment: PathBuf,
+    },
+    /// What was asked for is done, which is not all (`--only`).
+    Partly {
+        /// The last stage.
+        stage: String,
+    },
+    /// The time was over; another run goes on.
+    Stopped {
+        /// The stage that was stopped.
+        stage: String,
+    },
+}
+
+/// What is done one after the other.
+#[derive(Debug, Clone, Copy)]
+enum Stage<'a> {
+    Sources,
+    Environment,
+    Estimate,
+    InstallRocm,
+    Compiler,
+    InstallWith,
+    Step(&'a Step),
+    Collect,
+    Repair(Repair),
+    Split,
+    InstallResult,
+    Check(&'a Check, Option<PythonVersion>),
+    Provenance,
+    Publish,
+}
+
+impl Stage<'_> {
+    fn name(self) -> String {
+        match self {
+            Stage::Sources => "sources".into(),
+            Stage::Environment => "environment".into(),
+            Stage::Estimate => "estimate".into(),
+            Stage::InstallRocm => "install-rocm".into(),
+            Stage::Compiler => "compiler".into(),
+            Stage::InstallWith => "install-with".into(),
+            Stage::Step(step) => step.name.clone(),
+            Stage::Collect => "collect".into(),
+            Stage::Repair(_) => "repair".into(),
+            Stage::Split => "split".into(),
+            Stage::InstallResult => "install-result".into(),
+            Stage::Check(check, None) => format!("check-{}", check.name),
+            Stage::Check(check, Some(python)) => format!("check-{}-py{python}", check.name),
+            Stage::Provenance => "provenance".into(),
+            Stage::Publish => "publish".into(),
+        }
+    }
+}
+
+/// The stages of a job, in order.
+fn stages(job: &Job) -> Vec<Stage<'_>> {
+    let recipe = &job.recipe;
+    let mut stages = vec![Stage::Sources, Stage::Environment];
+    if recipe.estimate.is_some() {
+        stages.push(Stage::Estimate);
+    }
+    if matches!(job.rocm, Rocm::Index { .. } | Rocm::FindLinks { .. }) {
+        stages.push(Stage::InstallRocm);
+    }
+    if recipe.sdk && !recipe.targets.names.is_empty() {
+        stages.push(Stage::Compiler);
+    }
+    if !job.with.is_empty() {
+        stages.push(Stage::InstallWith);
+    }
+    stages.extend(recipe.steps.iter().map(Stage::Step));
+    let is_wheel = recipe.output.wheel.is_some() && recipe.cell.mode == Mode::Wheel;
+    if recipe.cell.mode == Mode::Wheel {
+        stages.push(Stage::Collect);
+    }
+    if is_wheel && recipe.output.repair() != Repair::None {
+        stages.push(Stage::Repair(recipe.output.repair()));
+    }
+    // Where nothing is compiled for GPUs there is nothing to take out.
+    if is_wheel && recipe.output.is_split() && recipe.targets.chosen_by != ChosenBy::Nobody {
+        stages.push(Stage::Split);
+    }
+    if is_wheel && recipe.checks.iter().any(|check| !check.fresh) {
+        stages.push(Stage::InstallResult);
+    }
+    for check in &recipe.checks {
+        if !check.fresh {
+            stages.push(Stage::Check(check, None));
+        } else if is_wheel {
+            stages.push(Stage::Check(check, None));
+            let others = job.try_on.iter().filter(|_| recipe.python == Pythons::Any);
+            stages.extend(others.map(|python| Stage::Check(check, Some(*python))));
+        }
+    }
+    if recipe.cell.mode == Mode::Wheel {
+        stages.extend([Stage::Provenance, Stage::Publish]);
+    }
+    stages
+}
+
+/// Names of the stages of a job, in order: what `--only` and `--from` take.
+pub fn stage_names(job: &Job) -> Vec<String> {
+    stages(job).into_iter().map(Stage::name).collect()
+}
+
+/// The Python that a build takes when nobody names one: that of `interpreter`, else the `python3`
+/// that is found first.
+///
+/// # Errors
+/// When there is none.
+pub fn default_python(place: &Place, reporter: &dyn Reporter) -> Result<PythonVersion, Error> {
+    let search = Search { environment: &place.surroundings, uv: place.uv.as_deref() };
+    let found = match &place.interpreter {
+        Some(path) => search.ask(path, reporter)?,
+        None => Some(search.find(None, reporter)?),
+    };
+    let found = found.ok_or_else(|| Error::NoPython { version: "3".into(), found: Vec::new() })?;
+    Ok(found.version.parse()?)
+}
+
+/// Runs a job, or what is left of it.
+///
+/// # Errors
+/// A stage that fails, with the last it said and the likely cause; outputs that are not what they
+/// have to be; another run of the same job.
+pub fn run(
+    job: &Job,
+    place: &Place,
+    selection: &Selection,
+    listener: &dyn Listener,
+    reporter: &dyn Reporter,
+) -> Result<Outcome, Error> {
+    let began = Instant::now();
+    let stages = stages(job);
+    let (first_again, last) = bounds(job, selection)?;
+    let mut folder = Folder::open(job, place)?;
+    let _tree = install::own_tree(job)?;
+    if *selection == Selection::Rest
+        && let Some(outputs) = folder.finished(place)
+    {
+        return Ok(Outcome::Unchanged { outputs });
+    }
+    if let Some(machine) = &place.machine {
+        machine.check(&job.recipe)?;
+    }
+    folder.forget(stages[first_again..].iter().map(|stage| stage.name()))?;
+    let context = Context::new(job, place, folder.path().to_owned(), reporter);
+    if place.machine.is_some() {
+        context.check_requirements()?;
+    }
+    let title = job.title();
+    reporter.begin(&format!("Building {title}"), None, Unit::Items);
+    let ended = walk(&stages[..=last], &mut folder, &context, listener);
+    reporter.end();
+    if last >= stages.iter().position(|stage| matches!(stage, Stage::Step(_))).unwrap_or(usize::MAX) {
+        context.finish(stages.len());
+    }
+    if let Some(stage) = ended? {
+        return Ok(Outcome::Stopped { stage });
+    }
+    if last + 1 < stages.len() {
+        return Ok(Outcome::Partly { stage: stages[last].name() });
+    }
+    if job.recipe.cell.mode == Mode::Develop {
+        return Ok(Outcome::Ready { environment: context.venv() });
+    }
+    let outputs = folder.outputs().to_vec();
+    if place.leftovers == Leftovers::Remove {
+        folder.tidy()?;
+    }
+    Ok(Outcome::Built { outputs, seconds: began.elapsed().as_secs_f64() })
+}
+
+/// The first stage that is done again whatever was done before, and the last one.
+fn bounds(job: &Job, selection: &Selection) -> Result<(usize, usize), Error> {
+    let names = stage_names(job);
+    let find = |name: &String| {
+        names.iter().position(|other| other == name).ok_or_else(|| Error::Unknown {
+            what: "step",
+            name: name.clone(),
+            place: format!(" of {}", job.title()),
+            hint: suggestion(name, names.iter().map(String::as_str)),
+        })
+    };
+    let end = names.len() - 1;
+    Ok(match selection {
+        Selection::Rest => (names.len(), end),
+        Selection::Only(name) => (find(name)?, find(name)?),
+        Selection::From(name) => (find(name)?, end),
+    })
+}
+
+/// Runs what is not done. The name of the stage in which the time was over, if it was.
+fn walk(
+    stages: &[Stage<'_>],
+    folder: &mut Folder,
+    context: &Context<'_>,
+    listener: &dyn Listener,
+) -> Result<Option<String>, Error> {
+    let title = context.job.title();
+    for (number, stage) in stages.iter().enumerate() {
+        let name = stage.name();
+        if folder.is_done(&name) {
+            continue;
+        }
+        if context.reporter.interrupted() {
+            return Err(Error::Interrupted);
+        }
+        if context.is_late() {
+            return Ok(Some(name));
+        }
+        let began = Instant::now();
+        let mut log = folder.log(number, &name)?;
+        listener.begins(&title, &name, log.path());
+        // How long steps take has nothing to do with how many there are: only the step is shown,
+        // and how long it runs.
+        let step = format!("{title}: {name} (step {} of {})", number + 1, stages.len());
+        context.reporter.begin(&step, None, Unit::Items);
+        let ended = match *stage {
+            Stage::Sources => context.sources(&mut log),
+            Stage::Environment => context.make_environment(&mut log),
+            Stage::Estimate => context.estimate(&mut log).map(|estimated| {
+                listener.estimated(&title, &estimated);
+                None
+            }),
+            Stage::InstallRocm => context.install_rocm(&mut log),
+            Stage::Compiler => context.check_compiler(&mut log),
+            Stage::InstallWith => context.install_with(&mut log),
+            Stage::Step(step) => context.step(step, &mut log),
+            Stage::Collect => context.collect(folder).map(|()| None),
+            Stage::Repair(way) => context.repair(way, folder, &mut log).map(|()| None),
+            Stage::Split => context.split(folder, &mut log).map(|()| None),
+            Stage::InstallResult => context.install_result(folder.outputs(), &mut log),
+            Stage::Check(check, python) => context.check(check, python, folder.outputs(), &mut log),
+            Stage::Provenance => context.provenance(folder).map(|()| None),
+            Stage::Publish => context.publish(folder, listener).map(|()| None),
+        };
+        context.reporter.end();
+        let ended = ended?;
+        if ended == Some(Ended::Deadline) {
+            return Ok(Some(name));
+        }
+        folder.mark(&name, began.elapsed())?;
+        listener.done(&title, &name, began.elapsed());
+    }
+    Ok(None)
+}

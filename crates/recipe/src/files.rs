@@ -1,0 +1,108 @@
+//! Files that several processes and people read and write: replaced as a whole, and locked.
+
+use std::io::{Error as IoError, Write as _};
+use std::path::Path;
+
+use rocwheel_lock::Lock;
+
+use crate::error::Error;
+
+/// Writes a file beside its place and moves it there. Whoever may see the folder may read it,
+/// unless an address in it has a password.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let wrong = |error: IoError| IoError::new(error.kind(), format!("`{}`: {error}", path.display()));
+    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new("."))).map_err(wrong)?;
+    file.write_all(bytes).map_err(wrong)?;
+    if !holds_secret(bytes) {
+        open_to_others(file.path(), 0o644)?;
+    }
+    file.persist(path).map_err(|error| wrong(error.error))?;
+    Ok(())
+}
+
+/// Whether there is an address with a password or a token in a text.
+fn holds_secret(bytes: &[u8]) -> bool {
+    let Ok(text) = str::from_utf8(bytes) else { return false };
+    text.match_indices("://").any(|(at, _)| {
+        let start =
+            text[..at].trim_end_matches(|letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter));
+        let host = at + "://".len();
+        let end = text[host..].find(|letter: char| "/\"'".contains(letter) || letter.is_whitespace());
+        let address = &text[start.len()..end.map_or(text.len(), |length| host + length)];
+        rocwheel_source::without_secret(address) != address
+    })
+}
+
+/// Temporary files and folders are their owner's alone until this is called.
+#[cfg(unix)]
+pub(crate) fn open_to_others(path: &Path, mode: u32) -> Result<(), Error> {
+    use std::os::unix::fs::PermissionsExt as _;
+    Ok(fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))?)
+}
+
+#[cfg(not(unix))]
+#[allow(clippy::unnecessary_wraps, reason = "as on other systems")]
+pub(crate) fn open_to_others(_: &Path, _: u32) -> Result<(), Error> {
+    Ok(())
+}
+
+/// Takes a lock and holds it until it is dropped; `None` if another holder has it.
+///
+/// # Errors
+/// A file that cannot be created, or a file system without locks.
+pub(crate) fn lock(path: &Path) -> Result<Option<Lock>, Error> {
+    let file = fs_err::OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+    Lock::try_exclusive(file).map_err(|error| no_locks(path, &error))
+}
+
+/// Whether somebody has a lock. To look is not to take: whoever wants it meanwhile tries again.
+pub(crate) fn is_locked(path: &Path) -> Result<bool, Error> {
+    match fs_err::File::open(path) {
+        Ok(file) => Ok(Lock::try_shared(file).map_err(|error| no_locks(path, &error))?.is_none()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn no_locks(path: &Path, error: &IoError) -> Error {
+    let what = "cannot be locked, and nothing may be built without locks: use another file system, or mount this one with them";
+    IoError::new(error.kind(), format!("`{}` {what}: {error}", path.display())).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_one_runs_until_it_is_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        assert!(!is_locked(&path).unwrap());
+        let held = lock(&path).unwrap();
+        assert!(held.is_some() && lock(&path).unwrap().is_none() && is_locked(&path).unwrap());
+        drop(held);
+        assert!(!is_locked(&path).unwrap());
+        assert!(lock(&folder.path().join("none/lock")).unwrap_err().to_string().contains("none/lock"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_replaced_can_be_read_by_others() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.json");
+        replace(&path, b"1").unwrap();
+        replace(&path, b"2").unwrap();
+        assert_eq!(fs_err::read(&path).unwrap(), b"2");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o644);
+        for secret in [r#"{"index":"https://someone:password@there/simple/"}"#, "«https://token@there»"] {
+            replace(&path, secret.as_bytes()).unwrap();
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{secret}");
+        }
+        replace(&path, b"a = 'https://there/simple/someone@else', b = \"ssh://git@there/it\"").unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o644);
+        assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1);
+        let error = replace(&folder.path().join("none/state.json"), b"").unwrap_err();
+        assert!(error.to_string().contains("none/state.json"), "{error}");
+    }
+}

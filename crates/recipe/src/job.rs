@@ -1,0 +1,352 @@
+//! A job: everything that one build needs to know, as a file that can be run here, in a container
+//! or on another machine.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use rocwheel_report::Reporter;
+use serde::{Deserialize, Serialize};
+
+use crate::cell::PythonVersion;
+use crate::error::Error;
+use crate::evaluated::Evaluated;
+use crate::executor::Image;
+use crate::files;
+use crate::inputs;
+use crate::recipe::{SCHEMA, from_toml};
+
+/// Everything that one build needs to know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Job {
+    /// Version of the form.
+    pub schema: u32,
+    /// Where the sources are.
+    pub source: Source,
+    /// Where ROCm is.
+    pub rocm: Rocm,
+    /// Wheels that are installed before.
+    pub with: Vec<Input>,
+    /// The Python that builds; `None`: whichever is there.
+    #[serde(with = "crate::cell::optional_text", default)]
+    pub python: Option<PythonVersion>,
+    /// Pythons in which a wheel for any Python is tried, besides the one that built it.
+    #[serde(with = "pythons")]
+    pub try_on: Vec<PythonVersion>,
+    /// Time stamp of what is written, in seconds since 1970.
+    pub epoch: u64,
+    /// The image it runs in; `None`: in none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
+    /// What is done. Last: as TOML it is a table of tables.
+    pub recipe: Evaluated,
+}
+
+/// Where sources are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum Source {
+    /// A git checkout.
+    Checkout {
+        /// Absolute.
+        path: PathBuf,
+        /// Of its commit and what is changed in it.
+        digest: String,
+        /// Its commit, for where there is no git to ask: images have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        revision: Option<String>,
+    },
+    /// A folder that is no checkout; it is copied.
+    Folder {
+        /// Absolute.
+        path: PathBuf,
+        /// Of all its files.
+        digest: String,
+    },
+    /// An sdist or tarball; it is unpacked.
+    Archive {
+        /// Absolute.
+        path: PathBuf,
+        /// Lower-case hexadecimal SHA-256.
+        sha256: String,
+    },
+}
+
+/// Where ROCm is.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum Rocm {
+    /// Nothing needs it.
+    None,
+    /// Python packages of an index; with no address, of the usual one.
+    Index {
+        /// Address.
+        url: Option<String>,
+        /// What is installed.
+        packages: Packages,
+    },
+    /// Python packages of a page or folder with links.
+    FindLinks {
+        /// Address or absolute path.
+        links: String,
+        /// What is installed.
+        packages: Packages,
+    },
+    /// A ROCm that is there.
+    Prefix {
+        /// Absolute.
+        path: PathBuf,
+        /// What it says it is.
+        version: String,
+    },
+}
+
+/// Addresses may hold secrets, which are not shown.
+impl fmt::Debug for Rocm {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rocm::None => formatter.write_str("None"),
+            Rocm::Index { url, packages } => {
+                let url = url.as_deref().map(rocwheel_source::without_secret);
+                formatter.debug_struct("Index").field("url", &url).field("packages", packages).finish()
+            }
+            Rocm::FindLinks { links, packages } => {
+                let links = rocwheel_source::without_secret(links);
+                formatter.debug_struct("FindLinks").field("links", &links).field("packages", packages).finish()
+            }
+            Rocm::Prefix { path, version } => {
+                formatter.debug_struct("Prefix").field("path", path).field("version", version).finish()
+            }
+        }
+    }
+}
+
+/// Which of ROCm's Python packages are installed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Packages {
+    /// Specifier with its operator (`>1.0`, `==7.10.0`).
+    pub specifier: String,
+    /// Extras besides libraries and devel.
+    pub extras: Vec<String>,
+    /// Whether pre-releases are taken.
+    pub pre: bool,
+}
+
+impl Packages {
+    /// The requirement for pip.
+    pub(crate) fn requirement(&self) -> String {
+        let extras = ["libraries", "devel"].into_iter().chain(self.extras.iter().map(String::as_str));
+        format!("rocm[{}]{}", extras.collect::<Vec<_>>().join(","), self.specifier)
+    }
+}
+
+/// A wheel that is installed before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// Absolute.
+    pub path: PathBuf,
+    /// Lower-case hexadecimal SHA-256.
+    pub sha256: String,
+}
+
+impl Source {
+    /// What is at a path, looked at. `surroundings` is the environment for git.
+    ///
+    /// # Errors
+    /// Nothing there, an empty folder, a file that cannot be read.
+    pub fn at(path: &Path, surroundings: &BTreeMap<String, String>, reporter: &dyn Reporter) -> Result<Source, Error> {
+        let path = std::path::absolute(path)?;
+        if path.is_file() {
+            let sha256 = rocwheel_source::sha256(&path, reporter)?;
+            return Ok(Source::Archive { path, sha256 });
+        }
+        if !path.is_dir() {
+            return Err(Error::Source {
+                reason: format!("there are no sources at `{}`", path.display()),
+                hint: Some(
+                    "`rocwheel source checkout` makes a checkout; `--source` takes its folder, or an archive".into(),
+                ),
+            });
+        }
+        if let Some(digest) = inputs::of_checkout(&path, surroundings, reporter)? {
+            let revision = inputs::git(&path, &["rev-parse", "HEAD"], surroundings, reporter)?;
+            let revision = revision.map(|answer| answer.trim().to_owned());
+            return Ok(Source::Checkout { path, digest, revision });
+        }
+        let digest = inputs::of_folder(&path, reporter)?;
+        if inputs::files(&path)?.is_empty() {
+            let hint = Some("`rocwheel source checkout` fills it".into());
+            return Err(Error::Source { reason: format!("`{}` holds no sources", path.display()), hint });
+        }
+        Ok(Source::Folder { path, digest })
+    }
+
+    /// Where they are.
+    pub fn path(&self) -> &Path {
+        match self {
+            Source::Checkout { path, .. } | Source::Folder { path, .. } | Source::Archive { path, .. } => path,
+        }
+    }
+
+    /// What they are, wherever they are.
+    fn identity(&self) -> (&'static str, &str) {
+        match self {
+            Source::Checkout { digest, .. } => ("checkout", digest),
+            Source::Folder { digest, .. } => ("folder", digest),
+            Source::Archive { sha256, .. } => ("archive", sha256),
+        }
+    }
+
+    /// Whether the sources are what they were when the job was made.
+    ///
+    /// # Errors
+    /// When they are not.
+    pub(crate) fn verify(&self, surroundings: &BTreeMap<String, String>, reporter: &dyn Reporter) -> Result<(), Error> {
+        // Where there is no git nobody can tell. Images have none, and the job was made where there
+        // is.
+        if matches!(self, Source::Checkout { .. })
+            && inputs::of_checkout(self.path(), surroundings, reporter)?.is_none()
+        {
+            return Ok(());
+        }
+        let found = Source::at(self.path(), surroundings, reporter)?;
+        if found.identity() == self.identity() {
+            return Ok(());
+        }
+        Err(Error::Source {
+            reason: format!("the sources in `{}` are not those that the job was made for", self.path().display()),
+            hint: Some("make the job again".into()),
+        })
+    }
+}
+
+impl Input {
+    /// A wheel, looked at.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn at(path: &Path, reporter: &dyn Reporter) -> Result<Input, Error> {
+        let path = std::path::absolute(path)?;
+        let sha256 = rocwheel_source::sha256(&path, reporter)?;
+        Ok(Input { path, sha256 })
+    }
+}
+
+impl Job {
+    /// By which jobs are told apart: 16 hexadecimal digits of everything that decides the result.
+    /// Where things lie does not, nor with which name and password they are had.
+    pub fn key(&self) -> String {
+        let rocm = match &self.rocm {
+            Rocm::None => serde_json::json!({}),
+            Rocm::Index { url, packages } => serde_json::json!({"index": url, "packages": packages}),
+            Rocm::FindLinks { links, packages } => serde_json::json!({"links": links, "packages": packages}),
+            Rocm::Prefix { version, .. } => serde_json::json!({"prefix": version}),
+        };
+        let with: Vec<&str> = self.with.iter().map(|input| input.sha256.as_str()).collect();
+        let try_on: Vec<String> = self.try_on.iter().map(ToString::to_string).collect();
+        let mut identity = serde_json::json!({
+            "schema": self.schema,
+            "source": self.source.identity(),
+            "rocm": rocm,
+            "with": with,
+            "python": self.python.map(|python| python.to_string()),
+            "try-on": try_on,
+            "epoch": self.epoch,
+            "recipe": self.recipe,
+        });
+        if let Some(image) = &self.image {
+            identity["image"] = image.identity().into();
+        }
+        without_secrets(&mut identity);
+        blake3::hash(identity.to_string().as_bytes()).to_hex()[..16].to_owned()
+    }
+
+    /// A name for people and folders.
+    pub fn title(&self) -> String {
+        self.recipe.title()
+    }
+
+    /// Reads a job file, TOML or JSON.
+    ///
+    /// # Errors
+    /// What is no job, or one of another program's.
+    pub fn read(path: &Path) -> Result<Job, Error> {
+        let text = fs_err::read_to_string(path)?;
+        let shown = path.to_string_lossy();
+        let job: Job = if text.trim_start().starts_with('{') {
+            serde_json::from_str(&text).map_err(|error| Error::Malformed {
+                path: shown.clone().into_owned(),
+                line: Some(error.line()),
+                reason: error.to_string(),
+                hint: None,
+            })?
+        } else {
+            from_toml(&text, &shown)?
+        };
+        if job.schema != SCHEMA {
+            let reason = format!("its schema is {}, and this program knows {SCHEMA}", job.schema);
+            return Err(Error::malformed(&shown, reason));
+        }
+        Ok(job)
+    }
+
+    /// The job as TOML.
+    ///
+    /// # Errors
+    /// None that is known; serde may give one.
+    pub fn toml(&self) -> Result<String, Error> {
+        toml::to_string_pretty(self).map_err(|error| Error::malformed("job", error.to_string()))
+    }
+
+    /// The job as JSON.
+    ///
+    /// # Errors
+    /// As [`Job::toml`].
+    pub fn json(&self) -> Result<String, Error> {
+        let text = serde_json::to_string_pretty(self).map_err(|error| Error::malformed("job", error.to_string()))?;
+        Ok(text + "\n")
+    }
+
+    /// Writes the job to a file, as JSON where the name ends so and else as TOML; its owner's alone
+    /// if an address in it has a password. What is no file, such as a pipe, is written to.
+    ///
+    /// # Errors
+    /// A file that cannot be written; what was there stays.
+    pub fn write(&self, path: &Path) -> Result<(), Error> {
+        let is_json = path.extension().is_some_and(|extension| extension == "json");
+        let text = if is_json { self.json()? } else { self.toml()? };
+        match path.metadata() {
+            Ok(there) if !there.is_file() => Ok(fs_err::write(path, text)?),
+            _ => files::replace(path, text.as_bytes()),
+        }
+    }
+}
+
+/// Takes names and passwords out of all addresses.
+fn without_secrets(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) => *text = rocwheel_source::without_secret(text),
+        serde_json::Value::Array(values) => values.iter_mut().for_each(without_secrets),
+        serde_json::Value::Object(values) => values.values_mut().for_each(without_secrets),
+        _ => {}
+    }
+}
+
+/// Pythons as texts.
+mod pythons {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use crate::cell::PythonVersion;
+
+    pub(super) fn serialize<S: Serializer>(versions: &[PythonVersion], serializer: S) -> Result<S::Ok, S::Error> {
+        versions.iter().map(ToString::to_string).collect::<Vec<_>>().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PythonVersion>, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
+    }
+}

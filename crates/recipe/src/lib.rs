@@ -1,0 +1,48 @@
+//! Input: a recipe, and what is to be built of it: a [`Cell`]. Output: wheels or a tarball, tried
+//! and audited.
+//!
+//! [`recipe`] is a recipe as written, [`Evaluated`] the same for one cell, with everything decided
+//! but what depends on the place. With sources and ROCm it is a [`Job`], one file that means the
+//! same everywhere; [`execute`] runs it on this machine. [`preflight`] says beforehand what would
+//! fail after hours. Nothing here knows what ROCm is: the recipes do.
+
+mod book;
+mod causes;
+mod cell;
+mod condition;
+pub mod duration;
+pub mod engine;
+mod error;
+mod evaluate;
+mod evaluated;
+pub mod execute;
+pub mod executor;
+mod files;
+pub mod github;
+mod inputs;
+mod job;
+pub mod matrix;
+pub mod pages;
+pub mod plan;
+pub mod preflight;
+mod process;
+pub mod provenance;
+mod python;
+pub mod recipe;
+pub mod script;
+pub mod slurm;
+mod substitute;
+mod surroundings;
+
+pub use book::{Author, Book, Entry};
+pub use cell::{
+    Cell, ChosenBy, CompilerCache, LabelStyle, Mode, Platform, PythonVersion, Release, Repair, SdkKind, Switch,
+    VersionLock,
+};
+pub use error::{Error, Failure};
+pub use evaluate::{check, evaluate};
+pub use evaluated::{Action, Evaluated, Pythons};
+pub use job::{Input, Job, Packages, Rocm, Source};
+pub use process::find as find_program;
+pub use python::Interpreter;
+pub use surroundings::Surroundings;

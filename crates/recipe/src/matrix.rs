@@ -1,0 +1,393 @@
+//! Input: what there is to build (`data/frameworks.toml`), what is wanted of it, and wheels that
+//! are there. Output: the cells: which are there, which are missing, and which are not built and
+//! why.
+
+mod existing;
+mod label;
+mod origin;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::str::FromStr as _;
+
+use pep440_rs::{Version, VersionSpecifiers};
+use rocwheel_wheel::WheelName;
+use serde::Serialize;
+
+use crate::book::Book;
+use crate::cell::{Cell, Platform, PythonVersion, SdkKind, minor};
+use crate::engine::{self, Images};
+use crate::error::Error;
+use crate::evaluate::evaluate;
+use crate::recipe::Recipe;
+pub use existing::Existing;
+pub use label::{Label, RocmLabel};
+pub use origin::Origin;
+use rocwheel_report::suggestion;
+pub use table::{Framework, Table, WhyNot};
+
+/// What is wanted; empty: everything that the table has.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Recipes.
+    pub recipes: Vec<String>,
+    /// Versions of the frameworks.
+    pub versions: Vec<String>,
+    /// Backends.
+    pub backends: Vec<String>,
+    /// Versions of ROCm.
+    pub rocm: Vec<String>,
+    /// Versions of torch.
+    pub torch: Vec<String>,
+    /// Pythons.
+    pub python: Vec<PythonVersion>,
+    /// Systems that it is built for; empty: Linux.
+    pub platforms: Vec<Platform>,
+}
+
+impl Wanted {
+    /// How a torch of the table was asked for: 2.5 as `2.5` or `2.5.1`.
+    fn torch_as_asked(&self, version: &str) -> Option<&str> {
+        self.torch.iter().find(|asked| minor(asked) == version).map(String::as_str)
+    }
+}
+
+/// One thing that could be built.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Point {
+    /// The system that it is built for.
+    pub platform: Platform,
+    /// The recipe.
+    pub recipe: String,
+    /// Version of the framework.
+    pub version: String,
+    /// The backend.
+    pub backend: String,
+    /// First two numbers of ROCm's version.
+    pub rocm: String,
+    /// torch, where the result is for one: the first two numbers, or a patch release that was asked
+    /// for.
+    pub torch: Option<String>,
+    /// The Python; none where the result is for all.
+    #[serde(serialize_with = "crate::cell::optional_text::serialize")]
+    pub python: Option<PythonVersion>,
+}
+
+/// A cell of the matrix.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Row {
+    /// What it is.
+    #[serde(flatten)]
+    pub point: Point,
+    /// Whether it is there.
+    pub status: Status,
+    /// Why it is not built, when it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Wheels that are it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+}
+
+/// Whether a cell is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// A wheel of it is.
+    Exists,
+    /// It could be built.
+    Missing,
+    /// It is not built.
+    Excluded,
+}
+
+/// A wheel whose name does not say enough.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unclear {
+    /// The file.
+    pub file: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// All cells, sorted as they were wanted, and wheels that could be several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Matrix {
+    /// The cells.
+    pub rows: Vec<Row>,
+    /// Wheels of the frameworks that could be several cells.
+    pub unclear: Vec<Unclear>,
+}
+
+/// Makes the matrix. `wheels` are names of files.
+///
+/// # Errors
+/// Recipes, versions and backends that the table does not have, with the nearest.
+pub fn make(table: &Table, book: &Book, wanted: &Wanted, wheels: &[String]) -> Result<Matrix, Error> {
+    let mut rows = Vec::new();
+    let (frameworks, images) = (table.chosen(&wanted.recipes)?, Images::built_in()?);
+    check_wanted(table, &frameworks, wanted)?;
+    for framework in &frameworks {
+        let recipe = &book.get(&framework.recipe)?.recipe;
+        for point in points(table, framework, wanted, |backend| recipe.any_python.iter().any(|any| any == backend)) {
+            let reason = table.excluded(framework, &point)?.or_else(|| without_image(recipe, &images, &point.rocm));
+            let status = if reason.is_some() { Status::Excluded } else { Status::Missing };
+            rows.push(Row { point, status, reason, files: Vec::new() });
+        }
+    }
+    let mut matrix = Matrix { rows, unclear: Vec::new() };
+    matrix.find(table, book, &frameworks, wheels)?;
+    for torch in matrix.rows.iter_mut().filter_map(|row| row.point.torch.as_mut()) {
+        if let Some(asked) = wanted.torch_as_asked(torch) {
+            asked.clone_into(torch);
+        }
+    }
+    Ok(matrix)
+}
+
+/// Why a recipe that is built in a container is not built for a ROCm; `None`: there is an image.
+fn without_image(recipe: &Recipe, images: &Images, rocm: &str) -> Option<String> {
+    let wanted = engine::Wanted { recipe: &recipe.name, sdk: SdkKind::Prefix, rocm: Some(rocm) };
+    recipe.in_container.then(|| images.name(wanted).err())?.map(|error| error.to_string())
+}
+
+/// Every value that was asked for is one that the table has.
+fn check_wanted(table: &Table, frameworks: &[&Framework], wanted: &Wanted) -> Result<(), Error> {
+    let known = |what: &'static str, asked: &[String], known: &BTreeSet<String>| match asked
+        .iter()
+        .find(|value| !known.contains(*value))
+    {
+        None => Ok(()),
+        Some(value) => Err(Error::Unknown {
+            what,
+            name: value.clone(),
+            place: " in the table".into(),
+            hint: suggestion(value, known.iter().map(String::as_str)),
+        }),
+    };
+    let all = |values: fn(&Framework) -> &Vec<String>| frameworks.iter().flat_map(|of| values(of)).cloned().collect();
+    known("version", &wanted.versions, &all(|framework| &framework.versions))?;
+    known("backend", &wanted.backends, &all(|framework| &framework.backends))?;
+    known("version of ROCm", &wanted.rocm, &table.rocm_versions().into_iter().collect())?;
+    let torch: Vec<String> = wanted.torch.iter().map(|version| minor(version)).collect();
+    known("version of torch", &torch, &table.torch.iter().map(|torch| torch.version.clone()).collect())
+}
+
+/// The cells of a framework.
+fn points(table: &Table, framework: &Framework, wanted: &Wanted, is_for_any: impl Fn(&str) -> bool) -> Vec<Point> {
+    let fits = |wanted: &[String], value: &str| wanted.is_empty() || wanted.iter().any(|one| one == value);
+    let all: Vec<String> = table.torch.iter().map(|torch| torch.version.clone()).collect();
+    let platforms = if wanted.platforms.is_empty() { &[Platform::Linux][..] } else { &wanted.platforms };
+    let mut places = Vec::new();
+    for platform in framework.platforms.iter().filter(|platform| platforms.contains(platform)) {
+        places.extend(framework.versions.iter().map(|version| (*platform, version)));
+    }
+    let mut points = Vec::new();
+    for (platform, version) in places.into_iter().filter(|(_, version)| fits(&wanted.versions, version)) {
+        let torches = if framework.against_torch { &all[..] } else { framework.torch_of(version) };
+        let of_torch = torches.iter().filter(|torch| wanted.torch.is_empty() || wanted.torch_as_asked(torch).is_some());
+        let of_torch = of_torch.cloned().map(Some);
+        let torches: Vec<_> = if torches.is_empty() { vec![None] } else { of_torch.collect() };
+        for backend in framework.backends.iter().filter(|backend| fits(&wanted.backends, backend)) {
+            let pythons: Vec<Option<PythonVersion>> = if is_for_any(backend) || framework.python.is_empty() {
+                vec![None]
+            } else if wanted.python.is_empty() {
+                framework.pythons().map(Some).collect()
+            } else {
+                wanted.python.iter().copied().map(Some).collect()
+            };
+            for rocm in table.rocm_versions().iter().filter(|rocm| fits(&wanted.rocm, rocm)) {
+                for torch in &torches {
+                    for &python in &pythons {
+                        points.push(Point {
+                            platform,
+                            recipe: framework.recipe.clone(),
+                            version: version.clone(),
+                            backend: backend.clone(),
+                            rocm: rocm.clone(),
+                            torch: torch.clone(),
+                            python,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    points
+}
+
+impl Matrix {
+    /// Notes which cells are there.
+    fn find(&mut self, table: &Table, book: &Book, frameworks: &[&Framework], wheels: &[String]) -> Result<(), Error> {
+        let rocm = table.rocm_versions();
+        let places: BTreeMap<Point, usize> =
+            self.rows.iter().enumerate().map(|(at, row)| (row.point.clone(), at)).collect();
+        for row in &mut self.rows {
+            if let Some(expected) = tarball(book, &row.point)? {
+                let found = wheels.iter().filter(|file| file.rsplit('/').next() == Some(expected.as_str()));
+                row.files.extend(found.cloned());
+                if !row.files.is_empty() && row.status == Status::Missing {
+                    row.status = Status::Exists;
+                }
+            }
+        }
+        for file in wheels {
+            let Ok(name) = file.parse::<WheelName>() else { continue };
+            for framework in frameworks {
+                let recipe = &book.get(&framework.recipe)?.recipe;
+                let is_it = |known: &String| {
+                    rocwheel_wheel::canonical_name(known) == rocwheel_wheel::canonical_name(&name.distribution)
+                };
+                if !recipe.distribution.iter().any(is_it) {
+                    continue;
+                }
+                match points_of(&name, framework, recipe, &rocm) {
+                    Ok(points) => {
+                        for at in points.iter().filter_map(|point| places.get(point)) {
+                            let row = &mut self.rows[*at];
+                            row.status = Status::Exists;
+                            row.files.push(file.clone());
+                        }
+                    }
+                    Err(reason) => self.unclear.push(Unclear { file: file.clone(), reason }),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many there are of each status: exists, missing, excluded.
+    pub fn counts(&self) -> [usize; 3] {
+        let count = |status| self.rows.iter().filter(|row| row.status == status).count();
+        [count(Status::Exists), count(Status::Missing), count(Status::Excluded)]
+    }
+
+    /// The share of what could be there that is, in percent; `None` where nothing could.
+    #[allow(clippy::cast_precision_loss, reason = "no matrix has 2^52 cells")]
+    pub fn coverage(&self) -> Option<f64> {
+        let [exists, missing, _] = self.counts();
+        (exists + missing > 0).then(|| exists as f64 * 100.0 / (exists + missing) as f64)
+    }
+}
+
+/// The name of the tarball that a cell is; `None`: it is a wheel, or its name depends on more than
+/// the table knows.
+fn tarball(book: &Book, point: &Point) -> Result<Option<String>, Error> {
+    let entry = book.get(&point.recipe)?;
+    if entry.recipe.output.tarball.is_none() {
+        return Ok(None);
+    }
+    let cell = Cell {
+        rocm: Some(point.rocm.clone()),
+        torch: point.torch.clone(),
+        version: Some(point.version.clone()),
+        backend: Some(point.backend.clone()),
+        python: point.python,
+        ..Cell::new(point.platform)
+    };
+    let path = evaluate(entry, book, &cell)?.output.tarball.map(|tarball| tarball.path).unwrap_or_default();
+    let path = path.replace("${source.revision}", &point.version);
+    Ok(path.rsplit('/').next().filter(|name| !name.contains("${")).map(str::to_owned))
+}
+
+/// Which cells a wheel is, by its name.
+fn points_of(name: &WheelName, framework: &Framework, recipe: &Recipe, rocm: &[String]) -> Result<Vec<Point>, String> {
+    let (public, local) = name.version.split_once('+').unwrap_or((&name.version, ""));
+    let label = Label::parse(local);
+    let Some(found) = &label.rocm else { return Ok(Vec::new()) };
+    let candidates = found.candidates(rocm);
+    let [rocm] = &candidates[..] else {
+        return Err(match candidates.len() {
+            0 => format!("`{local}` names a ROCm that is not in the table"),
+            _ => format!("`{local}` can mean ROCm {}", candidates.join(" or ")),
+        });
+    };
+    let version = framework.version_of(public);
+    let backend = match &label.backend {
+        Some(backend) => backend.clone(),
+        None => framework.backends.first().cloned().unwrap_or_default(),
+    };
+    // What is for every Python has often been given the tag of the one that built it.
+    let is_for_any = recipe.any_python.contains(&backend);
+    let pythons = if is_for_any { vec![None] } else { framework_pythons(name, framework) };
+    let of_label = framework.against_torch.then(|| label.torch.as_deref().map(minor)).flatten();
+    let torches: Vec<_> = match framework.torch_of(&version) {
+        [] => vec![of_label],
+        of_version => of_version.iter().cloned().map(Some).collect(),
+    };
+    let mut points = Vec::new();
+    for &platform in framework.platforms.iter().filter(|platform| existing::is_on(name, **platform)) {
+        for torch in &torches {
+            points.extend(pythons.iter().map(|&python| Point {
+                platform,
+                recipe: framework.recipe.clone(),
+                version: version.clone(),
+                backend: backend.clone(),
+                rocm: rocm.clone(),
+                torch: torch.clone(),
+                python,
+            }));
+        }
+    }
+    Ok(points)
+}
+
+/// The Pythons that a wheel is for: none for all, several for the stable ABI.
+fn framework_pythons(name: &WheelName, framework: &Framework) -> Vec<Option<PythonVersion>> {
+    let is_stable = name.abis.iter().any(|abi| abi == "abi3");
+    let mut pythons = Vec::new();
+    for tag in &name.pythons {
+        let Some(number) = tag.strip_prefix("cp3").and_then(|number| number.parse::<u16>().ok()) else {
+            pythons.push(None);
+            continue;
+        };
+        let free_threaded = name.abis.iter().any(|abi| *abi == format!("{tag}t"));
+        if is_stable {
+            pythons.extend(framework.pythons().filter(|one| !one.free_threaded && one.minor >= number).map(Some));
+        } else {
+            pythons.push(Some(PythonVersion { major: 3, minor: number, free_threaded }));
+        }
+    }
+    pythons
+}
+
+/// The names of wheels and tarballs in a folder, sorted; tarballs may lie one folder deeper, as
+/// `linux-64/NAME.tar.bz2`.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn outputs_in(folder: &Path) -> Result<Vec<String>, Error> {
+    let mut names = Vec::new();
+    for entry in fs_err::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if is_output(&name) {
+            names.push(name);
+        } else if entry.path().is_dir() && !name.starts_with('.') {
+            for inner in fs_err::read_dir(entry.path())? {
+                let inner = inner?.file_name().to_string_lossy().into_owned();
+                names.extend(is_tarball(&inner).then(|| format!("{name}/{inner}")));
+            }
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn is_output(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "whl") || is_tarball(name)
+}
+
+fn is_tarball(name: &str) -> bool {
+    name.ends_with(".tar.bz2")
+}
+
+/// Whether a version fits a specifier; what is no version fits none.
+pub(crate) fn fits(specifier: &str, version: Option<&str>, path: &str) -> Result<bool, Error> {
+    let specifiers = VersionSpecifiers::from_str(specifier)
+        .map_err(|error| Error::malformed(path, format!("`{specifier}` is no specifier: {error}")))?;
+    Ok(version.and_then(|version| Version::from_str(version).ok()).is_some_and(|version| specifiers.contains(&version)))
+}

@@ -1,0 +1,232 @@
+//! Input: a folder of outputs, and a recipe as evaluated. Output: the files that are what the
+//! recipe would make, by their names.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use rocwheel_report::Reporter;
+use rocwheel_wheel::WheelName;
+
+use super::{Label, RocmLabel, Table, outputs_in};
+use crate::cell::{Platform, minor};
+use crate::error::Error;
+use crate::evaluated::{Evaluated, Pythons};
+use crate::job::Input;
+
+/// What is in a folder of outputs.
+#[derive(Debug, Clone)]
+pub struct Existing {
+    output: PathBuf,
+    /// Versions of ROCm that names may mean.
+    rocm: Vec<String>,
+    /// By folder below the outputs, and canonical name of the distribution.
+    wheels: BTreeMap<(String, String), Vec<(String, WheelName)>>,
+}
+
+impl Existing {
+    /// Looks at a folder of outputs and at `folders` below it; those that are not there hold
+    /// nothing.
+    ///
+    /// # Errors
+    /// A folder that cannot be read.
+    pub fn look(output: &Path, folders: &[String], table: &Table, rocm: &[String]) -> Result<Existing, Error> {
+        let mut known = table.rocm_versions();
+        known.extend(rocm.iter().map(|version| minor(version)));
+        known.sort();
+        known.dedup();
+        let mut existing = Existing { output: output.to_owned(), rocm: known, wheels: BTreeMap::new() };
+        for folder in folders {
+            let path = output.join(folder);
+            if !path.is_dir() {
+                continue;
+            }
+            for file in outputs_in(&path)? {
+                let Ok(name) = file.parse::<WheelName>() else { continue };
+                let key = (folder.clone(), rocwheel_wheel::canonical_name(&name.distribution));
+                existing.wheels.entry(key).or_default().push((file, name));
+            }
+        }
+        Ok(existing)
+    }
+
+    /// The file that a recipe would make, relative to the outputs; of several that are it the one
+    /// whose name says most.
+    pub fn of(&self, recipe: &Evaluated, folder: &str) -> Vec<String> {
+        let relative = |file: &str| if folder.is_empty() { file.to_owned() } else { format!("{folder}/{file}") };
+        if let Some(tarball) = &recipe.output.tarball {
+            let revision = recipe.cell.version.as_deref().unwrap_or("${source.revision}");
+            let file = relative(&tarball.path.replace("${source.revision}", revision));
+            return if self.output.join(&file).is_file() { vec![file] } else { Vec::new() };
+        }
+        let Some(wanted) = self.wanted(recipe) else { return Vec::new() };
+        let names = recipe.distribution.iter().chain(&recipe.output.other_names);
+        let keys = names.map(|name| (folder.to_owned(), rocwheel_wheel::canonical_name(name)));
+        let wheels = keys.filter_map(|key| self.wheels.get(&key)).flatten();
+        // Two of one package would both be installed. Dots say which ROCm is meant, and later
+        // builds have higher numbers.
+        let says_more = |(file, name): &&(String, WheelName)| {
+            let local = name.version.split_once('+').map_or("", |(_, local)| local);
+            (matches!(Label::parse(local).rocm, Some(RocmLabel::Version(_))), file.clone())
+        };
+        let found = wheels.filter(|(_, name)| self.is_it(name, &wanted, recipe)).max_by_key(says_more);
+        found.map(|(file, _)| relative(file)).into_iter().collect()
+    }
+
+    /// Those files, as what is installed for what is built after them.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn inputs(&self, files: &[String], reporter: &dyn Reporter) -> Result<Vec<Input>, Error> {
+        files.iter().map(|file| Input::at(&self.output.join(file), reporter)).collect()
+    }
+
+    /// Version and label that the result would have; `None`: only the sources or the place know.
+    fn wanted(&self, recipe: &Evaluated) -> Option<(String, Option<String>, Label)> {
+        let mut version = recipe.version.clone()?;
+        if let Some(known) = &recipe.cell.version {
+            version = version.replace("${source.version}", known);
+        }
+        if let Some(rocm) = &recipe.cell.rocm {
+            version = version.replace("${label}", &format!("rocm{rocm}"));
+        }
+        if version.contains("${") {
+            return None;
+        }
+        let (public, local) = version.split_once('+').unwrap_or((&version, ""));
+        let label = Label::parse(local);
+        let rocm = match (&label.rocm, &recipe.cell.rocm) {
+            (None, _) => None,
+            (Some(_), Some(rocm)) => Some(minor(rocm)),
+            // One that nobody can tell is none that is there.
+            (Some(found), None) => Some(found.candidates(&self.rocm).into_iter().next()?),
+        };
+        Some((public.to_owned(), rocm, label))
+    }
+
+    fn is_it(&self, name: &WheelName, wanted: &(String, Option<String>, Label), recipe: &Evaluated) -> bool {
+        let (version, rocm, label) = wanted;
+        let (public, local) = name.version.split_once('+').unwrap_or((&name.version, ""));
+        let found = Label::parse(local);
+        let candidates = found.rocm.as_ref().map(|found| found.candidates(&self.rocm)).unwrap_or_default();
+        let same_rocm = match rocm {
+            None => found.rocm.is_none(),
+            Some(rocm) => candidates == [rocm.clone()],
+        };
+        let torch = |label: &Label| label.torch.as_deref().map(minor);
+        rocwheel_wheel::same_version(public, version)
+            && same_rocm
+            && torch(&found) == torch(label)
+            && found.backend == label.backend
+            && is_for(name, recipe)
+            && is_on(name, recipe.cell.platform)
+    }
+}
+
+/// Whether a wheel is for a system (`packaging.python.org`, "Platform compatibility tags").
+pub(super) fn is_on(name: &WheelName, platform: Platform) -> bool {
+    name.platforms.iter().any(|tag| match platform {
+        _ if tag == "any" => true,
+        Platform::Linux => {
+            ["linux", "manylinux", "musllinux"].iter().any(|system| tag.starts_with(system)) && tag.ends_with("_x86_64")
+        }
+        Platform::Windows => tag == "win_amd64",
+    })
+}
+
+/// Whether a wheel is for the Python of a recipe.
+fn is_for(name: &WheelName, recipe: &Evaluated) -> bool {
+    // What is for every Python has often been given the tag of the one that built it.
+    if recipe.python == Pythons::Any {
+        return true;
+    }
+    let is_any = || name.pythons.iter().any(|python| !python.starts_with("cp"));
+    let Some(python) = recipe.cell.python else { return is_any() };
+    let tag = format!("cp{}{}", python.major, python.minor);
+    let abi = if python.free_threaded { format!("{tag}t") } else { tag.clone() };
+    let is_stable = || {
+        let first = |tag: &String| tag.strip_prefix("cp3").and_then(|number| number.parse::<u16>().ok());
+        !python.free_threaded
+            && name.abis.iter().any(|abi| abi == "abi3")
+            && name.pythons.iter().filter_map(first).any(|first| first <= python.minor)
+    };
+    (name.pythons.contains(&tag) && name.abis.contains(&abi)) || is_stable() || is_any()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::book::Book;
+    use crate::cell::Cell;
+    use crate::evaluate::evaluate;
+
+    #[test]
+    fn wheels_are_known_by_their_names_in_every_spelling() {
+        let output = tempfile::tempdir().unwrap();
+        for name in [
+            "flash_attn-2.8.3+rocm72torch2.9triton-py3-none-any.whl",
+            "flash_attn-2.8.3+rocm7.2torch2.10-cp312-cp312-linux_x86_64.whl",
+            "flash_attn-2.8.3+rocm72torch2.10-cp312-cp312-linux_x86_64.whl",
+            "flash_attn-2.8.3+rocm7.2torch2.11-cp312-cp312-win_amd64.whl",
+            "flash_attn-2.8.3+rocm7.2torch2.12-cp312-cp312-manylinux_2_28_aarch64.whl",
+            "flash_attn-2.8.3+rocm714torch2.14triton-py3-none-any.whl",
+            "flash_attn-2.8.3+rocm62torch2.5triton-cp311-cp311-linux_x86_64.whl",
+            "no wheel.whl",
+        ] {
+            fs_err::write(output.path().join(name), "").unwrap();
+        }
+        let (book, table) = (Book::built_in().unwrap(), Table::built_in().unwrap());
+        let folders = [String::new(), "gone".to_owned()];
+        let existing = Existing::look(output.path(), &folders, &table, &[]).unwrap();
+        let of = |backend: &str, rocm: &str, torch: &str, python: &str| {
+            let cell = Cell {
+                backend: Some(backend.into()),
+                rocm: Some(rocm.into()),
+                torch: Some(torch.into()),
+                version: Some("2.8.3".into()),
+                python: python.parse().ok(),
+                torch_index: Some(table.torch_index(Some(torch), rocm)),
+                ..Cell::new(Platform::Linux)
+            };
+            existing.of(&evaluate(book.get("flash-attn").unwrap(), &book, &cell).unwrap(), "")
+        };
+        let dotted = "flash_attn-2.8.3+rocm7.2torch2.10-cp312-cp312-linux_x86_64.whl";
+        assert_eq!(of("ck", "7.2", "2.10", "3.12"), [dotted]);
+        // There are only those for Windows and for another machine.
+        assert_eq!(of("ck", "7.2", "2.11", "3.12").len() + of("ck", "7.2", "2.12", "3.12").len(), 0);
+        let of = |backend: &str, rocm: &str, torch: &str, python: &str| of(backend, rocm, torch, python).len();
+        assert_eq!(of("triton", "7.2", "2.9", ""), 1);
+        assert_eq!(of("triton", "7.2.1", "2.9.1", ""), 1);
+        assert_eq!(of("triton", "7.1", "2.9", ""), 0);
+        assert_eq!(of("triton", "6.2", "2.5.1", ""), 1);
+        // It may be 7.14, or 7.1 with a patch.
+        assert_eq!(of("triton", "7.14", "2.14", ""), 0);
+        assert_eq!(of("ck", "7.2", "2.10", "3.12"), 1);
+        assert_eq!(of("ck", "7.2", "2.10", "3.13"), 0);
+        assert_eq!(of("ck", "7.2", "2.9", "3.12"), 0);
+    }
+
+    #[test]
+    fn tarballs_count() {
+        let (table, book) = (Table::built_in().unwrap(), Book::built_in().unwrap());
+        let version = "a68b9257ac435afa1ebdfb8f50d67668950aef61";
+        let output = tempfile::tempdir().unwrap();
+        fs_err::create_dir(output.path().join("linux-64")).unwrap();
+        let file = format!("linux-64/magma-rocm63-{version}-1.tar.bz2");
+        fs_err::write(output.path().join(&file), "").unwrap();
+        let existing = Existing::look(output.path(), &[String::new()], &table, &[]).unwrap();
+        let of = |rocm: &str, version: &str| {
+            let (rocm, version) = (Some(rocm.to_owned()), Some(version.to_owned()));
+            let cell = Cell { rocm, version, ..Cell::new(Platform::Linux) };
+            existing.of(&evaluate(book.get("magma").unwrap(), &book, &cell).unwrap(), "")
+        };
+        assert_eq!(of("6.3", version), [file.as_str()]);
+        assert!(of("6.4", version).is_empty() && of("6.3", &version.replace('a', "b")).is_empty());
+
+        let wanted = crate::matrix::Wanted { recipes: vec!["magma".into()], ..crate::matrix::Wanted::default() };
+        let matrix = crate::matrix::make(&table, &book, &wanted, &outputs_in(output.path()).unwrap()).unwrap();
+        let found: Vec<_> = matrix.rows.iter().filter(|row| !row.files.is_empty()).collect();
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].point.rocm.as_str(), &found[0].files[..]), ("6.3", &[file][..]));
+        assert_eq!(matrix.counts()[0], 1);
+    }
+}

@@ -1,0 +1,544 @@
+//! Input: `data/frameworks.toml`, or a user's file of the same form. Output: what belongs together,
+//! and what is not built and why.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{Point, fits};
+use crate::cell::{Cell, ChosenBy, Platform, PythonVersion, minor};
+use crate::error::Error;
+use crate::evaluated::{Action, Evaluated, Step};
+use crate::recipe::from_toml;
+use rocwheel_report::suggestion;
+
+const BUILT_IN: &str = include_str!("../../../../data/frameworks.toml");
+const NAME: &str = "data/frameworks.toml";
+/// In place of a specifier: Pythons without the global lock.
+const FREE_THREADED: &str = "free-threaded";
+
+/// What there is to build.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Table {
+    schema: u32,
+    /// Empty in a table that adds rows to ours.
+    #[serde(default)]
+    torch_index: TorchIndex,
+    /// Versions of ROCm, oldest first.
+    #[serde(default)]
+    rocm: Vec<Release>,
+    /// Versions of torch, oldest first.
+    #[serde(default)]
+    pub torch: Vec<Torch>,
+    /// Frameworks.
+    #[serde(default, rename = "framework")]
+    pub frameworks: Vec<Framework>,
+    #[serde(default)]
+    exclude: Vec<Exclusion>,
+    /// What errors call the file.
+    #[serde(skip)]
+    path: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TorchIndex {
+    release: String,
+    nightly: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Release {
+    version: String,
+    /// Release of LLVM that its compiler is; `None`: not known.
+    #[serde(default)]
+    llvm: Option<u32>,
+}
+
+/// A version of torch and what it goes with.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Torch {
+    /// Its first two numbers.
+    pub version: String,
+    /// Versions of ROCm that there are wheels for.
+    pub rocm: Vec<String>,
+    /// More versions of ROCm, that it and what is made beside it are built for from sources.
+    #[serde(default)]
+    sources: Vec<String>,
+    /// The first and the last Python.
+    python: [String; 2],
+    /// Pythons without the global lock.
+    #[serde(default, rename = "free-threaded")]
+    free_threaded: Vec<String>,
+}
+
+/// A framework and its axes.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Framework {
+    /// Its recipe.
+    pub recipe: String,
+    /// Versions that are built.
+    pub versions: Vec<String>,
+    /// Backends that are built.
+    pub backends: Vec<String>,
+    /// Systems that it is built for.
+    #[serde(default = "linux")]
+    pub platforms: Vec<Platform>,
+    /// Whether a result is for one version of torch, which its name says.
+    #[serde(default)]
+    pub against_torch: bool,
+    /// The versions of torch, first two numbers, that a version belongs to, where names do not say
+    /// it.
+    #[serde(default)]
+    torch: BTreeMap<String, Vec<String>>,
+    /// Whether it is torch itself, so that the support tables are about its own versions.
+    #[serde(default)]
+    pub is_torch: bool,
+    /// Pythons that are built; none: the result is for no Python.
+    #[serde(default)]
+    pub python: Vec<String>,
+}
+
+fn linux() -> Vec<Platform> {
+    vec![Platform::Linux]
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Exclusion {
+    #[serde(default)]
+    platform: Option<Platform>,
+    #[serde(default)]
+    recipe: Option<String>,
+    #[serde(default)]
+    backend: Option<String>,
+    #[serde(default)]
+    version: Option<String>,
+    #[serde(default)]
+    rocm: Option<String>,
+    #[serde(default)]
+    torch: Option<String>,
+    #[serde(default)]
+    python: Option<String>,
+    reason: String,
+}
+
+/// Adds rows; one of the same key is replaced.
+fn lay<T>(rows: &mut Vec<T>, others: Vec<T>, key: fn(&T) -> &String) {
+    for other in others {
+        match rows.iter_mut().find(|row| key(row) == key(&other)) {
+            Some(row) => *row = other,
+            None => rows.push(other),
+        }
+    }
+}
+
+/// Why a cell is not built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WhyNot {
+    /// The table says that it cannot be.
+    Excluded(String),
+    /// PyTorch has no wheels of its torch for its ROCm and Python.
+    NoTorch(String),
+}
+
+impl WhyNot {
+    /// The reason, as the table has it.
+    pub fn reason(&self) -> &str {
+        match self {
+            WhyNot::Excluded(reason) | WhyNot::NoTorch(reason) => reason,
+        }
+    }
+}
+
+impl Framework {
+    /// Its Pythons.
+    pub(super) fn pythons(&self) -> impl Iterator<Item = PythonVersion> + '_ {
+        // `Table::parse` has read them once.
+        self.python.iter().filter_map(|text| text.parse().ok())
+    }
+
+    /// The version of the table that a wheel's public version is. Where versions belong to a torch,
+    /// a later patch release is the same.
+    pub(super) fn version_of(&self, public: &str) -> String {
+        let is_same = |known: &&String| **known == public || (self.follows_torch() && minor(known) == minor(public));
+        self.versions.iter().find(is_same).cloned().unwrap_or_else(|| public.to_owned())
+    }
+
+    /// Whether its versions follow those of torch.
+    fn follows_torch(&self) -> bool {
+        self.is_torch || !self.torch.is_empty()
+    }
+
+    /// The versions of torch that a version belongs to; none where names say it, or where there is
+    /// none.
+    pub(super) fn torch_of(&self, version: &str) -> &[String] {
+        self.torch.get(version).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Table {
+    /// The text of the one that comes with the program.
+    pub const BUILT_IN: &'static str = BUILT_IN;
+
+    /// The one that comes with the program.
+    ///
+    /// # Errors
+    /// None: a test reads it.
+    pub fn built_in() -> Result<Table, Error> {
+        Self::parse(BUILT_IN, NAME)
+    }
+
+    /// Reads a table; `path` is what errors call it. One with `[torch-index]` stands for itself,
+    /// the rows of any other are added to those that come with the program, or replace them.
+    ///
+    /// # Errors
+    /// What is no table of this form, and versions that refer to nothing.
+    pub fn parse(text: &str, path: &str) -> Result<Table, Error> {
+        let mut table: Table = from_toml(text, path)?;
+        if table.torch_index.release.is_empty() && path != NAME {
+            table = Self::built_in()?.with_rows(table);
+        }
+        let wrong = |reason: String| Err(Error::malformed(path, reason));
+        if table.schema != 1 {
+            return wrong(format!("its schema is {}, and this program knows 1", table.schema));
+        }
+        path.clone_into(&mut table.path);
+        let rocm = table.rocm_versions();
+        for torch in &table.torch {
+            if let Some(unknown) = torch.rocm.iter().chain(&torch.sources).find(|version| !rocm.contains(*version)) {
+                return wrong(format!(
+                    "torch {} is for ROCm {unknown}, which is not among the versions of ROCm",
+                    torch.version
+                ));
+            }
+        }
+        for framework in &table.frameworks {
+            let torch = framework.torch.values().flatten();
+            if let Some(unknown) = torch.clone().find(|torch| !table.torch.iter().any(|known| known.version == **torch))
+            {
+                return wrong(format!("{} is for torch {unknown}, which is not in the table", framework.recipe));
+            }
+            let is_free = |version: &&String| !framework.torch.is_empty() && !framework.torch.contains_key(*version);
+            if let Some(version) = framework.versions.iter().find(is_free) {
+                return wrong(format!("it does not say which torch {} {version} is for", framework.recipe));
+            }
+        }
+        let pythons = table.frameworks.iter().flat_map(|framework| &framework.python);
+        let of_torch = table.torch.iter().flat_map(|torch| torch.python.iter().chain(&torch.free_threaded));
+        for text in pythons.chain(of_torch) {
+            if text.parse::<PythonVersion>().is_err() {
+                return wrong(format!("`{text}` is no version of Python"));
+            }
+        }
+        for exclusion in &table.exclude {
+            for specifier in
+                [&exclusion.version, &exclusion.rocm, &exclusion.torch, &exclusion.python].into_iter().flatten()
+            {
+                if specifier != FREE_THREADED {
+                    fits(specifier, None, path)?;
+                }
+            }
+        }
+        Ok(table)
+    }
+
+    /// The same with the rows of another table, which replace those of the same version or recipe.
+    fn with_rows(mut self, other: Table) -> Table {
+        lay(&mut self.rocm, other.rocm, |row| &row.version);
+        lay(&mut self.torch, other.torch, |row| &row.version);
+        lay(&mut self.frameworks, other.frameworks, |row| &row.recipe);
+        self.rocm.sort_by_key(|row| row.version.parse::<pep440_rs::Version>().ok());
+        self.torch.sort_by_key(|row| row.version.parse::<pep440_rs::Version>().ok());
+        self.exclude.extend(other.exclude);
+        Table { schema: other.schema, ..self }
+    }
+
+    /// The release of LLVM that the compiler of a ROCm is, as far as the table knows.
+    pub fn llvm(&self, rocm: &str) -> Option<u32> {
+        self.rocm.iter().find(|release| minor(&release.version) == minor(rocm))?.llvm
+    }
+
+    /// The versions of ROCm, first two numbers, oldest first.
+    pub fn rocm_versions(&self) -> Vec<String> {
+        self.rocm.iter().map(|release| minor(&release.version)).collect()
+    }
+
+    /// The versions of torch that a framework is built for, oldest first; none where torch does not
+    /// matter.
+    pub fn torch_versions<'t>(&'t self, framework: &'t Framework) -> impl Iterator<Item = &'t String> {
+        let is_own = |version: &String| framework.is_torch && framework.versions.contains(version);
+        let is_mapped = |version: &String| framework.torch.values().flatten().any(|other| other == version);
+        let versions = self.torch.iter().map(|torch| &torch.version);
+        versions.filter(move |version| framework.against_torch || is_own(version) || is_mapped(version))
+    }
+
+    /// Where wheels of a torch for a ROCm are.
+    pub fn torch_index(&self, torch: Option<&str>, rocm: &str) -> String {
+        let is_nightly = torch.is_some_and(|torch| torch.contains("dev"));
+        let index = if is_nightly { &self.torch_index.nightly } else { &self.torch_index.release };
+        index.replace("ROCM", &minor(rocm))
+    }
+
+    /// Frameworks by name; all for none.
+    pub(super) fn chosen(&self, names: &[String]) -> Result<Vec<&Framework>, Error> {
+        if names.is_empty() {
+            return Ok(self.frameworks.iter().collect());
+        }
+        let find = |name: &String| {
+            self.frameworks.iter().find(|framework| framework.recipe == *name).ok_or_else(|| Error::Unknown {
+                what: "framework",
+                name: name.clone(),
+                place: " in the table".into(),
+                hint: suggestion(name, self.frameworks.iter().map(|framework| framework.recipe.as_str())),
+            })
+        };
+        names.iter().map(find).collect()
+    }
+
+    /// Why a cell is not built; `None`: it is.
+    pub(super) fn excluded(&self, framework: &Framework, point: &Point) -> Result<Option<String>, Error> {
+        let torch = if framework.is_torch { Some(&point.version) } else { point.torch.as_ref() };
+        if let Some(torch) = torch
+            && let Some(reason) = self.unsupported(torch, !framework.against_torch, point)
+        {
+            return Ok(Some(reason));
+        }
+        self.reason_of_exclusion(framework.is_torch, point)
+    }
+
+    /// The reason of the first exclusion that a cell falls under.
+    fn reason_of_exclusion(&self, is_torch: bool, point: &Point) -> Result<Option<String>, Error> {
+        for exclusion in &self.exclude {
+            if self.applies(exclusion, is_torch, point)? {
+                return Ok(Some(exclusion.reason.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Why a torch does not go with a cell. `from_source`: also the versions of ROCm count for
+    /// which torch is built from sources.
+    fn unsupported(&self, torch: &str, from_source: bool, point: &Point) -> Option<String> {
+        let Some(known) = self.torch.iter().find(|known| known.version == minor(torch)) else {
+            return Some(format!("torch {torch} is not in the table"));
+        };
+        let more = if from_source { &known.sources[..] } else { &[] };
+        let versions: Vec<&str> = known.rocm.iter().chain(more).map(String::as_str).collect();
+        if !versions.contains(&point.rocm.as_str()) {
+            return Some(format!("torch {torch} is not for ROCm {}, but for {}", point.rocm, versions.join(", ")));
+        }
+        let python = point.python?;
+        if python.free_threaded {
+            let is_it = |text: &String| text.parse::<PythonVersion>().is_ok_and(|known| known == python);
+            return (!known.free_threaded.iter().any(is_it))
+                .then(|| format!("torch {torch} is not for Python {python}"));
+        }
+        let [first, last] = &known.python;
+        let is_between =
+            first.parse().is_ok_and(|first| python >= first) && last.parse().is_ok_and(|last| python <= last);
+        (!is_between).then(|| format!("torch {torch} is for Python {first} to {last}"))
+    }
+
+    /// Why a cell is not built; `None`: it is, or the table does not have its recipe. `[[exclude]]`
+    /// always counts. The versions of ROCm, torch and Python that belong together count if the
+    /// table chose one of them, or if the build installs torch from PyTorch's index, which has no
+    /// others.
+    ///
+    /// # Errors
+    /// A specifier in the table that is none.
+    pub fn why_not(&self, recipe: &Evaluated, chosen_by: ChosenBy) -> Result<Option<WhyNot>, Error> {
+        let (recipe, cell, installs_torch) = (&recipe.recipe, &recipe.cell, self.installs_torch(recipe));
+        let (framework, point) = self.point(recipe, cell);
+        if let Some(framework) = framework.filter(|_| chosen_by != ChosenBy::User && cell.rocm.is_some()) {
+            return Ok(self.excluded(framework, &point)?.map(WhyNot::Excluded));
+        }
+        if let Some(reason) = self.excludes(recipe, cell)? {
+            return Ok(Some(WhyNot::Excluded(reason)));
+        }
+        // The table may be older than torch or ROCm.
+        let is_known = |torch: &&String| {
+            self.torch.iter().any(|known| known.version == **torch) && self.rocm_versions().contains(&point.rocm)
+        };
+        let torch = point.torch.as_ref().filter(|_| installs_torch).filter(is_known);
+        Ok(torch.and_then(|torch| self.unsupported(torch, false, &point)).map(WhyNot::NoTorch))
+    }
+
+    /// Why the table calls a cell impossible (`[[exclude]]`), whoever chose it.
+    ///
+    /// # Errors
+    /// A specifier in the table that is none.
+    pub fn excludes(&self, recipe: &str, cell: &Cell) -> Result<Option<String>, Error> {
+        let (framework, point) = self.point(recipe, cell);
+        self.reason_of_exclusion(framework.is_some_and(|framework| framework.is_torch), &point)
+    }
+
+    /// The framework of a recipe, if the table has it, and the cell as the table has cells.
+    fn point(&self, recipe: &str, cell: &Cell) -> (Option<&Framework>, Point) {
+        let framework = self.frameworks.iter().find(|framework| framework.recipe == recipe);
+        // Before the checkout only the torch that is asked for says the version.
+        let is_torch = framework.is_some_and(|framework| framework.is_torch);
+        let version = cell.version.clone().or_else(|| cell.torch.clone().filter(|_| is_torch));
+        let point = Point {
+            platform: cell.platform,
+            recipe: recipe.to_owned(),
+            version: version.unwrap_or_default(),
+            backend: cell.backend.clone().unwrap_or_default(),
+            rocm: cell.rocm.as_deref().map(minor).unwrap_or_default(),
+            torch: cell.torch.as_deref().map(minor),
+            python: cell.python,
+        };
+        (framework, point)
+    }
+
+    /// Whether a build installs torch from PyTorch's own index.
+    fn installs_torch(&self, recipe: &Evaluated) -> bool {
+        let (torch, rocm) = (recipe.cell.torch.as_deref(), recipe.cell.rocm.as_deref());
+        let Some(own) = rocm.map(|rocm| self.torch_index(torch, rocm)) else { return false };
+        let is_it = |step: &Step| matches!(&step.action, Action::Install { index: Some(index), .. } if *index == own);
+        recipe.steps.iter().any(is_it)
+    }
+
+    fn applies(&self, exclusion: &Exclusion, is_torch: bool, point: &Point) -> Result<bool, Error> {
+        if exclusion.platform.is_some_and(|platform| platform != point.platform) {
+            return Ok(false);
+        }
+        let torch = if is_torch { Some(point.version.as_str()) } else { point.torch.as_deref() };
+        let same = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
+        if !same(&exclusion.recipe, &point.recipe) || !same(&exclusion.backend, &point.backend) {
+            return Ok(false);
+        }
+        let is_free_threaded = point.python.is_some_and(|python| python.free_threaded);
+        let (of_threads, specifier) = match exclusion.python.as_deref() {
+            Some(FREE_THREADED) => (true, None),
+            _ => (false, exclusion.python.clone()),
+        };
+        if of_threads && !is_free_threaded {
+            return Ok(false);
+        }
+        let python = point.python.map(|python| format!("{}.{}", python.major, python.minor));
+        for (specifier, value) in [
+            (&exclusion.version, Some(point.version.as_str())),
+            (&exclusion.rocm, Some(point.rocm.as_str())),
+            (&exclusion.torch, torch),
+            (&specifier, python.as_deref()),
+        ] {
+            if let Some(specifier) = specifier
+                && !fits(specifier, value, &self.path)?
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Book;
+    use crate::evaluate::evaluate;
+    use crate::matrix::{Matrix, Status, Wanted, make};
+
+    fn matrix(recipe: &str, platform: Platform, wheels: &[&str]) -> Matrix {
+        let wanted = Wanted { recipes: vec![recipe.into()], platforms: vec![platform], ..Wanted::default() };
+        let wheels: Vec<String> = wheels.iter().map(|name| (*name).to_owned()).collect();
+        make(&Table::built_in().unwrap(), &Book::built_in().unwrap(), &wanted, &wheels).unwrap()
+    }
+
+    #[test]
+    fn what_follows_torch_is_for_the_rocm_and_the_python_of_that_torch() {
+        let wheels = ["torchvision-0.25.3+rocm7.1-cp312-cp312-manylinux_2_28_x86_64.whl"];
+        let there = matrix("torchvision", Platform::Linux, &wheels);
+        let cells: Vec<_> = there.rows.iter().filter(|row| row.status == Status::Exists).collect();
+        assert_eq!((cells.len(), cells[0].point.torch.as_deref()), (1, Some("2.10")), "a later patch release counts");
+        let of = |version: &str, rocm: &str, python: &str| {
+            let is_it = |point: &Point| {
+                point.version == version
+                    && point.rocm == rocm
+                    && point.python.is_some_and(|known| known.to_string() == python)
+            };
+            there.rows.iter().find(|row| is_it(&row.point)).unwrap().reason.clone()
+        };
+        assert_eq!(
+            of("0.24.1", "7.1", "3.12").as_deref(),
+            Some("torch 2.9 is not for ROCm 7.1, but for 6.3, 6.4, 7.2")
+        );
+        assert_eq!(of("0.22.1", "6.3", "3.14").as_deref(), Some("torch 2.7 is for Python 3.9 to 3.13"));
+        assert_eq!(of("0.22.1", "6.3", "3.12"), None);
+        // One triton serves two versions of torch, and is in the matrix for both.
+        let triton = matrix("triton", Platform::Linux, &["triton-3.6.0+rocm7.1-cp312-cp312-linux_x86_64.whl"]);
+        let torches = triton.rows.iter().filter(|row| row.status == Status::Exists);
+        let torches: Vec<_> = torches.filter_map(|row| row.point.torch.as_deref()).collect();
+        assert_eq!(torches, ["2.10", "2.11"]);
+    }
+
+    #[test]
+    fn windows_is_an_axis_of_its_own() {
+        let wheels =
+            ["torch-2.9.1+rocm7.2-cp312-cp312-win_amd64.whl", "torch-2.10.0+rocm7.1-cp312-cp312-linux_x86_64.whl"];
+        let windows = matrix("torch", Platform::Windows, &wheels);
+        let there: Vec<_> = windows.rows.iter().filter(|row| row.status == Status::Exists).collect();
+        assert_eq!((there.len(), there[0].point.version.as_str()), (1, "2.9"));
+        let old = windows.rows.iter().filter(|row| ["2.7", "2.8"].contains(&row.point.version.as_str()));
+        assert!(old.clone().count() > 0 && old.clone().all(|row| row.status == Status::Excluded));
+        assert!(matrix("flash-attn", Platform::Windows, &[]).rows.is_empty());
+        let (table, book) = (Table::built_in().unwrap(), Book::built_in().unwrap());
+        let cell = |platform| Cell {
+            torch: Some("2.7.1".into()),
+            with: ["torch".to_owned()].into(),
+            targets: vec!["gfx1100".into()],
+            ..Cell::new(platform)
+        };
+        let why = |recipe: &str, platform| {
+            let evaluated = evaluate(book.get(recipe).unwrap(), &book, &cell(platform)).unwrap();
+            table.why_not(&evaluated, ChosenBy::User).unwrap().map(|why| why.reason().to_owned())
+        };
+        let reason = Some("torch can be built for Windows from 2.9 on".to_owned());
+        assert_eq!((why("torch", Platform::Windows), why("torchvision", Platform::Windows)), (reason.clone(), reason));
+        assert_eq!(why("torch", Platform::Linux), None);
+    }
+
+    #[test]
+    fn a_table_without_an_index_adds_rows() {
+        let text = "schema = 1\n[[rocm]]\nversion = \"7.3\"\n[[rocm]]\nversion = \"6.1\"\nllvm = 99";
+        let table = Table::parse(text, "my.toml").unwrap();
+        let versions = table.rocm_versions();
+        assert_eq!(versions[versions.len() - 3..], ["7.2", "7.3", "7.14"]);
+        assert_eq!((table.llvm("6.1"), table.llvm("6.2")), (Some(99), Some(18)));
+        assert_eq!(table.torch_index(None, "7.3"), "https://download.pytorch.org/whl/rocm7.3");
+        let whole = format!("{text}\n[torch-index]\nrelease = \"r\"\nnightly = \"n\"");
+        assert_eq!(Table::parse(&whole, "my.toml").unwrap().rocm_versions(), ["7.3", "6.1"]);
+    }
+
+    #[test]
+    fn free_threaded_pythons_are_an_axis() {
+        let (table, book) = (Table::built_in().unwrap(), Book::built_in().unwrap());
+        let reasons = |recipe: &str, backend: &str, version: &str, python: &str| {
+            let wanted = Wanted {
+                recipes: vec![recipe.into()],
+                backends: vec![backend.into()],
+                versions: vec![version.into()],
+                python: vec![python.parse().unwrap()],
+                ..Wanted::default()
+            };
+            let wheel = "torch-2.10.0+rocm7.1-cp313-cp313t-linux_x86_64.whl".to_owned();
+            let matrix = make(&table, &book, &wanted, &[wheel]).unwrap();
+            matrix.rows.into_iter().filter(|row| row.point.rocm == "7.1").collect::<Vec<_>>()
+        };
+        let row = |version: &str, python: &str| reasons("torch", "rocm", version, python)[0].clone();
+        assert_eq!((row("2.10", "3.13t").status, row("2.10", "3.13").status), (Status::Exists, Status::Missing));
+        assert_eq!(row("2.13", "3.14t").status, Status::Missing);
+        assert_eq!(row("2.13", "3.13t").reason.as_deref(), Some("torch 2.13 is not for Python 3.13t"));
+        let rows = reasons("flash-attn", "ck", "2.8.3", "3.14t");
+        let of_torch = |torch: &str| rows.iter().find(|row| row.point.torch.as_deref() == Some(torch)).unwrap();
+        let reason = of_torch("2.12").reason.as_deref();
+        assert_eq!(reason, Some("PyTorch has no free-threaded wheels for ROCm"));
+        let wrong = BUILT_IN.replace("\"free-threaded\"", "\"free-thraeded\"");
+        assert!(Table::parse(&wrong, "mine.toml").unwrap_err().to_string().contains("is no specifier"));
+    }
+}

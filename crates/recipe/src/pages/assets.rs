@@ -1,0 +1,242 @@
+//! What is there: wheels and tarballs in folders, with what is known of where they come from.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use rocwheel_report::{Reporter, Unit};
+use rocwheel_wheel::WheelName;
+use walkdir::WalkDir;
+
+use crate::error::Error;
+use crate::execute::is_wheel;
+use crate::matrix::{Label, RocmLabel};
+use crate::provenance::{SUFFIX, Statement};
+
+/// How deep tarballs lie below the outputs (`linux-64/…`).
+const DEPTH: usize = 2;
+
+/// A file that can be released.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asset {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its name.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// Lower-case hexadecimal SHA-256.
+    pub sha256: String,
+    /// What it is by its name and by its provenance; `None` for what is no wheel.
+    pub facts: Option<Facts>,
+    /// The file beside it that says where it comes from.
+    pub provenance: Option<PathBuf>,
+}
+
+/// What a wheel is, as pages say it. What nobody knows is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// `Linux x86_64`.
+    pub platform: String,
+    /// Name of the distribution.
+    pub package: String,
+    /// Version without the local part.
+    pub version: String,
+    /// `3.12`, `3.13t`, `3.8+ (abi3)`, `any`.
+    pub python: String,
+    /// torch that it is for.
+    pub torch: String,
+    /// ROCm that it is for; digits without a dot stay as they are when they can mean two versions.
+    pub rocm: String,
+    /// A backend other than the usual one.
+    pub backend: String,
+    /// GPU targets.
+    pub targets: Vec<String>,
+}
+
+/// The wheels and tarballs in folders, sorted by name. `rocm` are the versions that digits without
+/// a dot can mean.
+///
+/// # Errors
+/// Folders that cannot be read, two files of one name with different contents, provenance that is
+/// not about its file.
+pub fn look(folders: &[PathBuf], rocm: &[String], reporter: &dyn Reporter) -> Result<Vec<Asset>, Error> {
+    let mut paths = Vec::new();
+    for folder in folders {
+        // A folder that is not there is an error, not an empty one.
+        fs_err::read_dir(folder)?;
+        let walk = WalkDir::new(folder).max_depth(DEPTH).sort_by_file_name().into_iter();
+        let walk =
+            walk.filter_entry(|entry| entry.depth() == 0 || !entry.file_name().to_string_lossy().starts_with('.'));
+        for entry in walk {
+            let entry = entry.map_err(std::io::Error::from)?;
+            let name = entry.file_name().to_string_lossy();
+            if entry.path().is_file() && (is_wheel(entry.path()) || name.ends_with(".tar.bz2")) {
+                paths.push(entry.into_path());
+            }
+        }
+    }
+    reporter.begin("Reading what is there", Some(paths.len() as u64), Unit::Items);
+    let mut found: BTreeMap<String, Asset> = BTreeMap::new();
+    let mut read = || -> Result<(), Error> {
+        for path in &paths {
+            if reporter.interrupted() {
+                return Err(Error::Interrupted);
+            }
+            let asset = asset(path, rocm)?;
+            if let Some(other) = found.get(&asset.name).filter(|other| other.sha256 != asset.sha256) {
+                let (one, two) = (other.path.display(), path.display());
+                return Err(Error::request_with(
+                    format!("`{one}` and `{two}` have one name and different contents"),
+                    "a file of a name never changes: take one of them away, or build it with another version",
+                ));
+            }
+            found.entry(asset.name.clone()).or_insert(asset);
+            reporter.advance(1);
+        }
+        Ok(())
+    };
+    let done = read();
+    reporter.end();
+    done?;
+    Ok(found.into_values().collect())
+}
+
+fn asset(path: &Path, rocm: &[String]) -> Result<Asset, Error> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let sha256 = rocwheel_source::sha256(path, &rocwheel_report::Silent)?;
+    let statement = Statement::of(path)?;
+    if let Some(stated) = statement.as_ref().and_then(Statement::sha256)
+        && stated != sha256
+    {
+        return Err(Error::Malformed {
+            path: Statement::path(path).to_string_lossy().into_owned(),
+            line: None,
+            reason: format!("it is about another `{name}`: the SHA-256 is {sha256}, and it says {stated}"),
+            hint: Some("the file was changed after it was built; build it again, or remove what is wrong".into()),
+        });
+    }
+    let facts = match name.parse::<WheelName>() {
+        Ok(parsed) => Some(Facts::of(&parsed, statement.as_ref(), rocm)),
+        Err(error) if is_wheel(path) => return Err(error.into()),
+        Err(_) => None,
+    };
+    let provenance = statement.is_some().then(|| Statement::path(path));
+    Ok(Asset { path: path.to_owned(), name, size: path.metadata()?.len(), sha256, facts, provenance })
+}
+
+impl Facts {
+    /// What a name says, completed by the provenance.
+    pub fn of(name: &WheelName, statement: Option<&Statement>, known: &[String]) -> Facts {
+        let (public, local) = name.version.split_once('+').unwrap_or((&name.version, ""));
+        let label = Label::parse(local);
+        let said = |what: &str| statement.and_then(|statement| Some((*statement.of_cell(what).first()?).to_owned()));
+        let rocm = match &label.rocm {
+            Some(RocmLabel::Version(version)) => Some(version.clone()),
+            Some(digits @ RocmLabel::Digits(text)) => match &digits.candidates(known)[..] {
+                [one] => Some(one.clone()),
+                _ => Some(text.clone()),
+            },
+            None => None,
+        };
+        Facts {
+            platform: platform(name.platforms.first().map_or("any", String::as_str)),
+            package: rocwheel_wheel::canonical_name(&name.distribution),
+            version: public.to_owned(),
+            python: python(name),
+            torch: label.torch.or_else(|| said("torch")).unwrap_or_default(),
+            rocm: rocm.or_else(|| said("rocm")).unwrap_or_default(),
+            backend: label.backend.unwrap_or_default(),
+            targets: targets(name, statement),
+        }
+    }
+}
+
+/// A device wheel is for the target in its name, another for those that it was built for.
+fn targets(name: &WheelName, statement: Option<&Statement>) -> Vec<String> {
+    if let Some((_, target)) = name.distribution.rsplit_once("_device_") {
+        return vec![target.to_owned()];
+    }
+    let of_cell = statement.map(|statement| statement.of_cell("targets")).unwrap_or_default();
+    of_cell.into_iter().map(str::to_owned).collect()
+}
+
+/// A platform tag as people say it; of a compressed tag set the first.
+fn platform(tag: &str) -> String {
+    let system = match tag {
+        "any" => return "Any".into(),
+        "win_amd64" => return "Windows x86_64".into(),
+        "win_arm64" => return "Windows arm64".into(),
+        _ if tag.starts_with("manylinux") || tag.starts_with("linux") || tag.starts_with("musllinux") => "Linux",
+        _ => return tag.to_owned(),
+    };
+    let machine = ["x86_64", "aarch64", "riscv64", "ppc64le"].into_iter().find(|machine| tag.ends_with(machine));
+    match machine {
+        Some("aarch64") => format!("{system} arm64"),
+        Some(machine) => format!("{system} {machine}"),
+        None => tag.to_owned(),
+    }
+}
+
+/// The Pythons of a wheel as people say them.
+fn python(name: &WheelName) -> String {
+    let mut texts = Vec::new();
+    for tag in &name.pythons {
+        let number = tag.strip_prefix("cp3").filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+        texts.push(match number {
+            None => "any".to_owned(),
+            Some(number) if name.abis.iter().any(|abi| abi == "abi3") => format!("3.{number}+ (abi3)"),
+            Some(number) if name.abis.iter().any(|abi| *abi == format!("{tag}t")) => format!("3.{number}t"),
+            Some(number) => format!("3.{number}"),
+        });
+    }
+    texts.dedup();
+    texts.join(", ")
+}
+
+/// The text of `SHA256SUMS`, which `sha256sum --check` reads: of everything that can be released,
+/// provenance too.
+///
+/// # Errors
+/// What cannot be read.
+pub fn checksums(assets: &[Asset]) -> Result<String, Error> {
+    let mut rows = BTreeMap::new();
+    for asset in assets {
+        rows.insert(asset.name.clone(), asset.sha256.clone());
+        if let Some(path) = &asset.provenance {
+            rows.insert(format!("{}{SUFFIX}", asset.name), rocwheel_source::sha256(path, &rocwheel_report::Silent)?);
+        }
+    }
+    Ok(rows.iter().map(|(name, sha256)| format!("{sha256}  {name}\n")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_what_wheels_are() {
+        let known = ["6.2".to_owned(), "7.1".to_owned(), "7.14".to_owned()];
+        let of = |name: &str| {
+            let facts = Facts::of(&name.parse().unwrap(), None, &known);
+            [facts.platform, facts.package, facts.version, facts.python, facts.torch, facts.rocm, facts.backend]
+                .join("/")
+        };
+        for (name, words) in [
+            (
+                "flash_attn-2.8.3+rocm7.2torch2.9-cp312-cp312-linux_x86_64.whl",
+                "Linux x86_64/flash-attn/2.8.3/3.12/2.9/7.2/",
+            ),
+            ("flash_attn-2.8.3+rocm62torch2.5triton-py3-none-any.whl", "Any/flash-attn/2.8.3/any/2.5/6.2/triton"),
+            (
+                "x-1+rocm714-cp313-cp313t-manylinux_2_24_x86_64.manylinux_2_28_x86_64.whl",
+                "Linux x86_64/x/1/3.13t//714/",
+            ),
+            ("x-1-cp39-abi3-win_amd64.whl", "Windows x86_64/x/1/3.9+ (abi3)///"),
+            ("x-1-cp310-cp310-manylinux_2_34_aarch64.whl", "Linux arm64/x/1/3.10///"),
+        ] {
+            assert_eq!(of(name), words, "{name}");
+        }
+        let device = "x_device_gfx942-1-py3-none-any.whl".parse().unwrap();
+        assert_eq!(Facts::of(&device, None, &known).targets, ["gfx942"]);
+    }
+}

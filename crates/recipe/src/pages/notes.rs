@@ -1,0 +1,166 @@
+//! Release notes: what a release has, a table for each platform, and the history of all releases.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::assets::Asset;
+use super::{head, newest_first, row};
+use crate::book::{Book, Entry};
+use crate::cell::{Cell, Platform};
+use crate::error::Error;
+use crate::evaluate::run_time;
+use crate::evaluated::run_time_note;
+use crate::python::sort_texts;
+
+/// What rows that only differ in their Python have in common.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    platform: String,
+    package: String,
+    version: String,
+    backend: String,
+    torch: String,
+    rocm: String,
+    targets: String,
+}
+
+const COLUMNS: [&str; 6] = ["Package", "Version", "Python", "PyTorch", "ROCm", "GPU targets"];
+
+/// The notes about a release: what is there, aggregated.
+///
+/// # Errors
+/// A recipe whose variables for the time of use depend on what does not exist.
+pub fn notes(assets: &[Asset], book: &Book) -> Result<String, Error> {
+    let mut rows: BTreeMap<Key, Vec<String>> = BTreeMap::new();
+    for facts in assets.iter().filter_map(|asset| asset.facts.as_ref()) {
+        let key = Key {
+            platform: facts.platform.clone(),
+            package: facts.package.clone(),
+            version: facts.version.clone(),
+            backend: facts.backend.clone(),
+            torch: facts.torch.clone(),
+            rocm: facts.rocm.clone(),
+            targets: facts.targets.join(", "),
+        };
+        rows.entry(key).or_default().push(facts.python.clone());
+    }
+    let mut keys: Vec<&Key> = rows.keys().collect();
+    keys.sort_by(|one, other| {
+        (&one.platform, &one.package)
+            .cmp(&(&other.platform, &other.package))
+            .then_with(|| newest_first(&one.version, &other.version))
+            .then_with(|| newest_first(&one.torch, &other.torch))
+            .then_with(|| newest_first(&one.rocm, &other.rocm))
+            .then_with(|| one.cmp(other))
+    });
+    let mut text = String::new();
+    let mut platform = None;
+    for key in keys {
+        if platform != Some(&key.platform) {
+            let space = if text.is_empty() { "" } else { "\n" };
+            text.push_str(&format!("{space}#### {}\n\n{}", key.platform, head(&COLUMNS)));
+            platform = Some(&key.platform);
+        }
+        let version =
+            if key.backend.is_empty() { key.version.clone() } else { format!("{} ({})", key.version, key.backend) };
+        let mut pythons = rows[key].clone();
+        sort_texts(&mut pythons);
+        let cells = [&key.package, &version, &pythons.join(", "), &key.torch, &key.rocm, &key.targets];
+        text.push_str(&row(&cells.map(|text| if text.is_empty() { "–".to_owned() } else { text.clone() })));
+    }
+    let others: Vec<&str> =
+        assets.iter().filter(|asset| asset.facts.is_none()).map(|asset| asset.name.as_str()).collect();
+    if !others.is_empty() {
+        let space = if text.is_empty() { "" } else { "\n" };
+        text.push_str(&format!("{space}#### Tarballs\n\n"));
+        for name in others {
+            text.push_str(&format!("* `{name}`\n"));
+        }
+    }
+    let needs = at_run_time(assets, book)?;
+    if !needs.is_empty() {
+        text.push_str(&format!("\n{}", needs.into_iter().map(|line| format!("{line}.\n")).collect::<String>()));
+    }
+    let stated = assets.iter().filter(|asset| asset.provenance.is_some()).count();
+    if !assets.is_empty() {
+        text.push_str("\n`SHA256SUMS` has the checksums of all files.");
+        if stated > 0 {
+            let whose =
+                if stated == assets.len() { "each".to_owned() } else { format!("{stated} of {}", assets.len()) };
+            text.push_str(&format!(
+                " Where they come from stands beside {whose}, as SLSA provenance (`.provenance.json`)."
+            ));
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// What has to be set where the wheels are used, a line for each package and backend.
+fn at_run_time(assets: &[Asset], book: &Book) -> Result<BTreeSet<String>, Error> {
+    let mut lines = BTreeSet::new();
+    for facts in assets.iter().filter_map(|asset| asset.facts.as_ref()) {
+        let package = rocwheel_wheel::canonical_name(&facts.package);
+        let is_it = |entry: &&Entry| {
+            entry.recipe.distribution.as_deref().map(rocwheel_wheel::canonical_name) == Some(package.clone())
+        };
+        let Some(entry) = book.entries().find(is_it) else { continue };
+        let known = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let platform = if facts.platform.starts_with("Windows") { Platform::Windows } else { Platform::Linux };
+        let backend = known(&facts.backend);
+        let is_of_recipe = entry.recipe.platforms.contains(&platform)
+            && backend.as_ref().is_none_or(|backend| entry.recipe.backends.contains(backend));
+        if !is_of_recipe {
+            continue;
+        }
+        let (rocm, torch) = (known(&facts.rocm), known(&facts.torch));
+        let cell = Cell { backend, rocm, torch, version: known(&facts.version), ..Cell::new(platform) };
+        let name = if facts.backend.is_empty() { package } else { format!("{package} ({})", facts.backend) };
+        lines.extend(run_time_note(&run_time(entry, &cell)?).map(|note| format!("{name} {note}")));
+    }
+    Ok(lines)
+}
+
+/// A history of releases with the notes of one: in place of an older section of the same name, else
+/// as the first one under `## History`. A text without that heading gets it at its end.
+pub fn history(text: &str, tag: &str, notes: &str) -> String {
+    const HEADING: &str = "## History";
+    let section = format!("### {tag}\n\n{}\n", notes.trim_end());
+    let lines: Vec<&str> = text.lines().collect();
+    let is_level = |line: &str, most: usize| {
+        let level = line.bytes().take_while(|byte| *byte == b'#').count();
+        level > 0 && level <= most && line.as_bytes().get(level) == Some(&b' ')
+    };
+    let join = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+    let Some(begin) = lines.iter().position(|line| line.trim_end() == HEADING) else {
+        let before = text.trim_end();
+        let space = if before.is_empty() { "" } else { "\n\n" };
+        return format!("{before}{space}{HEADING}\n\n{section}");
+    };
+    let end = lines[begin + 1..].iter().position(|line| is_level(line, 2)).map_or(lines.len(), |at| begin + 1 + at);
+    let own = format!("### {tag}");
+    let place = lines[begin + 1..end].iter().position(|line| line.trim_end() == own).map(|at| begin + 1 + at);
+    let next =
+        |from: usize| lines[from + 1..end].iter().position(|line| is_level(line, 3)).map_or(end, |at| from + 1 + at);
+    let (from, to) = place.map_or_else(|| (next(begin), next(begin)), |from| (from, next(from)));
+    let (before, after) = (join(&lines[..from]), join(&lines[to..]));
+    let space = if after.trim().is_empty() { "" } else { "\n" };
+    format!("{}\n\n{section}{space}{}", before.trim_end(), after.trim_start_matches('\n'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_gets_each_release_once() {
+        let one = history("# Releases\n", "v1", "first\n");
+        assert_eq!(one, "# Releases\n\n## History\n\n### v1\n\nfirst\n");
+        let two = history(&one, "v2", "#### Linux\n\nsecond\n");
+        assert_eq!(two, "# Releases\n\n## History\n\n### v2\n\n#### Linux\n\nsecond\n\n### v1\n\nfirst\n");
+        assert_eq!(history(&two, "v2", "#### Linux\n\nsecond\n"), two);
+        assert_eq!(history(&two, "v1", "again\n"), two.replace("first", "again"));
+        let more = format!("{two}\n## Licence\n\nMIT\n");
+        assert_eq!(history(&more, "v1", "again\n"), more.replace("first", "again"));
+        assert_eq!(history("", "v1", "x"), "## History\n\n### v1\n\nx\n");
+    }
+}

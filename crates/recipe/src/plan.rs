@@ -1,0 +1,439 @@
+//! Input: the jobs of many cells, and which of them waits for which. Output: a plan: a folder with
+//! a file for each job, in which is written down what became of each, wherever and however often it
+//! ran.
+//!
+//! ```text
+//! plan.toml           what is planned, in order
+//! jobs/ID.json        a job: `rocwheel build --job` runs it alone
+//! state/ID.json       its attempts; state/ID.lock is held by the one that runs
+//! ```
+//! Nothing in the folder belongs to a process: whoever sees it (another run, a node of a cluster)
+//! can go on with it, and a run that was killed leaves nothing that the next one has to clean up.
+
+mod folder;
+mod record;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use rocwheel_report::Reporter;
+use serde::{Deserialize, Serialize};
+
+use crate::book::Book;
+use crate::cell::Mode;
+use crate::error::Error;
+use crate::evaluated::{Evaluated, Pythons};
+use crate::execute::Made;
+use crate::job::{Input, Job, Rocm, Source};
+use crate::matrix::Existing;
+use crate::recipe::WorkOn;
+pub use folder::{PlanFolder, Seen, State, Taken};
+pub use record::{Attempt, End, Ended, Record};
+
+/// Version of the form of plan.toml.
+const SCHEMA: u32 = 1;
+/// Seconds of a minute.
+const MINUTE: u64 = 60;
+/// Bytes of a GB as people count memory, and of the MiB in which schedulers do.
+const GB: f64 = 1e9;
+const MIB: f64 = 1_048_576.0;
+
+/// What is planned.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Plan {
+    /// Version of the form.
+    pub schema: u32,
+    /// Folder of outputs; absolute.
+    pub output: PathBuf,
+    /// Folder in which jobs have theirs; absolute.
+    pub work: PathBuf,
+    /// The cells, each behind those that it waits for.
+    #[serde(rename = "cell")]
+    pub cells: Vec<PlannedCell>,
+}
+
+/// One cell of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PlannedCell {
+    /// `GROUP.COLUMN`: cells of a group differ in their column only, and cells of one column belong
+    /// together.
+    pub id: String,
+    /// A name for people.
+    pub title: String,
+    /// The recipe.
+    pub recipe: String,
+    /// Of the job without what is built before it.
+    pub key: String,
+    /// Cells that it waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
+    /// Whether its result is installed for those that wait for it.
+    pub installs: bool,
+    /// Folder below that of the outputs, where results of several target sets have the same name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub folder: String,
+    /// Why it is not built.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<LeftOut>,
+    /// What a scheduler is asked for.
+    pub requests: Requests,
+}
+
+/// Why a cell is not built.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LeftOut {
+    /// The tables say that it cannot be.
+    Excluded(String),
+    /// These files are it already.
+    Exists(Vec<String>),
+}
+
+/// What a scheduler is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Requests {
+    /// Cores.
+    pub cpus: u16,
+    /// MiB.
+    pub memory: u64,
+    /// Minutes; `None`: as long as the scheduler gives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minutes: Option<u64>,
+}
+
+impl Requests {
+    /// What the cost of a recipe comes to.
+    pub fn of(recipe: &Evaluated) -> Requests {
+        let cost = &recipe.cost;
+        let cpus = cost.cpus.unwrap_or(1);
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "memory is a small positive number of GB"
+        )]
+        let memory = (cost.memory_per_job.max(0.1) * f64::from(cpus) * GB / MIB).ceil() as u64;
+        Requests { cpus, memory, minutes: cost.time.map(|seconds| seconds.div_ceil(MINUTE)) }
+    }
+}
+
+/// One combination of the axes, before anything is known about it: what cells of several recipes
+/// have in common that belong together.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Combination {
+    /// Its number among all.
+    pub column: usize,
+    /// The set of GPU targets in words, where there are several.
+    pub folder: String,
+}
+
+/// A job on its way into a plan.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// What it is.
+    pub job: Job,
+    /// Where it stands on the axes.
+    pub combination: Combination,
+    /// Why the tables exclude it.
+    pub excluded: Option<String>,
+    /// Recipes of the plan that are built before it.
+    pub after: Vec<String>,
+}
+
+/// Makes a plan of jobs that are given in the order in which they are built.
+pub struct Planner<'a> {
+    cells: Vec<PlannedCell>,
+    jobs: Vec<Job>,
+    /// What makes a job another one → its place.
+    identities: BTreeMap<[u8; 32], usize>,
+    /// Recipe and column → backend and place of what is built there.
+    places: BTreeMap<(String, usize), Vec<(String, usize)>>,
+    groups: Vec<(String, String, Requests)>,
+    existing: Option<&'a Existing>,
+    reporter: &'a dyn Reporter,
+}
+
+impl<'a> Planner<'a> {
+    /// `existing`: wheels that are there; what they are is not built.
+    pub fn new(existing: Option<&'a Existing>, reporter: &'a dyn Reporter) -> Planner<'a> {
+        Planner {
+            cells: Vec::new(),
+            jobs: Vec::new(),
+            identities: BTreeMap::new(),
+            places: BTreeMap::new(),
+            groups: Vec::new(),
+            existing,
+            reporter,
+        }
+    }
+
+    /// Takes a job. One that differs from an earlier one only in what does not matter to it is the
+    /// same.
+    ///
+    /// # Errors
+    /// None that is known; serde may give one.
+    pub fn add(&mut self, wanted: Wanted) -> Result<(), Error> {
+        let Wanted { mut job, combination, excluded, after } = wanted;
+        let recipe = &job.recipe;
+        let backend = recipe.cell.backend.clone().unwrap_or_default();
+        let folder = if recipe.targets.names.is_empty() { String::new() } else { combination.folder.clone() };
+        let place = (recipe.recipe.clone(), combination.column);
+        // What is there already changes from run to run, and the plan stays the same.
+        let key = job.key();
+        let mut left_out = excluded.map(LeftOut::Excluded);
+        let mut needs = Vec::new();
+        for before in &after {
+            let Some(at) = self.before(before, combination.column, &backend) else { continue };
+            let cell = &self.cells[at];
+            match &cell.left_out {
+                None => needs.push(cell.id.clone()),
+                Some(LeftOut::Excluded(reason)) => {
+                    left_out.get_or_insert_with(|| LeftOut::Excluded(format!("{before} is not built: {reason}")));
+                }
+                Some(LeftOut::Exists(_)) if cell.installs => job.with.extend(self.found(at)?),
+                Some(LeftOut::Exists(_)) => {}
+            }
+        }
+        let identity = identity(&job, &folder, &needs)?;
+        if let Some(&there) = self.identities.get(&identity) {
+            // What is excluded for one torch alone need not be for another, and it is the same
+            // wheel.
+            if let (Some(LeftOut::Excluded(_)), None) = (&self.cells[there].left_out, &left_out) {
+                self.cells[there].left_out = None;
+            }
+            self.places.entry(place).or_default().push((backend, there));
+            return Ok(());
+        }
+        if left_out.is_none()
+            && let Some(existing) = self.existing
+        {
+            let files = existing.of(&job.recipe, &folder);
+            left_out = (!files.is_empty()).then_some(LeftOut::Exists(files));
+        }
+        let requests = Requests::of(&job.recipe);
+        let group = (job.recipe.recipe.clone(), backend.clone(), requests);
+        let group = self.groups.iter().position(|known| *known == group).unwrap_or_else(|| {
+            self.groups.push(group);
+            self.groups.len() - 1
+        });
+        self.identities.insert(identity, self.cells.len());
+        self.places.entry(place).or_default().push((backend, self.cells.len()));
+        self.cells.push(PlannedCell {
+            id: format!("{group}.{}", combination.column),
+            title: if folder.is_empty() { job.title() } else { format!("{}-{folder}", job.title()) },
+            recipe: job.recipe.recipe.clone(),
+            key,
+            needs,
+            installs: job.recipe.output.install,
+            folder,
+            left_out,
+            requests,
+        });
+        self.jobs.push(job);
+        Ok(())
+    }
+
+    /// The cell of a recipe that belongs to a column: that of the same backend, else the first.
+    fn before(&self, recipe: &str, column: usize, backend: &str) -> Option<usize> {
+        let cells = self.places.get(&(recipe.to_owned(), column))?;
+        cells.iter().find(|(other, _)| other == backend).or(cells.first()).map(|(_, at)| *at)
+    }
+
+    /// The wheels that a cell is already.
+    fn found(&self, at: usize) -> Result<Vec<Input>, Error> {
+        let (Some(existing), Some(LeftOut::Exists(files))) = (self.existing, &self.cells[at].left_out) else {
+            return Ok(Vec::new());
+        };
+        existing.inputs(files, self.reporter)
+    }
+
+    /// How many cells there are.
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// Cells that would be built in one checkout get a copy each: what the first leaves there would
+    /// be taken for the second's, and on a cluster they are built at once.
+    fn separate(&mut self) -> Result<(), Error> {
+        let in_place = |job: &Job| match (&job.source, job.recipe.source.work_on) {
+            (Source::Checkout { path, .. }, WorkOn::Checkout) => Some(path.clone()),
+            _ => None,
+        };
+        let mut shared: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
+        for (at, job) in self.jobs.iter().enumerate().filter(|(at, _)| self.cells[*at].left_out.is_none()) {
+            if let Some(path) = in_place(job) {
+                shared.entry(path).or_default().push(at);
+            }
+        }
+        for (path, cells) in shared.into_iter().filter(|(_, cells)| cells.len() > 1) {
+            for at in cells {
+                if self.jobs[at].recipe.cell.mode == Mode::Develop {
+                    let reason = format!("`--develop` installs `{}` in place, which can be done once", path.display());
+                    return Err(Error::request_with(reason, "name one value of each axis"));
+                }
+                self.jobs[at].recipe.source.work_on = WorkOn::Copy;
+            }
+        }
+        Ok(())
+    }
+
+    /// The plan and its jobs.
+    ///
+    /// # Errors
+    /// Two cells that would make the same file.
+    pub fn finish(mut self, output: PathBuf, work: PathBuf) -> Result<(Plan, Vec<Job>), Error> {
+        self.separate()?;
+        let mut names: BTreeMap<String, &PlannedCell> = BTreeMap::new();
+        for (cell, job) in self.cells.iter().zip(&self.jobs) {
+            if matches!(cell.left_out, Some(LeftOut::Excluded(_))) {
+                continue;
+            }
+            let Some(name) = name(job, &cell.folder) else { continue };
+            if let Some(other) = names.insert(name, cell) {
+                return Err(Error::request_with(
+                    format!("{} and {} would make the same file", other.title, cell.title),
+                    "leave `--version-suffix` out, so that versions say what they were built against, or build them into two folders",
+                ));
+            }
+        }
+        Ok((Plan { schema: SCHEMA, output, work, cells: self.cells }, self.jobs))
+    }
+}
+
+/// Of everything that decides what a job makes, without what its recipe does not ask about.
+fn identity(job: &Job, folder: &str, needs: &[String]) -> Result<[u8; 32], Error> {
+    let wrong = |error: serde_json::Error| Error::malformed("job", error.to_string());
+    let mut recipe = serde_json::to_value(&job.recipe).map_err(wrong)?;
+    let cell = recipe.as_object_mut().and_then(|fields| fields.remove("cell")).unwrap_or_default();
+    let text = recipe.to_string();
+    // What is decided when the job runs is decided by these.
+    let mut decides =
+        vec!["python", "release", "mode", "clean", "label", "build-number", "system-packages", "compiler-cache"];
+    if text.contains("${torch") {
+        decides.extend(["torch", "torch-index"]);
+    }
+    if text.contains("${rocm") || text.contains("${label") || job.recipe.sdk {
+        decides.push("rocm");
+    }
+    let cell: Vec<&serde_json::Value> = decides.iter().map(|name| &cell[name]).collect();
+    let rocm = if job.recipe.sdk { serde_json::to_value(&job.rocm).map_err(wrong)? } else { serde_json::Value::Null };
+    let source = serde_json::to_value(&job.source).map_err(wrong)?;
+    let with: Vec<&str> = job.with.iter().map(|input| input.sha256.as_str()).collect();
+    let rest = serde_json::json!([cell, rocm, source, folder, needs, with]).to_string();
+    Ok(blake3::Hasher::new().update(text.as_bytes()).update(rest.as_bytes()).finalize().into())
+}
+
+/// The file that a job makes, as far as it can be told.
+fn name(job: &Job, folder: &str) -> Option<String> {
+    let recipe = &job.recipe;
+    if let Some(tarball) = &recipe.output.tarball {
+        return Some(format!("{folder}/{}", tarball.path)).filter(|path| !path.contains("${"));
+    }
+    let mut version = recipe.version.clone()?;
+    if version.contains("${label}")
+        && let Rocm::Prefix { version: rocm, .. } = &job.rocm
+    {
+        version = version.replace("${label}", &format!("rocm{rocm}"));
+    }
+    if let Some(known) = &recipe.cell.version {
+        version = version.replace("${source.version}", known);
+    }
+    if version.contains("${") {
+        return None;
+    }
+    let python = match recipe.python {
+        Pythons::Any => "py3".to_owned(),
+        Pythons::Each => recipe.cell.python.map(|python| python.to_string())?,
+    };
+    Some(format!("{folder}/{}-{version}-{python}", recipe.distribution.as_deref()?))
+}
+
+impl Plan {
+    /// By which plans are told apart: 16 hexadecimal digits of what they plan.
+    pub fn key(&self) -> String {
+        let mut digest = blake3::Hasher::new();
+        for cell in &self.cells {
+            let excluded = if let Some(LeftOut::Excluded(reason)) = &cell.left_out { reason } else { "" };
+            for text in [&cell.id, &cell.key, &cell.folder, excluded] {
+                digest.update(text.as_bytes()).update(&[0]);
+            }
+        }
+        digest.finalize().to_hex()[..16].to_owned()
+    }
+
+    /// The cells that are to be built.
+    pub fn to_build(&self) -> impl Iterator<Item = &PlannedCell> {
+        self.cells.iter().filter(|cell| cell.left_out.is_none())
+    }
+
+    /// A cell.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn cell(&self, id: &str) -> Result<&PlannedCell, Error> {
+        let by_title = || self.cells.iter().find(|cell| cell.title == id);
+        self.cells.iter().find(|cell| cell.id == id).or_else(by_title).ok_or_else(|| Error::Unknown {
+            what: "cell",
+            name: id.to_owned(),
+            place: " in the plan".into(),
+            hint: match rocwheel_report::nearest(id, self.cells.iter().map(|cell| cell.title.as_str())) {
+                Some(title) => format!("did you mean `{title}`?"),
+                None => "`rocwheel build status DIR` lists them".into(),
+            },
+        })
+    }
+}
+
+impl PlannedCell {
+    /// Group and column.
+    pub fn place(&self) -> Option<(usize, usize)> {
+        let (group, column) = self.id.split_once('.')?;
+        Some((group.parse().ok()?, column.parse().ok()?))
+    }
+
+    /// Its outputs, as what others install.
+    pub(crate) fn inputs(&self, plan: &Plan, made: &[Made]) -> Vec<Input> {
+        let folder = plan.output.join(&self.folder);
+        let wheels = made.iter().filter(|made| made.path.extension().is_some_and(|extension| extension == "whl"));
+        wheels.map(|made| Input { path: folder.join(&made.path), sha256: made.sha256.clone() }).collect()
+    }
+}
+
+/// Recipes that are built before one, and before those, as far as they are among `order`, and in
+/// its order.
+///
+/// # Errors
+/// Recipes that do not exist.
+pub fn all_before(book: &Book, recipe: &str, order: &[String]) -> Result<Vec<String>, Error> {
+    let mut found: BTreeSet<&str> = BTreeSet::new();
+    let mut open = vec![recipe];
+    while let Some(name) = open.pop() {
+        for before in &book.get(name)?.recipe.after {
+            // Also through one that is not built now.
+            if found.insert(before) {
+                open.push(before);
+            }
+        }
+    }
+    Ok(order.iter().filter(|name| found.contains(name.as_str())).cloned().collect())
+}
+
+/// Folder for what is built for a set of GPU targets, where there are several: the results have the
+/// same names.
+pub fn folder_of(targets: &[String]) -> String {
+    const LONGEST: usize = 60;
+    let name = targets.join("-").replace(':', "");
+    if name.len() <= LONGEST {
+        return name;
+    }
+    // Sets of many targets begin alike.
+    let digest = blake3::hash(name.as_bytes()).to_hex();
+    format!("{}-and-{}-more-{}", targets[0].replace(':', ""), targets.len() - 1, &digest[..8])
+}

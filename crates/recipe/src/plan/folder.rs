@@ -1,0 +1,362 @@
+//! The folder of a plan.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rayon::prelude::*;
+use rocwheel_report::Reporter;
+
+use super::record::{Attempt, End, Ended, Record};
+use super::{LeftOut, Plan, PlannedCell, SCHEMA};
+use crate::error::Error;
+use crate::files::{self, open_to_others, replace};
+use crate::job::Job;
+use crate::recipe::from_toml;
+
+const PLAN: &str = "plan.toml";
+const JOBS: &str = "jobs";
+const STATE: &str = "state";
+/// Below the folder of outputs.
+const PLANS: &str = ".rocwheel/plans";
+/// How often a lock that somebody holds is tried.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Number of looks at the locks of running cells, and the time between two looks.
+const LOOKS: u32 = 16;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
+
+/// A plan and where it is.
+#[derive(Debug, Clone)]
+pub struct PlanFolder {
+    path: PathBuf,
+    /// What is planned.
+    pub plan: Plan,
+}
+
+/// What is known of a cell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Seen<'a> {
+    /// The cell.
+    pub cell: &'a PlannedCell,
+    /// What became of it.
+    pub state: State,
+    /// All attempts.
+    pub attempts: Vec<Attempt>,
+}
+
+/// What became of a cell.
+#[derive(Debug, Clone, PartialEq)]
+pub enum State {
+    /// It is not to be built.
+    LeftOut(LeftOut),
+    /// Nobody has begun it.
+    Waiting,
+    /// Somebody is at it.
+    Running,
+    /// Whoever was at it is gone without a word: killed, or the machine failed.
+    Lost,
+    /// It ended.
+    Ended(Ended),
+}
+
+/// A cell that is ours until this goes out of scope.
+#[derive(Debug)]
+pub struct Taken {
+    path: PathBuf,
+    record: Record,
+    began: Instant,
+    _lock: rocwheel_lock::Lock,
+}
+
+impl PlanFolder {
+    /// Writes a plan below its folder of outputs; the same plan is there once.
+    ///
+    /// # Errors
+    /// A folder that cannot be written.
+    pub fn create(plan: Plan, jobs: &[Job]) -> Result<PlanFolder, Error> {
+        let place = plan.output.join(PLANS).join(plan.key());
+        Self::create_at(&place, plan, jobs)
+    }
+
+    /// Writes a plan into a folder of its own.
+    ///
+    /// # Errors
+    /// A folder that cannot be written, or that holds something else.
+    pub fn create_at(place: &Path, plan: Plan, jobs: &[Job]) -> Result<PlanFolder, Error> {
+        let place = std::path::absolute(place)?;
+        if place.join(PLAN).is_file() {
+            let there = Self::open(&place)?;
+            if there.plan.key() != plan.key() {
+                return Err(Error::request_with(
+                    format!("`{}` holds another plan", place.display()),
+                    "name another folder, or remove that one",
+                ));
+            }
+            // Sources and ROCm may lie elsewhere than the last time, and other wheels may be there;
+            // what became of the cells stays.
+            write_jobs(&place, &plan, jobs)?;
+            // When it was used last says which of several is meant: it is written also when nothing
+            // changes.
+            replace(&place.join(PLAN), text(&plan)?.as_bytes())?;
+            return Ok(PlanFolder { path: place, plan });
+        }
+        let parent = place.parent().unwrap_or(Path::new("/"));
+        fs_err::create_dir_all(parent)?;
+        let staged = tempfile::Builder::new().prefix(".plan-").tempdir_in(parent)?;
+        open_to_others(staged.path(), 0o755)?;
+        for folder in [JOBS, STATE] {
+            fs_err::create_dir(staged.path().join(folder))?;
+        }
+        write_jobs(staged.path(), &plan, jobs)?;
+        fs_err::write(staged.path().join(PLAN), text(&plan)?)?;
+        match fs_err::rename(staged.path(), &place) {
+            Ok(()) => drop(staged.keep()),
+            // Another run was faster with the same.
+            Err(_) if place.join(PLAN).is_file() => return Self::open(&place),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(PlanFolder { path: place, plan })
+    }
+
+    /// Opens the folder of a plan.
+    ///
+    /// # Errors
+    /// What is no plan, or one of another program's.
+    pub fn open(path: &Path) -> Result<PlanFolder, Error> {
+        let path = std::path::absolute(path)?;
+        let file = path.join(PLAN);
+        let shown = file.to_string_lossy().into_owned();
+        let plan: Plan = from_toml(&fs_err::read_to_string(&file)?, &shown)?;
+        if plan.schema != SCHEMA {
+            let reason = format!("its schema is {}, and this program knows {SCHEMA}", plan.schema);
+            return Err(Error::malformed(&shown, reason));
+        }
+        Ok(PlanFolder { path, plan })
+    }
+
+    /// The plans of a folder: itself, or those of a folder of outputs, the one that was used last
+    /// first.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn all_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+        if folder.join(PLAN).is_file() {
+            return Ok(vec![folder.to_owned()]);
+        }
+        let mut found = Vec::new();
+        if let Ok(entries) = fs_err::read_dir(folder.join(PLANS)) {
+            for entry in entries {
+                let path = entry?.path();
+                if let Ok(metadata) = path.join(PLAN).metadata() {
+                    found.push((metadata.modified()?, path));
+                }
+            }
+        }
+        if found.is_empty() {
+            let reason = if folder.is_dir() {
+                format!("there is no plan in `{}`", folder.display())
+            } else {
+                format!("there is no folder `{}`", folder.display())
+            };
+            return Err(Error::request_with(reason, "name the folder of outputs of a build with several cells"));
+        }
+        found.sort_by(|one, other| other.cmp(one));
+        Ok(found.into_iter().map(|(_, path)| path).collect())
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the job of a cell is.
+    pub fn job_file(&self, cell: &PlannedCell) -> PathBuf {
+        self.path.join(JOBS).join(format!("{}.json", cell.id))
+    }
+
+    /// The folder of outputs of a cell.
+    pub fn output(&self, cell: &PlannedCell) -> PathBuf {
+        self.plan.output.join(&cell.folder)
+    }
+
+    /// The job of a cell, with what was built before it; `Err` of the second kind names what was
+    /// not built.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn job(&self, cell: &PlannedCell) -> Result<Result<Job, String>, Error> {
+        let mut job = Job::read(&self.job_file(cell))?;
+        for id in &cell.needs {
+            let before = self.plan.cell(id)?;
+            let record = self.record(before)?;
+            match record.attempts.last().and_then(|attempt| attempt.end.as_ref()) {
+                Some(end) if end.status.is_there() => {
+                    let outputs = if before.installs { &end.outputs[..] } else { &[] };
+                    job.with.extend(before.inputs(&self.plan, outputs));
+                }
+                _ => return Ok(Err(before.title.clone())),
+            }
+        }
+        Ok(Ok(job))
+    }
+
+    /// Takes a cell for an attempt; when somebody else has it, waits as long as `patience`.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when it is not given back in time; a user who does not want to wait.
+    pub fn take(&self, cell: &PlannedCell, patience: Duration, reporter: &dyn Reporter) -> Result<Taken, Error> {
+        let path = self.path.join(STATE).join(format!("{}.json", cell.id));
+        let began = Instant::now();
+        let lock = loop {
+            if let Some(lock) = files::lock(&path.with_extension("lock"))? {
+                break lock;
+            }
+            if reporter.interrupted() {
+                return Err(Error::Interrupted);
+            }
+            // Who only looks has it for a moment.
+            if began.elapsed() >= patience.max(TICK * 5) {
+                return Err(Error::Locked { job: cell.title.clone() });
+            }
+            thread::sleep(TICK);
+        };
+        Ok(Taken { path, record: self.record(cell)?, began: Instant::now(), _lock: lock })
+    }
+
+    /// What is written down of a cell.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn record(&self, cell: &PlannedCell) -> Result<Record, Error> {
+        let path = self.path.join(STATE).join(format!("{}.json", cell.id));
+        match fs_err::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| Error::Malformed {
+                path: path.to_string_lossy().into_owned(),
+                line: Some(error.line()),
+                reason: error.to_string(),
+                hint: Some("remove it: what is built stays, and is found by the next run".into()),
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Ok(Record { schema: SCHEMA, attempts: Vec::new() })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What is known of all cells.
+    ///
+    /// # Errors
+    /// As [`PlanFolder::record`].
+    pub fn look(&self) -> Result<Vec<Seen<'_>>, Error> {
+        let mut all: Vec<Seen<'_>> =
+            self.plan.cells.par_iter().map(|cell| self.look_at(cell)).collect::<Result<_, _>>()?;
+        // A process that is killed while it starts a program leaves its lock to that child until it
+        // executes, which takes a while on a busy machine: a cell runs when its lock is held at
+        // every look.
+        for _ in 1..LOOKS {
+            if !all.iter().any(|seen| seen.state == State::Running) {
+                break;
+            }
+            thread::sleep(BETWEEN_LOOKS);
+            for seen in all.iter_mut().filter(|seen| seen.state == State::Running) {
+                *seen = self.look_at(seen.cell)?;
+            }
+        }
+        // A scheduler does not start what waits for something that failed. Cells stand behind those
+        // that they wait for.
+        let mut failed: BTreeSet<&str> = BTreeSet::new();
+        for seen in &mut all {
+            if seen.state == State::Waiting && seen.cell.needs.iter().any(|id| failed.contains(id.as_str())) {
+                seen.state = State::Ended(Ended::LeftOut);
+            }
+            if matches!(seen.state, State::Ended(Ended::Failed | Ended::LeftOut)) {
+                failed.insert(&seen.cell.id);
+            }
+        }
+        Ok(all)
+    }
+
+    fn look_at<'a>(&self, cell: &'a PlannedCell) -> Result<Seen<'a>, Error> {
+        if let Some(left_out) = &cell.left_out {
+            return Ok(Seen { cell, state: State::LeftOut(left_out.clone()), attempts: Vec::new() });
+        }
+        let lock = self.path.join(STATE).join(format!("{}.lock", cell.id));
+        let before = self.record(cell)?;
+        let is_open = before.attempts.last().is_some_and(|attempt| attempt.end.is_none());
+        // It may have ended between the two looks.
+        let is_held = is_open && files::is_locked(&lock)?;
+        let (record, held) = if is_open && !is_held { (self.record(cell)?, false) } else { (before, is_open) };
+        let state = match record.attempts.last() {
+            None => State::Waiting,
+            Some(Attempt { end: Some(end), .. }) => State::Ended(end.status),
+            Some(_) if held => State::Running,
+            Some(_) => State::Lost,
+        };
+        Ok(Seen { cell, state, attempts: record.attempts })
+    }
+}
+
+impl Taken {
+    /// Writes down that an attempt begins.
+    ///
+    /// # Errors
+    /// A file that cannot be written; likewise below.
+    pub fn begin(&mut self, host: &str, task: Option<String>) -> Result<(), Error> {
+        self.began = Instant::now();
+        let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        self.record.attempts.push(Attempt { began, host: host.to_owned(), task, stage: None, log: None, end: None });
+        self.save()
+    }
+
+    /// Writes down that a stage begins.
+    ///
+    /// # Errors
+    /// As [`Taken::begin`].
+    pub fn stage(&mut self, stage: &str, log: &Path) -> Result<(), Error> {
+        if let Some(attempt) = self.record.attempts.last_mut() {
+            (attempt.stage, attempt.log) = (Some(stage.to_owned()), Some(log.to_owned()));
+        }
+        self.save()
+    }
+
+    /// Writes down how it ended.
+    ///
+    /// # Errors
+    /// As [`Taken::begin`].
+    pub fn end(mut self, mut end: End) -> Result<(), Error> {
+        end.seconds = (self.began.elapsed().as_secs_f64() * 1000.0).round() / 1000.0;
+        if let Some(attempt) = self.record.attempts.last_mut() {
+            attempt.end = Some(end);
+        }
+        self.save()
+    }
+
+    /// How the last attempt ended that did.
+    pub fn last(&self) -> Option<&End> {
+        self.record.attempts.last()?.end.as_ref()
+    }
+
+    fn save(&self) -> Result<(), Error> {
+        replace(&self.path, serde_json::to_string_pretty(&self.record).map_err(std::io::Error::other)?.as_bytes())
+    }
+}
+
+fn text(plan: &Plan) -> Result<String, Error> {
+    toml::to_string(plan).map_err(|error| Error::malformed(PLAN, error.to_string()))
+}
+
+/// A file for each job, which is replaced as a whole when it is another: somebody may be reading
+/// it.
+fn write_jobs(folder: &Path, plan: &Plan, jobs: &[Job]) -> Result<(), Error> {
+    let folder = folder.join(JOBS);
+    plan.cells.par_iter().zip(jobs).try_for_each(|(cell, job)| {
+        let (path, text) = (folder.join(format!("{}.json", cell.id)), job.json()?);
+        if fs_err::read(&path).is_ok_and(|there| there == text.as_bytes()) {
+            Ok(())
+        } else {
+            replace(&path, text.as_bytes())
+        }
+    })
+}

@@ -1,0 +1,243 @@
+//! Where a file that was built comes from: an in-toto statement (<https://in-toto.io/Statement/v1>)
+//! with SLSA's provenance (<https://slsa.dev/provenance/v1>), written beside the file. It says the
+//! recipe and the cell, the sources by commit or digest, ROCm, the packages of the build's Python,
+//! the image and the version of this program. There is no time and no path in it: the same build
+//! writes the same bytes. It is not signed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::Error;
+
+/// What every statement says it is.
+pub const STATEMENT: &str = "https://in-toto.io/Statement/v1";
+/// The form of what is stated.
+pub const PREDICATE: &str = "https://slsa.dev/provenance/v1";
+/// What kind of build it was: decides what the parameters mean.
+pub const BUILD_TYPE: &str = "urn:rocwheel:build:1";
+/// Who built it.
+pub const BUILDER: &str = "urn:rocwheel:builder";
+/// What the name of the file ends with, behind that of the file it is about.
+pub const SUFFIX: &str = ".provenance.json";
+
+/// A statement about one file. What a reader does not know it passes over, as the form asks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Statement {
+    /// [`STATEMENT`].
+    #[serde(rename = "_type")]
+    pub kind: String,
+    /// The file.
+    pub subject: Vec<Resource>,
+    /// [`PREDICATE`].
+    pub predicate_type: String,
+    /// What is stated.
+    pub predicate: Predicate,
+}
+
+/// A file or something else that has an address or a digest.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resource {
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its address: of a repository, or a package URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uri: Option<String>,
+    /// Digests by algorithm: `sha256`, `gitCommit`; `rocwheelTree` is BLAKE3 over names and
+    /// contents of a folder, or over a commit and what is changed in it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub digest: BTreeMap<String, String>,
+}
+
+/// What is stated.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Predicate {
+    /// What was to be built, of what.
+    pub build_definition: BuildDefinition,
+    /// How it was.
+    pub run_details: RunDetails,
+}
+
+/// What was to be built, of what.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BuildDefinition {
+    /// [`BUILD_TYPE`].
+    pub build_type: String,
+    /// What users choose: `recipe`, and the `cell` with backend, Python, ROCm, torch, GPU targets
+    /// and the rest.
+    pub external_parameters: BTreeMap<String, Value>,
+    /// What follows from it: `job` is the key of the job, `recipe` the BLAKE3 digest of the recipe
+    /// as evaluated, `epoch` the time stamp.
+    #[serde(default)]
+    pub internal_parameters: BTreeMap<String, Value>,
+    /// Of what: sources, ROCm, wheels, packages, the image.
+    pub resolved_dependencies: Vec<Resource>,
+}
+
+/// How it was built.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunDetails {
+    /// By what.
+    pub builder: Builder,
+    /// In which run.
+    #[serde(default)]
+    pub metadata: BTreeMap<String, Value>,
+    /// What else the same build made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub byproducts: Vec<Resource>,
+}
+
+/// Who built it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Builder {
+    /// [`BUILDER`].
+    pub id: String,
+    /// Versions by program.
+    #[serde(default)]
+    pub version: BTreeMap<String, String>,
+}
+
+impl Resource {
+    /// A file with its lower-case hexadecimal SHA-256.
+    pub fn file(name: impl Into<String>, sha256: impl Into<String>) -> Resource {
+        Resource { name: Some(name.into()), uri: None, digest: BTreeMap::from([("sha256".into(), sha256.into())]) }
+    }
+
+    /// Something with an address only.
+    pub fn at(name: impl Into<String>, uri: impl Into<String>) -> Resource {
+        Resource { name: Some(name.into()), uri: Some(uri.into()), digest: BTreeMap::new() }
+    }
+
+    /// The same with a digest more.
+    #[must_use]
+    pub fn with_digest(mut self, algorithm: &str, value: impl Into<String>) -> Resource {
+        self.digest.insert(algorithm.to_owned(), value.into());
+        self
+    }
+}
+
+impl Statement {
+    /// Where the statement about a file is.
+    pub fn path(file: &Path) -> PathBuf {
+        let mut name = file.as_os_str().to_owned();
+        name.push(SUFFIX);
+        PathBuf::from(name)
+    }
+
+    /// Reads the statement about a file; `None` when there is none.
+    ///
+    /// # Errors
+    /// A file that is no statement of this form, or about other files.
+    pub fn of(file: &Path) -> Result<Option<Statement>, Error> {
+        let path = Self::path(file);
+        let text = match fs_err::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let shown = path.to_string_lossy();
+        let statement: Statement = serde_json::from_str(&text).map_err(|error| Error::Malformed {
+            path: shown.clone().into_owned(),
+            line: Some(error.line()),
+            reason: format!("no provenance: {error}"),
+            hint: None,
+        })?;
+        if statement.kind != STATEMENT || statement.predicate_type != PREDICATE {
+            let reason =
+                format!("it is `{}` about `{}`, not SLSA provenance", statement.kind, statement.predicate_type);
+            return Err(Error::malformed(&shown, reason));
+        }
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        if !statement.subject.iter().any(|subject| subject.name.as_deref() == Some(&*name)) {
+            return Err(Error::malformed(&shown, format!("it says nothing of `{name}`")));
+        }
+        Ok(Some(statement))
+    }
+
+    /// The SHA-256 that the file has, as stated.
+    pub fn sha256(&self) -> Option<&str> {
+        self.subject.first()?.digest.get("sha256").map(String::as_str)
+    }
+
+    /// A text or list of texts of the cell, such as `rocm` or `targets`.
+    pub fn of_cell(&self, name: &str) -> Vec<&str> {
+        match self.predicate.build_definition.external_parameters.get("cell").and_then(|cell| cell.get(name)) {
+            Some(Value::String(text)) => vec![text],
+            Some(Value::Array(values)) => values.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// As JSON, with an end of line.
+    ///
+    /// # Errors
+    /// None that is known; serde may give one.
+    pub fn json(&self) -> Result<String, Error> {
+        let text =
+            serde_json::to_string_pretty(self).map_err(|error| Error::malformed("provenance", error.to_string()))?;
+        Ok(text + "\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statement(name: &str) -> Statement {
+        Statement {
+            kind: STATEMENT.into(),
+            subject: vec![Resource::file(name, "00")],
+            predicate_type: PREDICATE.into(),
+            predicate: Predicate {
+                build_definition: BuildDefinition {
+                    build_type: BUILD_TYPE.into(),
+                    external_parameters: BTreeMap::from([(
+                        "cell".into(),
+                        serde_json::json!({"rocm": "7.2", "targets": ["gfx942"]}),
+                    )]),
+                    internal_parameters: BTreeMap::new(),
+                    resolved_dependencies: Vec::new(),
+                },
+                run_details: RunDetails {
+                    builder: Builder { id: BUILDER.into(), version: BTreeMap::new() },
+                    metadata: BTreeMap::new(),
+                    byproducts: Vec::new(),
+                },
+            },
+        }
+    }
+
+    #[test]
+    fn a_statement_is_about_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let wheel = folder.path().join("x-1-py3-none-any.whl");
+        assert_eq!(Statement::of(&wheel).unwrap(), None);
+        let place = Statement::path(&wheel);
+        fs_err::write(&place, statement("x-1-py3-none-any.whl").json().unwrap()).unwrap();
+        let read = Statement::of(&wheel).unwrap().unwrap();
+        assert_eq!(
+            (read.sha256(), read.of_cell("rocm"), read.of_cell("targets")),
+            (Some("00"), vec!["7.2"], vec!["gfx942"])
+        );
+        for (text, words) in [
+            (statement("other.whl").json().unwrap(), "says nothing of `x-1-py3-none-any.whl`"),
+            ("{".into(), "no provenance"),
+            (
+                statement("x-1-py3-none-any.whl").json().unwrap().replace("slsa.dev", "example.org"),
+                "not SLSA provenance",
+            ),
+        ] {
+            fs_err::write(&place, text).unwrap();
+            let error = Statement::of(&wheel).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Input: a version of Python. Output: an interpreter of this machine that is it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rocwheel_report::Reporter;
+use serde::{Deserialize, Serialize};
+
+use crate::cell::PythonVersion;
+use crate::error::Error;
+use crate::process::{self, Ended, Program};
+
+/// Asks an interpreter what it is: version, and whether it has the global lock.
+pub(crate) const QUESTION: &str = "import sys, sysconfig\n\
+    print('%d.%d%s' % (*sys.version_info[:2], 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))\n\
+    print(sys.executable)";
+
+/// Versions of Python as people write them, in their order: `3.9` before `3.13` before `3.13t`;
+/// what is none comes last.
+pub(crate) fn by_version(one: &str, other: &str) -> std::cmp::Ordering {
+    let number = |text: &str| {
+        let begin = text.split([' ', '+']).next().unwrap_or(text);
+        begin.parse::<PythonVersion>().map_or((true, None), |version| (false, Some(version)))
+    };
+    number(one).cmp(&number(other)).then_with(|| one.cmp(other))
+}
+
+/// Sorts versions of Python, each once.
+pub(crate) fn sort_texts(texts: &mut Vec<String>) {
+    texts.sort_by(|one, other| by_version(one, other));
+    texts.dedup();
+}
+
+/// How long an interpreter may take to say what it is.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The newest and the oldest that are looked for by name.
+const MINORS: std::ops::RangeInclusive<u16> = 8..=20;
+
+/// An interpreter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interpreter {
+    /// The program.
+    pub path: PathBuf,
+    /// What it is, `3.12` or `3.13t`.
+    pub version: String,
+}
+
+/// What was answered for a program and a PATH.
+static ANSWERED: Mutex<BTreeMap<(PathBuf, Option<String>), Interpreter>> = Mutex::new(BTreeMap::new());
+
+/// Where interpreters are looked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Search<'a> {
+    /// The environment, of which PATH counts.
+    pub(crate) environment: &'a BTreeMap<String, String>,
+    /// uv, which knows more places.
+    pub(crate) uv: Option<&'a Path>,
+}
+
+impl Search<'_> {
+    /// An interpreter of this version; `None`: whichever comes first.
+    ///
+    /// # Errors
+    /// When there is none, with those that are there.
+    pub(crate) fn find(&self, version: Option<PythonVersion>, reporter: &dyn Reporter) -> Result<Interpreter, Error> {
+        let Some(version) = version else {
+            for name in ["python3", "python"] {
+                if let Some(found) = self.ask(Path::new(name), reporter)? {
+                    return Ok(found);
+                }
+            }
+            return Err(Error::NoPython { version: "3".into(), found: self.all(reporter)? });
+        };
+        let wanted = version.to_string();
+        let plain = format!("python{}.{}", version.major, version.minor);
+        for name in [format!("python{wanted}"), plain, "python3".into(), "python".into()] {
+            if let Some(found) = self.ask(Path::new(&name), reporter)?.filter(|found| found.version == wanted) {
+                return Ok(found);
+            }
+        }
+        if let Some(uv) = self.uv {
+            let arguments = ["python", "find", "--no-project", "--no-python-downloads", "--quiet", &wanted];
+            let answer = self.answer(uv, &arguments, reporter)?;
+            if let Some(path) = answer.as_deref().and_then(|text| text.lines().next())
+                && let Some(found) = self.ask(Path::new(path), reporter)?.filter(|found| found.version == wanted)
+            {
+                return Ok(found);
+            }
+        }
+        Err(Error::NoPython { version: wanted, found: self.all(reporter)? })
+    }
+
+    /// What an interpreter is; `None` when it is not there or does not run. Each is asked once: a
+    /// plan has thousands of jobs, and where pyenv stands before Python an answer takes longer than
+    /// all else of a small job.
+    pub(crate) fn ask(&self, path: &Path, reporter: &dyn Reporter) -> Result<Option<Interpreter>, Error> {
+        let asked = (path.to_owned(), self.environment.get("PATH").cloned());
+        let answered = || ANSWERED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = answered().get(&asked).filter(|known| known.path.exists()) {
+            return Ok(Some(known.clone()));
+        }
+        let Some(answer) = self.answer(path, &["-I", "-c", QUESTION], reporter)? else { return Ok(None) };
+        let mut lines = answer.lines();
+        let (Some(version), Some(path)) = (lines.next(), lines.next()) else { return Ok(None) };
+        let interpreter = Interpreter { path: PathBuf::from(path), version: version.to_owned() };
+        answered().insert(asked, interpreter.clone());
+        Ok(Some(interpreter))
+    }
+
+    /// The versions of all that are found by name.
+    fn all(&self, reporter: &dyn Reporter) -> Result<Vec<String>, Error> {
+        let mut found = BTreeSet::new();
+        for minor in MINORS {
+            for suffix in ["", "t"] {
+                if let Some(interpreter) = self.ask(Path::new(&format!("python3.{minor}{suffix}")), reporter)? {
+                    found.insert((minor, interpreter.version));
+                }
+            }
+        }
+        Ok(found.into_iter().map(|(_, version)| version).collect())
+    }
+
+    fn answer(&self, program: &Path, arguments: &[&str], reporter: &dyn Reporter) -> Result<Option<String>, Error> {
+        let words = std::iter::once(program.to_string_lossy().into_owned());
+        let program = Program {
+            words: words.chain(arguments.iter().map(|&argument| argument.to_owned())).collect(),
+            directory: Path::new("."),
+            environment: self.environment,
+            timeout: PATIENCE,
+            deadline: None,
+        };
+        match process::run(&program, None, reporter) {
+            Ok(finished) => Ok((finished.ended == Ended::Code(0)).then_some(finished.said)),
+            Err(Error::NoProgram { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,580 @@
+//! Input: a recipe's TOML. Output: the recipe as written, in types that say what may stand where.
+//!
+//! What a recipe means for one cell is made of it by [`crate::evaluate`]. Conditions (`when`) are
+//! decided there; what can only be known when the job runs (`exists`, `contains`, `if-variable`)
+//! stays.
+
+mod reading;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::cell::{Cell, Platform, Repair, Switch};
+use crate::executor::ImagePackages;
+pub(crate) use reading::{SCHEMA, from_toml};
+
+/// How to build one framework.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Recipe {
+    /// Version of the form.
+    pub schema: u32,
+    /// What users call it.
+    pub name: String,
+    /// What it is, in a few words.
+    pub summary: String,
+    /// Name of the wheel; none for a tarball.
+    #[serde(default)]
+    pub distribution: Option<String>,
+    /// Project whose sources are built, as in `data/sources.toml`.
+    pub source: String,
+    /// Recipes that are built before this one when both are.
+    #[serde(default)]
+    pub after: Vec<String>,
+    /// Distributions that have to be there: built before, or installed because `--torch` says so.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// Systems it can be built on.
+    pub platforms: Vec<Platform>,
+    /// Variants; the first is the default.
+    pub backends: Vec<String>,
+    /// Backends that need no ROCm.
+    #[serde(default)]
+    pub without_sdk: Vec<String>,
+    /// Backends that need nothing of the submodules of the sources.
+    #[serde(default)]
+    pub without_submodules: Vec<String>,
+    /// Backends whose result is the same for every Python.
+    #[serde(default)]
+    pub any_python: Vec<String>,
+    /// Layers of environment and steps that go before.
+    #[serde(default)]
+    pub layers: Vec<String>,
+    /// Where it is built.
+    #[serde(default)]
+    pub work_on: WorkOn,
+    /// Built in a container unless the user says otherwise.
+    #[serde(default)]
+    pub in_container: bool,
+    /// Packages of the system that its image is given.
+    #[serde(default)]
+    pub image_packages: ImagePackages,
+    /// With this before the digits of a ROCm version, the name means the recipe for that version
+    /// (`magma-rocm63`).
+    #[serde(default)]
+    pub named_by_rocm: Option<String>,
+    /// The framework makes its version itself, and the wheel says it.
+    #[serde(default)]
+    pub version_from_wheel: bool,
+    /// For which GPU targets it can be built; the first that applies.
+    #[serde(default)]
+    pub targets: Vec<TargetRule>,
+    /// What can be switched on and off.
+    #[serde(default, rename = "feature")]
+    pub features: Vec<Feature>,
+    /// The version of the result; the first that applies.
+    #[serde(default, rename = "version")]
+    pub versions: Vec<VersionRule>,
+    /// Where the sources say their version.
+    #[serde(default)]
+    pub version_file: Option<VersionFile>,
+    /// Variables, in order.
+    #[serde(default)]
+    pub environment: Vec<Environment>,
+    /// What is done, in order.
+    #[serde(default, rename = "step")]
+    pub steps: Vec<Step>,
+    /// What is done at the end, also after a failure.
+    #[serde(default, rename = "finish")]
+    pub finish: Vec<Step>,
+    /// Requirements that the machine has to meet.
+    #[serde(default, rename = "require")]
+    pub requirements: Vec<Requirement>,
+    /// What comes out.
+    pub output: Output,
+    /// What has to work afterwards.
+    #[serde(default, rename = "check")]
+    pub checks: Vec<Check>,
+    /// Variables that the result needs where it is used.
+    #[serde(default)]
+    pub run_time: Vec<RunTime>,
+    /// What it takes; the first that applies.
+    #[serde(default, rename = "cost")]
+    pub costs: Vec<CostRule>,
+    /// How many files will be compiled.
+    #[serde(default)]
+    pub estimate: Option<Estimate>,
+}
+
+/// Environment and steps that several recipes have in common.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Layer {
+    /// Version of the form.
+    pub schema: u32,
+    /// Only for builds against ROCm.
+    #[serde(default)]
+    pub sdk: bool,
+    /// As in a recipe.
+    #[serde(default)]
+    pub environment: Vec<Environment>,
+    /// As in a recipe.
+    #[serde(default, rename = "step")]
+    pub steps: Vec<Step>,
+    /// As in a recipe.
+    #[serde(default, rename = "finish")]
+    pub finish: Vec<Step>,
+}
+
+/// Where a recipe works.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkOn {
+    /// In the checkout itself, as its own build does, so that the next build goes on there. What
+    /// git tracks is not changed.
+    #[default]
+    Checkout,
+    /// In a copy, because files are changed.
+    Copy,
+}
+
+/// A condition on the cell: for each name the values that fit. `version`, `torch` and `rocm` take
+/// specifiers (`>=2.14`, PEP 440).
+pub type When = BTreeMap<String, OneOrMany>;
+
+/// A text, or a list of them of which one has to fit.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(untagged)]
+pub enum OneOrMany {
+    /// One.
+    One(String),
+    /// Several.
+    Many(Vec<String>),
+}
+
+impl OneOrMany {
+    /// All of them.
+    pub(crate) fn all(&self) -> &[String] {
+        match self {
+            OneOrMany::One(text) => std::slice::from_ref(text),
+            OneOrMany::Many(texts) => texts,
+        }
+    }
+}
+
+/// For which GPU targets a recipe can be built.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TargetRule {
+    /// When the rule applies.
+    #[serde(default)]
+    pub when: When,
+    /// Nothing is compiled for GPUs.
+    #[serde(default)]
+    pub none: bool,
+    /// The targets it takes; empty: all.
+    #[serde(default)]
+    pub known: Vec<String>,
+    /// Those it is built for when nobody says otherwise; empty: those of the ROCm that is there.
+    #[serde(default)]
+    pub default: Vec<String>,
+    /// What helps with a target that it does not take.
+    #[serde(default)]
+    pub hint: Option<String>,
+}
+
+/// Something that can be switched.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Feature {
+    /// Its name in conditions.
+    pub name: String,
+    /// On by itself when one of the GPU targets is one of these (`gfx11*`).
+    pub targets: Vec<String>,
+    /// Recipe whose result it needs.
+    #[serde(default)]
+    pub needs: Option<String>,
+    /// Where it does.
+    #[serde(default)]
+    pub needs_on: Vec<Platform>,
+}
+
+impl Feature {
+    /// The recipe that it needs and that is not built before in the same run.
+    pub fn lacks(&self, cell: &Cell) -> Option<&str> {
+        let needed = self.needs.as_ref().filter(|_| self.needs_on.contains(&cell.platform))?;
+        (!cell.with.contains(needed)).then_some(needed)
+    }
+}
+
+/// How the version of the result is made.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct VersionRule {
+    /// When.
+    #[serde(default)]
+    pub when: When,
+    /// The version.
+    pub text: String,
+}
+
+/// Where the sources say their version.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct VersionFile {
+    /// Relative to the sources.
+    pub path: String,
+    /// Regular expression whose first group is the version; without one, it is the whole text.
+    #[serde(default)]
+    pub pattern: Option<String>,
+}
+
+/// Variables that belong together.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Environment {
+    /// When.
+    #[serde(default)]
+    pub when: When,
+    /// Only if this path is there when the job runs.
+    #[serde(default)]
+    pub exists: Option<String>,
+    /// Only if whoever runs the job has this variable.
+    #[serde(default)]
+    pub if_variable: Option<String>,
+    /// What to warn of when the path is not there.
+    #[serde(default)]
+    pub warning: Option<String>,
+    /// Without the path nothing can be built.
+    #[serde(default)]
+    pub error: Option<String>,
+    /// Values.
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
+    /// Put before what is there, as in lists of folders.
+    #[serde(default)]
+    pub prepend: BTreeMap<String, String>,
+    /// Put behind what is there, as text.
+    #[serde(default)]
+    pub append: BTreeMap<String, String>,
+    /// Set when whoever runs the job has not; else taken from there.
+    #[serde(default)]
+    pub default: BTreeMap<String, String>,
+    /// A JSON object whose names and texts are set.
+    #[serde(default)]
+    pub from_file: Option<String>,
+}
+
+/// One thing to do. Of the actions exactly one has to be there.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Step {
+    /// What users call it.
+    pub name: String,
+    /// When.
+    #[serde(default)]
+    pub when: When,
+    /// Only if this path is there when the step's turn comes.
+    #[serde(default)]
+    pub exists: Option<String>,
+    /// Only if it is not.
+    #[serde(default)]
+    pub lacks: Option<String>,
+    /// Only if whoever runs the job has this variable.
+    #[serde(default)]
+    pub if_variable: Option<String>,
+    /// Folder it runs in; the sources when none is named.
+    #[serde(default)]
+    pub directory: Option<String>,
+    /// After this long it is stopped (`30m`, `12h`).
+    #[serde(default)]
+    pub timeout: Option<String>,
+    /// Variables for this step only.
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
+    /// Whether its failure matters.
+    #[serde(default)]
+    pub may_fail: bool,
+    /// Regular expression that what it says has to hold.
+    #[serde(default)]
+    pub expect: Option<String>,
+    /// More arguments for `run`.
+    #[serde(default)]
+    pub arguments: Vec<Arguments>,
+    /// Action: a program and its arguments.
+    #[serde(default)]
+    pub run: Option<Vec<String>>,
+    /// Action: requirements to install.
+    #[serde(default)]
+    pub install: Option<Vec<String>>,
+    /// An index besides the usual one, for `install`.
+    #[serde(default)]
+    pub index: Option<String>,
+    /// Action: distributions to uninstall.
+    #[serde(default)]
+    pub uninstall: Option<Vec<String>>,
+    /// Action: a file to write.
+    #[serde(default)]
+    pub write: Option<Text>,
+    /// Action: a text to put at the end of a file.
+    #[serde(default)]
+    pub append: Option<Text>,
+    /// Action: files to copy.
+    #[serde(default)]
+    pub copy: Option<Copy>,
+    /// Action: files and folders to remove.
+    #[serde(default)]
+    pub remove: Option<Vec<String>>,
+    /// Action: a text to replace in a file.
+    #[serde(default)]
+    pub replace: Option<Replace>,
+    /// Action: a file that gets these steps as a script.
+    #[serde(default)]
+    pub script: Option<String>,
+}
+
+/// More arguments, under conditions.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Arguments {
+    /// When.
+    #[serde(default)]
+    pub when: When,
+    /// Only if a file holds a text.
+    #[serde(default)]
+    pub contains: Option<Contains>,
+    /// The arguments.
+    pub add: Vec<String>,
+}
+
+/// A file and a text in it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contains {
+    /// The file.
+    pub path: String,
+    /// The text.
+    pub text: String,
+}
+
+/// A file and its text.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Text {
+    /// The file.
+    pub path: String,
+    /// The text.
+    pub text: String,
+}
+
+/// Files to copy.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Copy {
+    /// A file, a pattern (`**`, `*`), or a folder.
+    pub from: String,
+    /// The folder it is copied into; with `as-file` the file it becomes; with `folder` the folder
+    /// that gets the content.
+    pub to: String,
+    /// Which of the files.
+    pub pick: Pick,
+    /// Whether `to` is the file itself.
+    #[serde(default)]
+    pub as_file: bool,
+}
+
+/// Which of the files that fit a pattern are copied.
+#[derive(Debug, Clone, std::marker::Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pick {
+    /// There has to be exactly one.
+    One,
+    /// The first in sorted order; there has to be one.
+    First,
+    /// `from` is a folder, and all of it is.
+    Folder,
+}
+
+/// A text to replace.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Replace {
+    /// The file.
+    pub path: String,
+    /// Regular expression, which has to be found.
+    pub pattern: String,
+    /// What stands there afterwards; `$1` is the first group.
+    pub with: String,
+}
+
+/// What comes out.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Output {
+    /// Pattern of the wheel, relative to the sources.
+    #[serde(default)]
+    pub wheel: Option<String>,
+    /// Other names that the wheel's distribution may have.
+    #[serde(default)]
+    pub other_names: Vec<String>,
+    /// Bytes that it has at least: a build that went wrong makes small ones.
+    #[serde(default)]
+    pub smallest: u64,
+    /// Whether it is installed for what is built after it.
+    #[serde(default)]
+    pub install: bool,
+    /// A tarball in place of a wheel.
+    #[serde(default)]
+    pub tarball: Option<Tarball>,
+    /// How the wheel is made to load on other machines; `None`: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
+    /// Whether the code for each GPU target gets a wheel of its own; `None`: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Switch>,
+}
+
+impl Output {
+    /// How the wheel is made to load on other machines.
+    pub fn repair(&self) -> Repair {
+        self.repair.unwrap_or(Repair::None)
+    }
+
+    /// Whether the code for each GPU target gets a wheel of its own.
+    pub fn is_split(&self) -> bool {
+        self.split.is_some_and(Switch::is_on)
+    }
+}
+
+/// A `.tar.bz2`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Tarball {
+    /// Relative to the folder of outputs.
+    pub path: String,
+    /// The folder it is made of.
+    pub from: String,
+    /// What of it, in this order.
+    pub members: Vec<String>,
+    /// Files that have to be in it.
+    pub holds: Vec<String>,
+}
+
+/// Something that has to work when the wheel is installed.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Check {
+    /// What users call it.
+    pub name: String,
+    /// When.
+    #[serde(default)]
+    pub when: When,
+    /// Whether it runs in an environment that has nothing but the wheel, for every Python that was
+    /// asked for.
+    #[serde(default)]
+    pub fresh: bool,
+    /// Whether that environment has what the wheel requires as well, ROCm from where the build has
+    /// it.
+    #[serde(default)]
+    pub requirements: bool,
+    /// The program and its arguments.
+    pub run: Vec<String>,
+    /// Regular expression that what it says has to hold.
+    #[serde(default)]
+    pub expect: Option<String>,
+}
+
+/// Variables of the program that uses the result.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunTime {
+    /// When.
+    #[serde(default)]
+    pub when: When,
+    /// Values.
+    pub set: BTreeMap<String, String>,
+}
+
+/// A requirement that the machine has to meet, checked before anything is installed: the version of
+/// a program, or an interpreter without spaces in its path.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Requirement {
+    /// When.
+    #[serde(default, skip_serializing_if = "When::is_empty")]
+    pub when: When,
+    /// A program on the search path, which says its version with `--version`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// The versions that will do, as in requirements: `>=1.13.1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// `true`: the path of the interpreter must not have spaces.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub python_without_spaces: bool,
+    /// What would fail otherwise.
+    pub says: String,
+    /// What helps.
+    pub fix: String,
+}
+
+/// What a build takes.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct CostRule {
+    /// When.
+    #[serde(default)]
+    pub when: When,
+    /// GB of memory for each compiler that runs.
+    pub memory_per_job: f64,
+    /// GB on the disk.
+    pub disk: f64,
+    /// Cores that are worth asking a scheduler for.
+    #[serde(default)]
+    pub cpus: Option<u16>,
+    /// How long it may take on so many (`6h`).
+    #[serde(default)]
+    pub time: Option<String>,
+}
+
+/// What a build takes.
+#[derive(Debug, Clone, std::marker::Copy, PartialEq, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Cost {
+    /// GB of memory for each compiler that runs.
+    pub memory_per_job: f64,
+    /// GB on the disk.
+    pub disk: f64,
+    /// Cores that are worth asking a scheduler for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u16>,
+    /// Seconds that it may take on so many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<u64>,
+}
+
+impl Default for Cost {
+    fn default() -> Cost {
+        Cost { memory_per_job: 2.0, disk: 1.0, cpus: None, time: None }
+    }
+}
+
+/// How to find out beforehand how many files will be compiled.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Estimate {
+    /// When.
+    #[serde(default)]
+    pub when: When,
+    /// What `${direction}` is, one run for each.
+    pub directions: Vec<String>,
+    /// The program and its arguments; it writes files into `${estimate}`.
+    pub run: Vec<String>,
+    /// Pattern of the files that count.
+    pub count: String,
+    /// How many are compiled in a minute, by those who measured it.
+    pub units_per_minute: f64,
+    /// Folder of the object files: its length decides that of the command that links them.
+    pub objects: String,
+}
