@@ -124,6 +124,9 @@ struct Failure {
     /// From the outermost to the first.
     causes: Vec<String>,
     hint: Option<String>,
+    /// All rows of a list that the message cuts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rows: Vec<String>,
     exit_code: u8,
     /// The step of a build that failed, its log and the last lines of it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,7 +142,16 @@ pub(crate) fn document(error: &anyhow::Error) -> Document {
     let audit = error.downcast_ref::<Refused>().map(|refused| refused.verdict.clone());
     let of_build = error.chain().find_map(|error| error.downcast_ref::<rocwheel_recipe::Error>());
     let failed_step = of_build.and_then(rocwheel_recipe::Error::failed_step).cloned();
-    Document { error: Failure { message, causes: chain.collect(), hint, exit_code: exit as u8, failed_step }, audit }
+    let rows = error.chain().filter_map(as_hint).map(Hint::rows).find(|rows| !rows.is_empty());
+    let error = Failure {
+        message,
+        causes: chain.collect(),
+        hint,
+        rows: rows.unwrap_or_default(),
+        exit_code: exit as u8,
+        failed_step,
+    };
+    Document { error, audit }
 }
 
 fn text(error: &anyhow::Error, exit: Exit) -> String {
@@ -230,6 +242,17 @@ mod tests {
         assert_eq!(text["error"]["failed_step"]["log"], "/builds/torch/wheel.log");
         assert_eq!(text["error"]["failed_step"]["tail"][0], "ninja: stopped");
         assert!(serde_json::to_value(document(&anyhow::anyhow!("x"))).unwrap()["error"]["failed_step"].is_null());
+    }
+
+    #[test]
+    fn a_list_that_the_message_cuts_is_whole_for_programs() {
+        let found: Vec<String> = (0..30).map(|number| format!("?? file-{number}")).collect();
+        let error = rocwheel_source::Error::Dirty { path: "torch".into(), found: found.clone() };
+        let error = anyhow::Error::new(error).context("cannot check out");
+        assert!(plain(&text(&error, Exit::Failed)).contains("and 10 more"));
+        assert_eq!(serde_json::to_value(document(&error)).unwrap()["error"]["rows"], serde_json::json!(found));
+        let error: anyhow::Error = Usage::new("wrong").into();
+        assert!(serde_json::to_value(document(&error)).unwrap()["error"].get("rows").is_none());
     }
 
     #[test]
