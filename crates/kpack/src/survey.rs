@@ -23,9 +23,9 @@ use crate::bundle::Compression;
 use crate::code_object::{Kernel, Metadata};
 use crate::error::Error;
 use crate::marker::Marker;
-use crate::target::{TargetId, base_target};
 use open::Open;
 pub use open::{CUDA, WINDOWS_CUDA};
+use rocwheel_rocm::target::{TargetId, base_target};
 use source::{Pause, Sources, Unit};
 
 /// What is wanted.

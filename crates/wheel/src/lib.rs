@@ -25,7 +25,6 @@ mod rewrite;
 mod sdist;
 mod staging;
 pub mod tar;
-pub mod windows;
 
 pub use content::{Concat, Content, FileContent, PatchedContent, Reader};
 pub use distribution::{

@@ -12,7 +12,7 @@ use crate::archive::Scheme;
 use crate::bundle::{Bundle, Entry};
 use crate::code_object::{CodeObject, Metadata, agrees, is_bitcode, is_spirv};
 use crate::error::Error;
-use crate::target::TargetId;
+use rocwheel_rocm::target::TargetId;
 
 /// What one unit of work came to.
 pub(super) struct Part {
