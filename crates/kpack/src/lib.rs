@@ -13,8 +13,6 @@ mod error;
 pub mod fatbin;
 pub mod marker;
 mod messagepack;
-pub mod plot;
-pub mod survey;
 
 pub use archive::{Archive, ArchiveWriter, Blob, Located, Scheme};
 pub use bundle::{Bundle, Compression, Entry};

@@ -6,11 +6,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use rocwheel_content::Content;
 use rocwheel_kpack::bundle::{Checksum, Limits};
 use rocwheel_kpack::fatbin::{FatBinary, Magic, Points};
 use rocwheel_report::Reporter;
 use rocwheel_rocm::target;
-use rocwheel_wheel::Content;
 use serde::Serialize;
 
 use crate::error::Error;

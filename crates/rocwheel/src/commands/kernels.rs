@@ -1,6 +1,7 @@
 //! `rocwheel kernels`: the GPU code in files of any kind, in wheels, archives and folders.
 
 mod document;
+mod plot;
 mod tally;
 mod text;
 
@@ -8,11 +9,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use rocwheel_kpack::plot;
-use rocwheel_kpack::survey::{self, Kernels, Weight};
 use rocwheel_report::Exit;
-use rocwheel_rocm::{TargetId, TargetTable};
+use rocwheel_rocm::TargetId;
+use rocwheel_rocm::TargetTable;
 use rocwheel_rocm::target::is_processor;
+use rocwheel_survey::{self as survey, Kernels, Weight};
 use rocwheel_wheel::FileDigest;
 
 use crate::environment;
