@@ -144,8 +144,7 @@ fn machines_get_whole_lists() {
     let leftovers = file["leftovers"].as_array().unwrap();
     assert_eq!(leftovers.len(), 40);
     assert!(leftovers.iter().all(|left| left["text"].as_str().unwrap().len() == 306), "{leftovers:?}");
-    let remarks = file["audit"]["remarks"].as_array().unwrap();
-    let undefined = remarks.iter().find(|finding| finding["code"] == "RW005").unwrap();
+    let undefined = &file["audit"]["old_errors"][0];
     assert!(undefined["message"].as_str().unwrap().contains("`pool_0`, `pool_1`, `pool_2` and 2 more"), "{undefined}");
     assert_eq!(undefined["names"], json!(["pool_0", "pool_1", "pool_2", "pool_3", "pool_4"]));
 }

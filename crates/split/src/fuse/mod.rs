@@ -19,10 +19,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use rocwheel_content::Content;
+use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::Form;
 use rocwheel_kpack::fatbin::{Format, Magic, NewWrapper, Replacement};
 use rocwheel_report::{Reporter, Unit};
-use rocwheel_wheel::{Content, PatchedContent};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -128,7 +129,7 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
     let targets: BTreeSet<String> =
         entries.filter_map(|entry| Some(entry.id.rsplit_once("--")?.1.to_owned())).collect();
     plan.targets = targets.into_iter().collect();
-    rocwheel_artifact::targets::sort(&mut plan.targets);
+    rocwheel_rocm::target::sort(&mut plan.targets);
     Ok(plan)
 }
 
