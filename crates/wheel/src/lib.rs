@@ -25,7 +25,6 @@ mod rewrite;
 mod sdist;
 mod staging;
 pub mod tar;
-pub mod windows;
 
 pub use distribution::{
     DEFAULT_EPOCH, Distribution, EntryPoints, FileDigest, Level, Member, WriteOptions, Written, top_level, write_wheel,
