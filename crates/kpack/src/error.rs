@@ -183,9 +183,9 @@ pub enum Error {
     /// An archive could not be compressed or written.
     #[error("could not write a kpack archive")]
     WriteArchive(#[source] io::Error),
-    /// The user ended it.
-    #[error("interrupted")]
-    Interrupted,
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
     /// A table of kernel databases that cannot be used.
     #[error("could not read the table of kernel databases")]
     Table(#[from] toml::de::Error),
@@ -215,7 +215,7 @@ impl Hint for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Elf(error) => error.exit(),
-            Self::Interrupted => Exit::Interrupted,
+            Self::Interrupted(_) => Exit::Interrupted,
             _ => Exit::Failed,
         }
     }

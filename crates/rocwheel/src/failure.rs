@@ -6,7 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 
 use clap::builder::styling::{AnsiColor, Style};
 use rocwheel_audit::written::Verdict;
-use rocwheel_report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint, Interrupted};
 use serde::Serialize;
 
 use crate::commands::last_look::Refused;
@@ -238,7 +238,7 @@ mod tests {
         let wrong: anyhow::Error = Usage::new("wrong").into();
         assert_eq!(exit(&wrong), Exit::Usage);
         assert_eq!(
-            exit(&Err::<(), _>(rocwheel_artifact::Error::Interrupted).context("outer").unwrap_err()),
+            exit(&Err::<(), _>(rocwheel_artifact::Error::Interrupted(Interrupted)).context("outer").unwrap_err()),
             Exit::Interrupted
         );
         assert_eq!(exit(&anyhow::anyhow!("unknown")), Exit::Failed);
@@ -246,7 +246,10 @@ mod tests {
 
     #[test]
     fn an_interrupted_run_is_said_in_one_word() {
-        assert_eq!(plain(&text(&rocwheel_artifact::Error::Interrupted.into(), Exit::Interrupted)), "interrupted\n");
+        assert_eq!(
+            plain(&text(&rocwheel_artifact::Error::Interrupted(Interrupted).into(), Exit::Interrupted)),
+            "interrupted\n"
+        );
     }
 
     #[test]

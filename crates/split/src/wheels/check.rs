@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use rocwheel_kpack::Databases;
 use rocwheel_kpack::bundle::Checksum;
-use rocwheel_report::Reporter;
+use rocwheel_report::{Interrupted, Reporter};
 use rocwheel_wheel::read::{Kind, Known, Listed, MemberContent, Spool, Wheel};
 use rocwheel_wheel::{Content, Headers, Row};
 
@@ -278,7 +278,7 @@ impl Set<'_> {
         let all = [Some(self.host), self.variant].into_iter().flatten().chain(self.devices);
         for side in all {
             if reporter.interrupted() {
-                return Err(code_error(&self.input.wheel, Error::Interrupted));
+                return Err(code_error(&self.input.wheel, Error::Interrupted(Interrupted)));
             }
             let is_host = std::ptr::eq(side, self.host);
             let known = |member: &Listed, row: &Row| {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use rocwheel_report::{Reporter, Unit as Counted};
+use rocwheel_report::{Interrupted, Reporter, Unit as Counted};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Content, FileContent, Member, PatchedContent, Rewrite, Staging, WriteOptions, Written};
 use serde::Serialize;
@@ -281,7 +281,7 @@ impl Job<'_> {
     /// archives and a module: so database files are copied as they are packed.
     fn device(&self, device: &Device, done: &[Done], folder: &Path) -> Result<Staged, Error> {
         if self.reporter.interrupted() {
-            return Err(code_error(&self.plan.parts.wheel, Error::Interrupted));
+            return Err(code_error(&self.plan.parts.wheel, Error::Interrupted(Interrupted)));
         }
         let parts = &self.plan.parts;
         let info = format!("{}.dist-info", device.name.stem());
