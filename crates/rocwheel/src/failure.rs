@@ -6,7 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 
 use clap::builder::styling::{AnsiColor, Style};
 use rocwheel_audit::written::Verdict;
-use rocwheel_report::{Exit, Hint, Interrupted};
+use rocwheel_report::{Exit, Hint};
 use serde::Serialize;
 
 use crate::commands::last_look::Refused;
@@ -189,6 +189,7 @@ pub(crate) fn guard(program: impl FnOnce() -> Exit) -> Exit {
 #[cfg(test)]
 mod tests {
     use anyhow::Context;
+    use rocwheel_report::Interrupted;
 
     use super::*;
 
