@@ -192,9 +192,7 @@ fn each_up_to(
     let mut archive = tar::Archive::new(Limited { reader: GzDecoder::new(file), left: limit });
     let mut count = 0_u64;
     for entry in archive.entries().map_err(fail)? {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted { path: path.to_owned() });
-        }
+        reporter.check()?;
         let mut entry = entry.map_err(fail)?;
         let text = |bytes: &[u8], what: &str| {
             let lossy = String::from_utf8_lossy(bytes).into_owned();
