@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import therock
 
 import synthetic
-import therock
 from command import Rocwheel, run
 from environment import TOOLS, Environment
 
