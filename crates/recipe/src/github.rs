@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cell::Platform;
 use crate::matrix::Wanted;
-pub use jobs::{JobSources, RunnerLabels, StagedJobs, TargetSet};
+pub use jobs::{GpuTargetSet, JobSources, RunnerLabels, StagedJobs};
 
 /// Jobs that one matrix may have ("Workflow syntax for GitHub Actions",
 /// `jobs.<job_id>.strategy.matrix`).
@@ -184,7 +184,7 @@ mod tests {
     }
 
     /// The jobs of everything that is missing.
-    fn staged(matrix: &Matrix, targets: &[TargetSet], runners: &RunnerLabels) -> StagedJobs {
+    fn staged(matrix: &Matrix, targets: &[GpuTargetSet], runners: &RunnerLabels) -> StagedJobs {
         let (book, table) = (Book::built_in().unwrap(), Table::built_in().unwrap());
         let missing = matrix.rows.iter().filter(|row| row.status == Status::Missing);
         let rows: Vec<(&Row, Option<Origin>)> = missing.map(|row| (row, Some(Origin::Line("2.11".into())))).collect();
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn machines_are_chosen_by_what_says_most_of_a_cell() {
-        let set = |text: &str, names: &[&str]| TargetSet {
+        let set = |text: &str, names: &[&str]| GpuTargetSet {
             text: text.into(),
             names: names.iter().map(|&name| name.to_owned()).collect(),
         };

@@ -19,14 +19,14 @@ const WINDOWS_WORK: &str = "C:/b";
 
 /// GPU targets that are built for together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TargetSet {
+pub struct GpuTargetSet {
     /// As it was written, such as `gfx110X-all`.
     pub text: String,
     /// The targets that it means.
     pub names: Vec<String>,
 }
 
-impl TargetSet {
+impl GpuTargetSet {
     fn is_called(&self, word: &str) -> bool {
         self.text == word || self.names == [word]
     }
@@ -45,7 +45,7 @@ pub struct RunnerLabels {
 impl RunnerLabels {
     /// The label of the words that say most of a cell. GPU targets say more than the backend, and
     /// that more than the system.
-    fn of(&self, point: &Point, targets: Option<&TargetSet>) -> Option<Value> {
+    fn of(&self, point: &Point, targets: Option<&GpuTargetSet>) -> Option<Value> {
         let weight = |word: &str| {
             let weights = [
                 (targets.is_some_and(|targets| targets.is_called(word)), 4),
@@ -68,7 +68,7 @@ impl RunnerLabels {
     }
 
     /// Words that are no backend, no system and no set of GPU targets.
-    pub fn unknown(&self, book: &Book, targets: &[TargetSet]) -> Vec<String> {
+    pub fn unknown(&self, book: &Book, targets: &[GpuTargetSet]) -> Vec<String> {
         let is_known = |word: &&str| {
             word.parse::<Platform>().is_ok()
                 || book.entries().any(|entry| entry.recipe.backends.iter().any(|backend| backend == word))
@@ -89,7 +89,7 @@ pub struct JobSources<'a> {
     /// All cells; of those that exist the wheels are installed.
     pub matrix: &'a Matrix,
     /// Every cell that has code for GPUs is built once for each; none: for what its build chooses.
-    pub targets: &'a [TargetSet],
+    pub targets: &'a [GpuTargetSet],
     /// The machines.
     pub runners: &'a RunnerLabels,
 }
@@ -191,7 +191,7 @@ impl JobSources<'_> {
     }
 
     /// The sets of GPU targets that a cell is built for.
-    fn sets(&self, point: &Point) -> Vec<Option<&TargetSet>> {
+    fn sets(&self, point: &Point) -> Vec<Option<&GpuTargetSet>> {
         if self.targets.is_empty() || !self.needs_sdk(point) {
             return vec![None];
         }
@@ -199,7 +199,7 @@ impl JobSources<'_> {
     }
 
     /// Why a cell is not built for these GPU targets; `None`: it is.
-    fn refusal(&self, point: &Point, targets: Option<&TargetSet>) -> Option<String> {
+    fn refusal(&self, point: &Point, targets: Option<&GpuTargetSet>) -> Option<String> {
         let cell = Cell {
             rocm: Some(point.rocm.clone()),
             torch: point.torch.clone(),
@@ -222,7 +222,7 @@ impl JobSources<'_> {
     fn needs(
         &self,
         point: &Point,
-        targets: Option<&TargetSet>,
+        targets: Option<&GpuTargetSet>,
         before: &[String],
         staged: &BTreeMap<String, Staged>,
     ) -> Needs {
@@ -247,7 +247,7 @@ impl JobSources<'_> {
         needs
     }
 
-    fn job(&self, row: &Row, origin: Option<&Origin>, targets: Option<&TargetSet>, needs: &Needs) -> Value {
+    fn job(&self, row: &Row, origin: Option<&Origin>, targets: Option<&GpuTargetSet>, needs: &Needs) -> Value {
         let point = &row.point;
         let mut values = Map::from_iter([
             ("backend".to_owned(), json!(point.backend)),
@@ -283,7 +283,7 @@ impl JobSources<'_> {
 }
 
 /// What the artifacts of a cell are called, behind `wheel-`.
-fn artifact_name(point: &Point, targets: Option<&TargetSet>) -> String {
+fn artifact_name(point: &Point, targets: Option<&GpuTargetSet>) -> String {
     let parts = [
         Some(point.recipe.clone()),
         Some(point.version.clone()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use rocwheel_recipe::github::{self, JobSources, RunnerLabels, StagedJobs, TargetSet};
+use rocwheel_recipe::github::{self, GpuTargetSet, JobSources, RunnerLabels, StagedJobs};
 use rocwheel_recipe::matrix::{Matrix, Origin, Row};
 use rocwheel_recipe::{Book, Platform};
 use serde_json::Value;
@@ -45,15 +45,15 @@ pub(super) struct JobArguments {
 pub(super) struct JobChoices {
     stages: usize,
     parts: usize,
-    targets: Vec<TargetSet>,
+    targets: Vec<GpuTargetSet>,
     runners: RunnerLabels,
 }
 
 impl JobChoices {
     pub(super) fn new(arguments: JobArguments, book: &Book) -> anyhow::Result<JobChoices> {
-        let mut targets: Vec<TargetSet> = Vec::new();
+        let mut targets: Vec<GpuTargetSet> = Vec::new();
         for list in &arguments.gpu_targets {
-            let set = TargetSet { text: list.trim().to_owned(), names: target_set(list)? };
+            let set = GpuTargetSet { text: list.trim().to_owned(), names: target_set(list)? };
             if let Some(other) = targets.iter().find(|other| other.names == set.names) {
                 let usage = Usage::new(format!("`{}` and `{}` are the same GPU targets", other.text, set.text));
                 return Err(usage.hint("name each set once").into());
