@@ -24,7 +24,7 @@ use super::{Context, file_name, not_given};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
 use crate::owners::{Owner, Owners};
-use crate::site::Distribution;
+use rocwheel_loader::site::Distribution;
 
 /// Python files that name folders to Windows are small.
 const LARGEST: u64 = 1 << 20;
