@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_kpack::survey::{self, Found, Kernels, Location, Surveyed, Weight};
-use rocwheel_wheel::{Content, FileDigest};
+use rocwheel_content::Content;
+use rocwheel_survey::{self as survey, Found, Kernels, Location, Surveyed, Weight};
+use rocwheel_wheel::FileDigest;
 
 use crate::Error;
 use crate::change::{Change, ChangeKind};

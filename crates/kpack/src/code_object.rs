@@ -80,7 +80,7 @@ pub fn target(reader: &dyn ReadAt) -> Result<Option<(TargetId, bool)>, Error> {
 
 /// Whether a declared target is what the code object's own header says. `-strict` has no flag. Up
 /// to version 3 the flags do not tell "off" from "any".
-pub(crate) fn agrees(declared: &TargetId, read: &CodeObject) -> bool {
+pub fn agrees(declared: &TargetId, read: &CodeObject) -> bool {
     let processor = declared.processor.strip_suffix("-strict").unwrap_or(&declared.processor);
     let is_old = read.code_object_version.is_none_or(|version| version <= 3) && read.abi_version <= 1;
     let feature =
@@ -91,12 +91,12 @@ pub(crate) fn agrees(declared: &TargetId, read: &CodeObject) -> bool {
 }
 
 /// Whether a file starts as LLVM bitcode does, bare or with a wrapper.
-pub(crate) fn is_bitcode(start: &[u8]) -> bool {
+pub fn is_bitcode(start: &[u8]) -> bool {
     start.starts_with(b"BC\xc0\xde") || start.starts_with(&[0xde, 0xc0, 0x17, 0x0b])
 }
 
 /// Whether a file starts as SPIR-V does.
-pub(crate) fn is_spirv(start: &[u8]) -> bool {
+pub fn is_spirv(start: &[u8]) -> bool {
     start.starts_with(&[0x03, 0x02, 0x23, 0x07])
 }
 

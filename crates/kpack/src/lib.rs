@@ -15,8 +15,6 @@ mod error;
 pub mod fatbin;
 pub mod marker;
 mod messagepack;
-pub mod plot;
-pub mod survey;
 pub mod target;
 
 pub use archive::{Archive, ArchiveWriter, Blob, Located, Scheme};

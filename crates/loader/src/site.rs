@@ -285,7 +285,7 @@ impl Site {
     /// # Errors
     /// [`Error::NoSuchFile`], [`Error::Wheel`] when it cannot be unpacked and [`Error::Read`] when
     /// it cannot be opened.
-    pub fn reader(&self, path: &str) -> Result<rocwheel_wheel::Reader, Error> {
+    pub fn reader(&self, path: &str) -> Result<rocwheel_content::Reader, Error> {
         let placed = self.placed(path)?;
         self.distributions[placed.wheel].reader(&placed.member, &self.scratch)
     }

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fs_err as fs;
+use rocwheel_content::{Content, FileContent, Reader};
 use rocwheel_elf::{Edit, Patch, Patched, SearchPath, StackFlag};
 use rocwheel_report::Reporter;
 use rocwheel_wheel::tar::TarBuilder;
-use rocwheel_wheel::{Content, Distribution, EntryPoints, FileContent, Member, Reader, Tag, WriteOptions, Written};
+use rocwheel_wheel::{Distribution, EntryPoints, Member, Tag, WriteOptions, Written};
 use serde::Serialize;
 
 use crate::devel::DevelEntry;

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use rocwheel_content::{Content, FileContent};
 use rocwheel_elf::{Elf, Kind};
 use rocwheel_report::Reporter;
 use rocwheel_wheel::read::{Kind as MemberKind, Listed, Spool, Wheel};
-use rocwheel_wheel::{Content, FileContent};
 
 use crate::directories::MACHINE;
 use crate::{Error, paths};

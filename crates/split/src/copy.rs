@@ -3,8 +3,8 @@
 use std::io::{BufWriter, Write};
 
 use positioned_io::ReadAt as _;
+use rocwheel_content::Content;
 use rocwheel_report::Reporter;
-use rocwheel_wheel::Content;
 
 use crate::error::Error;
 

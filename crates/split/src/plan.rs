@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rocwheel_artifact::targets;
+use rocwheel_content::Content;
 use rocwheel_kpack::bundle::{Checksum, Limits};
 use rocwheel_kpack::fatbin::{FatBinary, Magic, Points};
 use rocwheel_report::Reporter;
-use rocwheel_wheel::Content;
 use serde::Serialize;
 
 use crate::error::Error;

@@ -55,7 +55,7 @@ pub enum Error {
         member: String,
         /// The file its content comes from, where it is one.
         origin: Option<PathBuf>,
-        /// Bytes that [`crate::Content::size`] announced.
+        /// Bytes that [`rocwheel_content::Content::size`] announced.
         expected: u64,
         /// How it showed.
         source: io::Error,

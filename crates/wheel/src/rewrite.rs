@@ -24,7 +24,8 @@ use crate::distribution::check_tree;
 use crate::names::canonical_name;
 use crate::read::{Entries, Kind, Listed, Wheel, same_version, unhashed};
 use crate::record::{Hash, Record};
-use crate::{Content, Error, FileDigest, Headers, Level, Member, WheelName, WriteOptions, Written};
+use crate::{Error, FileDigest, Headers, Level, Member, WheelName, WriteOptions, Written};
+use rocwheel_content::Content;
 
 /// What is to be different. The default changes nothing, which still puts members in order, makes
 /// RECORD complete and drops its signatures.

@@ -11,7 +11,8 @@ use rocwheel_report::{Reporter, Unit};
 use crate::distribution::check_tree;
 use crate::output::Output;
 use crate::tar::TarBuilder;
-use crate::{Content, Error, Level, Member, Metadata, WriteOptions, Written, names};
+use crate::{Error, Level, Member, Metadata, WriteOptions, Written, names};
+use rocwheel_content::Content;
 
 /// What goes into one source distribution.
 pub struct Sdist {

@@ -11,11 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use forge::{NAME, forge, listing, python};
 use proptest::prelude::*;
+use rocwheel_content::Content;
 use rocwheel_report::{Reporter, Silent, Unit};
 use rocwheel_wheel::read::Wheel;
-use rocwheel_wheel::{
-    Content, Error, Existing, FileDigest, Headers, Member, Order, Rewrite, WriteOptions, Written, rewrite,
-};
+use rocwheel_wheel::{Error, Existing, FileDigest, Headers, Member, Order, Rewrite, WriteOptions, Written, rewrite};
 
 /// A wheel with most quirks: data descriptors, folders, a link, hexadecimal, missing and wrong
 /// rows, signatures.

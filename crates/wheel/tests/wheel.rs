@@ -6,11 +6,11 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
+use rocwheel_content::{Content, FileContent, Reader};
 use rocwheel_report::{Reporter, Silent, Unit};
 use rocwheel_wheel::read::{Problem, Wheel};
 use rocwheel_wheel::{
-    Content, Distribution, EntryPoints, Error, FileContent, Level, Member, Metadata, Reader, Tag, WriteOptions,
-    Written, write_wheel,
+    Distribution, EntryPoints, Error, Level, Member, Metadata, Tag, WriteOptions, Written, write_wheel,
 };
 
 const CHUNK: usize = 4 << 20;

@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use rocwheel_artifact::Pattern;
-use rocwheel_kpack::FatBinary;
-use rocwheel_kpack::Marker;
 use rocwheel_kpack::fatbin::Magic;
 use rocwheel_kpack::marker::TARGET_PLACEHOLDER;
-use rocwheel_kpack::survey::{self, CUDA, Kernels, WINDOWS_CUDA, Weight};
+use rocwheel_kpack::{FatBinary, Marker};
+use rocwheel_survey::{self as survey, CUDA, Kernels, WINDOWS_CUDA, Weight};
 use rocwheel_wheel::FileDigest;
 
 use super::{Context, Extra, file_name, listed};

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rocwheel_content::FileContent;
 use rocwheel_loader::facts::Facts;
 use rocwheel_loader::simulation::{Loader, Root, Scenario, System, Trace, Where};
 use rocwheel_loader::site::{Place, Role, Site};
 use rocwheel_report::Silent;
-use rocwheel_wheel::{Distribution, EntryPoints, FileContent, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
+use rocwheel_wheel::{Distribution, EntryPoints, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
 use tempfile::TempDir;
 
 pub(crate) const PACKAGES: &str = "lib/python3.11/site-packages";

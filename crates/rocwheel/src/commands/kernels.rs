@@ -1,6 +1,7 @@
 //! `rocwheel kernels`: the GPU code in files of any kind, in wheels, archives and folders.
 
 mod document;
+mod plot;
 mod tally;
 mod text;
 
@@ -9,10 +10,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use rocwheel_artifact::TargetTable;
-use rocwheel_kpack::survey::{self, Kernels, Weight};
+use rocwheel_kpack::TargetId;
 use rocwheel_kpack::target::is_processor;
-use rocwheel_kpack::{TargetId, plot};
 use rocwheel_report::Exit;
+use rocwheel_survey::{self as survey, Kernels, Weight};
 use rocwheel_wheel::FileDigest;
 
 use crate::environment;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rocwheel_artifact::{Catalog, EntryKind};
+use rocwheel_content::{Content, FileContent};
 use rocwheel_kpack::fatbin::FatBinary;
-use rocwheel_wheel::{Content, FileContent};
 
 use super::Build;
 use crate::error::Error;

@@ -8,10 +8,10 @@ use std::hash::{DefaultHasher, Hasher as _};
 
 use positioned_io::ReadAt;
 use rayon::prelude::*;
+use rocwheel_content::Content;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_kpack::fatbin::{FatBinary, Magic, Points};
 use rocwheel_report::{Reporter, Unit, with_causes};
-use rocwheel_wheel::Content;
 
 use super::Plan;
 use super::combine::Binary;

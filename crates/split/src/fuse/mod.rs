@@ -19,10 +19,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use rocwheel_content::Content;
+use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::Form;
 use rocwheel_kpack::fatbin::{Format, Magic, NewWrapper, Replacement};
 use rocwheel_report::{Reporter, Unit};
-use rocwheel_wheel::{Content, PatchedContent};
 use serde::Serialize;
 
 use crate::error::Error;

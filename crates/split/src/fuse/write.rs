@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_artifact::staging::{Maker, Staging};
+use rocwheel_content::Content;
 use rocwheel_report::{Reporter, Unit};
-use rocwheel_wheel::Content;
 use serde::Serialize;
 
 use crate::copy::copy;

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rocwheel_artifact::ArtifactName;
+use rocwheel_content::{Content, FileContent};
 use rocwheel_report::Unit;
-use rocwheel_wheel::{Content, FileContent, WheelName};
+use rocwheel_wheel::WheelName;
 use walkdir::WalkDir;
 
 use super::code::{Fate, Kind, Pruner, Verdict};

@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rocwheel_artifact::{Artifact, ArtifactName, Catalog, EntryKind, manifest, targets};
+use rocwheel_content::FileContent;
 use rocwheel_kpack::Databases;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_report::Reporter;
-use rocwheel_wheel::FileContent;
 use serde::Serialize;
 
 use crate::engine::Packing;

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use rocwheel_artifact::staging::{Maker, Staging};
 use rocwheel_artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind, Form};
+use rocwheel_content::{Content as _, FileContent};
+use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_report::{Reporter, Unit};
-use rocwheel_wheel::{Content as _, FileContent, PatchedContent};
 use serde::Serialize;
 
 use super::place::{PlannedArtifact, archive_artifact};

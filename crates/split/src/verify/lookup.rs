@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use rocwheel_content::Content;
 use rocwheel_kpack::archive::Archive;
 use rocwheel_kpack::marker::Marker;
 use rocwheel_kpack::target::TargetId;
-use rocwheel_wheel::Content;
 
 use super::View;
 use crate::error::Error;

@@ -13,11 +13,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rocwheel_content::Content;
 use rocwheel_kpack::Databases;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_report::Reporter;
 use rocwheel_wheel::read::{Kind, Known, Listed, MemberContent, Spool, Wheel};
-use rocwheel_wheel::{Content, Headers, Row};
+use rocwheel_wheel::{Headers, Row};
 
 use super::metadata::{self, Markers};
 use super::place::{Folders, Place, Scheme};

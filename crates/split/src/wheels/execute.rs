@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use rocwheel_content::{Content, FileContent};
+use rocwheel_elf::PatchedContent;
 use rocwheel_report::{Reporter, Unit as Counted};
 use rocwheel_wheel::read::Wheel;
-use rocwheel_wheel::{Content, FileContent, Member, PatchedContent, Rewrite, Staging, WriteOptions, Written};
+use rocwheel_wheel::{Member, Rewrite, Staging, WriteOptions, Written};
 use serde::Serialize;
 
 use super::metadata::{self, Markers};

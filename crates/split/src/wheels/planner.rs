@@ -352,7 +352,7 @@ fn zones(binaries: &[Binary], root: &str, group: &str) -> (Vec<Zone>, Vec<Kept>)
     let zones = folders.into_iter().map(|(scheme, archives)| {
         let of_zone = binaries.iter().filter(|binary| binary.place.scheme == scheme);
         let units = of_zone.map(|binary| {
-            let content: Arc<dyn rocwheel_wheel::Content> = Arc::clone(&binary.content);
+            let content: Arc<dyn rocwheel_content::Content> = Arc::clone(&binary.content);
             Unit::new(binary.member.clone(), content, &binary.place.path, &archives)
         });
         Zone { scheme, units: units.collect(), archives: archives.clone() }

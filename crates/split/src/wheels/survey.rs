@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use rocwheel_content::Content;
 use rocwheel_kpack::Databases;
 use rocwheel_kpack::fatbin::FatBinary;
 use rocwheel_report::{Reporter, Unit as Counted};
-use rocwheel_wheel::Content;
 use rocwheel_wheel::read::{Kind, Listed, Wheel};
 
 use super::Error;

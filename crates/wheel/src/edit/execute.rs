@@ -10,7 +10,9 @@ use super::plan::{Plan, Steps, WheelSteps};
 use super::sdist;
 use crate::output::Output;
 use crate::read::MemberContent;
-use crate::{Content, Error, Existing, Order, PatchedContent, Rewrite, Staging, WriteOptions, rewrite};
+use crate::{Error, Existing, Order, Rewrite, Staging, WriteOptions, rewrite};
+use rocwheel_content::Content;
+use rocwheel_elf::PatchedContent;
 
 /// Bytes that are copied between two looks at whether the user wants to stop.
 const WINDOW: u64 = 16 << 20;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::plot::Row;
 use rocwheel_kpack::code_object::Kernel;
-use rocwheel_kpack::plot::Row;
-use rocwheel_kpack::survey::{Found, Surveyed, Weight};
+use rocwheel_survey::{Found, Surveyed, Weight};
 use serde::Serialize;
 
 use super::By;

@@ -10,9 +10,9 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use rocwheel_kpack::bundle::{self, Form, Method, Part};
-use rocwheel_kpack::survey::{self, Code, Kernels, Kind, Options, Subject, Surveyed, Weight};
 use rocwheel_kpack::{ArchiveWriter, Blob, Error, FatBinary, Scheme};
 use rocwheel_report::{Reporter, Silent, Unit};
+use rocwheel_survey::{self as survey, Code, Kernels, Kind, Options, Subject, Surveyed, Weight};
 use rocwheel_testing::gpu::{Gpu, Link, Unit as Source};
 use rocwheel_wheel::FileDigest;
 
