@@ -15,9 +15,9 @@ pub enum Error {
     /// The wheels that are required cannot be collected.
     #[error(transparent)]
     Index(rocwheel_index::Error),
-    /// The user asked to stop.
-    #[error("interrupted")]
-    Interrupted,
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
     /// A file is no wheel, or a member of it cannot be unpacked.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
@@ -46,7 +46,7 @@ impl Hint for Error {
             Self::Loader(error) => error.exit(),
             Self::Index(error) => error.exit(),
             Self::Wheel(error) => error.exit(),
-            Self::Interrupted => Exit::Interrupted,
+            Self::Interrupted(_) => Exit::Interrupted,
             _ => Exit::Failed,
         }
     }
@@ -55,7 +55,7 @@ impl Hint for Error {
 impl From<rocwheel_loader::Error> for Error {
     fn from(error: rocwheel_loader::Error) -> Error {
         match error {
-            rocwheel_loader::Error::Interrupted => Error::Interrupted,
+            rocwheel_loader::Error::Interrupted(interrupted) => Error::Interrupted(interrupted),
             error => Error::Loader(error),
         }
     }
@@ -64,7 +64,7 @@ impl From<rocwheel_loader::Error> for Error {
 impl From<rocwheel_index::Error> for Error {
     fn from(error: rocwheel_index::Error) -> Error {
         match error {
-            rocwheel_index::Error::Interrupted => Error::Interrupted,
+            rocwheel_index::Error::Interrupted(interrupted) => Error::Interrupted(interrupted),
             error => Error::Index(error),
         }
     }

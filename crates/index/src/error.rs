@@ -23,9 +23,9 @@ pub enum Error {
     /// A file is no wheel, or a member of it cannot be unpacked.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
-    /// The user asked to stop.
-    #[error("interrupted")]
-    Interrupted,
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
     /// A file or folder of an environment cannot be read.
     #[error("could not read `{}`", path.display())]
     Read {
@@ -155,7 +155,7 @@ impl Hint for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Wheel(error) => error.exit(),
-            Self::Interrupted => Exit::Interrupted,
+            Self::Interrupted(_) => Exit::Interrupted,
             Self::Settings { .. } | Self::Address { .. } | Self::Offline { .. } => Exit::Usage,
             Self::Fetch { .. } | Self::Status { status: 429 | 500..=599, .. } => Exit::TryAgain,
             _ => Exit::Failed,

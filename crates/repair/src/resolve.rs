@@ -20,10 +20,10 @@ use crate::exclude::Excludes;
 use crate::inventory::{Binary, Origin};
 use crate::paths;
 use crate::plan::Reason;
-use rocwheel_audit::providers::{self, Providers};
 use rocwheel_loader::facts::{Facts, Object};
 use rocwheel_loader::simulation::{Led, Loader, Scenario};
 use rocwheel_loader::site::{self, Site};
+use rocwheel_rocm::providers::{self, Providers};
 use rocwheel_wheel::PythonVersion;
 
 /// What is looked for where, and what is not.

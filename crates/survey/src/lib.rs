@@ -26,7 +26,7 @@ use rocwheel_kpack::Error;
 use rocwheel_kpack::bundle::Compression;
 use rocwheel_kpack::code_object::{Kernel, Metadata};
 use rocwheel_kpack::marker::Marker;
-use rocwheel_kpack::target::{TargetId, base_target};
+use rocwheel_rocm::target::{TargetId, base_target};
 use source::{Pause, Sources, Unit};
 
 /// What is wanted.
@@ -339,7 +339,8 @@ pub fn survey<E: From<Error> + Send>(
             reporter.advance(1);
             each(file)?;
         }
-        if reporter.interrupted() { Err(Error::Interrupted.into()) } else { Ok(()) }
+        reporter.check().map_err(Error::from)?;
+        Ok(())
     };
     let work = |unit: Unit| Ok(examine::examine(unit, options));
     let mut sources = Sources::new(paths, options);

@@ -8,9 +8,9 @@ use crate::Error;
 use crate::declared::{self, Declared, System};
 use crate::finding::{Code, Finding};
 use crate::fix;
-use crate::owners::{Owner, Owners};
 use rocwheel_index::requirement::{Requirement, Target};
 use rocwheel_loader::simulation::Where;
+use rocwheel_rocm::owners::{Owner, Owners};
 
 /// What one wheel requires, as canonical names.
 #[derive(Debug, Default)]
@@ -156,9 +156,7 @@ fn shortened(text: &str) -> String {
 /// Requirements that nothing needs (RW013).
 pub(super) fn unneeded(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, installed) in context.audited() {
-        if context.reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        context.reporter.check()?;
         if !installed.is_complete() {
             continue;
         }

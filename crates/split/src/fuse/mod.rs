@@ -112,9 +112,7 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
     }
     let paths: Vec<String> = plan.owners.keys().cloned().collect();
     let read = |path: &String| {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         parts(builds, &archives, path)
     };
     let found: Vec<Vec<Option<Part>>> = paths.par_iter().map(read).collect::<Result<_, _>>()?;
@@ -129,7 +127,7 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
     let targets: BTreeSet<String> =
         entries.filter_map(|entry| Some(entry.id.rsplit_once("--")?.1.to_owned())).collect();
     plan.targets = targets.into_iter().collect();
-    rocwheel_artifact::targets::sort(&mut plan.targets);
+    rocwheel_rocm::target::sort(&mut plan.targets);
     Ok(plan)
 }
 

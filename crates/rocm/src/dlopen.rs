@@ -1,5 +1,5 @@
 //! Input: `data/dlopen.toml`. Output: what a library or script loads at run time, which no NEEDED
-//! entry shows ([`DlopenTable`]). [`rocwheel_elf::library_names`] has the names in its data.
+//! entry shows.
 
 use std::sync::LazyLock;
 
