@@ -17,11 +17,11 @@ const LINKS_SHOWN: usize = 10;
 
 const COLUMNS: [Column; 4] = [("Artifact", Left), ("Files", Right), ("Links", Right), ("Size", Right)];
 
-/// Make artifacts of .deb packages, an installed ROCm or a release tarball
+/// Turn .deb packages, an installed ROCm or a release tarball into artifacts
 ///
-/// Everything in the input lands in an artifact or is listed with the reason. Libraries that are
-/// neither ROCm's nor on every Linux are taken in under names of their own, with their licences;
-/// one that is missing is an error.
+/// Every input file goes into an artifact or is listed with the reason. Libraries that are neither
+/// ROCm's nor on every Linux are included under new names, with their licences; a missing one is an
+/// error.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("source").required(true).args(["deb", "prefix", "tarball"]))]
 pub(crate) struct Arguments {
@@ -40,12 +40,11 @@ pub(crate) struct Arguments {
     /// Version of the set [default: the HIP runtime's]
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
-    /// Library that may be missing, with `*` for anything; can be given several times and is
-    /// recorded
+    /// Library that may be missing, with `*` for anything; may be repeated, and is recorded
     #[arg(long, value_name = "LIB")]
     allow_unresolved: Vec<String>,
-    /// Leave the names of system libraries as they are; they lose to libraries of that name that
-    /// are loaded already
+    /// Keep the names of system libraries; a library of the same name that is already loaded is
+    /// then used instead
     #[arg(long)]
     keep_sonames: bool,
     /// Do everything in a temporary directory, print the result and keep nothing

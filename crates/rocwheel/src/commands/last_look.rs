@@ -16,7 +16,7 @@ use crate::printer::{self, Format, Printer};
 /// What every command that writes wheels has.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct LastLookArguments {
-    /// Do not audit what was written before it is moved into place
+    /// Do not audit the result before it is written
     #[arg(long)]
     no_audit: bool,
 }

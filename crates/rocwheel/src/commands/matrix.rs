@@ -26,11 +26,11 @@ const COLUMNS: [Column; 9] = [
     ("", Left),
 ];
 
-/// Show what there is to build, what of it is there, and what is missing
+/// Compare existing wheels with everything that could be built
 ///
-/// The axes, what belongs together and what is not built are a table (`--print-table`). With
-/// --wheels, the wheels in folders are compared with it by their names, in every spelling that is
-/// in use; a name that can mean two versions of ROCm is said to.
+/// A table has the axes, what belongs together and what is not built (`--print-table`). With
+/// --wheels, the wheels in folders are compared with it by their names, in every spelling in use; a
+/// name that can mean two versions of ROCm is reported.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Recipes [default: all of the table]
@@ -51,19 +51,19 @@ pub(crate) struct Arguments {
     /// Pythons, separated by commas; 3.13t is the free-threaded one
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     python: Vec<PythonVersion>,
-    /// Systems that are built for, separated by commas
+    /// Systems to build for, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "linux")]
     platform: Vec<Platform>,
-    /// Folder with wheels that are there; may be repeated
+    /// Folder with existing wheels; may be repeated
     #[arg(long, value_name = "DIR")]
     wheels: Vec<PathBuf>,
-    /// Only what is missing
+    /// Show only what is missing
     #[arg(long)]
     missing_only: bool,
-    /// What is not built too, with the reason
+    /// Also show what is not built, with the reason
     #[arg(long, conflicts_with = "missing_only")]
     excluded: bool,
-    /// In which form [default: grid, and table with --missing-only or --excluded]
+    /// Output format [default: grid, and table with --missing-only or --excluded]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
     /// With --format github: into how many matrices more than 256 cells may be divided, as outputs
@@ -74,10 +74,10 @@ pub(crate) struct Arguments {
     /// `[torch-index]` replaces the table
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
-    /// Print one of the tables that come with this program, to begin one of your own with
+    /// Print one of the built-in tables, to start yours from
     #[arg(long, value_enum, value_name = "TABLE", num_args = 0..=1, default_missing_value = "frameworks", conflicts_with = "format")]
     print_table: Option<TableName>,
-    /// Folder with recipes of your own
+    /// Folder with your recipes
     #[arg(long, value_name = "DIR")]
     recipe_folder: Option<PathBuf>,
 }

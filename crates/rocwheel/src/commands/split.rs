@@ -36,17 +36,16 @@ const CHECKED: [Column; 6] = [
 /// As many differences are printed as a person reads.
 const SHOWN: usize = 20;
 
-/// Take GPU code out of artifacts, wheels or libraries: a part for all GPUs, and one for each GPU
-/// target
+/// Divide artifacts, wheels or libraries into a part for all GPUs and a part for each GPU target
 ///
-/// Libraries keep their host code; their GPU code goes into .kpack archives that the HIP runtime
-/// reads, and kernel databases go along. The result is checked against the input, code object by
-/// code object, before it takes the place of the output. `--verify-only` does that for two
-/// directories, two files, two sets of artifacts, or a wheel and the directory of its parts.
+/// Libraries keep their host code. Their GPU code goes into .kpack archives that the HIP runtime
+/// reads, and kernel databases are divided too. The result is compared with the input, code object
+/// by code object, before it is written. `--verify-only` only compares: two directories, two files,
+/// two sets of artifacts, or a wheel and the directory of its parts.
 ///
-/// A wheel becomes a host wheel of the same name, whose extras `device-<target>` ask for device
-/// wheels. A library or program becomes a file of the same name and the directory `.kpack` beside
-/// it.
+/// A wheel becomes a host wheel of the same name and device wheels, which its extras
+/// `device-<target>` require. A library or program becomes a file of the same name and the
+/// directory `.kpack` beside it.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Arguments {
@@ -54,13 +53,14 @@ pub(crate) struct Arguments {
     /// and programs
     #[arg(value_name = "PATH", required_unless_present = "verify_only")]
     pub(super) inputs: Vec<PathBuf>,
-    /// Directory to write to: missing, empty, or made by this command; for wheels any but their own
+    /// Directory to write to: missing, empty, or made by this command; for wheels, any directory
+    /// but theirs
     #[arg(short, long, value_name = "DIR", required_unless_present_any = ["verify_only", "dry_run"])]
     pub(super) output: Option<PathBuf>,
     /// Keep only the code for these targets or families [default: all]
     #[arg(long, value_name = "LIST")]
     pub(super) targets: Option<String>,
-    /// Take only these kernel databases apart: rocblas, miopen, … or none [default: all]
+    /// Divide only these kernel databases: rocblas, miopen, … or none [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(super) split_databases: Option<Vec<String>>,
     /// How code objects are stored in archives
@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
     /// Split a set whose HIP runtime cannot read archives
     #[arg(long)]
     pub(super) force: bool,
-    /// Check the result before it takes the place of the output; this is the default
+    /// Check the result before it is written; this is the default
     #[arg(long, overrides_with = "no_verify")]
     verify: bool,
     /// Do not check the result

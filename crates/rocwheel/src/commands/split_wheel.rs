@@ -26,8 +26,8 @@ const WRITTEN: [Column; 4] = [("Wheel", Left), ("Files", Right), ("Raw", Right),
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options for wheels")]
 pub(crate) struct WheelArguments {
-    /// Begins the names of device wheels: amd-torch-device [default: the wheel's own name and
-    /// -device]
+    /// Beginning of the names of device wheels, for example amd-torch-device [default: the wheel's
+    /// name and -device]
     #[arg(long, value_name = "NAME")]
     pub(crate) device_prefix: Option<String>,
     /// A requirement of every device wheel; @GFXARCH@ stands for its target
@@ -40,11 +40,11 @@ pub(crate) struct WheelArguments {
     /// code]
     #[arg(long, value_name = "DIR")]
     pub(crate) overlay_root: Option<String>,
-    /// Take only the kernel databases of this kind of wheel apart
+    /// Divide only the kernel databases of this kind of wheel
     #[arg(long, value_name = "TYPE", conflicts_with = "split_databases")]
     pub(crate) wheel_type: Option<WheelType>,
-    /// Write the host also as a wheel variant with this label; experimental: PEP 825 and 850 are
-    /// drafts
+    /// Also write the host wheel as a wheel variant with this label; experimental: PEP 825 and 850
+    /// are drafts
     #[arg(long, value_name = "LABEL")]
     pub(crate) variant: Option<String>,
     #[command(flatten)]

@@ -28,13 +28,13 @@ pub(super) enum Arguments {
     List(Files),
     /// Copy matching files
     Copy(CopyArguments),
-    /// Divide a build tree into the components of an artifact, as a descriptor says
+    /// Divide a build tree into the components of an artifact, by its descriptor
     Artifact(ArtifactArguments),
     /// Pack an artifact
     ArtifactArchive(ArchiveArguments),
-    /// Lay artifacts over each other, and over what is in the output
+    /// Combine artifacts, also with the contents of the output
     ArtifactFlatten(FlattenArguments),
-    /// The same for all artifacts whose names begin so
+    /// The same for all artifacts whose names begin with the prefix
     ArtifactFlattenSplit(FlattenSplitArguments),
 }
 

@@ -12,7 +12,7 @@ use crate::failure::Usage;
 
 /// build_prod_wheels: wheels of torch, torchaudio, torchvision, triton and apex
 ///
-/// The script works in the active Python environment; so do these, where one is active.
+/// Like the script, these work in the active Python environment, if there is one.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -28,7 +28,7 @@ pub(super) struct Arguments {
 enum Action {
     /// Install the packages of ROCm into the active environment
     InstallRocm,
-    /// Build the wheels of the trees that are there
+    /// Build the wheels of the existing trees
     Build(Box<BuildArguments>),
 }
 

@@ -75,13 +75,13 @@ struct CheckoutArguments {
     tree: TreeArguments,
     #[command(flatten)]
     patches: PatchArguments,
-    /// Only so many commits of history
+    /// Fetch only this many commits of history
     #[arg(long, value_name = "N")]
     depth: Option<u32>,
     /// Check out submodules, as is the default
     #[arg(long, overrides_with = "no_submodules")]
     submodules: bool,
-    /// Leave submodules out
+    /// Skip submodules
     #[arg(long)]
     no_submodules: bool,
     /// Convert CUDA sources, as is the default for all but apex

@@ -30,13 +30,12 @@ const COLUMNS: [Column; 7] = [
     ("Directory", Left),
 ];
 
-/// Check out the sources of frameworks, at the commits that belong together
+/// Check out the sources of frameworks at the commits that belong together
 ///
 /// Each tree gets the tag THEROCK_UPSTREAM_DIFFBASE; converted sources are committed under
-/// THEROCK_HIPIFY_DIFFBASE. Where torch's tree pins another project, that commit is taken. What
-/// anybody has changed in a tree is never overwritten, and a run that was interrupted is completed
-/// by the next one. git gets none of the machine's settings but those for reaching repositories,
-/// and never asks anything.
+/// THEROCK_HIPIFY_DIFFBASE. If torch's tree pins another project, that commit is used. Your changes
+/// in a tree are never overwritten, and an interrupted run is completed by the next one. git sees
+/// only those settings of the machine that say how to reach repositories, and never asks anything.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -48,7 +47,7 @@ pub(crate) struct Arguments {
     /// it
     #[arg(long, value_name = "LINE")]
     line: Option<String>,
-    /// Folder below which the trees lie
+    /// Folder of the trees
     #[arg(long, value_name = "DIR", default_value = ".")]
     root: PathBuf,
     /// Another folder for a project
@@ -73,23 +72,22 @@ pub(crate) struct Arguments {
     /// The branch that the manifest has to name for torch
     #[arg(long, value_name = "REF", requires = "manifest")]
     expected_ref: Option<String>,
-    /// Nothing moves: only commits are taken, and a tree that is there has to be at its commit
-    /// already
+    /// Move nothing: accept only commits, and existing trees only at their commit
     #[arg(long)]
     locked: bool,
-    /// Only so many commits of history
+    /// Fetch only this many commits of history
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     depth: Option<u32>,
-    /// Leave submodules out
+    /// Skip submodules
     #[arg(long)]
     no_submodules: bool,
     /// Convert no CUDA sources, and write no build_env.json
     #[arg(long)]
     no_hipify: bool,
-    /// Leave what was converted uncommitted, so that versions name the upstream commit
+    /// Do not commit converted sources, so that versions name the upstream commit
     #[arg(long, conflicts_with = "no_hipify")]
     no_commit_hipify: bool,
-    /// Do what was probably meant where the original conversion hangs, crashes or loses launches
+    /// Convert correctly where the original hangs, crashes or loses launches
     #[arg(long, conflicts_with = "no_hipify")]
     fix_defects: bool,
     /// torch's tree, for pins [default: its folder below the root]
