@@ -201,7 +201,7 @@ def test_the_index_that_pip_and_uv_ask(rocwheel: Rocwheel, linked: tuple[Path, I
     file.write_text(f"[global]\nindex-url = {index.address}\n")
     lost = tmp_path / "lost.toml"
     missing = rocwheel.run("audit", wheel, "--with", "index", environment=own | {"UV_CONFIG_FILE": str(lost)}, expect=2)
-    assert f"UV_CONFIG_FILE is `{lost}`, which is no file" in missing.stderr, missing.stderr
+    assert f"UV_CONFIG_FILE is `{lost}`, which is not a file" in missing.stderr, missing.stderr
     asked = len(index.asked)
     rocwheel.run("audit", wheel, environment=own | {"PIP_INDEX_URL": index.address})
     refused = rocwheel.run("audit", wheel, "--with", "index", environment=own | {"UV_OFFLINE": "1"}, expect=2)

@@ -229,7 +229,7 @@ def test_what_the_script_of_wheels_would_take_from_elsewhere_is_asked_for(
     script = ["compat", "build_prod_wheels", "build", "--output-dir", tmp_path / "out", "--dry-run"]
     for more, code, words in (
         (["--install-rocm"], 2, "there are no sources to build in `.`"),
-        (["--root-checkout-dir", template / "trees"], 2, "nobody says where the packages of ROCm come from"),
+        (["--root-checkout-dir", template / "trees"], 2, "the place of ROCm's packages is not given"),
         (["--root-checkout-dir", template / "trees", "--build-apex"], 2, "`--apex-dir` names their folder"),
         (["--pytorch-dir", tmp_path / "no", "--install-rocm"], 2, "there are no sources of torch at"),
         (["--use-ccache", "--use-sccache", "--install-rocm"], 2, "cannot be used with"),

@@ -62,7 +62,8 @@ def test_wheels_go_from_triton_to_torch_to_torchvision(
 
     def build(job: dict, given: dict[str, Path], expect: int = 0) -> Result:
         place = tmp_path / job["name"]
-        # `pattern` of actions/download-artifact; v4 gives one that is alone a folder too, others may not.
+        # `pattern` of actions/download-artifact; v4 gives one that is alone a folder too, others
+        # may not.
         pattern = re.escape(job.get("pattern", "")).replace(r"\{", "(").replace(r"\}", ")").replace(",", "|")
         names = [name for name in given if re.fullmatch(pattern, name)]
         for name in names:

@@ -16,7 +16,7 @@ pub enum Error {
     #[error(transparent)]
     Interrupted(#[from] rocwheel_report::Interrupted),
     /// Nothing to look at.
-    #[error("there is no wheel to look at")]
+    #[error("there is no wheel to audit")]
     NoWheels,
     /// A folder that holds no installed packages.
     #[error("`{}` has neither wheels nor installed packages, which would have `.dist-info` folders", path.display())]
@@ -221,7 +221,7 @@ impl Hint for Error {
             Self::NotPackages { .. } => {
                 Some("name an environment, its `site-packages` folder, or a folder that has wheels".to_owned())
             }
-            Self::SeveralFolders { .. } => Some("name the folder that is meant".to_owned()),
+            Self::SeveralFolders { .. } => Some("name one of the folders".to_owned()),
             _ => None,
         }
     }

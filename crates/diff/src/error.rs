@@ -98,7 +98,7 @@ impl Hint for Error {
             ),
             Self::Rule { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
             Self::Rule { nearest: None, .. } => {
-                Some("`rocwheel diff --explain` lists the changes; `any` stands for all of them".to_owned())
+                Some("`rocwheel diff --explain` lists the changes; `any` means all of them".to_owned())
             }
             Self::Growth { .. } => Some("it looks like `5%`, `20MB` or `0`".to_owned()),
             _ => None,

@@ -414,7 +414,7 @@ impl Hint for Failure {
     fn hint(&self) -> Option<String> {
         let is_submodule = self.command.starts_with("git submodule");
         Some(match self.cause()? {
-            Cause::Space => "free some space and run it again: it goes on where it stopped".to_owned(),
+            Cause::Space => "free some space and run it again: it continues where it stopped".to_owned(),
             Cause::Owner => {
                 format!("if you trust it: `git config --global --add safe.directory {}`", self.directory.display())
             }
@@ -425,8 +425,8 @@ impl Hint for Failure {
                 .to_owned(),
             Cause::Gone if is_submodule => "an address in .gitmodules leads nowhere: if the submodule has moved, `git config --global url.NEW.insteadOf OLD` leads there".to_owned(),
             Cause::Gone => "the origin is gone or never was: name the right one with `--origin`".to_owned(),
-            Cause::Damaged => "the repository at the other end is damaged: tell whoever keeps it, or name another with `--origin`".to_owned(),
-            Cause::Network => "the network failed: run it again, and it goes on where it stopped".to_owned(),
+            Cause::Damaged => "the repository at the other end is damaged: tell its owner, or name another with `--origin`".to_owned(),
+            Cause::Network => "the network failed: run it again, and it continues where it stopped".to_owned(),
         })
     }
 

@@ -42,7 +42,7 @@ fn record(context: &Context<'_>, installed: &Distribution, findings: &mut Vec<Fi
     };
     let missing = match installed.wheel() {
         Some(_) => "RECORD lists files that are not in the wheel",
-        None => "RECORD lists files that are not there any more",
+        None => "RECORD lists files that no longer exist",
     };
     let mut unhashed = Vec::new();
     // What is true of many files is one finding.

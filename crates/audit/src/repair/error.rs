@@ -217,7 +217,7 @@ impl Hint for Error {
             }
             Error::UnknownTag { known, .. } => Some(format!("known are {}", known.join(", "))),
             Error::RocmVersion { .. } => {
-                Some("say it with `--rocm-version`, which becomes the requirement `rocm[libraries]==VERSION`".to_owned())
+                Some("give it with `--rocm-version`, which becomes the requirement `rocm[libraries]==VERSION`".to_owned())
             }
             Error::Package { hint, .. } => Some(hint.clone()),
             Error::Tree { .. } => {
@@ -226,7 +226,7 @@ impl Hint for Error {
             Error::Exists { .. } => {
                 Some("repair the wheel as it was built; an earlier repair left the file there".to_owned())
             }
-            Error::Strip { .. } => Some("install binutils, or leave `--strip` out".to_owned()),
+            Error::Strip { .. } => Some("install binutils, or remove `--strip`".to_owned()),
             Error::Budget { .. } => {
                 Some("leave libraries out with `--exclude` or `--mode rocm`, remove symbols with `--strip`, or raise `--size-budget`".to_owned())
             }

@@ -98,7 +98,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let mut inputs = artifact_inputs::expand(&settings.inputs, Forms::All, printer)?;
     inputs.retain(|path| settings.wants(path));
     if inputs.is_empty() {
-        return Err(Usage::new("no artifact is left").hint("leave `--components` or `--targets` out").into());
+        return Err(Usage::new("no artifact is left").hint("remove `--components` or `--targets`").into());
     }
     let run = match settings.mode {
         Mode::Execute => Run::Execute,

@@ -106,7 +106,7 @@ fn show_lost_links(report: &ImportReport, printer: &Printer) {
     let (shown, total) = (if printer.has_details() { usize::MAX } else { LINKS_SHOWN }, lost.clone().count());
     for (skipped, target) in lost.take(shown) {
         let (path, source, reason) = (&skipped.path, &skipped.source, &skipped.reason);
-        printer.warn(format!("left out the link `{path}` of {source} to `{target}`: {reason}"));
+        printer.warn(format!("skipped the link `{path}` of {source} to `{target}`: {reason}"));
     }
     if total > shown {
         printer.warn(format!("and {} more such links; `--json` lists all", total - shown));
@@ -125,7 +125,7 @@ fn show(report: &ImportReport, mode: Mode, printer: &Printer) -> anyhow::Result<
     }
     show_lost_links(report, printer);
     for skipped in report.skipped.iter().filter(|skipped| skipped.target.is_none()) {
-        printer.detail(format!("left out {} of {}: {}", skipped.path, skipped.source, skipped.reason));
+        printer.detail(format!("skipped {} of {}: {}", skipped.path, skipped.source, skipped.reason));
     }
     for path in &report.unknown {
         printer.warn(format!("no rule claims `{path}`: it is in the artifact `base`"));
@@ -146,7 +146,7 @@ fn show(report: &ImportReport, mode: Mode, printer: &Printer) -> anyhow::Result<
     let bytes = report.artifacts.iter().map(|artifact| artifact.bytes).sum();
     let number = |length: usize, one, many| printer::count(length as u64, one, many);
     printer.note(format!(
-        "ROCm {}{}: {} of {}, code for {}; {} taken in, {} of {} left out",
+        "ROCm {}{}: {} of {}, code for {}; {} included, {} of {} skipped",
         report.version,
         if mode == Mode::DryRun { " would become" } else { "" },
         number(report.artifacts.len(), "artifact", "artifacts"),

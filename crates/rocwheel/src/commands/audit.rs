@@ -124,7 +124,7 @@ fn release(text: &str) -> Result<Release, String> {
     let numbers = text.strip_prefix("manylinux_").map(|rest| rest.splitn(3, '_').take(2).collect::<Vec<_>>().join("."));
     let version = numbers.unwrap_or_else(|| text.strip_prefix("glibc").unwrap_or(text).to_owned());
     Release::try_from(version)
-        .map_err(|_| format!("`{text}` is no version of glibc; write it as 2.28 or manylinux_2_28"))
+        .map_err(|_| format!("`{text}` is not a version of glibc; write it as 2.28 or manylinux_2_28"))
 }
 
 /// Findings for which the exit code is 1.
@@ -210,7 +210,7 @@ impl TryFrom<Arguments> for Settings {
 fn library_path(given: &[PathBuf]) -> Result<Option<SetLibraryPath>, Usage> {
     let absolute = |path: &PathBuf| match std::path::absolute(path) {
         Ok(absolute) if path.is_dir() => Ok(absolute.to_string_lossy().into_owned()),
-        _ => Err(Usage::new(format!("`{}` is no directory", path.display()))
+        _ => Err(Usage::new(format!("`{}` is not a directory", path.display()))
             .hint("`--library-path` names a directory of this machine: /opt/rocm/lib")),
     };
     if given.is_empty() {
@@ -429,7 +429,7 @@ fn python(
         (Some(python), Some(found)) if python != found && folder.is_some_and(PackageFolder::is_of_environment) => {
             let folder = folder.map(|folder| folder.path().display().to_string()).unwrap_or_default();
             Err(Usage::new(format!("`{folder}` is of Python {found}, and `--python` says {python}"))
-                .hint("leave `--python` out"))
+                .hint("remove `--python`"))
         }
         (Some(python), _) | (None, Some(python)) => Ok(python),
         (None, None) => Ok(PythonVersion::newest_of(wheels)),
@@ -485,7 +485,7 @@ fn gather(
     let gathered = with::gather(&request, printer.reporter())?;
     for unmet in &gathered.unmet {
         let with::Unmet { requirer, requirement, reason } = unmet;
-        printer.note(format!("note: `{requirer}` requires `{requirement}`, and none is there: {reason}"));
+        printer.note(format!("note: `{requirer}` requires `{requirement}`, which was not found: {reason}"));
     }
     Ok(gathered.wheels)
 }

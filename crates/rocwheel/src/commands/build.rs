@@ -427,7 +427,7 @@ impl Run<'_> {
             let name = &named.recipe;
             let entry = recipes.wishes.book.get(name)?;
             if let Some(before) = entry.recipe.after.iter().find(|before| failed.contains(*before)) {
-                self.printer.warn(format!("{name} is left out: {before} was not built"));
+                self.printer.warn(format!("{name} is skipped: {before} was not built"));
                 failed.insert(name.clone());
                 continue;
             }

@@ -135,7 +135,10 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let failures = comparison.fail_on.failures(&report);
     if let Some(file) = &comparison.write_deviations {
         file.write(&report.as_deviations())?;
-        printer.note(format!("`{}` lists what is not accepted yet: write the reasons", file.path().display()));
+        printer.note(format!(
+            "`{}` lists the changes that are not accepted yet: write the reasons into it",
+            file.path().display()
+        ));
     }
     if printer.format() == Format::Json {
         printer.json(&Document { report: &report, deviations: &deviations, failures })?;
@@ -145,7 +148,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     for unused in deviations.iter().filter(|accepted| accepted.count == 0) {
         let Accepted { deviation, .. } = unused;
         printer.warn(format!(
-            "nothing is `{}` in `{}` of `{}` any more: the deviation can go ({})",
+            "there is no longer a `{}` in `{}` of `{}`: remove the deviation ({})",
             deviation.change, deviation.path, deviation.package, deviation.reason
         ));
     }

@@ -387,14 +387,14 @@ fn show(plan: &Plan, written: Option<&Edited>, printer: &Printer) -> anyhow::Res
     let input = plan.input.display();
     match (plan.changes_anything(), written) {
         (true, Some(written)) if written.unchanged => {
-            printer.line(format!("{input} -> {}: unchanged, it is there already", written.path.display()))?;
+            printer.line(format!("{input} -> {}: unchanged, it exists already", written.path.display()))?;
         }
         (true, Some(written)) => {
             printer.line(format!("{input} -> {}, {}", written.path.display(), printer::bytes(written.size)))?;
         }
         (true, None) => printer.line(format!("{input} -> {} (not written)", plan.output))?,
         (false, Some(written)) if written.path != plan.input => {
-            printer.line(format!("{input}: nothing to change, copied as it is to {}", written.path.display()))?;
+            printer.line(format!("{input}: nothing to change, copied to {}", written.path.display()))?;
         }
         (false, _) => printer.line(format!("{input}: nothing to change"))?,
     }

@@ -231,7 +231,7 @@ impl Job<'_> {
             if self.settings.inputs.contains(archive) {
                 return Err(Error::UnusedArchive { archive: archive.clone() });
             }
-            self.printer.note(format!("`{}` holds no code for what is put together", archive.display()));
+            self.printer.note(format!("`{}` has no code for the files that are joined", archive.display()));
         }
         Ok(())
     }
@@ -413,7 +413,7 @@ impl Job<'_> {
             kept.for_each(|archive| self.printer.note(format!("`{archive}` stays: no file here asks for all of it")));
         }
         for line in removed {
-            self.printer.detail(format!("METADATA does not say `{line}` any more"));
+            self.printer.detail(format!("METADATA no longer has `{line}`"));
         }
         let (code_objects, code) = sum(plans);
         self.printer.note(format!(

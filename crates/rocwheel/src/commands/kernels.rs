@@ -86,7 +86,7 @@ impl TryFrom<Arguments> for Settings {
         if let Some(path) = plot.as_ref().map(OutputFile::path).filter(|path| !path.exists())
             && path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("svg"))
         {
-            let usage = Usage::new(format!("`{}` is no name for a picture in SVG", path.display()));
+            let usage = Usage::new(format!("`{}` is not a name for an SVG file", path.display()));
             return Err(usage.hint("let it end in `.svg`").into());
         }
         Ok(Self { paths: arguments.paths, by: arguments.by, targets, expected, plot, scratch })

@@ -52,9 +52,7 @@ impl Hint for Refused {
             _ => "`-v` shows warnings and notes too, ",
         };
         let code = self.verdict.new_errors.first().map_or("RW001", |finding| finding.code.text());
-        Some(format!(
-            "`rocwheel audit --explain {code}` says what it means, {more}and `--no-audit` writes it all the same"
-        ))
+        Some(format!("`rocwheel audit --explain {code}` explains it, {more}and `--no-audit` writes the result anyway"))
     }
 
     fn exit(&self) -> Exit {

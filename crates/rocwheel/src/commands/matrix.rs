@@ -153,7 +153,7 @@ impl TryFrom<Arguments> for Settings {
         }
         if arguments.format == Some(Format::Slurm) && arguments.platform.contains(&Platform::Windows) {
             let message = "the script for Slurm builds on Linux, for Linux";
-            return Err(Usage::new(message).hint("leave `--platform` out; `--format json` lists cells of both").into());
+            return Err(Usage::new(message).hint("remove `--platform`; `--format json` lists cells of both").into());
         }
         let jobs = JobChoices::new(arguments.jobs, &book)?;
         if jobs.are_given() && !matches!(arguments.format, Some(Format::Github | Format::ReleaseWorkflow)) {
@@ -209,7 +209,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     }
     if settings.format == Format::ReleaseWorkflow {
         if settings.wanted.recipes.is_empty() {
-            let usage = Usage::new("`--format release-workflow` builds what is named, and no recipe is");
+            let usage = Usage::new("`--format release-workflow` builds the recipes that are named, and none is");
             return Err(usage.hint("name some: `rocwheel matrix flash-attn --format release-workflow`").into());
         }
         // What the table does not have is said now, and not by GitHub.
@@ -224,11 +224,11 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let matrix = matrix::make(&settings.table, &settings.book, &settings.wanted, &wheels)?;
     for name in &settings.wanted.recipes {
         if !matrix.rows.iter().any(|row| row.point.recipe == *name) {
-            printer.note(format!("{name}: the table has no cell of it for what was asked"));
+            printer.note(format!("{name}: the table has no such cell of it"));
         }
     }
     for unclear in &matrix.unclear {
-        printer.warn(format!("`{}` counts for nothing: {}", unclear.file, unclear.reason));
+        printer.warn(format!("`{}` is not counted: {}", unclear.file, unclear.reason));
     }
     let is_shown = |row: &&Row| match row.status {
         Status::Missing => true,
@@ -307,9 +307,9 @@ fn grids(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer)
         printer.line("")?;
     }
     let signs = if settings.wheels.is_empty() {
-        "• can be built, – cannot; `--wheels DIR` shows what is there"
+        "• can be built, – cannot; `--wheels DIR` shows existing wheels"
     } else {
-        "✓ is there, ✗ is missing, – cannot be built"
+        "✓ exists, ✗ is missing, – cannot be built"
     };
     printer.note(signs);
     summary(matrix, settings, printer);

@@ -505,7 +505,7 @@ fn show_remarks(plan: &Plan, request: &Request, printer: &Printer) {
     }
     let files = |left_out: &LeftOut| printer::count(left_out.files as u64, "file", "files");
     if plan.systems.contains_key(&System::Windows) {
-        printer.note("the packages for Windows are experimental: nothing of them has run");
+        printer.note("the packages for Windows are experimental: they have not been run on Windows");
     }
     for missing in &plan.unknown_libraries {
         let needed_by = missing.needed_by.first().map(String::as_str).unwrap_or_default();
@@ -518,7 +518,7 @@ fn show_remarks(plan: &Plan, request: &Request, printer: &Printer) {
         printer.warn(format!("no rule claims `{}` ({}): {}", left_out.what, files(left_out), left_out.reason));
     }
     for left_out in &plan.left_out {
-        printer.note(format!("left out `{}` ({}): {}", left_out.what, files(left_out), left_out.reason));
+        printer.note(format!("skipped `{}` ({}): {}", left_out.what, files(left_out), left_out.reason));
     }
     for dropped in &plan.dropped_search_paths {
         printer.detail(format!("dropped the search path `{}` of `{}`", dropped.entry, dropped.file));

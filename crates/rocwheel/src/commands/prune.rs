@@ -96,7 +96,7 @@ impl TryFrom<Arguments> for Settings {
             (None, true) => Destination::InPlace,
             // A dry run needs no place; nothing can be in the way of a new folder.
             (None, false) if arguments.dry_run => Destination::InPlace,
-            _ => return Err(Usage::new("there is no place for the result").hint("name one with `--output`").into()),
+            _ => return Err(Usage::new("no output is given").hint("name one with `--output`").into()),
         };
         let compress = arguments.compress.map(|form| match form {
             CompressedForm::V2 => Compress::V2,

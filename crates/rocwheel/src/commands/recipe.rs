@@ -151,7 +151,7 @@ impl TryFrom<RecipeCommand> for Settings {
                 let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
                 let is_name = arguments.name.starts_with(|first: char| first.is_ascii_alphanumeric());
                 if !is_name || !arguments.name.chars().all(is_plain) {
-                    let usage = Usage::new(format!("`{}` is no name of a recipe", arguments.name));
+                    let usage = Usage::new(format!("`{}` is not a name for a recipe", arguments.name));
                     return Err(usage.hint("letters, digits, `-`, `_` and `.` make one").into());
                 }
                 let path = arguments.output.join(format!("{}.toml", arguments.name));
@@ -273,7 +273,7 @@ fn check(book: &Book, names: &[String], printer: &Printer) -> anyhow::Result<()>
 
 fn new(name: &str, path: &Path, printer: &Printer) -> anyhow::Result<()> {
     if path.exists() {
-        let usage = Usage::new(format!("`{}` is there already", path.display()));
+        let usage = Usage::new(format!("`{}` exists already", path.display()));
         return Err(usage.hint("choose another name, or remove it first").into());
     }
     let text = TEMPLATE.replace("NAME", name).replace("DISTRIBUTION", &rocwheel_wheel::file_name_part(name));

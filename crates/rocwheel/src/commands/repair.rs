@@ -126,7 +126,7 @@ impl TryFrom<Arguments> for Settings {
             return Err(Usage::new("`--rocm` is for fat wheels").hint("add `--mode fat`").into());
         }
         if arguments.resolve != ResolveArgument::Rpath && !matches!(arguments.mode, None | Some(WayArgument::Rocm)) {
-            return Err(Usage::new("`--resolve` is for the mode rocm").hint("leave it out").into());
+            return Err(Usage::new("`--resolve` is for the mode rocm").hint("remove it").into());
         }
         let is_range = arguments.rocm_version.as_ref().is_some_and(|version| version.ends_with(".*"));
         if is_range && (arguments.resolve != ResolveArgument::Rpath || arguments.mode == Some(WayArgument::Fat)) {
@@ -283,7 +283,7 @@ fn show(repaired: &Repaired, printer: &Printer) -> anyhow::Result<()> {
             printer::bytes(tree.size)
         ))?;
         for (reason, paths) in &tree.left_out {
-            printer.detail(format!("left out, {reason}: {}", paths.join(", ")));
+            printer.detail(format!("skipped, {reason}: {}", paths.join(", ")));
         }
     }
     for (entries, members) in edited(plan, |edit| Some(&edit.dropped)) {
@@ -298,7 +298,7 @@ fn show(repaired: &Repaired, printer: &Printer) -> anyhow::Result<()> {
     let files = plan.edits.iter().map(|edit| (&edit.member, &edit.edit));
     let grafts = plan.grafted.iter().map(|graft| (&graft.member, &graft.edit));
     for (member, _) in files.chain(grafts).filter(|(_, edit)| edit.stack) {
-        printer.line(format!("{member}: asks for no executable stack any more, which nothing in it needs"))?;
+        printer.line(format!("{member}: no longer asks for an executable stack, which nothing in it needs"))?;
     }
     for edit in &plan.edits {
         if let Some(moved) = &edit.moved_to {
@@ -312,7 +312,7 @@ fn show(repaired: &Repaired, printer: &Printer) -> anyhow::Result<()> {
         printer.line(match (&requirement.before, &requirement.after) {
             (Some(before), Some(after)) => format!("requirement {before} → {after}"),
             (None, Some(after)) => format!("requirement {after}"),
-            (before, None) => format!("no requirement {} any more", before.as_deref().unwrap_or_default()),
+            (before, None) => format!("requirement {} removed", before.as_deref().unwrap_or_default()),
         })?;
     }
     if let Some(Change { before, after }) = &plan.version {

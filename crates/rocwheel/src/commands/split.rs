@@ -184,7 +184,7 @@ pub(super) fn selected(list: &str) -> anyhow::Result<Vec<String>> {
         .collect();
     let targets = TargetTable::embedded().expand_with(list, &unknown)?;
     if targets.is_empty() {
-        return Err(Usage::new("`--targets` names no target").hint("leave it out to keep all").into());
+        return Err(Usage::new("`--targets` names no target").hint("remove it to keep all").into());
     }
     Ok(targets)
 }
@@ -234,7 +234,7 @@ fn split(
         show_report(report, printer)?;
     }
     if exit == Exit::Failed {
-        printer.warn("nothing was written: the result would not be what the input is");
+        printer.warn("nothing was written: the result would differ from the input");
         return Ok(exit);
     }
     let rows = outcome
@@ -287,21 +287,21 @@ fn code(plan: &TreePlan) -> (u64, u64) {
 /// What stays as it is, and what is left out.
 fn show_remarks(plan: &TreePlan, printer: &Printer) {
     for left in plan.groups.iter().flat_map(|group| &group.plan.left_alone) {
-        printer.note(format!("`{}` stays as it is: {}", left.key, left.reason));
+        printer.note(format!("`{}` is not changed: {}", left.key, left.reason));
     }
     for note in &plan.notes {
         printer.note(note);
     }
     note_unknown(plan.groups.iter().flat_map(|group| &group.plan.targets), printer);
     for dropped in &plan.dropped {
-        printer.detail(format!("left out `{dropped}`, which is for another target"));
+        printer.detail(format!("skipped `{dropped}`, which is for another target"));
     }
     if !plan.dropped.is_empty() {
         let files = printer::count(plan.dropped.len() as u64, "file", "files");
-        printer.note(format!("left out {files} of kernel databases for other targets"));
+        printer.note(format!("skipped {files} of kernel databases for other targets"));
     }
     if plan.groups.iter().all(|group| group.sources.is_empty()) {
-        printer.note("there is no GPU code to take out: the artifacts stay as they are");
+        printer.note("there is no GPU code to take out: the artifacts are not changed");
     }
 }
 

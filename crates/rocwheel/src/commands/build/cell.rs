@@ -277,7 +277,7 @@ impl Wishes {
             && let Some(other) = self.rocm.iter().find(|asked| !named.iter().all(|named| named.rocm.contains(asked)))
         {
             let usage = Usage::new(format!("`{}` is for another ROCm than `--rocm {other}`", names.join(" ")));
-            let hint = format!("leave `--rocm` out, or write `{} --rocm {other}`", named[0].recipe);
+            let hint = format!("remove `--rocm`, or write `{} --rocm {other}`", named[0].recipe);
             return Err(usage.hint(hint).into());
         }
         Ok(named)
@@ -372,7 +372,7 @@ fn check_compact(rocm: &str, table: &Table) -> Result<(), Usage> {
         return Ok(());
     }
     let usage = Usage::new(format!("`rocm{digits}` can mean ROCm {}", candidates.join(" or ")));
-    Err(usage.hint("leave `--label-style compact` out: the name then has the dot"))
+    Err(usage.hint("remove `--label-style compact`: the name then has the dot"))
 }
 
 /// GPU targets of a list, sorted.

@@ -403,7 +403,9 @@ impl Ground {
         if !found.has_rocm {
             let usage =
                 Usage::new(format!("there is no ROCm at `{}` in the image `{}`", path.display(), self.image.name));
-            return Err(usage.hint("`--rocm-sdk prefix=DIR` says where it is there, `index=URL` installs one").into());
+            return Err(usage
+                .hint("`--rocm-sdk prefix=DIR` names its folder in the image, `index=URL` installs one")
+                .into());
         }
         let Some(version) = found.rocm.clone().or_else(|| version.map(str::to_owned)) else {
             let usage = Usage::new(format!(
@@ -411,7 +413,7 @@ impl Ground {
                 path.display(),
                 self.image.name
             ));
-            return Err(usage.hint("say it with `--rocm`").into());
+            return Err(usage.hint("give it with `--rocm`").into());
         };
         Ok(Some(Rocm::Prefix { path: path.clone(), version }))
     }

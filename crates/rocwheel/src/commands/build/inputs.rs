@@ -68,9 +68,9 @@ impl Sdk {
     pub(crate) fn rocm(&self, version: Option<&str>, surroundings: &BTreeMap<String, String>) -> anyhow::Result<Rocm> {
         let Some(text) = &self.rocm_sdk else {
             let Some(path) = found(surroundings) else {
-                let usage = Usage::new("nobody says which ROCm is to be built against, and none is at /opt/rocm");
+                let usage = Usage::new("the ROCm to build against is not given, and there is none at /opt/rocm");
                 return Err(usage
-                    .hint("say it: `--rocm-sdk index=URL`, `find-links=…`, `directory=DIR` or `prefix=DIR`")
+                    .hint("name it: `--rocm-sdk index=URL`, `find-links=…`, `directory=DIR` or `prefix=DIR`")
                     .into());
             };
             return prefix(&path, version);
@@ -217,7 +217,7 @@ fn families_of_packages(folder: &Path) -> anyhow::Result<Vec<String>> {
 fn prefix(path: &Path, version: Option<&str>) -> anyhow::Result<Rocm> {
     let path = std::path::absolute(path)?;
     if !path.join("bin").is_dir() {
-        let usage = Usage::new(format!("`{}` is no installed ROCm: it has no folder `bin`", path.display()));
+        let usage = Usage::new(format!("`{}` is not an installed ROCm: it has no folder `bin`", path.display()));
         return Err(usage.hint("`--rocm-sdk prefix=DIR` names one").into());
     }
     let file = path.join(".info/version");
@@ -226,7 +226,7 @@ fn prefix(path: &Path, version: Option<&str>) -> anyhow::Result<Rocm> {
         return Ok(Rocm::Prefix { path, version });
     }
     let usage = Usage::new(format!("`{}` does not say its version in .info/version", path.display()));
-    Err(usage.hint("say it with `--rocm`").into())
+    Err(usage.hint("give it with `--rocm`").into())
 }
 
 #[cfg(test)]

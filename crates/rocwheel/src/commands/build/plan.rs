@@ -390,7 +390,7 @@ pub(super) fn same_rocm(rocm: &Rocm, cell: &Cell) -> Result<(), Usage> {
         return Ok(());
     }
     let usage = Usage::new(format!("`{}` is ROCm {version}, and {wanted} is to be built against", path.display()));
-    Err(usage.hint("`{rocm}` in `--rocm-sdk prefix=/opt/rocm-{rocm}` stands for the version of each cell"))
+    Err(usage.hint("`{rocm}` in `--rocm-sdk prefix=/opt/rocm-{rocm}` is the version of each cell"))
 }
 
 /// `{rocm}` and `{torch}` in places, which stand for the versions of a cell.

@@ -423,7 +423,7 @@ impl Sources {
         if self.no_checkout {
             let (project, folder) = (&needed[0].wanted.project, needed[0].folder.display());
             let usage = Usage::new(format!("there are no sources of {project} at `{folder}`"));
-            return Err(usage.hint("leave `--no-checkout` out, or say with `--source` where they are").into());
+            return Err(usage.hint("remove `--no-checkout`, or name them with `--source`").into());
         }
         let root = self.source_root.clone().unwrap_or_else(|| place.work.join("sources").join(&line));
         let wanted = needed.into_iter().map(|needed| needed.wanted).collect();
@@ -526,7 +526,7 @@ impl Sources {
             Kind::Path(path) => path,
             Kind::Archive(known) => {
                 let cache = environment::cache()
-                    .ok_or_else(|| Usage::new("there is no place for downloads").hint("set `ROCWHEEL_CACHE`"))?;
+                    .ok_or_else(|| Usage::new("there is no folder for downloads").hint("set `ROCWHEEL_CACHE`"))?;
                 download::archive(&known.url, &known.sha256, &cache, reporter)?
             }
             Kind::Checkout(tag) => {

@@ -316,7 +316,7 @@ impl BuildArguments {
                 line.option("--rocm-sdk-version", Some(&rocm.rocm_sdk_version).filter(|text| !is_default(text)));
                 return Ok(());
             }
-            let usage = Usage::new("nobody says where the packages of ROCm come from");
+            let usage = Usage::new("the place of ROCm's packages is not given");
             let hint = "name it: `--index-url URL` or `--find-links PLACE`; each job installs them into an environment \
                         of its own. For an installed ROCm, use `rocwheel build … --rocm-sdk prefix=DIR`";
             return Err(usage.hint(hint).into());

@@ -123,7 +123,7 @@ pub(super) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         for difference in outcome.verification.iter().flat_map(|report| &report.differences) {
             printer.warn(difference.to_string());
         }
-        printer.warn("nothing was written: the result would not be what the input is");
+        printer.warn("nothing was written: the result would differ from the input");
         return Ok(Exit::Failed);
     }
     for artifact in &outcome.artifacts {

@@ -93,7 +93,7 @@ impl TryFrom<Arguments> for Settings {
             (Some(name), _) => format!("https://github.com/{name}/releases/download/{}/", arguments.tag),
             (None, Some(url)) => {
                 if url.contains([' ', ')', '|']) || !url.contains("://") {
-                    return Err(Usage::new(format!("`{url}` is no address")).into());
+                    return Err(Usage::new(format!("`{url}` is not an address")).into());
                 }
                 format!("{}/", url.trim_end_matches('/'))
             }
@@ -200,7 +200,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     }
     let matrix = matrix::make(&table, &settings.book, &Wanted::default(), &packages.names())?;
     for unclear in &matrix.unclear {
-        printer.warn(format!("`{}` counts for nothing: {}", unclear.file, unclear.reason));
+        printer.warn(format!("`{}` is not counted: {}", unclear.file, unclear.reason));
     }
     let coverage = page::coverage(&matrix);
     let notes = page::notes(&assets, &settings.book)?;

@@ -248,7 +248,7 @@ fn wanted(
         let archive =
             archives.of(project).map(|text| archive(text, digests.of(project), project, table)).transpose()?;
         if archive.is_none() && digests.of(project).is_some() {
-            return Err(Usage::new(format!("`--sha256` is there for {}, and no `--archive`", project.name)).into());
+            return Err(Usage::new(format!("`--sha256` is given for {}, and no `--archive`", project.name)).into());
         }
         if let Some((_, Some(address))) = &archive {
             downloads.push((wanted.len(), address.clone()));
@@ -278,7 +278,7 @@ fn archive(
     if let Some(digest) = &digest
         && (digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()))
     {
-        return Err(Usage::new(format!("`{digest}` is no SHA-256 of 64 hexadecimal digits")).into());
+        return Err(Usage::new(format!("`{digest}` is not a SHA-256 of 64 hexadecimal digits")).into());
     }
     if let Some(known) = table.archive(&project.name, text) {
         let archive = Archive { path: PathBuf::from(&known.url), sha256: Some(digest.unwrap_or(known.sha256.clone())) };
@@ -286,7 +286,7 @@ fn archive(
     }
     if text.starts_with("https://") || text.starts_with("http://") {
         let Some(digest) = digest else {
-            let usage = Usage::new(format!("`{text}` is to be fetched, and nobody says what its SHA-256 has to be"));
+            let usage = Usage::new(format!("`{text}` is to be fetched, and its SHA-256 is not given"));
             return Err(usage.hint("give it with `--sha256`; an index page has it behind `#sha256=`").into());
         };
         return Ok((Archive { path: PathBuf::from(text), sha256: Some(digest) }, Some(text.to_owned())));
@@ -326,7 +326,7 @@ struct Done<'a> {
 /// Makes the checkouts, or says how.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     for key in &settings.unknown {
-        printer.warn(format!("the manifest's `{key}` is not known here and left out"));
+        printer.warn(format!("the manifest's `{key}` is not known here and is skipped"));
     }
     if settings.mode == Mode::DryRun {
         return show(&Plan::new(&settings.request, &settings.table)?, printer);
@@ -337,7 +337,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
             let digest = archive.sha256.clone().unwrap_or_default();
             let cache = environment::cache();
             let cache =
-                cache.ok_or_else(|| Usage::new("there is no place for downloads").hint("set `ROCWHEEL_CACHE`"))?;
+                cache.ok_or_else(|| Usage::new("there is no folder for downloads").hint("set `ROCWHEEL_CACHE`"))?;
             archive.path = download::archive(address, &digest, &cache, printer.reporter())?;
         }
     }

@@ -174,7 +174,7 @@ fn within(tree: &Path, path: &Path) -> anyhow::Result<String> {
             std::iter::repeat_n(Path::new(".."), up).collect::<PathBuf>().join(rest)
         }
         _ => {
-            return Err(Usage::new(format!("`{}` is not there", path.display()))
+            return Err(Usage::new(format!("there is no `{}`", path.display()))
                 .hint("paths are relative to TREE")
                 .into());
         }
@@ -233,9 +233,7 @@ fn said(tree: &Path, recovered: Recovered) -> Option<String> {
     let tree = tree.display();
     match recovered {
         Recovered::Nothing => None,
-        Recovered::TakenBack => {
-            Some(format!("a conversion of `{tree}` was killed; what it had written was taken back"))
-        }
+        Recovered::TakenBack => Some(format!("a conversion of `{tree}` was killed; what it wrote was undone")),
         Recovered::Completed => Some(format!("a conversion of `{tree}` was killed when it had written everything")),
     }
 }
@@ -327,7 +325,7 @@ fn print(plan: &Plan, settings: &Settings, printer: &Printer) -> anyhow::Result<
     for file in &plan.files {
         for trouble in &file.left {
             let (path, line) = (&file.source, trouble.line);
-            printer.warn(format!("`{path}`, line {line}: {}; it is left as it is", trouble.problem));
+            printer.warn(format!("`{path}`, line {line}: {}; it is not converted", trouble.problem));
         }
         let output = file.output.as_deref().unwrap_or(&file.source);
         match file.status {
