@@ -185,7 +185,7 @@ def test_trees_of_both_systems_are_told_apart(rocwheel: Rocwheel, builds: dict[s
     assert str(missing) in refused("--artifacts", linux, "--windows-artifacts", missing)
     assert "are inside one another" in refused("--artifacts", linux, "--windows-artifacts", tmp_path)
     said = refused("--windows-artifacts", windows, "--platform-tag", "manylinux_2_28_x86_64", code=2)
-    assert "`manylinux_2_28_x86_64` is no platform tag for Windows" in said
+    assert "`manylinux_2_28_x86_64` is not a platform tag for Windows" in said
     assert not (tmp_path / "out").exists()
 
 

@@ -324,7 +324,7 @@ impl Hint for Error {
                 "correct artifact_manifest.txt: one relative directory per line, none inside another"
             }
             Self::DuplicateArtifact { .. } => "keep one of the two and move the other away",
-            Self::Conflict { .. } => "leave one of the two artifacts out, or remove the file from one of them",
+            Self::Conflict { .. } => "omit one of the two artifacts, or remove the file from one of them",
             Self::DamagedArchive { .. } | Self::DigestMismatch { .. } => {
                 "fetch the archive again; it is incomplete or was changed after its digest was taken"
             }

@@ -321,7 +321,7 @@ impl Hint for Error {
                  from a build for {}",
                 system.other()
             )),
-            Error::PlatformTag { .. } => Some("leave --platform-tag out: the right one is found".into()),
+            Error::PlatformTag { .. } => Some("remove --platform-tag: rocwheel finds the right one".into()),
             Error::Shapes { .. } => Some("split those that are not split, or name one shape for both with --shape".into()),
             Error::Versions { .. } => Some("take both from one build, or say with --version what the packages are".into()),
             Error::Version { .. } => Some("give one such as `7.1.0` or `7.1.0a20261121` with --version".into()),
@@ -343,8 +343,8 @@ impl Hint for Error {
             Error::VersionForm { canonical, .. } => Some(format!("give it as `--version {canonical}`")),
             Error::Suffix { .. } => Some("use letters, digits and `_`".into()),
             Error::Incomplete { ways, .. } => Some(ways.hint()),
-            Error::Unclaimed { .. } => Some("leave --strict out to package the rest".into()),
-            Error::Shape { .. } => Some("leave --shape out to take the one the artifacts are made for".into()),
+            Error::Unclaimed { .. } => Some("remove --strict to package the rest".into()),
+            Error::Shape { .. } => Some("remove --shape to use the one that the artifacts are made for".into()),
             Error::KpackUnsupported { .. } => Some(
                 "package the libraries with their code inside (--shape fat from unsplit artifacts), or --force".into(),
             ),
