@@ -1,4 +1,5 @@
-"""The pages for users: their links lead somewhere, and their commands have the options that they name."""
+"""The pages for users: their links lead somewhere, and their commands have the options that they
+name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Builds for Windows and Linux, packaged together on Linux and installed for Windows by pip and uv. Nothing runs on Windows."""
+"""Builds for Windows and Linux, packaged together on Linux and installed for Windows by pip and uv.
+Nothing runs on Windows."""
 
 from __future__ import annotations
 
