@@ -210,7 +210,7 @@ impl Hint for Error {
             Self::Outside(_) => "replace the link by what it names, or skip it with `--ignore`",
             Self::OutputExists(_) => "choose a new folder, or convert in place",
             Self::OutputInside(_) => "choose a folder beside it",
-            Self::Unfinished(_) => "`--recover` takes it back, and so does converting in place again before it begins",
+            Self::Unfinished(_) => "`--recover` undoes it, and so does the next conversion in place",
             Self::Locked(_) => "wait until it has ended",
             Self::ChangedSince { .. } => {
                 "nothing was touched: keep what you need of these files, remove them, and take it back with `--recover`"

@@ -88,7 +88,7 @@ impl Hint for Error {
         match self {
             Self::Wheel(error) => error.hint(),
             Self::SameDistribution { .. } => {
-                Some("look at them one by one, each with the wheels it is to be installed with".to_owned())
+                Some("audit them one by one, each with the wheels that are installed with it".to_owned())
             }
             Self::NoWheels => {
                 Some("name at least one `.whl` file, or a folder of installed packages that has some".to_owned())

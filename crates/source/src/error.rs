@@ -86,7 +86,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A pin file says nothing of a project that it has to name.
-    #[error("`{}` says nothing of `{project}`", path.display())]
+    #[error("`{}` does not mention `{project}`", path.display())]
     NotPinned {
         /// The file.
         path: PathBuf,

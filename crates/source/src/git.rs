@@ -418,7 +418,7 @@ impl Hint for Failure {
             Cause::Owner => {
                 format!("if you trust it: `git config --global --add safe.directory {}`", self.directory.display())
             }
-            Cause::Lock => "another git works there, or one was killed: when none does, remove the lock file that is named and run it again".to_owned(),
+            Cause::Lock => "another git is working there, or one was killed: if none is, remove the named lock file and run it again".to_owned(),
             Cause::LocalSubmodule => "submodules on this machine are taken only when the project itself is: see `protocol.file.allow` in git's manual".to_owned(),
             Cause::Credentials => "it never asks: set up a credential helper or an SSH agent for that address, or name another with `--origin`; a repository that is \
                  gone looks the same on many servers"

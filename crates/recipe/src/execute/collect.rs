@@ -33,7 +33,7 @@ impl Context<'_> {
             let reason =
                 format!("`{}` has {size} bytes, and at least {} were expected", relative.display(), output.smallest);
             return Err(
-                self.wrong(reason, Some("so small a file was made of too little: look at the log of the step `wheel`"))
+                self.wrong(reason, Some("the file is too small to be complete: look at the log of the step `wheel`"))
             );
         }
         folder.set_outputs(vec![Made {
