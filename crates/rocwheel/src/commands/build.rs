@@ -211,6 +211,13 @@ impl Arguments {
     }
 }
 
+impl Arguments {
+    /// Refuses `--data-file` where it would not count.
+    pub(crate) fn take_rows(&self) -> Result<(), Usage> {
+        self.containers.take_rows()
+    }
+}
+
 impl Settings {
     /// The containers that a job runs in; `None`: it runs here.
     fn containers_of(&self, job: &Job) -> Option<&Containers> {

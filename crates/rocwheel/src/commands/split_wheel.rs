@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_audit::written::{Programs, Set, Verdict, Written};
 use rocwheel_report::Exit;
+use rocwheel_rocm::RocmTables;
 use rocwheel_split::TargetNames;
 use rocwheel_split::verify::Verification;
 use rocwheel_split::wheels::{self, Growth, Kind, Outcome, Output, Plan, Ready, Request};
@@ -80,7 +81,7 @@ pub(crate) enum WheelType {
 impl WheelType {
     pub(crate) fn databases(self) -> Vec<String> {
         match self {
-            Self::TorchFat => wheels::TORCH_FAT.map(str::to_owned).to_vec(),
+            Self::TorchFat => RocmTables::in_use().databases_in_torch(),
         }
     }
 }
