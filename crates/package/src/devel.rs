@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::Logical;
 use crate::populate::{Input, Note, PlannedFile, Population, Source};
-use crate::tree::{join, parent};
+use rocwheel_content::archive_path::{join, parent};
 
 /// One member of the development tree.
 #[derive(Debug, Clone, Serialize)]

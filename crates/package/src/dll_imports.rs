@@ -13,7 +13,7 @@ use rocwheel_wheel::windows;
 use crate::inspect::{Nature, Natures};
 use crate::populate::Population;
 use crate::search_path::Missing;
-use crate::tree::{file_name, join};
+use rocwheel_content::archive_path::{file_name, join};
 
 /// Libraries that a population needs and that are nowhere.
 #[derive(Debug, Default)]

@@ -14,7 +14,7 @@ use rocwheel_content::{Content, FileContent, Reader};
 use rocwheel_elf::{Edit, Patch, Patched, SearchPath, StackFlag};
 use rocwheel_report::Reporter;
 use rocwheel_wheel::tar::TarBuilder;
-use rocwheel_wheel::{Distribution, EntryPoints, Member, Tag, WriteOptions, Written};
+use rocwheel_wheel::{Distribution, EntryPoints, Member, Tag, WheelName, WriteOptions, Written};
 use serde::Serialize;
 
 use crate::devel::DevelEntry;
@@ -121,8 +121,7 @@ impl Prepared {
             let moved = self.moved.iter().find(|(moved, ..)| moved == path);
             moved.map_or_else(|| folder.path(path), |(_, staged, _)| staged.clone())
         };
-        let is_wheel = |path: &&str| Path::new(path).extension().is_some_and(|extension| extension == "whl");
-        let wheels = self.packages.iter().map(|package| package.path.as_str()).filter(is_wheel);
+        let wheels = self.packages.iter().map(|package| package.path.as_str()).filter(|path| WheelName::is_wheel(path));
         let mut groups: BTreeMap<(&str, System), Vec<&str>> = BTreeMap::new();
         for path in wheels {
             let group = path.rsplit_once('/').map_or("", |(group, _)| group);

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::Error;
 use crate::imported::Imported;
 use crate::populate::{PlannedFile, Source};
-use crate::tree::file_name;
+use rocwheel_content::archive_path::file_name;
 
 const EMBEDDED: &str = include_str!("../../../data/artifact-licenses.toml");
 

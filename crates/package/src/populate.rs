@@ -15,7 +15,8 @@ use crate::Logical;
 use crate::inspect::Natures;
 use crate::rules::Rule;
 use crate::system::System;
-use crate::tree::{Node, Tree, file_name, join, parent};
+use crate::tree::{Node, Tree};
+use rocwheel_content::archive_path::{file_name, join, parent};
 
 /// Where the bytes of a planned file come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -15,7 +15,7 @@ use crate::Logical;
 use crate::inspect::Natures;
 use crate::populate::{Population, Source};
 use crate::rules::Rules;
-use crate::tree::{file_name, join, parent};
+use rocwheel_content::archive_path::{file_name, join, parent};
 
 /// An entry of a library's own search path that was not kept.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]

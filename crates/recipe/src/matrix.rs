@@ -378,7 +378,7 @@ pub fn outputs_in(folder: &Path) -> Result<Vec<String>, Error> {
 }
 
 fn is_output(name: &str) -> bool {
-    Path::new(name).extension().is_some_and(|extension| extension == "whl") || is_tarball(name)
+    WheelName::is_wheel(name) || is_tarball(name)
 }
 
 fn is_tarball(name: &str) -> bool {

@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
 use fs_err::os::unix::fs::OpenOptionsExt as _;
+use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_report::{Reporter, Unit, Watched};
-use sha2::{Digest as _, Sha256};
 use tar::EntryType;
 
 use crate::error::Error;
@@ -31,19 +31,10 @@ pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
     let file = fs_err::File::open(path)?;
     let size = file.metadata()?.len();
     reporter.begin("Checking the archive", Some(size), Unit::Bytes);
-    let mut file = Watched::new(file, reporter);
-    let mut digest = Sha256::new();
-    let mut page = vec![0; 1 << 17];
-    let read = loop {
-        match file.read(&mut page) {
-            Ok(0) => break Ok(()),
-            Ok(read) => digest.update(&page[..read]),
-            Err(error) => break Err(error),
-        }
-    };
+    let digest = sha256_of(Watched::new(file, reporter));
     reporter.end();
-    read.map_err(|error| if reporter.interrupted() { Error::Interrupted } else { error.into() })?;
-    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    let digest = digest.map_err(|error| if reporter.interrupted() { Error::Interrupted } else { error.into() })?;
+    Ok(hexadecimal(&digest))
 }
 
 /// Unpacks a tar archive into an empty folder, without the one folder that everything in it is in,

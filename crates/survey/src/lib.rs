@@ -16,9 +16,9 @@ use std::fmt;
 use std::path::PathBuf;
 
 use positioned_io::ReadAt as _;
-use rocwheel_content::Reader;
+use rocwheel_content::{Digest, Reader};
 use rocwheel_report::{Reporter, Unit as Counted};
-use rocwheel_wheel::{Digest, FileDigest};
+use rocwheel_wheel::FileDigest;
 
 use open::Open;
 pub use open::{CUDA, WINDOWS_CUDA};

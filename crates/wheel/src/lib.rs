@@ -38,7 +38,7 @@ pub use names::{
     file_name_part,
 };
 pub use read::same_version;
-pub use record::{Digest, Row, RowEdit, digest, edit_rows, hash_column, parse_rows};
+pub use record::{Row, RowEdit, edit_rows, hash_column, parse_rows};
 pub use rewrite::{Existing, Order, Rewrite, rewrite};
 pub use sdist::{Sdist, write_sdist};
 pub use staging::Staging;

@@ -6,7 +6,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use ring::digest::{Context, Digest, SHA256};
+use rocwheel_content::{Sha256, hexadecimal};
 use tempfile::NamedTempFile;
 
 use crate::{Error, FileDigest, Written};
@@ -28,7 +28,7 @@ pub(crate) struct Output {
     written: u64,
     /// Hash of the first `hashed` bytes, which will not change any more; `None` when nobody wants
     /// to know it.
-    hash: Option<Context>,
+    hash: Option<Sha256>,
     hashed: u64,
     /// Whether what is written may still be corrected and thus not be hashed.
     open: bool,
@@ -141,7 +141,7 @@ impl Output {
             buffer: vec![0; BUFFER].into(),
             filled: 0,
             written: 0,
-            hash: (digest == FileDigest::Sha256).then(|| Context::new(&SHA256)),
+            hash: (digest == FileDigest::Sha256).then(Sha256::new),
             hashed: 0,
             open: false,
             hashing: Hashing::After,
@@ -238,8 +238,7 @@ impl Output {
     pub(crate) fn finish(mut self, files: u64, raw: u64) -> Result<Written, Error> {
         self.settle().map_err(|source| Error::Write { path: self.path.clone(), member: None, source })?;
         self.file.persist(&self.path).map_err(|source| Error::Persist { path: self.path.clone(), source })?;
-        let hexadecimal = |digest: Digest| digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        let sha256 = self.hash.map(|hash| hexadecimal(hash.finish()));
+        let sha256 = self.hash.map(|hash| hexadecimal(&hash.finish()));
         Ok(Written { path: self.path, files, raw, compressed: self.written, sha256 })
     }
 }

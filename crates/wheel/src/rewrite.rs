@@ -25,7 +25,7 @@ use crate::names::canonical_name;
 use crate::read::{Entries, Kind, Listed, Wheel, same_version, unhashed};
 use crate::record::{Hash, Record};
 use crate::{Error, FileDigest, Headers, Level, Member, WheelName, WriteOptions, Written};
-use rocwheel_content::Content;
+use rocwheel_content::{Content, HashAlgorithm};
 
 /// What is to be different. The default changes nothing, which still puts members in order, makes
 /// RECORD complete and drops its signatures.
@@ -391,7 +391,7 @@ fn hashes<'a>(
                 let interrupted = || Error::Interrupted { path: wheel.path().to_owned() };
                 if reporter.interrupted() { Err(interrupted()) } else { Ok(()) }
             };
-            Ok((listed, wheel.hash(listed, Hash::SHA256, go_on)?))
+            Ok((listed, wheel.hash(listed, HashAlgorithm::Sha256, go_on)?))
         },
         |(listed, hash)| {
             reporter.advance(listed.size);

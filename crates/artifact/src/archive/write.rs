@@ -7,14 +7,14 @@ use std::io::{self, Read as _, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rocwheel_content::{Sha256, hexadecimal};
 use rocwheel_report::{Reporter, Unit};
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 use tar::EntryType;
 
 use super::Compression;
 use super::encoder::Encoder;
-use super::sidecar::{hexadecimal, sidecar_line, sidecar_path};
+use super::sidecar::{sidecar_line, sidecar_path};
 use super::tarball::{Head, Tarball};
 use crate::catalog::{Artifact, EntryKind};
 use crate::error::Error;
@@ -141,7 +141,7 @@ fn write_one(planned: &PlannedArchive, options: WriteOptions, reporter: &dyn Rep
     let mut tarball = Tarball::new(encoder, options.epoch);
     let raw = write_members(&planned.contents, &mut tarball, reporter).map_err(failed)?;
     let counted = tarball.finish().and_then(Encoder::finish).map_err(failed)?;
-    let (digest, compressed) = (hexadecimal(&counted.hash.finalize()), counted.bytes);
+    let (digest, compressed) = (hexadecimal(&counted.hash.finish()), counted.bytes);
 
     let sidecar = sidecar_path(&planned.path);
     let mut temporary_sidecar = new_file(directory).map_err(failed)?;

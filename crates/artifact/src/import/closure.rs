@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+pub(super) use rocwheel_content::archive_path::file_name;
 use rocwheel_elf::{Elf, Kind};
 
 use super::error::Error;
@@ -44,10 +45,6 @@ pub(super) fn is_loadable(elf: &Elf) -> bool {
 pub(super) fn library_name(file: &Placed) -> &str {
     let soname = file.elf.as_ref().and_then(|elf| elf.soname.as_deref());
     soname.unwrap_or_else(|| file_name(&file.place.path))
-}
-
-pub(super) fn file_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 fn directory(path: &str) -> &str {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use ring::digest::{Context, SHA256};
+use rocwheel_content::{hexadecimal, sha256_ahead};
 use rocwheel_report::Reporter;
 use rocwheel_wheel::read::Wheel;
 
@@ -15,8 +15,6 @@ use super::resolve::{External, Need, Resolution, Target};
 use super::{Error, Request, packages, paths};
 
 const SHIM: &str = include_str!("../../../../python/wheel-repair/script_shim.py");
-/// Bytes that are hashed at once.
-const WINDOW: usize = 256 << 10;
 
 /// What has to be read of the libraries of this machine before anything can be named, by their
 /// number in the resolution.
@@ -51,7 +49,7 @@ impl Read {
                     if reporter.interrupted() {
                         return Err(Error::Interrupted { path: wheel.path().to_owned() });
                     }
-                    hash(file).map_err(Error::file("read", *file))
+                    sha256_ahead(file).map(|digest| hexadecimal(&digest)).map_err(Error::file("read", *file))
                 })
                 .collect()
         };
@@ -291,22 +289,6 @@ fn graft_name(file: &Path, digits: &str) -> String {
     let end = name.find(".so").or_else(|| name.find('.')).unwrap_or(name.len());
     let (stem, rest) = name.split_at(end);
     if stem.ends_with(&format!("-{digits}")) { name.into_owned() } else { format!("{stem}-{digits}{rest}") }
-}
-
-/// SHA-256 of a file, in hexadecimal digits. Nothing can be named before the largest file is
-/// hashed, and that is one worker's work: another reads ahead of it.
-fn hash(file: &Path) -> std::io::Result<String> {
-    let mut reader = fs_err::File::open(file)?;
-    let mut context = Context::new(&SHA256);
-    let (mut window, mut ahead) = (vec![0; WINDOW], vec![0; WINDOW]);
-    let mut length = std::io::Read::read(&mut reader, &mut window)?;
-    while length > 0 {
-        let hash = || context.update(&window[..length]);
-        let ((), next) = rayon::join(hash, || std::io::Read::read(&mut reader, &mut ahead));
-        length = next?;
-        std::mem::swap(&mut window, &mut ahead);
-    }
-    Ok(context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use pep440_rs::Version;
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
+use rocwheel_content::archive_path::normal_inside;
 use rocwheel_wheel::read::Problem;
 use rocwheel_wheel::{Headers, Row};
 use serde::Deserialize;
@@ -290,7 +291,7 @@ impl PackageFolder {
             _ => self.path.join(row.strip_prefix("../../")?),
         };
         let inside = match row.strip_prefix('/') {
-            None => normal(&format!("{}/{row}", place.packages()))?,
+            None => normal_inside(&format!("{}/{row}", place.packages()))?,
             Some(_) => row.strip_prefix(&place.prefix)?.strip_prefix('/')?.to_owned(),
         };
         InstalledFile::new(path, inside)
@@ -314,7 +315,7 @@ impl PackageFolder {
         let mut rest = Installed { folder: self.path.clone(), ..Installed::default() };
         for (member, path) in self.unrecorded()? {
             let inside = match member.strip_prefix("../../") {
-                Some(_) => normal(&format!("{}/{member}", place.packages())),
+                Some(_) => normal_inside(&format!("{}/{member}", place.packages())),
                 None => Some(format!("{}/{member}", place.packages())),
             };
             let Some(inside) = inside.filter(|inside| !known.contains(inside)) else { continue };
@@ -500,7 +501,7 @@ impl Installed {
         }
         // Other algorithms are hardly ever used, and no worse for not being compared.
         if hashes && row.hash.starts_with("sha256=") {
-            let digest = fs_err::File::open(&file.path).and_then(rocwheel_wheel::digest);
+            let digest = fs_err::File::open(&file.path).and_then(rocwheel_content::sha256_of);
             match digest {
                 Ok(digest) if rocwheel_wheel::hash_column(&digest) != row.hash => problems.push(Problem::Hash(name())),
                 Ok(_) => {}
@@ -529,26 +530,13 @@ fn text(path: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-/// A path without `.` and `..`; `None` when it leaves where it begins.
-fn normal(path: &str) -> Option<String> {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
-        if part == ".." {
-            parts.pop()?;
-        } else {
-            parts.push(part);
-        }
-    }
-    Some(parts.join("/"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn paths_of_record_lead_into_the_environment_or_nowhere() {
-        let place = |row: &str| normal(&format!("lib/python3.12/site-packages/{row}"));
+        let place = |row: &str| normal_inside(&format!("lib/python3.12/site-packages/{row}"));
         assert_eq!(place("a/b.so").as_deref(), Some("lib/python3.12/site-packages/a/b.so"));
         assert_eq!(place("../../../bin/tool").as_deref(), Some("bin/tool"));
         assert_eq!(place("../../../../etc/x"), None);

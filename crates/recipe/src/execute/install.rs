@@ -7,18 +7,17 @@ use std::time::Duration;
 use crate::cell::Mode;
 use crate::error::Error;
 use crate::execute::Place;
-use crate::execute::after::is_wheel;
 use crate::execute::context::{Call, Context};
 use crate::execute::environment::interpreter_of;
 use crate::execute::folder::{Log, Made};
 use crate::execute::user_environment::UserEnvironment;
-use crate::files;
-use crate::inputs;
 use crate::job::{Job, Rocm, Source};
 use crate::preflight::{self, Estimated};
 use crate::process::Ended;
 use crate::python::{Interpreter, Search};
 use crate::recipe::WorkOn;
+use crate::{files, inputs};
+use rocwheel_wheel::WheelName;
 
 /// How long making an environment may take.
 const MAKING: Duration = Duration::from_mins(10);
@@ -189,7 +188,7 @@ impl Context<'_> {
 
     /// Paths of the wheels that were made, in the job's own folder.
     pub(super) fn made(&self, outputs: &[Made]) -> Vec<String> {
-        let wheels = outputs.iter().filter(|made| is_wheel(&made.path));
+        let wheels = outputs.iter().filter(|made| WheelName::is_wheel(&made.path));
         wheels.map(|made| self.folder.join("made").join(&made.path).to_string_lossy().into_owned()).collect()
     }
 

@@ -14,7 +14,7 @@ use rocwheel_wheel::edit::{
     self, BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, Prepared, RecordEdit,
     Requirement, RequirementEdit, SearchPathEdit, TagEdit, VersionEdit,
 };
-use rocwheel_wheel::{Existing, FileDigest, Staging, TagPart, WriteOptions};
+use rocwheel_wheel::{Existing, FileDigest, Staging, TagPart, WheelName, WriteOptions};
 use serde::Serialize;
 
 use crate::commands::last_look::{self, LastLook, LastLookArguments};
@@ -168,7 +168,7 @@ impl TryFrom<Arguments> for Settings {
 
     fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
         for file in &arguments.files {
-            if !split_wheel::is_wheel(file) && !file.to_string_lossy().ends_with(".tar.gz") {
+            if !WheelName::is_wheel(file) && !file.to_string_lossy().ends_with(".tar.gz") {
                 let message = format!("`{}` is neither a wheel nor a source distribution by its name", file.display());
                 return Err(Usage::new(message).hint("wheels end in `.whl`, source distributions in `.tar.gz`").into());
             }
@@ -345,7 +345,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
 /// Looks at a wheel that was changed, by itself: several files of a command line may be one
 /// distribution for several Pythons.
 fn audit(settings: &Settings, plan: &Plan, prepared: &Prepared, printer: &Printer) -> anyhow::Result<Option<Verdict>> {
-    if !plan.changes_anything() || !split_wheel::is_wheel(&plan.input) {
+    if !plan.changes_anything() || !WheelName::is_wheel(&plan.input) {
         return Ok(None);
     }
     let set = Set {

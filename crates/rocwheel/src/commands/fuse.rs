@@ -15,7 +15,7 @@ use rocwheel_split::fuse::builds::{self, Artifacts};
 use rocwheel_split::fuse::{self, Build, Fused, FusedFile, Plan, wheels};
 use rocwheel_split::prune::Empty;
 use rocwheel_split::verify::View;
-use rocwheel_wheel::{Staging, WriteOptions};
+use rocwheel_wheel::{Staging, WheelName, WriteOptions};
 use serde::Serialize;
 
 use crate::commands::Mode;
@@ -143,12 +143,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
             return Err(rocwheel_artifact::Error::NotThere { path: input.clone() }.into());
         }
     }
-    let has = |extension: &str| {
-        let matches = |path: &PathBuf| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension));
-        (settings.inputs.iter().any(matches), settings.inputs.iter().all(matches))
-    };
     let job = Job { settings, printer, begin: Instant::now() };
-    match has("whl") {
+    match (settings.inputs.iter().any(WheelName::is_wheel), settings.inputs.iter().all(WheelName::is_wheel)) {
         (true, true) => job.wheels(),
         (true, false) => Err(Usage::new("wheels cannot be fused with other files").into()),
         _ if settings.inputs.iter().any(|input| is_host(input)) => job.file(),
@@ -399,7 +395,7 @@ impl Job<'_> {
         (removed, written, bytes, path): (&[String], Option<&W>, u64, &Path),
     ) -> anyhow::Result<Exit> {
         let seconds = self.begin.elapsed().as_secs_f64();
-        let stay = path.is_dir() || path.extension().is_some_and(|extension| extension == "whl");
+        let stay = path.is_dir() || WheelName::is_wheel(path);
         if self.printer.format() == Format::Json {
             let document = Document { plans, files: fused.iter().collect(), removed, written, seconds };
             self.printer.json(&document)?;

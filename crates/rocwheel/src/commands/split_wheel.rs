@@ -11,6 +11,7 @@ use rocwheel_report::Exit;
 use rocwheel_split::TargetNames;
 use rocwheel_split::verify::Verification;
 use rocwheel_split::wheels::{self, Growth, Kind, Outcome, Output, Plan, Ready, Request};
+use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
 use crate::commands::last_look::{self, LastLook, LastLookArguments};
@@ -99,7 +100,7 @@ impl TryFrom<split::Arguments> for Settings {
     type Error = anyhow::Error;
 
     fn try_from(arguments: split::Arguments) -> anyhow::Result<Self> {
-        if let Some(other) = arguments.inputs.iter().find(|path| !is_wheel(path)) {
+        if let Some(other) = arguments.inputs.iter().find(|path| !WheelName::is_wheel(path)) {
             let message =
                 format!("`{}` is no wheel, and wheels and artifacts cannot be split together", other.display());
             return Err(Usage::new(message).hint("run the command twice").into());
@@ -132,11 +133,6 @@ impl TryFrom<split::Arguments> for Settings {
         };
         Ok(Self { wheels: arguments.inputs, output, request, mode, last_look })
     }
-}
-
-/// Whether a path of the command line is a wheel.
-pub(crate) fn is_wheel(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("whl"))
 }
 
 #[derive(Serialize)]

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rocwheel_wheel::Staging;
+use rocwheel_wheel::{Staging, WheelName};
 
 use super::{Destination, Error, Options, Pruned, Run, StagedWheel};
 
@@ -108,13 +108,12 @@ impl Place {
     /// The wheels that changed. `input` is what they were made of.
     pub(super) fn wheels(&self, input: &Path, pruned: &Pruned) -> Vec<StagedWheel> {
         let at = |root: &Path, path: &str| if path.is_empty() { root.to_owned() } else { root.join(path) };
-        let is_wheel = |path: &Path| path.extension().is_some_and(|extension| extension == "whl");
         let Some(root) = self.staged("") else { return Vec::new() };
-        let paths: Vec<&str> = if is_wheel(&self.output) {
+        let paths: Vec<&str> = if WheelName::is_wheel(&self.output) {
             vec![""]
         } else {
             let changed = pruned.files.iter().filter(|file| file.action == super::Action::Changed);
-            changed.map(|file| file.path.as_str()).filter(|path| is_wheel(Path::new(path))).collect()
+            changed.map(|file| file.path.as_str()).filter(|path| WheelName::is_wheel(path)).collect()
         };
         paths
             .into_iter()

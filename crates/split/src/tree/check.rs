@@ -147,7 +147,9 @@ pub fn views_of_files(before: &Path, after: &Path) -> Result<(View, View), Error
     old.insert(&path, file(before)?);
     new.insert(&path, file(after)?);
     for search in &searches {
-        let (Some(placed), Some((directory, _))) = (verify::join(&path, search), search.rsplit_once('/')) else {
+        let (Some(placed), Some((directory, _))) =
+            (rocwheel_content::archive_path::link_target(&path, search), search.rsplit_once('/'))
+        else {
             continue;
         };
         let placed = placed.rsplit_once('/').map_or("", |(directory, _)| directory);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use rocwheel_content::Content;
+use rocwheel_content::{Content, Spool};
 use rocwheel_kpack::Databases;
 use rocwheel_kpack::fatbin::FatBinary;
 use rocwheel_report::{Reporter, Unit as Counted};
@@ -14,7 +14,7 @@ use rocwheel_wheel::read::{Kind, Listed, Wheel};
 
 use super::Error;
 use super::place::{Folders, Place, Scheme};
-use rocwheel_wheel::read::Spool;
+use rocwheel_wheel::read::MemberContent;
 
 /// A file with GPU code.
 pub(super) struct Binary {
@@ -111,7 +111,7 @@ pub(super) fn is_program(wheel: &Wheel, member: &Listed) -> Result<bool, Error> 
 }
 
 fn binary(wheel: &Arc<Wheel>, member: &Listed, place: Place, spool: &Spool) -> Result<Option<Binary>, Error> {
-    let content = Arc::new(spool.member(wheel, &member.name)?);
+    let content = Arc::new(MemberContent::spooled(wheel, &member.name, spool)?);
     let key = || member.name.clone();
     let looked = content.look(|reader| FatBinary::read(reader, content.size()).transpose());
     let fat = looked.map_err(|source| code_error(wheel, Error::Read { key: key(), source }))?.transpose();

@@ -17,13 +17,12 @@ use rocwheel_report::Reporter;
 
 use crate::output::{Hashing, Output};
 use crate::read::Listed;
-use crate::record::Digest;
 use crate::{Error, Level, WriteOptions, Written};
 use chunks::{Done, Large, Packed, Part, Unit, Workshop};
 pub(crate) use deflate::CHUNK;
 pub(crate) use format::{DIRECTORY, Method, REGULAR_FILE, SYMLINK};
 use format::{DosTime, Header};
-use rocwheel_content::{Content, SharedFile};
+use rocwheel_content::{Content, Digest, SharedFile};
 
 /// The most small members that one unit of work has.
 const MEMBERS_A_UNIT: usize = 256;
