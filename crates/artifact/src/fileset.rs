@@ -12,8 +12,8 @@ use crate::catalog::EntryKind;
 use crate::error::Error;
 use crate::flatten;
 use crate::input::separate;
-use crate::pattern::Predicate;
 use crate::scan::kind_of;
+use rocwheel_rocm::Predicate;
 
 /// Bytes copied at a time.
 const PIECE: u64 = 64 << 20;

@@ -14,10 +14,10 @@ use crate::error::{Error, with_source};
 use crate::links::{self, Links};
 use crate::manifest::{DistInfo, Manifest};
 use crate::name::ArtifactName;
-use crate::pattern::{Pattern, Predicate};
 use crate::portable;
 use crate::scan;
-use crate::targets::TargetTable;
+use rocwheel_rocm::TargetTable;
+use rocwheel_rocm::{Pattern, Predicate};
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

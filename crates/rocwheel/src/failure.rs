@@ -64,6 +64,7 @@ fn as_hint<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a dyn H
         Usage,
         rocwheel_artifact::Error,
         rocwheel_artifact::import::Error,
+        rocwheel_rocm::Error,
         rocwheel_kpack::Error,
         rocwheel_elf::Error,
         rocwheel_wheel::Error

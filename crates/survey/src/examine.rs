@@ -12,7 +12,7 @@ use rocwheel_kpack::Error;
 use rocwheel_kpack::archive::Scheme;
 use rocwheel_kpack::bundle::{Bundle, Entry};
 use rocwheel_kpack::code_object::{CodeObject, Metadata, agrees, is_bitcode, is_spirv};
-use rocwheel_kpack::target::TargetId;
+use rocwheel_rocm::target::TargetId;
 
 /// What one unit of work came to.
 pub(crate) struct Part {

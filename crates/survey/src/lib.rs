@@ -26,7 +26,7 @@ use rocwheel_kpack::Error;
 use rocwheel_kpack::bundle::Compression;
 use rocwheel_kpack::code_object::{Kernel, Metadata};
 use rocwheel_kpack::marker::Marker;
-use rocwheel_kpack::target::{TargetId, base_target};
+use rocwheel_rocm::target::{TargetId, base_target};
 use source::{Pause, Sources, Unit};
 
 /// What is wanted.

@@ -37,8 +37,8 @@ use self::members::Visitor;
 use self::relink::Context;
 use self::table::Table;
 use self::unpack::{Belongs, Incoming, Unpacker};
-use crate::pattern::Pattern;
 use crate::staging::{Maker, Staging};
+use rocwheel_rocm::Pattern;
 
 const MAKER: Maker = Maker { marker: ".rocwheel-import", command: "rocwheel artifact import" };
 /// Version of the plan and the report.

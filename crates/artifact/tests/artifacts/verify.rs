@@ -1,10 +1,10 @@
 //! Findings and listings.
 
-use rocwheel_artifact::TargetTable;
 use rocwheel_artifact::archive::{self, Compression, WriteOptions};
 use rocwheel_artifact::list::{self, DigestState, ListedForm};
 use rocwheel_artifact::verify::{Report, Severity, verify};
 use rocwheel_report::Silent;
+use rocwheel_rocm::TargetTable;
 
 use crate::fixture::{Artifact, Impatient, Recorder};
 

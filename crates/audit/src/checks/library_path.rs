@@ -14,7 +14,7 @@ use crate::Error;
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
 use crate::loader::{Loader, Rule, Scenario, System, Trace, Where};
-use crate::owners::{Owner, Owners};
+use rocwheel_rocm::owners::{Owner, Owners};
 
 /// The wheel, a library, where it comes from now, and where it came from without: a file of the
 /// set, the system, or nowhere.

@@ -8,8 +8,8 @@ use crate::Error;
 use crate::finding::{Code, Finding};
 use crate::fix;
 use crate::loader::Where;
-use crate::owners::{Owner, Owners};
 use crate::requirements::{self, Declared, Requirement, System, Target};
+use rocwheel_rocm::owners::{Owner, Owners};
 
 /// What one wheel requires, as canonical names.
 #[derive(Debug, Default)]

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use rocwheel_artifact::Pattern;
 use rocwheel_kpack::fatbin::Magic;
 use rocwheel_kpack::marker::TARGET_PLACEHOLDER;
 use rocwheel_kpack::{FatBinary, Marker};
+use rocwheel_rocm::Pattern;
 use rocwheel_survey::{self as survey, CUDA, Kernels, WINDOWS_CUDA, Weight};
 use rocwheel_wheel::FileDigest;
 
@@ -15,8 +15,8 @@ use super::{Context, Extra, file_name, listed};
 use crate::Error;
 use crate::facts::{Object, Purpose, WindowsFile};
 use crate::finding::{Code, Finding, Severity};
-use crate::owners::{Owner, Owners};
 use crate::site::Distribution;
+use rocwheel_rocm::owners::{Owner, Owners};
 
 /// Section of the wrappers, which register GPU code with the runtime.
 const WRAPPERS: &str = ".hipFatBinSegment";

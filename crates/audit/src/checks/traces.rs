@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
-use rocwheel_artifact::dlopen::DlopenTable;
+use rocwheel_rocm::dlopen::DlopenTable;
 
 use super::{Context, file_name};
 use crate::Error;

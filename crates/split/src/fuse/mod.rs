@@ -129,7 +129,7 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
     let targets: BTreeSet<String> =
         entries.filter_map(|entry| Some(entry.id.rsplit_once("--")?.1.to_owned())).collect();
     plan.targets = targets.into_iter().collect();
-    rocwheel_artifact::targets::sort(&mut plan.targets);
+    rocwheel_rocm::target::sort(&mut plan.targets);
     Ok(plan)
 }
 

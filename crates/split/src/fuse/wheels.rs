@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rocwheel_content::Content;
-use rocwheel_kpack::Databases;
 use rocwheel_report::Reporter;
+use rocwheel_rocm::Databases;
 use rocwheel_wheel::read::{Kind, Listed, MemberContent, Wheel};
 use rocwheel_wheel::{Headers, Member, Rewrite, Staging, WriteOptions};
 use serde::Serialize;

@@ -237,8 +237,8 @@ pub(super) fn wheel(keep: &Keep, was: &WheelBefore<'_>, written: &Path, scratch:
 
 #[cfg(test)]
 mod tests {
-    use rocwheel_artifact::TargetTable;
     use rocwheel_kpack::bundle::{Form, Part, write};
+    use rocwheel_rocm::TargetTable;
 
     use super::*;
 

@@ -11,13 +11,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use positioned_io::{ReadAt, Slice};
-use rocwheel_artifact::TargetTable;
-use rocwheel_artifact::targets::sort;
 use rocwheel_content::{Content, OpenContent, Reader};
 use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::{self, ALIGNMENT, Bundle, Form, Method, Part};
-use rocwheel_kpack::{Archive, ArchiveWriter, Databases, Entry, FatBinary, Magic, NewWrapper, Replacement};
+use rocwheel_kpack::{Archive, ArchiveWriter, Entry, FatBinary, Magic, NewWrapper, Replacement};
 use rocwheel_report::Reporter;
+use rocwheel_rocm::target::sort;
+use rocwheel_rocm::{Databases, TargetTable};
 
 use super::forecast::{self, Amount, Forecast};
 use super::outcome::sorted;

@@ -22,11 +22,11 @@ use std::sync::Arc;
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
 use rocwheel_content::{Content, Reader};
-use rocwheel_kpack::Databases;
 use rocwheel_kpack::archive::Archive;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_kpack::fatbin::{FatBinary, Format, Magic, Points};
 use rocwheel_report::{Reporter, Unit, with_causes};
+use rocwheel_rocm::Databases;
 
 use crate::error::Error;
 use crate::group::{Selection, is_archive};

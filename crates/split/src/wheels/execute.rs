@@ -341,7 +341,7 @@ impl Job<'_> {
 
 /// One line about a device wheel.
 fn summary(plan: &Plan, device: &Device) -> String {
-    let table = rocwheel_artifact::TargetTable::embedded();
+    let table = rocwheel_rocm::TargetTable::embedded();
     let product = table.product(&device.key).map(|product| format!(", {product}")).unwrap_or_default();
     format!("AMD device kernels ({}{product}) for {}", device.key, plan.distribution)
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rocwheel_content::{Content, Spool};
-use rocwheel_kpack::Databases;
 use rocwheel_kpack::fatbin::FatBinary;
 use rocwheel_report::{Reporter, Unit as Counted};
+use rocwheel_rocm::Databases;
 use rocwheel_wheel::read::{Kind, Listed, Wheel};
 
 use super::Error;

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::Args;
-use rocwheel_artifact::targets::TargetTable;
 use rocwheel_recipe::matrix::{RocmLabel, Table};
 use rocwheel_recipe::recipe::Recipe;
 use rocwheel_recipe::{
     Book, Cell, ChosenBy, CompilerCache, LabelStyle, Mode, Platform, PythonVersion, Release, SdkKind, Switch,
     VersionLock,
 };
+use rocwheel_rocm::TargetTable;
 
 use super::machine;
 use crate::environment;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rocwheel_artifact::manifest::{DIST_INFO_FILE, DistInfo};
-use rocwheel_artifact::targets::TargetTable;
 use rocwheel_recipe::{Input, Packages, Rocm, SdkKind};
 use rocwheel_report::Reporter;
+use rocwheel_rocm::TargetTable;
 use rocwheel_wheel::WheelName;
 
 use crate::failure::Usage;
@@ -144,7 +144,7 @@ impl Sdk {
         let family = |name: &String| known.iter().find(|known| known.eq_ignore_ascii_case(name));
         let mut targets: Vec<String> =
             names.iter().filter_map(family).flat_map(|family| table.members(family)).map(str::to_owned).collect();
-        rocwheel_artifact::targets::sort(&mut targets);
+        rocwheel_rocm::target::sort(&mut targets);
         targets.dedup();
         Ok(targets)
     }

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use rocwheel_kpack::target;
+use rocwheel_rocm::target;
 
 /// More files than this become one row.
 const MOST_ROWS: usize = 30;
