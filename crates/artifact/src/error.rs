@@ -21,9 +21,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// The user asked to stop.
-    #[error("interrupted")]
-    Interrupted,
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
     /// The disk is full. No source: it would name a temporary file that is gone by now.
     #[error("no space is left on the disk of `{output}`")]
     DiskFull {
@@ -347,7 +347,7 @@ impl Hint for Error {
 
     fn exit(&self) -> Exit {
         match self {
-            Self::Interrupted => Exit::Interrupted,
+            Self::Interrupted(_) => Exit::Interrupted,
             Self::Rocm(error) => error.exit(),
             Self::UnknownArchive { .. } | Self::UnknownLevel { .. } => Exit::Usage,
             _ => Exit::Failed,

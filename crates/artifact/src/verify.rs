@@ -168,7 +168,7 @@ fn read(
                 let (basedirs, entries) = (scan.basedirs, scan.entries);
                 catalog.artifacts.push(Artifact { name: name.clone(), root, form, basedirs, entries });
             }
-            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error @ Error::Interrupted(_)) => return Err(error),
             Err(error) => findings.add(Severity::Error, &label, problem_path(&error), with_source(&error)),
         }
     }

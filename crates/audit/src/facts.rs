@@ -189,9 +189,7 @@ impl Facts {
         let found: Result<Vec<(String, Found)>, Error> = paths
             .into_par_iter()
             .map(|path| {
-                if reporter.interrupted() {
-                    return Err(Error::Interrupted);
-                }
+                reporter.check()?;
                 let found = look(site, path);
                 reporter.advance(1);
                 Ok((path.clone(), found))
@@ -220,9 +218,7 @@ impl Facts {
         reporter.begin("names of libraries", Some(callers.len() as u64), Unit::Items);
         callers.sort_by_key(|(_, object)| std::cmp::Reverse(object.size));
         let found = callers.into_par_iter().try_for_each(|(path, object)| {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            reporter.check()?;
             object.loads = Some(mentions(site, path, &object.elf).unwrap_or_default());
             reporter.advance(1);
             Ok(())

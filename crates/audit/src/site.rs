@@ -112,9 +112,7 @@ impl Site {
         let opened: Vec<Found> = paths
             .par_iter()
             .map(|(path, role)| {
-                if reporter.interrupted() {
-                    return Err(Error::Interrupted);
-                }
+                reporter.check()?;
                 if path.is_dir() {
                     let folder = PackageFolder::find(path)?.ok_or_else(|| Error::NotPackages { path: path.clone() })?;
                     return folder.read(place, *role);

@@ -178,9 +178,9 @@ pub enum Error {
     /// An archive could not be compressed or written.
     #[error("could not write a kpack archive")]
     WriteArchive(#[source] io::Error),
-    /// The user ended it.
-    #[error("interrupted")]
-    Interrupted,
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
 }
 
 impl Hint for Error {
@@ -201,7 +201,7 @@ impl Hint for Error {
         match self {
             Self::Elf(error) => error.exit(),
             Self::Rocm(error) => error.exit(),
-            Self::Interrupted => Exit::Interrupted,
+            Self::Interrupted(_) => Exit::Interrupted,
             _ => Exit::Failed,
         }
     }

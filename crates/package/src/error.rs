@@ -235,9 +235,9 @@ pub enum Error {
         /// The output folder.
         output: PathBuf,
     },
-    /// Ctrl-C.
-    #[error("interrupted")]
-    Interrupted,
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
 }
 
 /// Ways out of a missing library, besides adding the artifact that holds it.
@@ -369,7 +369,7 @@ impl Hint for Error {
             Error::Artifact(error) => error.exit(),
             Error::Rocm(error) => error.exit(),
             Error::Wheel(error) => error.exit(),
-            Error::Interrupted => Exit::Interrupted,
+            Error::Interrupted(_) => Exit::Interrupted,
             Error::Locked { .. } => Exit::TryAgain,
             Error::Version { .. }
             | Error::VersionForm { .. }

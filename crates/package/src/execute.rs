@@ -209,9 +209,7 @@ fn write(
             })
         })?;
     }
-    if reporter.interrupted() {
-        return Err(Error::Interrupted);
-    }
+    reporter.check()?;
     Ok(Prepared { packages, moved })
 }
 
@@ -237,9 +235,7 @@ impl Run<'_> {
         moved: &mut Moved,
         write: impl FnOnce(&Path) -> Result<Written, Error>,
     ) -> Result<(), Error> {
-        if self.reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        self.reporter.check()?;
         let begin = Instant::now();
         if let Some(finished) = folder.up_to_date(&path, &digest) {
             packages.push(package(path, finished, Duration::ZERO, false));
@@ -295,9 +291,7 @@ impl Run<'_> {
         files
             .iter()
             .map(|(name, file)| {
-                if self.reporter.interrupted() {
-                    return Err(Error::Interrupted);
-                }
+                self.reporter.check()?;
                 Ok(Member { name: name.clone(), executable: file.executable, content: content(file)? })
             })
             .collect()

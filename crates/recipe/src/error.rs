@@ -13,9 +13,9 @@ pub enum Error {
     /// Reading or writing a file failed; the message of the source names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The user asked to stop.
-    #[error("interrupted")]
-    Interrupted,
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
     /// A recipe, a layer or a table is not what it has to be.
     #[error("could not understand `{path}`{}: {reason}", at_line(*line))]
     Malformed {
@@ -290,13 +290,13 @@ impl Hint for Error {
                 format!("`rocwheel audit {wheel}` shows all; `--no-audit` takes the wheel as it is")
             }
             Error::Locked { .. } => "wait until it has ended".into(),
-            Error::Io(_) | Error::Interrupted => return None,
+            Error::Io(_) | Error::Interrupted(_) => return None,
         })
     }
 
     fn exit(&self) -> Exit {
         match self {
-            Error::Interrupted => Exit::Interrupted,
+            Error::Interrupted(_) => Exit::Interrupted,
             Error::Unknown { .. } | Error::Request { .. } | Error::Targets { .. } => Exit::Usage,
             Error::Locked { .. } | Error::Slurm { is_temporary: true, .. } => Exit::TryAgain,
             Error::Inside { exit, .. } => *exit,

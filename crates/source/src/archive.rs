@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use fs_err::os::unix::fs::OpenOptionsExt as _;
 use rocwheel_content::{hexadecimal, sha256_of};
-use rocwheel_report::{Reporter, Unit, Watched};
+use rocwheel_report::{Interrupted, Reporter, Unit, Watched};
 use tar::EntryType;
 
 use crate::error::Error;
@@ -33,7 +33,8 @@ pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
     reporter.begin("Checking the archive", Some(size), Unit::Bytes);
     let digest = sha256_of(Watched::new(file, reporter));
     reporter.end();
-    let digest = digest.map_err(|error| if reporter.interrupted() { Error::Interrupted } else { error.into() })?;
+    let digest =
+        digest.map_err(|error| if reporter.interrupted() { Error::Interrupted(Interrupted) } else { error.into() })?;
     Ok(hexadecimal(&digest))
 }
 
@@ -58,7 +59,9 @@ pub fn unpack(archive: &Path, folder: &Path, reporter: &dyn Reporter) -> Result<
 
 fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Reporter) -> Result<Unpacked, Error> {
     let wrong = |reason: String| Error::Archive { path: path.to_owned(), reason };
-    let failed = |error: io::Error| if reporter.interrupted() { Error::Interrupted } else { wrong(error.to_string()) };
+    let failed = |error: io::Error| {
+        if reporter.interrupted() { Error::Interrupted(Interrupted) } else { wrong(error.to_string()) }
+    };
     let mut tarball = tar::Archive::new(decoder(BufReader::new(Watched::new(file, reporter))).map_err(failed)?);
     let mut unpacked = Unpacked { newest: 0, files: 0 };
     // Links come last: then nothing can be written through one.

@@ -21,9 +21,7 @@ pub(crate) fn copy(content: &dyn Content, to: impl Write, reporter: &dyn Reporte
     let mut window = vec![0; WINDOW.min(content.size() as usize)];
     let mut done = 0;
     while done < content.size() {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         let length = (content.size() - done).min(WINDOW as u64) as usize;
         reader.read_exact_at(done, &mut window[..length])?;
         to.write_all(&window[..length])?;

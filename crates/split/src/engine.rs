@@ -135,9 +135,7 @@ fn write_archives(
         rocwheel_pipeline::ordered(
             work,
             |work| {
-                if reporter.interrupted() {
-                    return Err(Error::Interrupted);
-                }
+                reporter.check()?;
                 pack(plan, &units[work.binary.unit], &work, packing)
             },
             |packed| {

@@ -18,9 +18,9 @@ pub enum Error {
     /// Reading or writing a file failed; the message of the source names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The user asked to stop.
-    #[error("interrupted")]
-    Interrupted,
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
     /// The GPU code of a file is malformed or of an unknown form.
     #[error("could not read the GPU code of `{key}`")]
     GpuCode {
@@ -436,7 +436,7 @@ impl Hint for Error {
 
     fn exit(&self) -> Exit {
         match self {
-            Self::Interrupted => Exit::Interrupted,
+            Self::Interrupted(_) => Exit::Interrupted,
             Self::Artifact(error) => error.exit(),
             Self::Wheel(error) => error.exit(),
             // The writer contradicts itself: that is not the user's fault.

@@ -175,9 +175,7 @@ pub fn execute(
         let checks = Checks { selection: &request.selection, checksum: Checksum::Skip, ..Checks::default() };
         outcome.verification = Some(verify::verify(&before, &after, &checks, reporter)?);
     }
-    if reporter.interrupted() {
-        return Err(Error::Interrupted);
-    }
+    reporter.check()?;
     if outcome.is_good() {
         staging.commit()?;
     }

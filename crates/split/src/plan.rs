@@ -263,9 +263,7 @@ pub(crate) fn plan_any(units: &[Unit], options: &Options, reporter: &dyn Reporte
         return Err(Error::DuplicateFile { key: units[pair[0]].key.clone() });
     }
     let read = |unit: &usize| {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         read_unit(&units[*unit])
     };
     let fats: Vec<Option<FatBinary>> = order.par_iter().map(read).collect::<Result<_, _>>()?;

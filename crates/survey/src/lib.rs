@@ -339,7 +339,8 @@ pub fn survey<E: From<Error> + Send>(
             reporter.advance(1);
             each(file)?;
         }
-        if reporter.interrupted() { Err(Error::Interrupted.into()) } else { Ok(()) }
+        reporter.check().map_err(Error::from)?;
+        Ok(())
     };
     let work = |unit: Unit| Ok(examine::examine(unit, options));
     let mut sources = Sources::new(paths, options);

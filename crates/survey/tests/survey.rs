@@ -481,5 +481,5 @@ fn an_interrupted_survey_ends() {
     let options =
         Options { scratch: std::env::temp_dir(), targets: None, kernels: Kernels::Counted, digest: FileDigest::Skip };
     let result = survey::survey(std::slice::from_ref(&WORKSHOP.library), &options, &Impatient, |_| Ok::<(), Error>(()));
-    assert!(matches!(result, Err(Error::Interrupted)));
+    assert!(matches!(result, Err(Error::Interrupted(_))));
 }

@@ -1,5 +1,6 @@
 //! Input: members (bytes at random access, [`Content`](rocwheel_content::Content)) and metadata.
-//! Output: reproducible `.whl` and sdist files; and back: what a wheel holds and whether its RECORD is true.
+//! Output: reproducible `.whl` and sdist files; and back: what a wheel holds and whether its RECORD
+//! is true.
 //!
 //! Nothing here knows ROCm. [`write_wheel`] and [`write_sdist`] are the doors; [`tar`] lays a tar
 //! archive over contents without copying them, [`manylinux`] finds the platform tag a set of files

@@ -269,9 +269,7 @@ impl Wheel {
         members.sort_by_key(|packed| std::cmp::Reverse(packed.listed.size));
         members.into_par_iter().try_for_each(|packed| {
             packed.each(|_| {
-                if reporter.interrupted() {
-                    return Err(Error::Interrupted { path: self.path.clone() });
-                }
+                reporter.check()?;
                 Ok(())
             })
         })

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use rocwheel_report::{Reporter, Silent, Unit};
+use rocwheel_report::{Interrupted, Reporter, Silent, Unit};
 
 use crate::archive::{Archive, Copied, DIRECTORY, Method, REGULAR_FILE, Run, SYMLINK, Source, file_mode};
 use crate::distribution::check_tree;
@@ -388,7 +388,7 @@ fn hashes<'a>(
         missing.into_iter(),
         |listed| {
             let go_on = || {
-                let interrupted = || Error::Interrupted { path: wheel.path().to_owned() };
+                let interrupted = || Error::Interrupted(Interrupted);
                 if reporter.interrupted() { Err(interrupted()) } else { Ok(()) }
             };
             Ok((listed, wheel.hash(listed, HashAlgorithm::Sha256, go_on)?))

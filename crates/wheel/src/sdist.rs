@@ -66,9 +66,7 @@ fn write_archive(
     let mut buffer = vec![0; WINDOW];
     let builder = TarBuilder::new(options.epoch);
     for (name, executable, content) in files {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted { path: path.to_owned() });
-        }
+        reporter.check()?;
         let member = format!("{stem}/{name}");
         let write = |source| Error::Write { path: path.to_owned(), member: Some((*name).to_owned()), source };
         encoder.write_all(&builder.file_header(&member, *executable, content.size())).map_err(write)?;

@@ -19,8 +19,8 @@ pub fn sidecar_path(archive: &Path) -> PathBuf {
 /// bytes read.
 pub fn digest(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
     let digest = sha256_of(Watched::new(fs_err::File::open(path)?, reporter));
-    let digest = digest.map_err(|error| if reporter.interrupted() { Error::Interrupted } else { error.into() })?;
-    Ok(hexadecimal(&digest))
+    reporter.check()?;
+    Ok(hexadecimal(&digest?))
 }
 
 /// The digest in the sidecar of `archive`, `None` when there is no sidecar. The digest is the first

@@ -155,9 +155,7 @@ fn shortened(text: &str) -> String {
 /// Requirements that nothing needs (RW013).
 pub(super) fn unneeded(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, installed) in context.audited() {
-        if context.reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        context.reporter.check()?;
         if !installed.is_complete() {
             continue;
         }

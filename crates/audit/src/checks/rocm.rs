@@ -260,7 +260,7 @@ fn gpu_code(
         Ok(())
     })
     .map_err(|error| match error {
-        rocwheel_kpack::Error::Interrupted => Error::Interrupted,
+        rocwheel_kpack::Error::Interrupted(interrupted) => Error::Interrupted(interrupted),
         other => Error::GpuCode { path: installed.path.clone(), source: Box::new(other) },
     })
 }

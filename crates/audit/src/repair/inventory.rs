@@ -102,9 +102,7 @@ impl Inventory {
         let found: Vec<Found> = files
             .par_iter()
             .map(|listed| {
-                if reporter.interrupted() {
-                    return Err(Error::Interrupted { path: wheel.path().to_owned() });
-                }
+                reporter.check()?;
                 member(wheel, listed, &spool)
             })
             .collect::<Result<_, Error>>()?;

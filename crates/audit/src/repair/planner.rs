@@ -110,7 +110,7 @@ impl Draft<'_> {
         fat: Option<fat::Fat>,
         reporter: &dyn Reporter,
     ) -> Result<(Plan, Option<String>), Error> {
-        let read = Read::new(self.wheel, self.resolution, reporter)?;
+        let read = Read::new(self.resolution, reporter)?;
         let decided = Edits::new(self.wheel, self.request, self.inventory, (self.resolution, &read), self.mode);
         let (grafted, members) = decided.grafts();
         let (mut edits, mut texts) = decided.files()?;

@@ -28,9 +28,7 @@ pub(super) struct Store<'a> {
 
 impl Store<'_> {
     fn ask(&self, action: &'static str, address: &Url, accept: &str) -> Result<Answer, Error> {
-        if self.reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        self.reporter.check()?;
         let answer = self.fetch.get(address, accept);
         answer.map_err(|source| Error::Fetch { action, address: shown(address), source })
     }
@@ -106,9 +104,7 @@ impl Store<'_> {
         let mut hasher = Hasher::new(algorithm);
         let mut window = vec![0; WINDOW];
         loop {
-            if self.reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            self.reporter.check()?;
             let count = match body.read(&mut window) {
                 Ok(0) => return Ok(hasher),
                 Ok(count) => count,

@@ -112,9 +112,7 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
     }
     let paths: Vec<String> = plan.owners.keys().cloned().collect();
     let read = |path: &String| {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         parts(builds, &archives, path)
     };
     let found: Vec<Vec<Option<Part>>> = paths.par_iter().map(read).collect::<Result<_, _>>()?;

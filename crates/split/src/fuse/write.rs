@@ -69,9 +69,7 @@ pub fn write_directory(
         fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o644))?;
         bytes += text.len() as u64;
     }
-    if reporter.interrupted() {
-        return Err(Error::Interrupted);
-    }
+    reporter.check()?;
     staging.commit()?;
     Ok(Written { path: output.to_owned(), files: (items.len() + extra.len()) as u64, bytes })
 }

@@ -130,9 +130,7 @@ impl Pruner<'_> {
     /// What becomes of the file at `key`, a path with `/` from the root that databases are
     /// recognised from.
     pub(super) fn judge(&self, key: &str, content: &Arc<dyn Content>) -> Result<Verdict, Error> {
-        if self.reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        self.reporter.check()?;
         let mut verdict = Verdict {
             kind: Kind::Other,
             fate: Fate::Stays,
@@ -248,9 +246,7 @@ impl Pruner<'_> {
         let mut writer =
             ArchiveWriter::new(writer, &archive.group, &archive.family, &kept, archive.scheme).map_err(failed)?;
         for located in archive.entries().filter(|located| kept.iter().any(|target| target == located.target)) {
-            if self.reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            self.reporter.check()?;
             let blob = archive.blob(reader, &located).map_err(failed)?;
             writer.add(located.name, located.index, located.target, &blob).map_err(failed)?;
         }
@@ -263,9 +259,7 @@ impl Pruner<'_> {
     /// Errors when code that stays in an archive is damaged, also where all of it stays.
     fn check_archive(&self, key: &str, reader: &Reader, archive: &Archive) -> Result<(), Error> {
         for located in archive.entries().filter(|located| self.takes(located.target)) {
-            if self.reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            self.reporter.check()?;
             let read = archive.read_sound(reader, &located);
             read.map_err(|source| Error::GpuCode { key: key.to_owned(), source })?;
         }
@@ -329,9 +323,7 @@ impl Pruner<'_> {
         rocwheel_pipeline::ordered(
             bundles.iter(),
             |bundle| {
-                if self.reporter.interrupted() {
-                    return Err(Error::Interrupted);
-                }
+                self.reporter.check()?;
                 let made = self.bundle(reader, section.clone(), bundle);
                 Ok((bundle, made.map_err(|source| Error::GpuCode { key: key.to_owned(), source })?))
             },
@@ -355,7 +347,7 @@ impl Pruner<'_> {
                     }
                 };
                 position = start + length;
-                Ok(())
+                Ok::<_, Error>(())
             },
         )?;
         out.flush().map_err(failed)?;

@@ -165,9 +165,7 @@ impl<'a> Tree<'a> {
             return Err(Error::Empty { key, bundle: None, found: family });
         }
         while let Some(found) = walk.next() {
-            if self.pruner.reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            self.pruner.reporter.check()?;
             let found = found.map_err(io::Error::from)?;
             let relative = found.path().strip_prefix(self.root).unwrap_or(found.path());
             let Some(relative) = relative.to_str().map(str::to_owned) else {

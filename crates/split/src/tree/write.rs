@@ -99,9 +99,7 @@ pub fn execute(
         outcome.verification = Some(report);
         scratch.close()?;
     }
-    if reporter.interrupted() {
-        return Err(Error::Interrupted);
-    }
+    reporter.check()?;
     if outcome.is_good() {
         staging.commit()?;
     }
@@ -208,9 +206,7 @@ impl Writer<'_> {
     }
 
     fn transfer(&self, transfer: &Transfer<'_>) -> Result<(), Error> {
-        if self.reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        self.reporter.check()?;
         if let Some(host) = transfer.host {
             let content = PatchedContent::new(FileContent::new(&transfer.from)?, host.patch.clone());
             copy(&content, fs_err::File::create(&transfer.to)?, self.reporter)?;

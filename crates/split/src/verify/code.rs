@@ -167,9 +167,7 @@ pub(super) fn compare(
     let done = rocwheel_pipeline::ordered(
         work,
         |work| {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            reporter.check()?;
             compare_piece(&pairs[work.binary], &work, archives, wanted, comparison)
         },
         |compared: Compared| {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use rocwheel_content::{Content, Spool};
 use rocwheel_kpack::bundle::Checksum;
-use rocwheel_report::Reporter;
+use rocwheel_report::{Interrupted, Reporter};
 use rocwheel_rocm::Databases;
 use rocwheel_wheel::read::{Kind, Known, Listed, MemberContent, Wheel};
 use rocwheel_wheel::{Headers, Row, WheelName};
@@ -279,7 +279,7 @@ impl Set<'_> {
         let all = [Some(self.host), self.variant].into_iter().flatten().chain(self.devices);
         for side in all {
             if reporter.interrupted() {
-                return Err(code_error(&self.input.wheel, Error::Interrupted));
+                return Err(code_error(&self.input.wheel, Error::Interrupted(Interrupted)));
             }
             let is_host = std::ptr::eq(side, self.host);
             let known = |member: &Listed, row: &Row| {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_content::{Content, FileContent};
 use rocwheel_elf::PatchedContent;
-use rocwheel_report::{Reporter, Unit as Counted};
+use rocwheel_report::{Interrupted, Reporter, Unit as Counted};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Member, Rewrite, Staging, WriteOptions, Written};
 use serde::Serialize;
@@ -283,7 +283,7 @@ impl Job<'_> {
     /// archives and a module: so database files are copied as they are packed.
     fn device(&self, device: &Device, done: &[Done], folder: &Path) -> Result<Staged, Error> {
         if self.reporter.interrupted() {
-            return Err(code_error(&self.plan.parts.wheel, Error::Interrupted));
+            return Err(code_error(&self.plan.parts.wheel, Error::Interrupted(Interrupted)));
         }
         let parts = &self.plan.parts;
         let info = format!("{}.dist-info", device.name.stem());

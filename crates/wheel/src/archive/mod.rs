@@ -124,9 +124,7 @@ impl Archive {
             units.into_iter(),
             |unit| chunks::run(&workshop, sources, unit),
             |done| {
-                if reporter.interrupted() {
-                    return Err(Error::Interrupted { path: self.output.path().to_owned() });
-                }
+                reporter.check()?;
                 match done {
                     Done::Small(members) => {
                         for packed in members {
@@ -218,9 +216,7 @@ impl Archive {
     ) -> Result<(), Error> {
         let mut position = bytes.start;
         while position < bytes.end {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted { path: self.output.path().to_owned() });
-            }
+            reporter.check()?;
             let length = (bytes.end - position).min(DIRECT);
             if let Some(count) = self.output.copy_from(archive.file(), position, length) {
                 position += count;

@@ -157,7 +157,6 @@ fn called(error: Error, staged: &Path, place: &Path) -> Error {
         Error::Write { path, member, source } if path == staged => {
             Error::Write { path: place.to_owned(), member, source }
         }
-        Error::Interrupted { path } if path == staged => Error::Interrupted { path: place.to_owned() },
         other => other,
     }
 }
@@ -199,12 +198,10 @@ fn copy(input: &Path, path: &Path, options: &WriteOptions, reporter: &dyn Report
     let size = source.metadata().map_err(read)?.len();
     let mut output = Output::create(path, options.digest)?;
     reporter.begin(&format!("copying {}", path.file_name().unwrap_or_default().display()), Some(size), Unit::Bytes);
-    let mut copied = || {
+    let mut copied = || -> Result<(), Error> {
         let mut position = 0;
         while position < size {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted { path: path.to_owned() });
-            }
+            reporter.check()?;
             let length = (size - position).min(WINDOW);
             let count = if let Some(count) = output.copy_from(&source, position, length) {
                 count

@@ -98,7 +98,7 @@ impl Packed<'_> {
                         }
                         _ => is_whole = false,
                     }
-                    Ok(())
+                    Ok::<_, Error>(())
                 },
             )
         })?;

@@ -9,7 +9,7 @@ use rocwheel_recipe::Error;
 use rocwheel_recipe::execute::Selection;
 use rocwheel_recipe::plan::{PlanFolder, Seen, State};
 use rocwheel_recipe::slurm::{self, Alone, Client, Launch, Queued, Submitted};
-use rocwheel_report::{Exit, Unit};
+use rocwheel_report::{Exit, Interrupted, Unit};
 
 use super::plan::Asked;
 use super::states::Before;
@@ -150,7 +150,7 @@ fn wait(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> anyhow::
     let (mut asked, mut done, mut queue) = (None::<Instant>, 0, None::<BTreeMap<String, Queued>>);
     let ended = loop {
         if printer.reporter().interrupted() {
-            break Err(Error::Interrupted);
+            break Err(Error::Interrupted(Interrupted));
         }
         if asked.is_none_or(|asked| asked.elapsed() >= ASK_EVERY) {
             queue = match slurm::queue(folder, &client) {
@@ -189,7 +189,7 @@ fn wait(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> anyhow::
         thread::sleep(LOOK_EVERY);
     };
     printer.reporter().end();
-    if let Err(Error::Interrupted) = ended {
+    if let Err(Error::Interrupted(_)) = ended {
         printer.note(format!("the tasks go on; `rocwheel build cancel {}` ends them", folder.path().display()));
     }
     ended?;

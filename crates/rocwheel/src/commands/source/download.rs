@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use rocwheel_audit::with::{Fetch as _, Http};
-use rocwheel_report::{Reporter, Unit};
+use rocwheel_report::{Interrupted, Reporter, Unit};
 use url::Url;
 
 use crate::environment;
@@ -56,7 +56,7 @@ fn fetch(url: &Url, folder: &Path, reporter: &dyn Reporter) -> anyhow::Result<te
     reporter.end();
     match written {
         Ok(()) => Ok(file),
-        Err(_) if reporter.interrupted() => Err(rocwheel_source::Error::Interrupted.into()),
+        Err(_) if reporter.interrupted() => Err(rocwheel_source::Error::Interrupted(Interrupted).into()),
         Err(error) => Err(error.into()),
     }
 }
