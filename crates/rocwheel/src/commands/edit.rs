@@ -17,8 +17,8 @@ use rocwheel_wheel::edit::{
 use rocwheel_wheel::{Existing, FileDigest, Staging, TagPart, WheelName, WriteOptions};
 use serde::Serialize;
 
+use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments};
-use crate::commands::{Mode, split_wheel};
 use crate::environment;
 use crate::failure::Usage;
 use crate::printer::{self, Format, Printer};

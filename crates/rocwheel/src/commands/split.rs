@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
 use crate::commands::split_files;
-use crate::commands::split_wheel::{self, WheelArguments};
+use crate::commands::split_wheel::WheelArguments;
 use crate::environment;
 use crate::failure::Usage;
 use crate::printer::{self, Column, Format, Printer};

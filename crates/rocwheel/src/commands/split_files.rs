@@ -13,7 +13,7 @@ use rocwheel_split::{Selection, TargetNames};
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
-use crate::commands::{Mode, artifact_inputs, split, split_wheel};
+use crate::commands::{Mode, artifact_inputs, split};
 use crate::failure::Usage;
 use crate::printer::{self, Column, Format, Printer};
 
