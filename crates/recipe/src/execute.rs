@@ -24,6 +24,7 @@ mod user_environment;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+pub use rocwheel_output::LastLook;
 use rocwheel_report::{Reporter, Unit, suggestion};
 use serde::{Deserialize, Serialize};
 
@@ -87,15 +88,6 @@ pub enum Existing {
     Refuse,
     /// It is replaced.
     Replace,
-}
-
-/// Whether the result is audited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LastLook {
-    /// Errors are errors of the job.
-    Audit,
-    /// It is not.
-    Skip,
 }
 
 /// Which stages run.

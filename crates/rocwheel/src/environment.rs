@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
-use rocwheel_wheel::Staging;
+use rocwheel_output::StagingFolder;
 
 use crate::arguments::GlobalArguments;
 use crate::failure::Usage;
@@ -78,7 +78,7 @@ pub(crate) fn scratch_near(given: Option<&Path>, folder: Option<&Path>) -> PathB
 
 /// A new directory for what belongs to `output`, which is replaced as a whole and so cannot hold
 /// it.
-pub(crate) fn scratch_beside(given: Option<&Path>, output: Option<&Path>) -> anyhow::Result<Staging> {
+pub(crate) fn scratch_beside(given: Option<&Path>, output: Option<&Path>) -> anyhow::Result<StagingFolder> {
     let output = output.map(std::path::absolute).transpose()?;
     scratch_below(&scratch_near(given, output.as_deref().map(|output| output.parent().unwrap_or(Path::new("/")))))
 }
@@ -231,18 +231,18 @@ pub(crate) fn this_program() -> anyhow::Result<PathBuf> {
 
 /// A program of PATH.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
-    rocwheel_recipe::find_program(name, &std::env::var("PATH").ok()?)
+    rocwheel_system::find_program(name, &std::env::var("PATH").ok()?)
 }
 
 /// A new directory below `parent` that is removed when it goes out of scope, or by the next one
 /// when this process is killed.
-pub(crate) fn scratch_below(parent: &Path) -> anyhow::Result<Staging> {
+pub(crate) fn scratch_below(parent: &Path) -> anyhow::Result<StagingFolder> {
     const PREFIX: &str = "rocwheel-";
     // A run that made the output's folder had its own beside it, the next one has it inside.
     if let Some(above) = parent.parent() {
-        Staging::sweep(above, PREFIX);
+        StagingFolder::sweep(above, PREFIX);
     }
-    Staging::new_in(parent, PREFIX)
+    StagingFolder::new_in(parent, PREFIX)
         .with_context(|| format!("cannot make a temporary directory in `{}`", parent.display()))
 }
 

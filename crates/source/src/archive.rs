@@ -1,12 +1,11 @@
 //! Input: a source archive (sdist or tarball). Output: its files in a folder, and their commit.
 
 use std::io::{self, BufReader, Read};
-use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
-use fs_err::os::unix::fs::OpenOptionsExt as _;
 use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_report::{Interrupted, Reporter, Unit, Watched};
+use rocwheel_system::symlink;
 use tar::EntryType;
 
 use crate::error::Error;
@@ -130,8 +129,8 @@ fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Re
 
 fn write(place: &Path, content: &mut impl Read, executable: bool) -> io::Result<u64> {
     let mut options = fs_err::OpenOptions::new();
-    options.write(true).create_new(true).mode(if executable { 0o755 } else { 0o644 });
-    let mut file = options.open(place)?;
+    options.write(true).create_new(true);
+    let mut file = rocwheel_system::create_mode(&mut options, if executable { 0o755 } else { 0o644 }).open(place)?;
     io::copy(content, &mut file)
 }
 
@@ -202,6 +201,8 @@ fn lift(folder: &Path) -> Result<(), Error> {
 mod tests {
     use rocwheel_report::Silent;
 
+    use rocwheel_system::FileMetadata as _;
+
     use super::*;
 
     /// A tar archive of entries: name, kind, link or content. Names are put in raw, as no honest
@@ -257,10 +258,7 @@ mod tests {
             for name in ["x", "d/link", "d/hard"] {
                 assert_eq!(fs_err::read_to_string(tree.join(name)).unwrap(), "inner");
             }
-            let mode = |name: &str| {
-                std::os::unix::fs::PermissionsExt::mode(&fs_err::metadata(tree.join(name)).unwrap().permissions())
-                    & 0o100
-            };
+            let mode = |name: &str| fs_err::metadata(tree.join(name)).unwrap().mode() & 0o100;
             assert_eq!((mode("run.sh"), mode("x")), (0o100, 0));
         }
     }

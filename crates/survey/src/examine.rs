@@ -3,16 +3,16 @@
 
 use positioned_io::ReadAt;
 use rocwheel_content::sha256_at;
-use rocwheel_wheel::FileDigest;
-
-use crate::open::{ENTRIES, Shared, Window};
-use crate::source::Unit;
-use crate::{Code, Finding, Found, Kernels, Kind, Options, Subject};
 use rocwheel_kpack::Error;
 use rocwheel_kpack::archive::Scheme;
 use rocwheel_kpack::bundle::{Bundle, Entry};
 use rocwheel_kpack::code_object::{CodeObject, Metadata, agrees, is_bitcode, is_spirv};
 use rocwheel_rocm::target::TargetId;
+use rocwheel_wheel::FileDigest;
+
+use crate::open::{ENTRIES, Shared, Window};
+use crate::source::Unit;
+use crate::{Code, Finding, Found, Kernels, Kind, Options, Subject};
 
 /// What one unit of work came to.
 pub(crate) struct Part {

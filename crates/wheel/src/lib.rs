@@ -23,7 +23,6 @@ pub mod read;
 mod record;
 mod rewrite;
 mod sdist;
-mod staging;
 pub mod tar;
 
 pub use distribution::{
@@ -41,4 +40,3 @@ pub use read::same_version;
 pub use record::{Row, RowEdit, edit_rows, hash_column, parse_rows};
 pub use rewrite::{Existing, Order, Rewrite, rewrite};
 pub use sdist::{Sdist, write_sdist};
-pub use staging::Staging;

@@ -3,6 +3,7 @@
 //!
 //! Opening reads the directory and the header of each member, and refuses archives that installers
 //! would not agree on. What only some uses need (RECORD, a name that agrees, methods that can be
+
 //! unpacked) is asked for by those uses.
 
 mod chunks;
@@ -18,12 +19,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
+use rocwheel_content::{Content, HashAlgorithm, Opening, Reader, SharedFile, Spool, Spooled};
 use rocwheel_report::Reporter;
 
 use crate::record::{Hash, Row, parse_rows};
 use crate::{Error, WheelName};
 pub(crate) use directory::Entries;
-use rocwheel_content::{Content, HashAlgorithm, Opening, Reader, SharedFile, Spool, Spooled};
 pub use sparse::Sparse;
 pub use unpack::Fault;
 pub(crate) use unpack::Packed;

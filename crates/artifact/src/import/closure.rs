@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(super) use rocwheel_content::archive_path::file_name;
 use rocwheel_elf::{Elf, Kind};
+use rocwheel_rocm::DlopenTable;
 
 use super::error::Error;
 use super::libraries::SystemLibraries;
 use super::report::{Mention, Missing, Wanted};
 use super::unpack::{Placed, SYSDEPS_DIRECTORY, Unpacked, owner};
-use rocwheel_rocm::DlopenTable;
 
 /// ELF's number for x86-64.
 const EM_X86_64: u16 = 62;

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rocwheel_rocm::owners::{Owner, Owners};
+
 use super::Context;
-use crate::Error;
 use crate::finding::{Code, Finding};
-use crate::fix;
 use crate::loader::Where;
 use crate::requirements::{self, Declared, Requirement, System, Target};
-use rocwheel_rocm::owners::{Owner, Owners};
+use crate::{Error, fix};
 
 /// What one wheel requires, as canonical names.
 #[derive(Debug, Default)]

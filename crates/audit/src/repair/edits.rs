@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use rocwheel_content::{hexadecimal, sha256_ahead};
 use rocwheel_report::Reporter;
+use rocwheel_system::FileMetadata as _;
 use rocwheel_wheel::read::Wheel;
 
 use super::inventory::{Binary, Inventory, Place};
@@ -123,7 +124,7 @@ impl<'a> Edits<'a> {
             needed_by: external.needed_by.iter().cloned().collect(),
             found_by: external.found_by.clone(),
             package,
-            executable: metadata.is_some_and(|metadata| is_executable(&metadata)),
+            executable: metadata.is_some_and(|metadata| metadata.is_executable()),
             edit: self.graft_edit(external, name),
             member,
         }
@@ -273,11 +274,6 @@ fn shim(member: &str, moved: &str) -> Text {
 /// Whether there is anything that `strip` would remove.
 fn has_symbols(elf: &rocwheel_elf::Elf) -> bool {
     elf.sections.iter().any(|section| section.name == ".symtab" || section.name.starts_with(".debug_"))
-}
-
-fn is_executable(metadata: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    metadata.permissions().mode() & 0o111 != 0
 }
 
 /// `libfoo-0a1b2c3d.so.1` for `libfoo.so.1`. A name that has the digits already, from an earlier

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_elf::{Elf, Kind};
+use rocwheel_rocm::providers::{self, Providers};
 use rocwheel_wheel::manylinux::{Policies, Release};
 
 use super::beside::Beside;
@@ -23,7 +24,6 @@ use super::plan::Reason;
 use crate::facts::{Facts, Object};
 use crate::loader::{Led, Loader, Scenario};
 use crate::site::{self, PythonVersion, Site};
-use rocwheel_rocm::providers::{self, Providers};
 
 /// What is looked for where, and what is not.
 pub(crate) struct Rules<'a> {

@@ -5,18 +5,19 @@
 //! What pip and uv write is in "Recording installed projects" of the packaging specifications: a
 //! `.dist-info` folder for each distribution, with METADATA, RECORD and, for what came from
 //! somewhere else than an index, `direct_url.json` (PEP 610). A folder `.egg-info` of older tools
+
 //! has PKG-INFO and no RECORD.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use pep440_rs::Version;
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::normal_inside;
+use rocwheel_system::{FileIdentity, FileMetadata as _};
 use rocwheel_wheel::read::Problem;
 use rocwheel_wheel::{Headers, Row};
 use serde::Deserialize;
@@ -70,7 +71,7 @@ pub(super) struct InstalledFile {
     pub(super) size: u64,
     pub(super) executable: bool,
     /// Device and inode: links lead to the same file.
-    pub(super) identity: (u64, u64),
+    pub(super) identity: FileIdentity,
 }
 
 #[derive(Debug, Default)]
@@ -376,8 +377,8 @@ impl InstalledFile {
             path,
             place,
             size: metadata.len(),
-            executable: metadata.permissions().mode() & 0o111 != 0,
-            identity: (metadata.dev(), metadata.ino()),
+            executable: metadata.is_executable(),
+            identity: metadata.identity(),
         })
     }
 }

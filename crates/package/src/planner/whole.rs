@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use rocwheel_artifact::EntryKind;
+use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_kpack::{FatBinary, Magic};
 use rocwheel_rocm::target::base_target;
 
@@ -15,7 +16,6 @@ use crate::request::{Incomplete, Incompletes, Shape};
 use crate::search_path::Missing;
 use crate::system::System;
 use crate::{Error, Logical};
-use rocwheel_content::archive_path::{file_name, join, parent};
 
 /// Sections by which AMD's tool marks a library whose device code is in `.kpack` archives, in ELF
 /// and in PE (kpack spec 3).

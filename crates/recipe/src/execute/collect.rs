@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use rocwheel_audit::written::{self, Set, Written};
+use rocwheel_audit::written::{self, Set};
+use rocwheel_output::StagedFile;
 use rocwheel_wheel::WheelName;
 use rocwheel_wheel::read::Wheel;
 
@@ -166,7 +167,7 @@ impl Context<'_> {
     }
 
     fn audit(&self, outputs: &[Made], listener: &dyn Listener) -> Result<(), Error> {
-        let wheels = outputs.iter().filter(|made| WheelName::is_wheel(&made.path)).map(|made| Written {
+        let wheels = outputs.iter().filter(|made| WheelName::is_wheel(&made.path)).map(|made| StagedFile {
             staged: self.folder.join("made").join(&made.path),
             place: self.place.output.join(&made.path),
         });

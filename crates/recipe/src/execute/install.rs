@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rocwheel_wheel::WheelName;
+
 use crate::cell::Mode;
 use crate::error::Error;
 use crate::execute::Place;
@@ -17,7 +19,6 @@ use crate::process::Ended;
 use crate::python::{Interpreter, Search};
 use crate::recipe::WorkOn;
 use crate::{files, inputs};
-use rocwheel_wheel::WheelName;
 
 /// How long making an environment may take.
 const MAKING: Duration = Duration::from_mins(10);
@@ -34,7 +35,7 @@ fn lock_of(checkout: &Path) -> PathBuf {
 
 /// Takes the checkout that a job builds in, until the lock is dropped: two builds in one tree would
 /// make one of both.
-pub(super) fn own_tree(job: &Job) -> Result<Option<rocwheel_lock::Lock>, Error> {
+pub(super) fn own_tree(job: &Job) -> Result<Option<rocwheel_system::Lock>, Error> {
     let (Source::Checkout { path, .. }, WorkOn::Checkout) = (&job.source, job.recipe.source.work_on) else {
         return Ok(None);
     };

@@ -85,8 +85,8 @@ pub fn of_directory(path: &Path) -> Result<Build, Error> {
 }
 
 fn file(path: &Path) -> Result<Item, Error> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let executable = fs_err::metadata(path)?.permissions().mode() & 0o111 != 0;
+    use rocwheel_system::FileMetadata as _;
+    let executable = fs_err::metadata(path)?.is_executable();
     Ok(Item::File { content: Arc::new(FileContent::new(path)?), executable })
 }
 

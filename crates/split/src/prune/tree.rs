@@ -1,9 +1,9 @@
 //! Input: one file, wheel or directory. Output: the same in the staging folder without the code for
+
 //! other targets, checked against the original.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use rocwheel_artifact::ArtifactName;
 use rocwheel_content::archive_path::link_target;
 use rocwheel_content::{Content, FileContent};
 use rocwheel_report::Unit;
+use rocwheel_system::symlink;
 use rocwheel_wheel::WheelName;
 use walkdir::WalkDir;
 

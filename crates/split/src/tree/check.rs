@@ -122,8 +122,8 @@ pub fn view_of_directory(root: &Path) -> Result<View, Error> {
 const MARKERS: &str = ".rocwheel-";
 
 fn file(path: &Path) -> Result<Item, Error> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let executable = fs_err::metadata(path)?.permissions().mode() & 0o111 != 0;
+    use rocwheel_system::FileMetadata as _;
+    let executable = fs_err::metadata(path)?.is_executable();
     Ok(Item::File { content: Arc::new(FileContent::new(path)?), executable })
 }
 

@@ -17,6 +17,7 @@ use rocwheel_content::{Content, Spool};
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_report::{Interrupted, Reporter};
 use rocwheel_rocm::Databases;
+use rocwheel_rocm::device_packages::{self, DevicePackages};
 use rocwheel_wheel::read::{Kind, Known, Listed, MemberContent, Wheel};
 use rocwheel_wheel::{Headers, Row, WheelName};
 
@@ -26,7 +27,6 @@ use super::survey::{Survey, code_error, is_program};
 use super::{Error, Plan};
 use crate::Selection;
 use crate::verify::{Checks, Difference, Item, Report, View, verify};
-use rocwheel_rocm::device_packages::{self, DevicePackages};
 
 /// What is known about the programs of an input.
 #[derive(Default)]

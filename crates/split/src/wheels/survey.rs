@@ -10,11 +10,11 @@ use rocwheel_content::{Content, Spool};
 use rocwheel_kpack::fatbin::FatBinary;
 use rocwheel_report::{Interrupted, Reporter, Unit as Counted};
 use rocwheel_rocm::Databases;
+use rocwheel_wheel::read::MemberContent;
 use rocwheel_wheel::read::{Kind, Listed, Wheel};
 
 use super::Error;
 use super::place::{Folders, Place, Scheme};
-use rocwheel_wheel::read::MemberContent;
 
 /// A file with GPU code.
 pub(super) struct Binary {

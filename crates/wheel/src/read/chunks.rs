@@ -1,4 +1,5 @@
 //! Input: a member whose stream [`crate::write_wheel`] may have made. Output: where its chunks
+
 //! begin, one of them unpacked, or the hash of all of it, unpacked by all threads of the pool.
 
 use std::io;
@@ -6,12 +7,12 @@ use std::io;
 use libdeflater::Decompressor;
 use memchr::memmem;
 use positioned_io::ReadAt as _;
+use rocwheel_content::HashAlgorithm;
 
 use super::unpack::{Fault, Packed};
 use crate::Error;
 use crate::archive::CHUNK;
 use crate::record::Hash;
-use rocwheel_content::HashAlgorithm;
 
 /// How a part of a stream ends that more follows (an empty stored block), and a block that ends a
 /// stream.

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use rayon::prelude::*;
+use rocwheel_content::{HashAlgorithm, Reader};
 
 use super::{Kind, Listed, Wheel};
 use crate::Error;
 use crate::names::canonical_name;
 use crate::record::{Hash, Row};
-use rocwheel_content::{HashAlgorithm, Reader};
 
 /// A way in which a wheel contradicts itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
