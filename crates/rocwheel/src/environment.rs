@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
+use etcetera::base_strategy::{BaseStrategy as _, Xdg};
+use rocwheel_index::settings::{Places, Told};
 use rocwheel_output::StagingFolder;
 
 use crate::arguments::GlobalArguments;
 use crate::failure::Usage;
 use crate::github::Step;
-use crate::indexes::{Places, Told};
 
 /// 1980-01-01, the oldest day that a ZIP file knows.
 const EPOCH: u64 = 315_532_800;
@@ -94,7 +95,7 @@ pub(crate) fn hip_compiler_is_clang() -> bool {
 /// such things (XDG base directory specification); `None` without a home.
 pub(crate) fn cache() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let user = || set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
+    let user = || Some(Xdg::new().ok()?.cache_dir());
     let place = set("ROCWHEEL_CACHE").or_else(|| Some(user()?.join("rocwheel")))?;
     // Of a relative path nobody else would know from where it begins. It fails without a working
     // directory alone.
@@ -158,14 +159,13 @@ fn uv_of_machine() -> PathBuf {
 /// the working directory is in; or the one that a variable names, alone (uv's documentation,
 /// "Configuration files").
 fn uv_files() -> anyhow::Result<Vec<PathBuf>> {
-    let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     if is_uv_without_files() {
         return Ok(Vec::new());
     }
     if let Some(named) = named_by_uv() {
         return Ok(vec![named]);
     }
-    let user = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
+    let user = Xdg::new().ok().map(|folders| folders.config_dir());
     let current = std::env::current_dir().context("cannot find out the working directory")?;
     let project = current.ancestors().find_map(|folder| {
         let (own, project) = (folder.join("uv.toml"), folder.join("pyproject.toml"));
@@ -184,7 +184,7 @@ fn pip_files() -> Vec<PathBuf> {
     if named.as_deref() == Some(Path::new("/dev/null")) {
         return Vec::new();
     }
-    let user = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
+    let user = Xdg::new().ok().map(|folders| folders.config_dir());
     [
         Some(PathBuf::from("/etc/pip.conf")),
         set("HOME").map(|home| home.join(".pip/pip.conf")),

@@ -13,8 +13,8 @@ use rocwheel_rocm::owners::{Owner, Owners};
 
 use super::{Context, file_name};
 use crate::finding::{Code, Finding, Severity};
-use crate::loader::{Loader, Rule, Scenario, System, Trace, Where};
-use crate::{Error, fix};
+use crate::fix;
+use rocwheel_loader::simulation::{Loader, Rule, Scenario, System, Trace, Where};
 
 /// The wheel, a library, where it comes from now, and where it came from without: a file of the
 /// set, the system, or nowhere.

@@ -6,10 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use rocwheel_rocm::owners::{Owner, Owners};
 
 use super::Context;
+use crate::Error;
+use crate::declared::{self, Declared, System};
 use crate::finding::{Code, Finding};
-use crate::loader::Where;
-use crate::requirements::{self, Declared, Requirement, System, Target};
-use crate::{Error, fix};
+use crate::fix;
+use rocwheel_index::requirement::{Requirement, Target};
+use rocwheel_loader::simulation::Where;
 
 /// What one wheel requires, as canonical names.
 #[derive(Debug, Default)]
@@ -160,7 +162,7 @@ pub(super) fn unneeded(context: &Context<'_>, findings: &mut Vec<Finding>) -> Re
             continue;
         }
         let loads = loads(context, wheel);
-        for requirement in requirements::unneeded(context.site, &context.declared, wheel, &loads)? {
+        for requirement in declared::unneeded(context.site, &context.declared, wheel, &loads)? {
             let name = &requirement.name;
             let message = format!("requires `{name}`, and no file loads a library of it or names a module of it");
             let finding = Finding::new(Code::UnneededRequirement, name.clone(), message).of(installed.file_name());

@@ -25,7 +25,7 @@ use super::requirements::Brought;
 use super::{Context, file_name, not_given};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
-use crate::site::Distribution;
+use rocwheel_loader::site::Distribution;
 
 /// Python files that name folders to Windows are small.
 const LARGEST: u64 = 1 << 20;

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_audit::repair::{
-    self, Change, Edit, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve, RocmFrom,
-};
 use rocwheel_audit::written::{Set, Verdict};
 use rocwheel_output::StagedFile;
+use rocwheel_repair::{
+    self as repair, Change, Edit, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve, RocmFrom,
+};
 use rocwheel_report::Exit;
 use rocwheel_wheel::{FileDigest, Level, WriteOptions};
 use serde::Serialize;

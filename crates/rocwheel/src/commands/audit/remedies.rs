@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Parser as _;
 use rocwheel_audit::report::Report;
-use rocwheel_audit::{Remedies, WheelRemedy, repair as repairs};
+use rocwheel_audit::{Remedies, WheelRemedy};
 use rocwheel_output::StagingFolder;
+use rocwheel_repair as repairs;
 
 use crate::arguments::{Arguments, Command};
 use crate::commands::{edit, repair};

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use rocwheel_audit::with::{Fetch as _, Http};
+use rocwheel_index::{Fetch as _, Http};
 use rocwheel_report::{Interrupted, Reporter, Unit};
 use url::Url;
 
