@@ -41,7 +41,7 @@ pub enum Error {
         free: u64,
     },
     /// The output is a link to nothing.
-    #[error("the output `{path}` is a link to `{target}`, which is not there")]
+    #[error("the output `{path}` is a link to `{target}`, which does not exist")]
     Dangling {
         /// The link.
         path: PathBuf,

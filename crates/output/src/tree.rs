@@ -154,7 +154,7 @@ mod tests {
         let (link, real) = (directory.path().join("link"), directory.path().join("real"));
         rocwheel_system::symlink("real", &link).unwrap();
         let error = OutputTree::new(&link, MAKER).err().unwrap();
-        assert!(error.to_string().ends_with("is a link to `real`, which is not there"), "{error}");
+        assert!(error.to_string().ends_with("is a link to `real`, which does not exist"), "{error}");
         fs_err::create_dir(&real).unwrap();
         for _ in 0..2 {
             let staging = OutputTree::new(&link, MAKER).unwrap();
