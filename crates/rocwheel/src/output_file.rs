@@ -8,7 +8,6 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use rocwheel_system::FileMetadata as _;
 
 use crate::failure::Usage;
 

@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use rocwheel_rocm::owners::{Owner, Owners};
 
 use super::{Context, file_name};
+use crate::Error;
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
 use rocwheel_loader::simulation::{Loader, Rule, Scenario, System, Trace, Where};
