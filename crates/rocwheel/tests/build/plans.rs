@@ -123,7 +123,7 @@ fn wrong_plans_are_errors_before_anything_is_built() {
         (&["--cell", "0.0"], "`--cell` chooses of a plan"),
         (&sdk("prefix=rocm-7.1"), "is ROCm 7.1.1, and 7.2 is to be built against"),
         (&sdk("prefix=rocm-{torch}"), "`{torch}` in `prefix=rocm-{torch}` needs `--torch`"),
-        (&sdk("prefix=rocm-{rocm}"), "rocm-7.2` is no installed ROCm"),
+        (&sdk("prefix=rocm-{rocm}"), "rocm-7.2` is not an installed ROCm"),
         (&["--job", "x.toml", "--executor", "slurm"], "cannot be used with"),
     ] {
         let ran = build_two(&context, more);
