@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_artifact::{Catalog, EntryKind};
+use rocwheel_content::archive_path::file_name;
 use rocwheel_rocm::RocmTables;
 
 use crate::Error;
 use crate::imported::Imported;
 use crate::populate::{PlannedFile, Source};
-use crate::tree::file_name;
 
 /// The artifact that holds bundled system libraries.
 const SYSTEM_LIBRARIES: &str = "sysdeps";
