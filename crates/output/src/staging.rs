@@ -68,8 +68,9 @@ impl StagingFolder {
         Ok(StagingFolder { folder, _lock: lock, _around: MadeFolders::default() })
     }
 
-    /// As [`StagingFolder::new_in`], in a folder for results, which is made where there is none. What was
-    /// made for it goes again with the staging folder, unless there is a result in it by then.
+    /// As [`StagingFolder::new_in`], in a folder for results, which is made where there is none.
+    /// What was made for it goes again with the staging folder, unless there is a result in it by
+    /// then.
     ///
     /// # Errors
     /// When the folders cannot be made.

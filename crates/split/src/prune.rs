@@ -109,8 +109,8 @@ pub fn prune(paths: &[PathBuf], options: &Options<'_>, reporter: &dyn Reporter) 
     prune_each(paths, options, reporter, |_, staged| Ok(staged.commit()?))
 }
 
-/// As [`prune`], but `finish` gets the path and the result of each input, and commits the result; its
-/// error stops everything.
+/// As [`prune`], but `finish` gets the path and the result of each input, and commits the result;
+/// its error stops everything.
 ///
 /// # Errors
 /// As [`prune`], and those of `finish`.

@@ -2,8 +2,8 @@
 //! word on each system. Output: the answer, under one name.
 //!
 //! Links, modes, locks, files without names, replacing a file, groups of processes and their end,
-//! limits. No other crate uses `std::os::unix` or `rustix`: clippy.toml and a test see to that. What
-//! is different on each system is in a module named after it.
+//! limits. No other crate uses `std::os::unix` or `rustix`: clippy.toml and a test see to that.
+//! What is different on each system is in a module named after it.
 
 mod lock;
 mod program;

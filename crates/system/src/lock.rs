@@ -27,8 +27,8 @@ impl Lock {
         loop {
             let file = fs_err::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
             match Self::try_exclusive(file)? {
-                // The holder before may have removed the file between opening and locking: a lock on
-                // it would be seen by nobody.
+                // The holder before may have removed the file between opening and locking: nobody
+                // would see a lock on it.
                 Some(lock) if !is_same_file(&lock, path) => {}
                 answer => return Ok(answer),
             }

@@ -160,8 +160,8 @@ pub struct WheelName {
 }
 
 impl WheelName {
-    /// Whether a file is meant to be a wheel by its name. Case does not count, so that `X.WHL` is an
-    /// error that says what is wrong with the name, and never silently another kind of file.
+    /// Whether a file is meant to be a wheel by its name. Case does not count, so that `X.WHL` is
+    /// an error that says what is wrong with the name, and never silently another kind of file.
     pub fn is_wheel(path: impl AsRef<Path>) -> bool {
         path.as_ref().extension().is_some_and(|extension| extension.eq_ignore_ascii_case("whl"))
     }

@@ -241,8 +241,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     Ok(Exit::Done)
 }
 
-/// A wheel that was repaired is looked at with those that will be beside it. What was to be left out
-/// may be missing.
+/// A wheel that was repaired is looked at with those that will be beside it. What was to be left
+/// out may be missing.
 fn look<'a>(settings: &'a Settings, plan: &Plan, wheels: &[StagedFile]) -> Option<Look<'a>> {
     if plan.is_empty() {
         return None;
