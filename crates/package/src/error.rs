@@ -28,6 +28,9 @@ pub enum Error {
     /// A wheel or the selector cannot be written.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
+    /// A finished package cannot be put in its place.
+    #[error(transparent)]
+    Output(#[from] rocwheel_output::Error),
     /// An ELF file cannot be read or edited.
     #[error("cannot read the headers of `{path}`")]
     Elf {
@@ -319,6 +322,7 @@ impl Hint for Error {
             Error::Artifact(error) => error.hint(),
             Error::Rocm(error) => error.hint(),
             Error::Wheel(error) => error.hint(),
+            Error::Output(error) => error.hint(),
             Error::Conflict { .. } => {
                 Some("remove one of the two artifacts, or build both from the same sources".into())
             }

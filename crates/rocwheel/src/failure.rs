@@ -69,7 +69,7 @@ fn as_hint<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a dyn H
         rocwheel_elf::Error,
         rocwheel_wheel::Error
     );
-    known!(rocwheel_artifact::descriptor::Error, rocwheel_artifact::staging::Error, rocwheel_split::Error);
+    known!(rocwheel_artifact::descriptor::Error, rocwheel_output::Error, rocwheel_split::Error);
     known!(rocwheel_package::Error, rocwheel_package::stub::Error, rocwheel_package::version::Error);
     known!(
         rocwheel_audit::Error,

@@ -1,10 +1,10 @@
 //! Input: the path that an option names for a file to write. Output: that file, written as a whole,
 //! or the refusal to replace something else. An option without its value takes the next word of the
+
 //! command line, which is often the user's wheel.
 
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -153,7 +153,7 @@ impl OutputFile {
         }
         anyhow::ensure!(folder.is_dir(), "{}: there is no folder `{}`", failed(), folder.display());
         // The umask is subtracted, as from any new file.
-        let mode = std::fs::Permissions::from_mode(0o666);
+        let mode = rocwheel_system::permissions(0o666);
         let file = tempfile::Builder::new().prefix(".rocwheel-").permissions(mode).tempfile_in(folder);
         let mut file = file.with_context(failed)?;
         file.write_all(text.as_bytes()).with_context(failed)?;

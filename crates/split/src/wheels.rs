@@ -26,12 +26,9 @@ use crate::verify::Verification;
 use crate::{Packing, TargetNames};
 
 pub use check::verify_parts;
-pub use execute::{Growth, Kind, Outcome, Output, Ready, execute, prepare};
+pub use execute::{Growth, Kind, Outcome, Output, execute, prepare};
 pub use metadata::{Extra, TARGET_PLACEHOLDER};
 pub use planner::{Device, DeviceFile, Dropped, Kept, Plan, plan};
-
-/// The kernel databases of a PyTorch wheel that holds ROCm's libraries (kpack specification 5.1).
-pub const TORCH_FAT: [&str; 5] = ["rocblas", "hipblaslt", "hipsparselt", "aotriton", "miopen"];
 
 /// How to split a wheel.
 #[derive(Debug, Clone)]

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use rocwheel_report::{Exit, Hint};
 
 use super::report::Missing;
-use crate::staging;
 
 /// Every failure of an import.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +18,15 @@ pub enum Error {
     /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_report::Interrupted),
+    /// A folder in which packages were looked for.
+    #[error("`{folder}` has no .deb files")]
+    NoPackages {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The name of a GPU target, or a table.
+    #[error(transparent)]
+    Rocm(#[from] rocwheel_rocm::Error),
     /// A file that is no Debian package, or a damaged one.
     #[error("could not read the package `{package}`: {reason}")]
     Package {
@@ -153,7 +161,7 @@ pub enum Error {
     },
     /// The output cannot be made.
     #[error(transparent)]
-    Output(#[from] staging::Error),
+    Output(#[from] rocwheel_output::Error),
     /// A table that does not parse.
     #[error("could not understand the table `{name}`: {reason}")]
     Table {

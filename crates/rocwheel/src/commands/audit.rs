@@ -437,7 +437,7 @@ fn python(
 }
 
 fn is_wheel(text: &str) -> bool {
-    Path::new(text).extension().is_some_and(|extension| extension == "whl") && !text.contains("://")
+    WheelName::is_wheel(text) && !text.contains("://")
 }
 
 fn same_distribution(one: &Path, other: &Path) -> bool {

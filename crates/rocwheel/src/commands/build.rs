@@ -28,6 +28,7 @@ use rocwheel_recipe::executor::Executor;
 use rocwheel_recipe::preflight::Machine;
 use rocwheel_recipe::{Input, Job, PythonVersion, duration};
 use rocwheel_report::{Exit, Hint as _};
+use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
 use crate::commands::Mode;
@@ -208,6 +209,13 @@ impl Arguments {
         }
         words.extend(self.containers.task_options());
         words
+    }
+}
+
+impl Arguments {
+    /// Refuses `--data-file` where it would not count.
+    pub(crate) fn take_rows(&self) -> Result<(), Usage> {
+        self.containers.take_rows()
     }
 }
 
@@ -475,13 +483,10 @@ impl Run<'_> {
         let outcome = self.execute(job, &self.settings.place, &listener)?;
         let (exit, made) = match &outcome {
             Outcome::Built { outputs, .. } | Outcome::Unchanged { outputs } => {
-                let inputs = outputs
-                    .iter()
-                    .filter(|made| made.path.extension().is_some_and(|extension| extension == "whl"))
-                    .map(|made| Input {
-                        path: self.settings.place.output.join(&made.path),
-                        sha256: made.sha256.clone(),
-                    });
+                let inputs = outputs.iter().filter(|made| WheelName::is_wheel(&made.path)).map(|made| Input {
+                    path: self.settings.place.output.join(&made.path),
+                    sha256: made.sha256.clone(),
+                });
                 let inputs: Vec<Input> = inputs.collect();
                 into::install(job, &inputs, &self.settings.place, self.printer)?;
                 (Exit::Done, Some(inputs))

@@ -10,9 +10,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use rocwheel_report::Exit;
-use rocwheel_rocm::TargetId;
-use rocwheel_rocm::TargetTable;
 use rocwheel_rocm::target::is_processor;
+use rocwheel_rocm::{TargetId, TargetTable};
 use rocwheel_survey::{self as survey, Kernels, Weight};
 use rocwheel_wheel::FileDigest;
 

@@ -9,8 +9,8 @@ use anyhow::Context as _;
 use clap::Parser as _;
 use rocwheel_audit::report::Report;
 use rocwheel_audit::{Remedies, WheelRemedy};
+use rocwheel_output::StagingFolder;
 use rocwheel_repair as repairs;
-use rocwheel_wheel::Staging;
 
 use crate::arguments::{Arguments, Command};
 use crate::commands::{edit, repair};
@@ -97,7 +97,7 @@ fn obstacle(wheel: &WheelRemedy, scratch: &Path, printer: &Printer) -> anyhow::R
 pub(super) fn apply(remedies: &Remedies, output: &Path, printer: &Printer) -> anyhow::Result<Vec<(PathBuf, PathBuf)>> {
     let mut fixed = Vec::new();
     for wheel in &remedies.wheels {
-        let staging = Staging::for_results(output, ".rocwheel-fix-")
+        let staging = StagingFolder::for_results(output, ".rocwheel-fix-")
             .with_context(|| format!("cannot make a folder for results in `{}`", output.display()))?;
         let mut path = wheel.path.clone();
         if let Some(words) = wheel.edit() {
