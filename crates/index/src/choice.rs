@@ -195,7 +195,15 @@ impl<'a> Chooser<'a> {
         if let Some(address) = demands.iter().find_map(|demand| demand.requirement.address()) {
             return Ok(Err(format!("it is asked for by its address, `{}`, which is not followed", shown(address))));
         }
-        let project = self.project(name)?.clone();
+        let mut project = self.project(name)?.clone();
+        // `rocm` is only published as a source distribution, and the wheels that it requires lie
+        // beside it. Of other projects some versions are.
+        let is_right = |candidate: &Candidate| {
+            !candidate.is_sdist() && demands.iter().all(|demand| demand.requirement.accepts(&candidate.version))
+        };
+        if project.candidates.iter().any(is_right) {
+            project.candidates.retain(|candidate| !candidate.is_sdist());
+        }
         let mut left = project.candidates.clone();
         for (index, demand) in demands.iter().enumerate() {
             left.retain(|candidate| demand.requirement.accepts(&candidate.version));
@@ -257,12 +265,8 @@ impl<'a> Chooser<'a> {
                     }
                 }
             }
-            // `rocm` is only published as a source distribution, and the wheels that it requires lie
-            // beside it.
-            if project.candidates.is_empty() {
-                for (source, name, origin) in sdists {
-                    project.add(self.request, source, name, origin);
-                }
+            for (source, name, origin) in sdists {
+                project.add(self.request, source, name, origin);
             }
             // Newest first; of one version the first source, the best tag, the highest build.
             project.candidates.sort_by(|one, other| {
@@ -415,6 +419,10 @@ impl Round {
 }
 
 impl Candidate {
+    fn is_sdist(&self) -> bool {
+        matches!(self.origin, Origin::Sdist(_) | Origin::RemoteSdist(_))
+    }
+
     fn is_yanked(&self) -> bool {
         matches!(&self.origin, Origin::Remote(link) | Origin::RemoteSdist(link) if link.yanked)
     }

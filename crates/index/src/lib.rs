@@ -6,9 +6,9 @@
 //! of it and has a wheel for this Python and system, and whatever that one requires in turn. When a
 //! requirement that is met later rules a choice out, all is chosen again with what was learned;
 //! nothing older is tried to avoid a conflict, as pip would. Wheels only: what would have to be
-//! built is not there, but where a project has no wheel, the requirements of its newest source
-//! distribution that fits are met. Pre-releases count where a requirement names one or nothing else is left (PEP 440),
-//! withdrawn files where a version is pinned (PEP 592).
+//! built is not there, but where no wheel of a project meets what is required of it, the
+//! requirements of a source distribution that does are met. Pre-releases count where a requirement
+//! names one or nothing else is left (PEP 440), withdrawn files where a version is pinned (PEP 592).
 
 mod choice;
 mod error;

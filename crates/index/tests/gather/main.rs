@@ -123,7 +123,7 @@ fn requirements_that_exclude_each_other_are_named() {
 fn what_a_source_distribution_of_an_index_requires_is_taken_along() {
     let folder = TempDir::new().unwrap();
     let (at, files) = (folder.path(), folder.path().join("files"));
-    let audited = [pure(at, "top-1.0", &["rocm[libraries]==7.1", "old-name", "broken", "both"], &[])];
+    let audited = [pure(at, "top-1.0", &["rocm[libraries]==7.1", "old-name==1.*", "broken", "both"], &[])];
     let mut pages = BTreeMap::new();
     let mut add = |project: &str, paths: &[PathBuf]| {
         let mut links = String::new();
@@ -142,7 +142,8 @@ fn what_a_source_distribution_of_an_index_requires_is_taken_along() {
     }
     let hyphens = files.join("old-name-1.0.tar.gz");
     fs_err::copy(source(&files, "old_name-1.0", &["rocm-sdk-core"]), &hyphens).unwrap();
-    add("old-name", &[hyphens]);
+    // The version that is wanted has no wheel.
+    add("old-name", &[hyphens, pure(&files, "old_name-2.0", &["gone"], &[])]);
     let broken = files.join("broken-1.0.tar.gz");
     fs_err::write(&broken, "no archive").unwrap();
     add("broken", &[broken]);

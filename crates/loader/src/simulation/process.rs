@@ -335,7 +335,8 @@ impl<'a> Search<'_, '_, 'a> {
 
     /// All places in the order of musl's loader (`load_library` in `ldso/dynlink.c`): the one
     /// search path of a file, whichever kind it is, also counts for what that brings in, and the
-    /// system's directories come last. The C library is the loader itself and is never searched for.
+    /// system's directories come last. The C library is the loader itself, and is never searched
+    /// for.
     fn everywhere_of_musl(&mut self, by: usize) -> Option<Searched<'a>> {
         let process = self.process;
         let is_promised = process.loader.machine.promises(self.name);

@@ -35,7 +35,7 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    pub(super) fn missing(population: &Population, family: Option<&str>, missing: Missing) -> Self {
+    pub(super) fn missing(population: &Population, family: Option<&str>, missing: &Missing) -> Self {
         Self { missing: Some(missing.clone()), ..Self::of(population, family, missing.line()) }
     }
 
