@@ -8,7 +8,8 @@
 //! nothing older is tried to avoid a conflict, as pip would. Wheels only: what would have to be
 //! built is not there, but where no wheel of a project meets what is required of it, the
 //! requirements of a source distribution that does are met. Pre-releases count where a requirement
-//! names one or nothing else is left (PEP 440), withdrawn files where a version is pinned (PEP 592).
+//! names one or nothing else is left (PEP 440), withdrawn files where a version is pinned (PEP
+//! 592).
 
 mod choice;
 mod error;
