@@ -5,11 +5,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::Context;
+use rocwheel_report::Context;
 use rocwheel_wheel::Staging;
 
 use crate::arguments::GlobalArguments;
-use crate::failure::Usage;
+use crate::failure::{Result, Usage};
 use crate::github::Step;
 use crate::indexes::{Places, Told};
 
@@ -17,7 +17,7 @@ use crate::indexes::{Places, Told};
 const EPOCH: u64 = 315_532_800;
 
 /// Sets up what is one for the whole process: the thread pool.
-pub(crate) fn prepare(global: &GlobalArguments) -> anyhow::Result<()> {
+pub(crate) fn prepare(global: &GlobalArguments) -> Result<()> {
     // available_parallelism knows affinity and cgroup quotas; rayon's own default does not know the
     // latter everywhere.
     let available = || std::thread::available_parallelism().map_or(1, Into::into);
@@ -31,7 +31,7 @@ pub(crate) fn prepare(global: &GlobalArguments) -> anyhow::Result<()> {
 
 /// Time stamp of everything that is written, in seconds since 1970
 /// (<https://reproducible-builds.org/specs/source-date-epoch/>).
-pub(crate) fn epoch() -> anyhow::Result<u64> {
+pub(crate) fn epoch() -> Result<u64> {
     match std::env::var_os("SOURCE_DATE_EPOCH") {
         None => Ok(EPOCH),
         Some(text) if text.is_empty() => Ok(EPOCH),
@@ -52,7 +52,7 @@ fn parse_epoch(text: &str) -> Result<u64, Usage> {
 }
 
 /// The working directory.
-pub(crate) fn directory() -> anyhow::Result<PathBuf> {
+pub(crate) fn directory() -> Result<PathBuf> {
     std::env::current_dir().context("cannot tell what the working directory is")
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn scratch_near(given: Option<&Path>, folder: Option<&Path>) -> PathB
 
 /// A new directory for what belongs to `output`, which is replaced as a whole and so cannot hold
 /// it.
-pub(crate) fn scratch_beside(given: Option<&Path>, output: Option<&Path>) -> anyhow::Result<Staging> {
+pub(crate) fn scratch_beside(given: Option<&Path>, output: Option<&Path>) -> Result<Staging> {
     let output = output.map(std::path::absolute).transpose()?;
     scratch_below(&scratch_near(given, output.as_deref().map(|output| output.parent().unwrap_or(Path::new("/")))))
 }
@@ -109,9 +109,9 @@ pub(crate) fn proxy() -> Option<String> {
 }
 
 /// Where pip and uv look for packages here, by their variables and files.
-pub(crate) fn indexes() -> anyhow::Result<Places> {
+pub(crate) fn indexes() -> Result<Places> {
     let variable = |name: &str| std::env::var(name).ok();
-    let read = |paths: Vec<PathBuf>, whose: &str| -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let read = |paths: Vec<PathBuf>, whose: &str| -> Result<Vec<(PathBuf, String)>> {
         let mut files = Vec::new();
         for path in paths {
             match fs_err::read_to_string(&path) {
@@ -157,7 +157,7 @@ fn uv_of_machine() -> PathBuf {
 /// uv's configuration files, the weakest first: the machine's, the user's, and the project's that
 /// the working directory is in; or the one that a variable names, alone (uv's documentation,
 /// "Configuration files").
-fn uv_files() -> anyhow::Result<Vec<PathBuf>> {
+fn uv_files() -> Result<Vec<PathBuf>> {
     let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     if is_uv_without_files() {
         return Ok(Vec::new());
@@ -225,7 +225,7 @@ pub(crate) fn installed_rocm(environment: &Path) -> Option<String> {
 }
 
 /// The file of this program, which containers run too.
-pub(crate) fn this_program() -> anyhow::Result<PathBuf> {
+pub(crate) fn this_program() -> Result<PathBuf> {
     std::env::current_exe().context("cannot tell where this program is")
 }
 
@@ -236,7 +236,7 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
 
 /// A new directory below `parent` that is removed when it goes out of scope, or by the next one
 /// when this process is killed.
-pub(crate) fn scratch_below(parent: &Path) -> anyhow::Result<Staging> {
+pub(crate) fn scratch_below(parent: &Path) -> Result<Staging> {
     const PREFIX: &str = "rocwheel-";
     // A run that made the output's folder had its own beside it, the next one has it inside.
     if let Some(above) = parent.parent() {

@@ -7,9 +7,9 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use rocwheel_report::Context as _;
 
-use crate::failure::Usage;
+use crate::failure::{Result, Usage};
 
 /// Bytes that are read to recognise a file.
 const HEAD: u64 = 4096;
@@ -140,7 +140,7 @@ impl OutputFile {
 
     /// Writes it: beside its place first, so that it appears as a whole or not at all. A pipe or a
     /// device is written to.
-    pub(crate) fn write(&self, text: &str) -> anyhow::Result<()> {
+    pub(crate) fn write(&self, text: &str) -> Result<()> {
         let failed = || format!("cannot write {} to `{}`", self.kind.words().0, self.path.display());
         if self.path.metadata().is_ok_and(|there| !there.is_file()) {
             return fs_err::write(&self.path, text).with_context(failed);

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::Context as _;
 use clap::Args;
 use rocwheel_audit::Scope;
 use rocwheel_audit::written::{Set, Verdict, Written};
+use rocwheel_report::Context as _;
 use rocwheel_report::Exit;
 use rocwheel_wheel::edit::{
     self, BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, Prepared, RecordEdit,
@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::commands::last_look::{self, LastLook, LastLookArguments};
 use crate::commands::{Mode, split_wheel};
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Places that still say the old version, of which text shows this many for each file.
@@ -164,9 +164,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         for file in &arguments.files {
             if !split_wheel::is_wheel(file) && !file.to_string_lossy().ends_with(".tar.gz") {
                 let message = format!("`{}` is neither a wheel nor a source distribution by its name", file.display());
@@ -281,13 +281,13 @@ struct Row<'a> {
 type Done = Option<(Edited, Option<Verdict>)>;
 
 /// Edits one file and says nothing but warnings of the audit. Where the result is.
-pub(super) fn apply(settings: &Settings, printer: &Printer) -> anyhow::Result<PathBuf> {
+pub(super) fn apply(settings: &Settings, printer: &Printer) -> Result<PathBuf> {
     let (_, written) = carry_out(settings, printer)?;
-    written.into_iter().flatten().next().map(|(edited, _)| edited.path).context("an edit writes a file")
+    written.into_iter().flatten().next().map(|(edited, _)| edited.path).ok_or_else(|| Failure::message("an edit writes a file"))
 }
 
 /// Plans all files before the first is written, so that what is wrong with the last is known then.
-fn carry_out(settings: &Settings, printer: &Printer) -> anyhow::Result<(Vec<Plan>, Vec<Done>)> {
+fn carry_out(settings: &Settings, printer: &Printer) -> Result<(Vec<Plan>, Vec<Done>)> {
     // Made only where a library is to be unpacked into it.
     let needs_scratch = !settings.edit.search_paths.is_empty();
     let scratch = needs_scratch.then(|| environment::scratch_below(&settings.scratch)).transpose()?;
@@ -314,7 +314,7 @@ fn carry_out(settings: &Settings, printer: &Printer) -> anyhow::Result<(Vec<Plan
 }
 
 /// Edits the files and says what changed.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let begin = Instant::now();
     let (plans, written) = carry_out(settings, printer)?;
     if printer.format() == Format::Json {
@@ -344,7 +344,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
 
 /// Looks at a wheel that was changed, by itself: several files of a command line may be one
 /// distribution for several Pythons.
-fn audit(settings: &Settings, plan: &Plan, prepared: &Prepared, printer: &Printer) -> anyhow::Result<Option<Verdict>> {
+fn audit(settings: &Settings, plan: &Plan, prepared: &Prepared, printer: &Printer) -> Result<Option<Verdict>> {
     if !plan.changes_anything() || !split_wheel::is_wheel(&plan.input) {
         return Ok(None);
     }
@@ -385,7 +385,7 @@ fn check_names(plans: &[Plan]) -> Result<(), Usage> {
     Ok(())
 }
 
-fn show(plan: &Plan, written: Option<&Edited>, printer: &Printer) -> anyhow::Result<()> {
+fn show(plan: &Plan, written: Option<&Edited>, printer: &Printer) -> Result<()> {
     let input = plan.input.display();
     match (plan.changes_anything(), written) {
         (true, Some(written)) if written.unchanged => {

@@ -11,6 +11,7 @@ use rocwheel_audit::written::{self, Set, Verdict};
 use rocwheel_report::{Exit, Hint};
 
 use crate::commands::audit::text;
+use crate::failure::Result;
 use crate::printer::{self, Format, Printer};
 
 /// What every command that writes wheels has.
@@ -67,13 +68,7 @@ impl LastLook {
     /// error in …".
     ///
     /// New errors are shown, and then everything is one error; what else there is, is counted.
-    pub(crate) fn at(
-        self,
-        set: &Set,
-        what: &str,
-        scratch: &Path,
-        printer: &Printer,
-    ) -> anyhow::Result<Option<Verdict>> {
+    pub(crate) fn at(self, set: &Set, what: &str, scratch: &Path, printer: &Printer) -> Result<Option<Verdict>> {
         if self == LastLook::Skip || set.wheels.is_empty() {
             return Ok(None);
         }

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments};
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Keep the GPU code for some targets and remove the rest
@@ -87,9 +87,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         let keep = Keep::parse(&arguments.keep, &TargetTable::embedded())?;
         let destination = match (arguments.output, arguments.in_place) {
             (Some(folder), false) => Destination::Folder(folder),
@@ -118,7 +118,7 @@ impl TryFrom<Arguments> for Settings {
 }
 
 /// Prunes and prints what was saved.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let scratch = environment::scratch_below(&settings.scratch)?;
     let options = Options {
         keep: settings.keep.clone(),
@@ -131,7 +131,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         write: settings.write,
     };
     let mut audited: Vec<(Vec<PathBuf>, Verdict)> = Vec::new();
-    let outcome = prune::prune_and(&settings.paths, &options, printer.reporter(), |wheels| -> anyhow::Result<()> {
+    let outcome = prune::prune_and(&settings.paths, &options, printer.reporter(), |wheels| -> Result<()> {
         for wheel in wheels {
             audited.extend(audit(settings, wheel, scratch.path(), printer)?);
         }
@@ -167,7 +167,7 @@ fn audit(
     wheel: &StagedWheel,
     scratch: &Path,
     printer: &Printer,
-) -> anyhow::Result<Option<(Vec<PathBuf>, Verdict)>> {
+) -> Result<Option<(Vec<PathBuf>, Verdict)>> {
     let set = Set {
         wheels: vec![Written { staged: wheel.staged.clone(), place: wheel.place.clone() }],
         before: vec![wheel.before.clone()],
@@ -178,7 +178,7 @@ fn audit(
     Ok(verdict.map(|verdict| (vec![wheel.place.clone()], verdict)))
 }
 
-fn print(outcome: &Outcome, settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
+fn print(outcome: &Outcome, settings: &Settings, printer: &Printer) -> Result<()> {
     let columns =
         [("action", Left), ("before", Right), ("after", Right), ("kept", Left), ("dropped", Left), ("file", Left)];
     let mut rows = Vec::new();

@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments};
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Make wheels load wherever their tags say
@@ -119,9 +119,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         if arguments.rocm.is_some() && arguments.mode != Some(WayArgument::Fat) {
             return Err(Usage::new("`--rocm` is for fat wheels").hint("add `--mode fat`").into());
         }
@@ -193,7 +193,7 @@ impl Settings {
 }
 
 /// Repairs one wheel and prints nothing. Where the result is.
-pub(super) fn apply(settings: &Settings, printer: &Printer) -> anyhow::Result<PathBuf> {
+pub(super) fn apply(settings: &Settings, printer: &Printer) -> Result<PathBuf> {
     let scratch = environment::scratch_below(&settings.scratch)?;
     let request = Request { scratch: scratch.path().to_owned(), ..settings.request.clone() };
     let prepared = repair::plan(&settings.wheels[0], &request, printer.reporter())?;
@@ -203,7 +203,7 @@ pub(super) fn apply(settings: &Settings, printer: &Printer) -> anyhow::Result<Pa
 }
 
 /// Repairs one wheel after the other.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let begin = Instant::now();
     let scratch = environment::scratch_below(&settings.scratch)?;
     let request = Request { scratch: scratch.path().to_owned(), ..settings.request.clone() };
@@ -240,7 +240,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
 
 /// Looks at a wheel that was repaired, with those that will be beside it. What was to be left out
 /// may be missing.
-fn audit(settings: &Settings, plan: &Plan, staged: &Staged, printer: &Printer) -> anyhow::Result<Option<Verdict>> {
+fn audit(settings: &Settings, plan: &Plan, staged: &Staged, printer: &Printer) -> Result<Option<Verdict>> {
     if plan.is_empty() {
         return Ok(None);
     }
@@ -255,7 +255,7 @@ fn audit(settings: &Settings, plan: &Plan, staged: &Staged, printer: &Printer) -
     settings.last_look.at(&set, &format!("`{}`", plan.output), &settings.scratch, printer)
 }
 
-fn show(repaired: &Repaired, printer: &Printer) -> anyhow::Result<()> {
+fn show(repaired: &Repaired, printer: &Printer) -> Result<()> {
     let Repaired { plan, outcome, .. } = repaired;
     if !plan.grafted.is_empty() {
         let rows = plan.grafted.iter().map(|graft| {

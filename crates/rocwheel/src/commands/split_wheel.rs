@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::commands::last_look::{self, LastLook, LastLookArguments};
 use crate::commands::{Mode, split};
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const PLANNED: [Column; 4] = [("Wheel", Left), ("Code objects", Right), ("Files", Right), ("Raw", Right)];
@@ -96,9 +96,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<split::Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: split::Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: split::Arguments) -> Result<Self> {
         if let Some(other) = arguments.inputs.iter().find(|path| !is_wheel(path)) {
             let message =
                 format!("`{}` is no wheel, and wheels and artifacts cannot be split together", other.display());
@@ -156,7 +156,7 @@ struct Split {
 
 /// Plans all wheels before the first is written, so that what is wrong with the last is known then,
 /// and moves none to its place before all are written.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let begin = Instant::now();
     let mut splits = Vec::with_capacity(settings.wheels.len());
     for path in &settings.wheels {
@@ -200,7 +200,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
 }
 
 /// Looks at the host wheel together with all device wheels.
-fn audit(settings: &Settings, plan: &Plan, ready: &Ready, printer: &Printer) -> anyhow::Result<Option<Verdict>> {
+fn audit(settings: &Settings, plan: &Plan, ready: &Ready, printer: &Printer) -> Result<Option<Verdict>> {
     // A variant is the same wheel again, for another installer.
     let parts = ready.wheels().filter(|(kind, ..)| *kind != Kind::Variant);
     let wheels = parts.map(|(_, staged, place)| Written { staged: staged.to_owned(), place }).collect();
@@ -227,7 +227,7 @@ fn check_names(splits: &[Split]) -> Result<(), Usage> {
     Ok(())
 }
 
-fn show_plans(splits: &[Split], seconds: f64, printer: &Printer) -> anyhow::Result<Exit> {
+fn show_plans(splits: &[Split], seconds: f64, printer: &Printer) -> Result<Exit> {
     if printer.format() == Format::Json {
         printer.json(&Document { wheels: splits, seconds })?;
         return Ok(Exit::Done);
@@ -265,7 +265,7 @@ fn show_plans(splits: &[Split], seconds: f64, printer: &Printer) -> anyhow::Resu
     Ok(Exit::Done)
 }
 
-fn show_outcomes(splits: &[Split], printer: &Printer) -> anyhow::Result<()> {
+fn show_outcomes(splits: &[Split], printer: &Printer) -> Result<()> {
     let outputs: Vec<&Output> =
         splits.iter().filter_map(|split| split.outcome.as_ref()).flat_map(|outcome| &outcome.wheels).collect();
     let name = |output: &Output| output.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
