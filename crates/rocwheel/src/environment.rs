@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use rocwheel_report::Context;
 use rocwheel_wheel::Staging;
 
+use crate::failure::{Failure, Result, Usage};
 use crate::arguments::GlobalArguments;
-use crate::failure::{Result, Usage};
 use crate::github::Step;
 use crate::indexes::{Places, Told};
 
@@ -26,6 +26,7 @@ pub(crate) fn prepare(global: &GlobalArguments) -> Result<()> {
         .num_threads(threads)
         .thread_name(|index| format!("worker {index}"))
         .build_global()
+        .map_err(Failure::other)
         .with_context(|| format!("cannot start {threads} threads"))
 }
 

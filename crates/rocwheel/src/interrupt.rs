@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rocwheel_report::Context;
 use rocwheel_report::Exit;
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::progress::Progress;
 
 /// Watches for signals from here on.
@@ -17,5 +17,6 @@ pub(crate) fn install(progress: Arc<Progress>) -> Result<()> {
         }
         progress.say("stopping; once more stops at once and may leave temporary files");
     })
+    .map_err(Failure::other)
     .context("cannot watch for Ctrl-C")
 }

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_report::Context as _;
 
-use crate::failure::{Result, Usage};
+use crate::failure::{Failure, Result, Usage};
+
 
 /// Bytes that are read to recognise a file.
 const HEAD: u64 = 4096;
@@ -151,7 +152,10 @@ impl OutputFile {
         if self.kind == FileKind::Manifest {
             fs_err::create_dir_all(folder).with_context(failed)?;
         }
-        anyhow::ensure!(folder.is_dir(), "{}: there is no folder `{}`", failed(), folder.display());
+        if !folder.is_dir() {
+            let text = format!("{}: there is no folder `{}`", failed(), folder.display());
+            return Err(Failure::message(text));
+        }
         // The umask is subtracted, as from any new file.
         let mode = std::fs::Permissions::from_mode(0o666);
         let file = tempfile::Builder::new().prefix(".rocwheel-").permissions(mode).tempfile_in(folder);

@@ -12,9 +12,9 @@ use rocwheel_report::{Exit, Reporter};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::failure::{Failure, Result};
 use crate::arguments::{Color, GlobalArguments};
 use crate::configuration::Used;
-use crate::failure::{Failure, Result};
 use crate::github::{self, Level};
 use crate::progress::{Display, Progress};
 
@@ -127,15 +127,15 @@ impl Printer {
     pub(crate) fn json(&self, body: &impl Serialize) -> Result<()> {
         let mut document = Map::from_iter([("schema".to_owned(), SCHEMA.into())]);
         if let Some(configuration) = &self.configuration {
-            let configuration = serde_json::to_value(configuration).context("cannot write JSON")?;
+            let configuration = serde_json::to_value(configuration).map_err(Failure::other).context("cannot write JSON")?;
             document.insert("configuration".to_owned(), configuration);
         }
-        match serde_json::to_value(body).context("cannot write JSON")? {
+        match serde_json::to_value(body).map_err(Failure::other).context("cannot write JSON")? {
             // A library's own version of its structure stays what it is.
             Value::Object(fields) => document.extend(fields),
             other => drop(document.insert("result".to_owned(), other)),
         }
-        let text = serde_json::to_string_pretty(&document).context("cannot write JSON")?;
+        let text = serde_json::to_string_pretty(&document).map_err(Failure::other).context("cannot write JSON")?;
         self.write(&format!("{text}\n"))
     }
 
@@ -147,7 +147,7 @@ impl Printer {
         if let Some(error) = pages.failed {
             return Err(error);
         }
-        written.context("cannot write JSON")?;
+        written.map_err(Failure::other).context("cannot write JSON")?;
         pages.page.push('\n');
         self.write(&pages.page)
     }

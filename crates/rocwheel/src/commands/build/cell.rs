@@ -118,6 +118,8 @@ pub(crate) struct Named {
     /// The versions of ROCm that the names said which asked for it, such as magma-rocm63; none:
     /// those of the axis.
     pub(crate) rocm: Vec<String>,
+    /// Features that this recipe lacks and another of the run has: `--feature` is for that one.
+    features_of_others: BTreeSet<String>,
 }
 
 /// The values of everything that can vary, of which every combination is built.
@@ -260,9 +262,14 @@ impl Wishes {
             wanted.push(entry.recipe.name.clone());
         }
         let order = self.book.order(&wanted)?;
+        let features = |entry: &rocwheel_recipe::Entry| -> BTreeSet<String> {
+            entry.recipe.features.iter().map(|feature| feature.name.clone()).collect()
+        };
+        let known: BTreeSet<String> = order.iter().flat_map(|entry| features(entry)).collect();
         let named = |entry: &rocwheel_recipe::Entry| {
             let recipe = entry.recipe.name.clone();
-            Named { rocm: rocm.get(&recipe).cloned().unwrap_or_default(), recipe }
+            let features_of_others = &known - &features(entry);
+            Named { rocm: rocm.get(&recipe).cloned().unwrap_or_default(), recipe, features_of_others }
         };
         let named: Vec<Named> = order.into_iter().map(named).collect();
         // Beside a recipe whose name says nothing, `--rocm` is for that.
@@ -287,10 +294,7 @@ impl Wishes {
         let recipe = &self.book.get(&named.recipe)?.recipe;
         let mut base = self.cell.clone();
         base.with.clone_from(with);
-        // Features are named for the recipe that has them; of several recipes, the others do not.
-        base.features.retain(|name, _| {
-            recipe.features.is_empty() || recipe.features.iter().any(|feature| feature.name == *name) || with.is_empty()
-        });
+        base.features.retain(|name, _| !named.features_of_others.contains(name));
         let axes = &self.axes;
         let of_name: Vec<Option<String>> = named.rocm.iter().cloned().map(Some).collect();
         let versions = if of_name.is_empty() { &axes.rocm } else { &of_name };
