@@ -158,7 +158,6 @@ pub(crate) fn guard(program: impl FnOnce() -> Exit) -> Exit {
 
 #[cfg(test)]
 mod tests {
-    use rocwheel_report::Context;
     use rocwheel_report::Interrupted;
 
     use super::*;

@@ -12,9 +12,9 @@ use rocwheel_report::{Exit, Reporter};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::failure::{Failure, Result};
 use crate::arguments::{Color, GlobalArguments};
 use crate::configuration::Used;
+use crate::failure::{Failure, Result};
 use crate::github::{self, Level};
 use crate::progress::{Display, Progress};
 
@@ -127,7 +127,8 @@ impl Printer {
     pub(crate) fn json(&self, body: &impl Serialize) -> Result<()> {
         let mut document = Map::from_iter([("schema".to_owned(), SCHEMA.into())]);
         if let Some(configuration) = &self.configuration {
-            let configuration = serde_json::to_value(configuration).map_err(Failure::other).context("cannot write JSON")?;
+            let configuration =
+                serde_json::to_value(configuration).map_err(Failure::other).context("cannot write JSON")?;
             document.insert("configuration".to_owned(), configuration);
         }
         match serde_json::to_value(body).map_err(Failure::other).context("cannot write JSON")? {

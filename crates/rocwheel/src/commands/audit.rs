@@ -305,7 +305,8 @@ fn report_on(look: &Look, wheels: &[PathBuf], printer: &Printer) -> Result<Exit>
     let mut report = examine(look, wheels, scratch.path(), printer)?;
     let remedies = remedies::find(&mut report, scratch.path(), printer)?;
     if let Some(file) = &look.sarif {
-        let log = serde_json::to_string_pretty(&sarif::log(&report, env!("CARGO_PKG_VERSION"))).map_err(Failure::other)?;
+        let log =
+            serde_json::to_string_pretty(&sarif::log(&report, env!("CARGO_PKG_VERSION"))).map_err(Failure::other)?;
         if file.is_stdout() {
             printer.line(log)?;
             return Ok(exit(&report, look.fail_on));

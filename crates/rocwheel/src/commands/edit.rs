@@ -8,7 +8,6 @@ use std::time::Instant;
 use clap::Args;
 use rocwheel_audit::Scope;
 use rocwheel_audit::written::{Set, Verdict, Written};
-use rocwheel_report::Context as _;
 use rocwheel_report::Exit;
 use rocwheel_wheel::edit::{
     self, BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, Prepared, RecordEdit,
@@ -17,10 +16,10 @@ use rocwheel_wheel::edit::{
 use rocwheel_wheel::{Existing, FileDigest, Staging, TagPart, WriteOptions};
 use serde::Serialize;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::last_look::{self, LastLook, LastLookArguments};
 use crate::commands::{Mode, split_wheel};
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Places that still say the old version, of which text shows this many for each file.
@@ -283,7 +282,12 @@ type Done = Option<(Edited, Option<Verdict>)>;
 /// Edits one file and says nothing but warnings of the audit. Where the result is.
 pub(super) fn apply(settings: &Settings, printer: &Printer) -> Result<PathBuf> {
     let (_, written) = carry_out(settings, printer)?;
-    written.into_iter().flatten().next().map(|(edited, _)| edited.path).ok_or_else(|| Failure::message("an edit writes a file"))
+    written
+        .into_iter()
+        .flatten()
+        .next()
+        .map(|(edited, _)| edited.path)
+        .ok_or_else(|| Failure::message("an edit writes a file"))
 }
 
 /// Plans all files before the first is written, so that what is wrong with the last is known then.

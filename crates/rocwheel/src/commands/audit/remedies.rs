@@ -11,9 +11,9 @@ use rocwheel_audit::{Remedies, WheelRemedy, repair as repairs};
 use rocwheel_report::Context as _;
 use rocwheel_wheel::Staging;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::arguments::{Arguments, Command};
 use crate::commands::{edit, repair};
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::Printer;
 
 /// Libraries that a repair leaves out at most: beyond that the wheel has to be built anew.
@@ -123,7 +123,10 @@ pub(super) fn apply(remedies: &Remedies, output: &Path, printer: &Printer) -> Re
 }
 
 fn parsed(words: Vec<OsString>) -> Result<Command> {
-    Ok(Arguments::try_parse_from(words).map_err(Failure::other).context("cannot read a command that fixes a finding")?.command)
+    Ok(Arguments::try_parse_from(words)
+        .map_err(Failure::other)
+        .context("cannot read a command that fixes a finding")?
+        .command)
 }
 
 fn all(verb: &str, path: &Path, words: &[String], output: &Path) -> Vec<OsString> {

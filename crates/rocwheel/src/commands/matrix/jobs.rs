@@ -9,8 +9,8 @@ use rocwheel_recipe::{Book, Platform};
 use serde_json::Value;
 
 use super::Settings;
-use crate::failure::{Result, Usage};
 use crate::commands::build::cell::target_set;
+use crate::failure::{Result, Usage};
 use crate::printer::{self, Printer};
 
 /// How cells become jobs.

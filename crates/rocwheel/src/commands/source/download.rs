@@ -9,12 +9,14 @@ use rocwheel_report::Context;
 use rocwheel_report::{Interrupted, Reporter, Unit};
 use url::Url;
 
-use crate::failure::{Failure, Result};
 use crate::environment;
+use crate::failure::{Failure, Result};
 
 /// The file below `cache`, where it is under its digest, so that what is there is what is wanted.
 pub(crate) fn archive(address: &str, sha256: &str, cache: &Path, reporter: &dyn Reporter) -> Result<PathBuf> {
-    let url = Url::parse(address).map_err(Failure::other).with_context(|| format!("cannot understand the address `{address}`"))?;
+    let url = Url::parse(address)
+        .map_err(Failure::other)
+        .with_context(|| format!("cannot understand the address `{address}`"))?;
     let name = url.path_segments().and_then(|mut parts| parts.next_back()).filter(|name| !name.is_empty());
     let folder = cache.join("archives").join(sha256);
     let path = folder.join(name.unwrap_or("archive"));
