@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rocwheel_audit::facts::Facts;
 use rocwheel_audit::report::Report;
-use rocwheel_audit::site::{PackageFolder, Place, Role, Site};
 use rocwheel_audit::{Extra, Fix, Options, audit};
+use rocwheel_loader::facts::Facts;
+use rocwheel_loader::site::{PackageFolder, Place, Role, Site};
 use rocwheel_report::{Hint, Silent};
 use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, Tag, WriteOptions, write_wheel};
 use tempfile::TempDir;
@@ -263,7 +263,7 @@ fn what_nobody_has_recorded_is_there_and_not_judged() {
     for said in [
         "`empty-1.0.dist-info` has no METADATA and was passed over",
         "`~ld-1.0.dist-info` is of no distribution and was passed over",
-        "`user` is installed twice, as `user-0.9.dist-info` and `user-1.0.dist-info`: the newer one was looked at",
+        "`user` is installed twice, as `user-0.9.dist-info` and `user-1.0.dist-info`: the newer one was used",
         "`loose-2.0.dist-info` has no RECORD: its files were told by their names",
     ] {
         assert!(notes.contains(said), "{said}\n{notes}");
@@ -297,7 +297,7 @@ fn an_editable_installation_has_its_files_elsewhere() {
         report.findings.iter().map(|found| format!("{} {}", found.code, found.severity.name())).collect();
     assert_eq!(severities, ["RW001 warning"], "{:?}", report.findings);
     let note =
-        "`project` is an editable installation of `file:///src/project`: its files are there, and were not looked at";
+        "`project` is an editable installation of `file:///src/project`: its files are there and were not checked";
     assert!(report.notes.iter().any(|said| said == note), "{:?}", report.notes);
 }
 
@@ -335,10 +335,10 @@ fn links_to_one_file_are_one_library() {
     let place = environment.place();
     let site = Site::open(&[(packages, Role::Audited)], &place, environment.folder.path(), &Silent).unwrap();
     let facts = Facts::read(&site, &Silent).unwrap();
-    let scenario = rocwheel_audit::loader::Scenario::python(None);
+    let scenario = rocwheel_loader::simulation::Scenario::python(None);
     let inside = |name: &str| format!("{}/pack/{name}", site.packages());
     let roots = [inside("user.so"), inside("other.so")];
-    let trace = rocwheel_audit::loader::load(&site, &facts, &roots, &scenario);
+    let trace = rocwheel_loader::simulation::load(&site, &facts, &roots, &scenario);
     let libraries = trace.loaded.iter().filter(|loaded| loaded.name == "libone.so.1").count();
     assert_eq!((libraries, trace.missing.len()), (1, 0), "{trace:?}");
 }

@@ -82,13 +82,16 @@ pub enum Error {
     Wheel(#[from] rocwheel_wheel::Error),
     /// A wheel that was made cannot be made to load elsewhere.
     #[error(transparent)]
-    Repair(#[from] rocwheel_audit::repair::Error),
+    Repair(#[from] rocwheel_repair::Error),
     /// The GPU code of a wheel that was made cannot be split off.
     #[error(transparent)]
     Split(#[from] rocwheel_split::Error),
     /// The audit of what was made did not come to an end.
     #[error(transparent)]
     Audit(#[from] rocwheel_audit::Error),
+    /// The version that a Python has is not one that rocwheel understands.
+    #[error(transparent)]
+    PythonVersion(#[from] rocwheel_wheel::InvalidPythonVersion),
     /// There is no such Python on this machine.
     #[error("there is no Python {version} on this machine")]
     NoPython {
@@ -264,7 +267,7 @@ impl Hint for Error {
             }
             Error::Archive(error) => return error.hint(),
             Error::Wheel(error) => return error.hint(),
-            Error::Repair(rocwheel_audit::repair::Error::Missing { .. } | rocwheel_audit::repair::Error::Unreachable { .. }) => {
+            Error::Repair(rocwheel_repair::Error::Missing { .. } | rocwheel_repair::Error::Unreachable { .. }) => {
                 "install what has it where this is built; without `--repair` the wheel is built as it is, and `rocwheel repair` has \
                  `--lib-path` and `--exclude` for it"
                     .into()
@@ -272,6 +275,7 @@ impl Hint for Error {
             Error::Repair(error) => return error.hint(),
             Error::Split(error) => return error.hint(),
             Error::Audit(error) => return error.hint(),
+            Error::PythonVersion(error) => return error.hint(),
             Error::NoPython { version, found } => {
                 let there = if found.is_empty() { String::new() } else { format!("there are {}; ", found.join(", ")) };
                 format!(
@@ -287,7 +291,7 @@ impl Hint for Error {
                 }
             }
             Error::Refused { wheel, .. } => {
-                format!("`rocwheel audit {wheel}` shows all; `--no-audit` takes the wheel as it is")
+                format!("`rocwheel audit {wheel}` shows all; `--no-audit` accepts the wheel")
             }
             Error::Locked { .. } => "wait until it has ended".into(),
             Error::Io(_) | Error::Interrupted(_) => return None,
@@ -305,6 +309,7 @@ impl Hint for Error {
             Error::Repair(error) => error.exit(),
             Error::Split(error) => error.exit(),
             Error::Audit(error) => error.exit(),
+            Error::PythonVersion(error) => error.exit(),
             _ => Exit::Failed,
         }
     }

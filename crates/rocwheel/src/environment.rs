@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 use rocwheel_report::Context;
 use rocwheel_wheel::Staging;
 
-use crate::arguments::GlobalArguments;
 use crate::failure::{Failure, Result, Usage};
+use crate::arguments::GlobalArguments;
 use crate::github::Step;
-use crate::indexes::{Places, Told};
+use rocwheel_index::settings::{Places, Told};
 
 /// 1980-01-01, the oldest day that a ZIP file knows.
 const EPOCH: u64 = 315_532_800;
@@ -126,7 +126,7 @@ pub(crate) fn indexes() -> Result<Places> {
         Ok(files)
     };
     if let Some(named) = named_by_uv().filter(|named| !named.is_file()) {
-        return Err(Usage::new(format!("UV_CONFIG_FILE is `{}`, which is no file", named.display()))
+        return Err(Usage::new(format!("UV_CONFIG_FILE is `{}`, which is not a file", named.display()))
             .hint("name a file in the format of uv.toml, or unset the variable")
             .into());
     }
@@ -212,7 +212,7 @@ pub(crate) fn first_of(names: &[&str]) -> Option<String> {
 pub(crate) fn max_jobs() -> Result<Option<u16>, Usage> {
     let Some(text) = first_of(&["MAX_JOBS"]) else { return Ok(None) };
     match text.parse() {
-        Ok(0) | Err(_) => Err(Usage::new(format!("MAX_JOBS is `{text}`, which is no number of jobs"))),
+        Ok(0) | Err(_) => Err(Usage::new(format!("MAX_JOBS is `{text}`, which is not a number of jobs"))),
         Ok(jobs) => Ok(Some(jobs)),
     }
 }

@@ -12,9 +12,9 @@ use rocwheel_report::{Exit, Reporter};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::failure::{Failure, Result};
 use crate::arguments::{Color, GlobalArguments};
 use crate::configuration::Used;
-use crate::failure::{Failure, Result};
 use crate::github::{self, Level};
 use crate::progress::{Display, Progress};
 
@@ -228,7 +228,7 @@ impl Printer {
     /// Outputs of the GitHub step that this command is, for the steps after it; nothing elsewhere.
     pub(crate) fn outputs(&self, outputs: &[(&str, &str)]) -> Result<()> {
         for name in github::step().set_outputs(outputs)? {
-            self.warn(format!("the output `{name}` is larger than the 1 MiB that GitHub takes, and is left out"));
+            self.warn(format!("the output `{name}` is larger than the 1 MiB that GitHub takes, and is skipped"));
         }
         Ok(())
     }

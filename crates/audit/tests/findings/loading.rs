@@ -67,7 +67,7 @@ fn what_is_given_and_lacks_a_library_does_not_bring_it() {
     let report = bench.audit(&[extension.clone(), torch], &Options::default());
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
     assert_eq!((finding.code.text(), finding.severity.name()), ("RW001", "error"));
-    assert_eq!(finding.message, "needs `libc10_hip.so` of PyTorch; `torch` is there and does not have it");
+    assert_eq!(finding.message, "needs `libc10_hip.so` of PyTorch; `torch` is in the set and does not have it");
     assert_eq!(bench.found(&[extension]), ["RW025 note"]);
     // Another part of ROCm is there than the one that has it.
     let sdk = |name: &str| pack(name, "py3-none-manylinux_2_34_x86_64").with("rocm_sdk_x/__init__.py", "").beside();
@@ -81,7 +81,9 @@ fn what_is_given_and_lacks_a_library_does_not_bring_it() {
     let report = bench.audit(&[both, sdk("rocm_sdk_core-7.1"), sdk("rocm_sdk_libraries-7.1")], &Options::default());
     let broken = report.findings.iter().find(|finding| finding.code.text() == "RW001");
     assert!(
-        broken.is_some_and(|finding| finding.message.ends_with("`rocm-sdk-libraries` is there and does not have it")),
+        broken.is_some_and(|finding| finding
+            .message
+            .ends_with("`rocm-sdk-libraries` is in the set and does not have it")),
         "{report:?}"
     );
 }
@@ -317,7 +319,7 @@ fn rw028_a_library_of_the_library_path_comes_before_runpath() {
     let elsewhere = tempfile::tempdir().unwrap();
     fs_err::write(elsewhere.path().join("libx.so.1"), &libx).unwrap();
     let directories = vec![elsewhere.path().to_str().unwrap().to_owned()];
-    let machine = rocwheel_audit::loader::Root::read(std::path::Path::new("/")).unwrap();
+    let machine = rocwheel_loader::simulation::Root::read(std::path::Path::new("/")).unwrap();
     let options =
         Options { library_path: Some(rocwheel_audit::SetLibraryPath { machine, directories }), ..Options::default() };
     let wheel = |tags: &str| {

@@ -8,10 +8,10 @@ use rocwheel_artifact::archive::{self, ArchivePlan, Compression, WriteOptions};
 use rocwheel_report::Exit;
 use serde::Serialize;
 
+use crate::failure::{Failure, Result};
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
 use crate::environment;
-use crate::failure::{Failure, Result};
 use crate::printer::{self, Column, Format, Printer};
 
 const PLANNED: [Column; 3] = [("Archive", Left), ("Files", Right), ("Raw", Right)];
@@ -19,7 +19,7 @@ const WRITTEN: [Column; 4] = [("Archive", Left), ("Files", Right), ("Raw", Right
 
 /// Pack artifact directories into reproducible archives
 ///
-/// Each archive gets a sidecar that `sha256sum -c` understands. The same files make the same bytes,
+/// Each archive gets a checksum file for `sha256sum -c`. The same files give the same bytes,
 /// whatever the machine, the user, the time and the number of threads.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

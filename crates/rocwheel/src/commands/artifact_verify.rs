@@ -11,7 +11,7 @@ use crate::environment;
 use crate::failure::Result;
 use crate::printer::{self, Format, Printer};
 
-/// Check names, manifests, digests, links and that no path is in two places
+/// Check names, manifests, digests, links, and that no path is in two places
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Directory of artifacts, exploded or in archives

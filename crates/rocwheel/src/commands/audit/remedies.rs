@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser as _;
 use rocwheel_audit::report::Report;
-use rocwheel_audit::{Remedies, WheelRemedy, repair as repairs};
+use rocwheel_audit::{Remedies, WheelRemedy};
+use rocwheel_repair as repairs;
 use rocwheel_report::Context as _;
 use rocwheel_wheel::Staging;
 
+use crate::failure::{Failure, Result, Usage};
 use crate::arguments::{Arguments, Command};
 use crate::commands::{edit, repair};
-use crate::failure::{Failure, Result, Usage};
 use crate::printer::Printer;
 
 /// Libraries that a repair leaves out at most: beyond that the wheel has to be built anew.

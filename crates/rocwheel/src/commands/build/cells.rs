@@ -11,8 +11,8 @@ use rocwheel_recipe::preflight::Estimated;
 use rocwheel_report::{Exit, Hint as _};
 
 use super::{Run, Settings, states, text};
-use crate::failure;
 use crate::failure::{Failure, Result};
+use crate::failure;
 use crate::printer::{self, Format, Printer};
 
 /// How long a task waits for the one that had its cell before: a node that is lost holds its locks
@@ -90,7 +90,7 @@ impl<'a> Runner<'a> {
             Ok(job) => job,
             Err(before) => {
                 let error = format!("{before} was not built");
-                self.printer.warn(format!("{} is left out: {error}", cell.title));
+                self.printer.warn(format!("{} is skipped: {error}", cell.title));
                 taken.end(End { error: Some(error), ..end(Ended::LeftOut, Exit::Failed) })?;
                 return Ok(Exit::Failed);
             }

@@ -1,0 +1,246 @@
+//! What can go wrong while a wheel is repaired, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use rocwheel_report::{Exit, Hint};
+
+/// A library that was not found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// The needed name.
+    pub library: String,
+    /// Who needs it, from the library's own user up to a file of the wheel.
+    pub needed_by: Vec<String>,
+    /// Files of that name that cannot be taken, and why.
+    pub refused: Vec<String>,
+}
+
+/// Every failure of repairing a wheel.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A wheel cannot be read or written.
+    #[error(transparent)]
+    Wheel(#[from] rocwheel_wheel::Error),
+    /// A file of the wheel, or one that is to come into it, cannot be understood or edited.
+    #[error("could not read or edit `{file}` for `{}`", wheel.display())]
+    Binary {
+        /// The wheel.
+        wheel: PathBuf,
+        /// The member or the file.
+        file: String,
+        /// Why.
+        source: rocwheel_elf::Error,
+    },
+    /// A file cannot be read or written.
+    #[error("could not {action} `{}`", path.display())]
+    File {
+        /// What was attempted, an infinitive.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Libraries that files of the wheel need are nowhere.
+    #[error("`{}` needs libraries that were not found:{}", wheel.display(), list(missing))]
+    Missing {
+        /// The wheel.
+        wheel: PathBuf,
+        /// What is missing, sorted by name.
+        missing: Vec<Missing>,
+    },
+    /// A binary lies where no search path can lead to the libraries.
+    #[error("`{member}` of `{}` needs `{library}`, but it is installed outside of site-packages, from where no search path can lead there", wheel.display())]
+    Unreachable {
+        /// The wheel.
+        wheel: PathBuf,
+        /// The binary.
+        member: String,
+        /// The library.
+        library: String,
+    },
+    /// The wheel is for another system than the repair.
+    #[error("`{}` is {what}, which `rocwheel repair` does not support", wheel.display())]
+    Foreign {
+        /// The wheel.
+        wheel: PathBuf,
+        /// What it is.
+        what: String,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// No manylinux policy promises what the binaries need, or the one that was asked for does not.
+    #[error("`{}` cannot be tagged {wanted}:{}", wheel.display(), first(reasons))]
+    Tag {
+        /// The wheel.
+        wheel: PathBuf,
+        /// The tag that was asked for, or what any tag would have to be.
+        wanted: String,
+        /// The files and what they need.
+        reasons: Vec<String>,
+        /// The tag that the binaries deserve, when there is one.
+        floor: Option<String>,
+    },
+    /// A tag that is no manylinux tag of this machine.
+    #[error("`{tag}` is not a known manylinux tag")]
+    UnknownTag {
+        /// As given.
+        tag: String,
+        /// Those that are known.
+        known: Vec<String>,
+    },
+    /// A glob that cannot be understood.
+    #[error("`{glob}` is not a glob")]
+    Glob {
+        /// As given.
+        glob: String,
+        /// Why.
+        source: globset::Error,
+    },
+    /// The version of ROCm is needed and was not given.
+    #[error("`{}` needs ROCm's libraries, and which version it was built for is not known", wheel.display())]
+    RocmVersion {
+        /// The wheel.
+        wheel: PathBuf,
+    },
+    /// A module cannot be made to run first when a package is imported.
+    #[error("`{}` cannot load libraries when `{package}` is imported: {reason}", wheel.display())]
+    Package {
+        /// The wheel.
+        wheel: PathBuf,
+        /// The package.
+        package: String,
+        /// Why.
+        reason: String,
+        /// What to do.
+        hint: String,
+    },
+    /// The folder of a ROCm tree is none.
+    #[error("`{}` is not a ROCm tree: {reason}", path.display())]
+    Tree {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A file that would come in has the name of one that is there.
+    #[error("`{member}` is in `{}` already, with another content", wheel.display())]
+    Exists {
+        /// The wheel.
+        wheel: PathBuf,
+        /// The member.
+        member: String,
+    },
+    /// The program that removes symbols failed.
+    #[error("`strip` failed for `{file}`{}", said(message))]
+    Strip {
+        /// The file.
+        file: String,
+        /// What it printed.
+        message: String,
+    },
+    /// The result is larger than allowed.
+    #[error("`{name}` would have {} bytes, {} more than the budget of {budget}:{}", size, size - budget, lines(largest))]
+    Budget {
+        /// File name of the result.
+        name: String,
+        /// Its size in bytes.
+        size: u64,
+        /// What is allowed, in bytes.
+        budget: u64,
+        /// A tree of what is large and who needs it, in lines.
+        largest: Vec<String>,
+    },
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
+}
+
+fn list(missing: &[Missing]) -> String {
+    let line = |missing: &Missing| {
+        let mut line = format!("\n  {}, needed by {}", missing.library, missing.needed_by.join(", needed by "));
+        missing.refused.iter().for_each(|refused| line.push_str(&format!("\n    {refused}")));
+        line
+    };
+    missing.iter().map(line).collect()
+}
+
+fn first(reasons: &[String]) -> String {
+    const SHOWN: usize = 10;
+    let mut text: String = reasons.iter().take(SHOWN).map(|reason| format!("\n  {reason}")).collect();
+    if reasons.len() > SHOWN {
+        text.push_str(&format!("\n  and {} more", reasons.len() - SHOWN));
+    }
+    text
+}
+
+fn lines(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("\n  {line}")).collect()
+}
+
+fn said(message: &str) -> String {
+    if message.is_empty() { String::new() } else { format!(": {message}") }
+}
+
+impl Error {
+    pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
+        let path = path.into();
+        move |source| Error::File { action, path, source }
+    }
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Error::Wheel(error) => error.hint(),
+            Error::Binary { source, .. } => source.hint(),
+            Error::Missing { missing, .. } => {
+                let names: Vec<&str> = missing.iter().map(|missing| missing.library.as_str()).collect();
+                let them = if names.len() == 1 { "it" } else { "them" };
+                Some(format!(
+                    "install {them}, name the directory with `--lib-path DIR`, or leave {them} out with `--exclude {}` where the \
+                     system or another wheel has {them} at run time",
+                    names.join(" --exclude ")
+                ))
+            }
+            Error::Unreachable { .. } => Some(
+                "put the file into the package (package data instead of `data_files`), or leave the library out with `--exclude`".to_owned(),
+            ),
+            Error::Foreign { hint, .. } => Some((*hint).to_owned()),
+            Error::Tag { floor: Some(floor), .. } => {
+                Some(format!("`--plat {floor}` is what the files deserve; build on an older system for an older tag"))
+            }
+            Error::Tag { floor: None, .. } => {
+                Some("build on an older system, or keep the tag of this machine with `--plat linux_x86_64`".to_owned())
+            }
+            Error::UnknownTag { known, .. } => Some(format!("known are {}", known.join(", "))),
+            Error::RocmVersion { .. } => {
+                Some("give it with `--rocm-version`, which becomes the requirement `rocm[libraries]==VERSION`".to_owned())
+            }
+            Error::Package { hint, .. } => Some(hint.clone()),
+            Error::Tree { .. } => {
+                Some("`--rocm` takes an installed prefix such as /opt/rocm, or what `rocwheel artifact flatten` made".to_owned())
+            }
+            Error::Exists { .. } => {
+                Some("repair the wheel as it was built; an earlier repair left the file there".to_owned())
+            }
+            Error::Strip { .. } => Some("install binutils, or remove `--strip`".to_owned()),
+            Error::Budget { .. } => {
+                Some("exclude libraries with `--exclude` or `--mode rocm`, remove symbols with `--strip`, or raise `--size-budget`".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Error::Wheel(error) => error.exit(),
+            Error::Binary { source, .. } => source.exit(),
+            Error::Glob { .. } | Error::UnknownTag { .. } | Error::RocmVersion { .. } => Exit::Usage,
+            Error::Interrupted(_) => Exit::Interrupted,
+            _ => Exit::Failed,
+        }
+    }
+}
