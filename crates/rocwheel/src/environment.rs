@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use rocwheel_report::Context;
 use rocwheel_wheel::Staging;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::arguments::GlobalArguments;
+use crate::failure::{Failure, Result, Usage};
 use crate::github::Step;
 use rocwheel_index::settings::{Places, Told};
 

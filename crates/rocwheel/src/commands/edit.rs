@@ -16,10 +16,10 @@ use rocwheel_wheel::edit::{
 use rocwheel_wheel::{Existing, FileDigest, Staging, TagPart, WriteOptions};
 use serde::Serialize;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::last_look::{self, LastLook, LastLookArguments};
 use crate::commands::{Mode, split_wheel};
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Places that still say the old version, of which text shows this many for each file.

@@ -16,12 +16,12 @@ use rocwheel_split::verify::{Checks, Holdings, Report, Verification};
 use rocwheel_split::{Packing, Selection, TargetNames};
 use serde::Serialize;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
 use crate::commands::split_files;
 use crate::commands::split_wheel::{self, WheelArguments};
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const ARTIFACTS: [Column; 3] = [("Artifact", Left), ("Files", Right), ("Size", Right)];

@@ -12,8 +12,8 @@ use rocwheel_split::verify::Verification;
 use rocwheel_split::{Selection, TargetNames};
 use serde::Serialize;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::{Mode, artifact_inputs, split, split_wheel};
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const PLANNED: [Column; 3] = [("Archive", Left), ("Code objects", Right), ("Raw", Right)];
