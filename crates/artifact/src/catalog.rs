@@ -1,4 +1,5 @@
 //! Input: a directory of artifacts, exploded and in archives. Output: the [`Catalog`]: every
+
 //! artifact with its files.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_report::{Reporter, Unit};
+use rocwheel_rocm::target;
 use serde::Serialize;
 
 use crate::archive::{self, Compression};
@@ -14,7 +16,6 @@ use crate::component::Component;
 use crate::error::Error;
 use crate::name::{self, ArtifactName};
 use crate::scan::{self, MANIFEST};
-use rocwheel_rocm::target;
 
 /// The artifacts of one build.
 #[derive(Debug, Clone, Default)]
@@ -245,9 +246,10 @@ enum Class {
 }
 
 fn classify(path: &Path, file_name: &str) -> Class {
-    let file_type = match rustix::fs::stat(path) {
-        Ok(status) => rustix::fs::FileType::from_raw_mode(status.st_mode),
-        Err(source) if name::is_meant_as_artifact(file_name) => return Class::Dangling(source.into()),
+    // Not fs_err's: the error that is made of this one names the path already.
+    let file_type = match path.metadata() {
+        Ok(metadata) => metadata.file_type(),
+        Err(source) if name::is_meant_as_artifact(file_name) => return Class::Dangling(source),
         Err(_) => return Class::Ignored("a link that cannot be followed"),
     };
     if file_type.is_dir() {

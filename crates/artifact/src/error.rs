@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub(crate) use rocwheel_output::storage_hint;
 use rocwheel_report::{Exit, Hint};
 
 /// Every failure of this crate.
@@ -361,23 +362,5 @@ fn above(path: &Path) -> PathBuf {
         (None, _) => path.join(".."),
         (Some(_), Some(parent)) if !parent.as_os_str().is_empty() => parent.to_owned(),
         (Some(_), _) => PathBuf::from("."),
-    }
-}
-
-pub(crate) fn storage_hint(source: &io::Error) -> Option<String> {
-    match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            Some("make room on the disk and run it again".into())
-        }
-        io::ErrorKind::PermissionDenied => Some("check the permissions of the path and of its directory".into()),
-        // Linux answers ENAMETOOLONG from 4096 bytes on.
-        io::ErrorKind::InvalidFilename => {
-            Some(
-                "a file name has more than 255 bytes, or the path is longer than the system allows: rename the file, or work in \
-                 a directory with a shorter path"
-                    .into(),
-            )
-        }
-        _ => None,
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rocwheel_report::{Reporter, Unit};
+use rocwheel_rocm::Predicate;
+use rocwheel_system::FileMetadata as _;
 use walkdir::WalkDir;
 
 use crate::catalog::EntryKind;
@@ -13,7 +14,6 @@ use crate::error::Error;
 use crate::flatten;
 use crate::input::separate;
 use crate::scan::kind_of;
-use rocwheel_rocm::Predicate;
 
 /// Bytes copied at a time.
 const PIECE: u64 = 64 << 20;
@@ -128,7 +128,7 @@ impl Fileset {
     /// Copies everything below `tree`, which is made if it is not there.
     pub(crate) fn copy_into(&self, tree: &Path, transfer: Transfer, reporter: &dyn Reporter) -> Result<(), Error> {
         fs_err::create_dir_all(tree)?;
-        let mut first_names: HashMap<(u64, u64), PathBuf> = HashMap::new();
+        let mut first_names: HashMap<_, PathBuf> = HashMap::new();
         for (path, found) in &self.entries {
             reporter.check()?;
             let destination = tree.join(path);
@@ -142,10 +142,10 @@ impl Fileset {
             let new = work.path().join("new");
             match &found.kind {
                 EntryKind::Directory => {}
-                EntryKind::Symlink { target } => fs_err::os::unix::fs::symlink(target, &new)?,
+                EntryKind::Symlink { target } => rocwheel_system::symlink(target, &new)?,
                 EntryKind::File { size, .. } => {
                     let metadata = fs_err::symlink_metadata(&found.source)?;
-                    let first = first_names.get(&(metadata.dev(), metadata.ino()));
+                    let first = first_names.get(&metadata.identity());
                     let linked = match (transfer, first) {
                         (_, Some(first)) => fs_err::hard_link(first, &new).is_ok(),
                         (Transfer::Link, None) => fs_err::hard_link(&found.source, &new).is_ok(),
@@ -156,8 +156,8 @@ impl Fileset {
                     } else {
                         copy_file(&found.source, &new, reporter)?;
                     }
-                    if metadata.nlink() > 1 {
-                        first_names.insert((metadata.dev(), metadata.ino()), destination.clone());
+                    if metadata.link_count() > 1 {
+                        first_names.insert(metadata.identity(), destination.clone());
                     }
                 }
             }
@@ -193,8 +193,8 @@ fn copy_file(source: &Path, copy: &Path, reporter: &dyn Reporter) -> Result<(), 
         }
     }
     let metadata = from.metadata().map_err(failed)?;
-    let mode = metadata.permissions().mode() & 0o777 | 0o200;
-    to.set_permissions(std::fs::Permissions::from_mode(mode)).map_err(failed)?;
+    let mode = metadata.mode() & 0o777 | 0o200;
+    to.set_permissions(rocwheel_system::permissions(mode)).map_err(failed)?;
     to.set_modified(metadata.modified().map_err(failed)?).map_err(failed)?;
     Ok(())
 }
@@ -211,10 +211,10 @@ mod tests {
         fs_err::create_dir_all(at("lib")).unwrap();
         fs_err::create_dir_all(at("bin")).unwrap();
         fs_err::write(at("lib/a.so.1"), "a").unwrap();
-        std::os::unix::fs::symlink("a.so.1", at("lib/a.so")).unwrap();
+        rocwheel_system::symlink("a.so.1", at("lib/a.so")).unwrap();
         fs_err::hard_link(at("lib/a.so.1"), at("lib/same")).unwrap();
         fs_err::write(at("bin/tool"), "t").unwrap();
-        fs_err::set_permissions(at("bin/tool"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        rocwheel_system::set_mode(at("bin/tool"), 0o755).unwrap();
         folder
     }
 
@@ -251,7 +251,7 @@ mod tests {
         let folder = source();
         let input = [folder.path().join("in")];
         let output = folder.path().join("out");
-        let inode = |path: &Path| fs_err::metadata(path).unwrap().ino();
+        let inode = |path: &Path| fs_err::metadata(path).unwrap().identity();
         let set = scan(folder.path(), &[], &[]);
         set.copy(&output, (Transfer::Contents, Before::Keep), &input, &Silent).unwrap();
         assert_eq!(inode(&output.join("lib/same")), inode(&output.join("lib/a.so.1")));

@@ -1,25 +1,24 @@
 //! Input: artifact directories and archives. Output: one installable tree, the union of all their
+
 //! basedirs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_report::{Reporter, Unit};
-use rustix::fs::{CWD, RenameFlags};
+use rocwheel_system::FileMetadata as _;
 use serde::Serialize;
 
 use crate::archive::Compression;
 use crate::catalog::{self, Artifact, Catalog, EntryKind, Form, Place};
-use crate::contents;
 use crate::error::Error;
 use crate::input::separate;
 use crate::links::{self, Links};
 use crate::name::ArtifactName;
-use crate::portable;
 use crate::scan::MANIFEST;
+use crate::{contents, portable};
 
 /// The file in the root of a flattened tree that says what made it; only a directory with it is
 /// replaced unasked.
@@ -168,7 +167,7 @@ pub(crate) fn replace(made: &Path, output: &Path, work: &Path) -> Result<(), Err
     if fs_err::symlink_metadata(output).is_err() {
         return Ok(fs_err::rename(made, output)?);
     }
-    if rustix::fs::renameat_with(CWD, made, CWD, output, RenameFlags::EXCHANGE).is_ok() {
+    if rocwheel_system::exchange(made, output).is_ok() {
         return Ok(());
     }
     // Not every file system can exchange two names.
@@ -254,32 +253,32 @@ impl<'a> Tree<'a> {
 
     fn write(&self, tree: &Path, flattened: &Flattened, reporter: &dyn Reporter) -> Result<(), Error> {
         fs_err::create_dir(tree)?;
-        set_mode(tree, 0o755)?;
+        rocwheel_system::set_mode(tree, 0o755)?;
         let mut files: Vec<Transfer> = Vec::new();
         let mut hard_links: Vec<(&str, &str)> = Vec::new();
-        let mut first_names: HashMap<(u64, u64), &str> = HashMap::new();
+        let mut first_names: HashMap<_, &str> = HashMap::new();
         // Parents come before what is in them: a path sorts after its own beginning.
         for (path, (artifact, entry)) in &self.places {
             let source = artifact.path(entry);
             match &entry.kind {
                 EntryKind::Directory => {
-                    let mode = fs_err::symlink_metadata(&source)?.permissions().mode();
+                    let mode = fs_err::symlink_metadata(&source)?.mode();
                     fs_err::create_dir(tree.join(path))?;
-                    set_mode(&tree.join(path), mode & 0o777 | 0o700)?;
+                    rocwheel_system::set_mode(&tree.join(path), mode & 0o777 | 0o700)?;
                 }
-                EntryKind::Symlink { target } => fs_err::os::unix::fs::symlink(target, tree.join(path))?,
+                EntryKind::Symlink { target } => rocwheel_system::symlink(target, tree.join(path))?,
                 EntryKind::File { size, .. } => {
                     let metadata = fs_err::symlink_metadata(&source)?;
                     let temporary = matches!(artifact.form, Form::Archive { .. });
-                    if metadata.nlink() > 1 {
-                        let inode = (metadata.dev(), metadata.ino());
+                    if metadata.link_count() > 1 {
+                        let inode = metadata.identity();
                         if let Some(first) = first_names.get(&inode) {
                             hard_links.push((first, path));
                             continue;
                         }
                         first_names.insert(inode, path);
                     }
-                    let mode = metadata.permissions().mode() & 0o777 | 0o600;
+                    let mode = metadata.mode() & 0o777 | 0o600;
                     files.push(Transfer { path, source, mode, size: *size, temporary });
                 }
             }
@@ -294,7 +293,7 @@ impl<'a> Tree<'a> {
         let names: Vec<String> = flattened.artifacts.iter().map(ToString::to_string).collect();
         let marker = tree.join(MARKER);
         fs_err::write(&marker, format!("Made by rocwheel artifact flatten from:\n{}\n", names.join("\n")))?;
-        set_mode(&marker, 0o644)?;
+        rocwheel_system::set_mode(&marker, 0o644)?;
         Ok(())
     }
 }
@@ -309,7 +308,7 @@ impl Transfer<'_> {
         } else {
             self.copy(&destination, reporter)?;
         }
-        Ok(set_mode(&destination, self.mode)?)
+        Ok(rocwheel_system::set_mode(&destination, self.mode)?)
     }
 
     /// In pieces, so that Ctrl-C does not wait for a library of gigabytes; the kernel copies them
@@ -330,8 +329,4 @@ impl Transfer<'_> {
     fn failed(&self, error: &io::Error) -> io::Error {
         io::Error::new(error.kind(), format!("could not copy `{}`: {error}", self.source.display()))
     }
-}
-
-fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
-    fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }

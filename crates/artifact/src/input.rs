@@ -92,7 +92,7 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         fs_err::write(at("file"), "text").unwrap();
         assert_eq!(read_small(&at("file")).unwrap(), b"text");
-        std::os::unix::fs::symlink("file", at("link")).unwrap();
+        rocwheel_system::symlink("file", at("link")).unwrap();
         assert!(read_small(&at("link")).unwrap_err().to_string().contains("symbolic link"));
         assert!(std::process::Command::new("mkfifo").arg(at("pipe")).status().unwrap().success());
         assert!(read_small(&at("pipe")).unwrap_err().to_string().contains("no regular file"));
@@ -105,7 +105,7 @@ mod tests {
     fn an_output_may_be_a_link_to_a_directory_that_is_there() {
         let folder = tempfile::tempdir().unwrap();
         let link = folder.path().join("link");
-        std::os::unix::fs::symlink("real", &link).unwrap();
+        rocwheel_system::symlink("real", &link).unwrap();
         assert!(matches!(resolve(&link.join("x")), Err(Error::DanglingOutput { path, .. }) if path == link));
         fs_err::create_dir(folder.path().join("real")).unwrap();
         assert!(resolve(&link.join("x")).unwrap().ends_with("real/x"));
@@ -120,7 +120,7 @@ mod tests {
         assert!(separate(&input.join("a/b/c"), &inputs).is_err());
         assert!(separate(folder.path(), &inputs).is_err());
         separate(&folder.path().join("input2/x"), &inputs).unwrap();
-        std::os::unix::fs::symlink(&input, folder.path().join("link")).unwrap();
+        rocwheel_system::symlink(&input, folder.path().join("link")).unwrap();
         assert!(separate(&folder.path().join("link/x"), &inputs).is_err());
         assert_eq!(fs_err::read_dir(&input).unwrap().count(), 0);
     }

@@ -20,7 +20,6 @@ pub mod manifest;
 pub mod name;
 pub mod portable;
 mod scan;
-pub mod staging;
 pub mod verify;
 
 pub use catalog::{Artifact, Catalog, Collision, Entry, EntryKind, Form, Ignored, Owner, Place, Survey, survey};

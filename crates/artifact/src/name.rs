@@ -2,17 +2,18 @@
 //!
 //! An artifact directory is called `{name}_{component}_{target_family}`; its archive has `.tar.zst`
 //! or `.tar.xz` appended. Each field is one or more characters other than `_`, so a name with any
+
 //! other number of underscores is not an artifact.
 
 use std::fmt;
 use std::str::FromStr;
 
+use rocwheel_rocm::target;
 use serde::{Deserialize, Serialize};
 
 use crate::archive::Compression;
 use crate::component::Component;
 use crate::error::Error;
-use rocwheel_rocm::target;
 
 /// The target family of artifacts that hold nothing for a particular GPU.
 pub const GENERIC: &str = "generic";

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use rocwheel_report::Reporter;
+use rocwheel_system::FileMetadata as _;
 use walkdir::WalkDir;
 
 use crate::catalog::{Entry, EntryKind};
@@ -186,16 +186,10 @@ pub(crate) fn kind_of(found: &walkdir::DirEntry) -> Result<Result<EntryKind, &'s
     }
     if file_type.is_file() {
         let metadata = fs_err::symlink_metadata(found.path())?;
-        let executable = metadata.permissions().mode() & 0o111 != 0;
-        return Ok(Ok(EntryKind::File { size: metadata.size(), executable }));
+        let executable = metadata.is_executable();
+        return Ok(Ok(EntryKind::File { size: metadata.len(), executable }));
     }
-    Ok(Err(if file_type.is_fifo() {
-        "named pipe"
-    } else if file_type.is_socket() {
-        "socket"
-    } else {
-        "device"
-    }))
+    Ok(Err(rocwheel_system::special_kind(file_type)))
 }
 
 #[cfg(test)]

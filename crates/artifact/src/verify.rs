@@ -4,20 +4,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rocwheel_report::Reporter;
+use rocwheel_rocm::{Pattern, Predicate, TargetTable};
 use serde::Serialize;
 
-use crate::archive;
 use crate::catalog::{self, Artifact, Catalog, Collision, EntryKind, Form, Place};
 use crate::component::Component;
-use crate::contents;
 use crate::error::{Error, with_source};
 use crate::links::{self, Links};
 use crate::manifest::{DistInfo, Manifest};
 use crate::name::ArtifactName;
-use crate::portable;
-use crate::scan;
-use rocwheel_rocm::TargetTable;
-use rocwheel_rocm::{Pattern, Predicate};
+use crate::{archive, contents, portable, scan};
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

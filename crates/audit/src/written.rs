@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use rocwheel_output::StagedFile;
 use rocwheel_report::Reporter;
 use serde::Serialize;
 
@@ -25,7 +26,7 @@ use rocwheel_wheel::PythonVersion;
 #[derive(Debug, Clone, Default)]
 pub struct Set {
     /// What was written.
-    pub wheels: Vec<Written>,
+    pub wheels: Vec<StagedFile>,
     /// Wheels that stand beside, and folders of which those are taken that are required.
     pub beside: Vec<PathBuf>,
     /// What it was made of; empty for what is all new.
@@ -49,15 +50,6 @@ pub enum Programs {
     /// Whoever wrote them has proved that the loader sees the same in both: names, symbols,
     /// versions and search paths.
     Same,
-}
-
-/// A wheel that was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// Where it is now, under its own name.
-    pub staged: PathBuf,
-    /// Where it will be.
-    pub place: PathBuf,
 }
 
 /// What is the matter with wheels that were written.

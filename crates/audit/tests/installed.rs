@@ -331,7 +331,7 @@ fn links_to_one_file_are_one_library() {
     environment.install(&[&environment.wheel("pack", &[], files)]);
     let packages = environment.packages();
     fs_err::remove_file(packages.join("pack/lib/libone.so.1")).unwrap();
-    fs_err::os::unix::fs::symlink("../libone.so.1", packages.join("pack/lib/libone.so.1")).unwrap();
+    rocwheel_system::symlink("../libone.so.1", packages.join("pack/lib/libone.so.1")).unwrap();
     let place = environment.place();
     let site = Site::open(&[(packages, Role::Audited)], &place, environment.folder.path(), &Silent).unwrap();
     let facts = Facts::read(&site, &Silent).unwrap();

@@ -4,11 +4,18 @@
 //! A content is opened when its first window is read and closed after its last one, so a wheel of
 //! ten thousand members holds a handful of file descriptors.
 
+pub mod archive_path;
+mod digest;
+mod spool;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use positioned_io::ReadAt;
+
+pub use digest::{Digest, HashAlgorithm, Hasher, Sha256, hexadecimal, sha256, sha256_ahead, sha256_at, sha256_of};
+pub use spool::{OpenContent, Opening, Spool, Spooled};
 
 /// An open content. Many threads read from it at once.
 pub type Reader = Box<dyn ReadAt + Send + Sync>;

@@ -6,9 +6,8 @@ use std::io;
 use std::path::Path;
 
 use positioned_io::ReadAt;
-use rocwheel_content::Content;
+use rocwheel_content::{Content, Spool};
 use rocwheel_report::{Reporter, with_causes};
-use rocwheel_wheel::read::Spool;
 
 use crate::change::{Change, ChangeKind};
 use crate::entry::{Entry, File};

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use positioned_io::ReadAt;
-use rocwheel_content::{Content, FileContent, Reader};
-use rocwheel_wheel::read::{Spool, Wheel};
+use rocwheel_content::{Content, FileContent, Reader, Spool};
+use rocwheel_wheel::read::{MemberContent, Wheel};
 
 use crate::Error;
 
@@ -44,7 +44,7 @@ impl File {
     pub(crate) fn content(&self, spool: &Spool) -> Result<Arc<dyn Content>, Error> {
         Ok(match &self.source {
             Source::Disk(path) => Arc::new(FileContent { path: path.clone(), size: self.size }),
-            Source::Member { wheel, name } => Arc::new(spool.member(wheel, name)?),
+            Source::Member { wheel, name } => Arc::new(MemberContent::spooled(wheel, name, spool)?),
             Source::Part { unpacked, start } => {
                 Arc::new(Part { unpacked: Arc::clone(unpacked), range: *start..*start + self.size })
             }

@@ -11,10 +11,9 @@ use rocwheel_wheel::read::{Kind as MemberKind, Wheel};
 use rocwheel_wheel::{WheelName, canonical_name};
 use walkdir::WalkDir;
 
-use crate::Error;
 use crate::compare::has_ending;
 use crate::entry::{Entry, File, Source};
-use crate::{tarball, text};
+use crate::{Error, tarball, text};
 
 /// What the program keeps for itself in a folder of packages.
 const OURS: &str = ".rocwheel";
@@ -130,9 +129,9 @@ fn artifact_name(file: &str) -> Option<String> {
 }
 
 fn on_disk(path: &Path) -> Result<File, Error> {
-    use std::os::unix::fs::PermissionsExt as _;
+    use rocwheel_system::FileMetadata as _;
     let metadata = fs_err::symlink_metadata(path)?;
-    let executable = metadata.permissions().mode() & 0o111 != 0;
+    let executable = metadata.is_executable();
     Ok(File { size: metadata.len(), executable, source: Source::Disk(path.to_owned()) })
 }
 

@@ -30,21 +30,10 @@ pub fn edit_file(path: &Path, edit: &Edit) -> Result<Outcome, Error> {
     }
     let folder = path.parent().unwrap_or(Path::new("/"));
     let mut copy = tempfile::Builder::new().prefix(".rocwheel-").tempfile_in(folder).map_err(change)?;
-    copy_content(original.file(), copy.as_file_mut()).map_err(change)?;
+    rocwheel_system::copy_content(original.file(), copy.as_file_mut()).map_err(change)?;
     patch.apply(copy.as_file_mut()).map_err(change)?;
     let permissions = original.metadata().map_err(read)?.permissions();
     fs_err::set_permissions(copy.path(), permissions).map_err(change)?;
     copy.persist(path).map_err(|error| change(error.error))?;
     Ok(Outcome::Changed)
-}
-
-/// Shares the blocks where the file system can, and copies otherwise.
-fn copy_content<F: rustix::fd::AsFd + io::Read, G: rustix::fd::AsFd + io::Write>(
-    mut from: F,
-    to: &mut G,
-) -> io::Result<()> {
-    if rustix::fs::ioctl_ficlone(to.as_fd(), from.as_fd()).is_ok() {
-        return Ok(());
-    }
-    io::copy(&mut from, to).map(drop)
 }

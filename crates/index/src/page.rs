@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use html5gum::{Token, Tokenizer};
 use percent_encoding::percent_decode_str;
+use rocwheel_content::HashAlgorithm;
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
@@ -38,31 +39,14 @@ pub(crate) enum Beside {
 /// A hash that a file shall have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hash {
-    pub(crate) algorithm: Algorithm,
+    pub(crate) algorithm: HashAlgorithm,
     /// In lower case.
     pub(crate) hexadecimal: String,
 }
 
-/// Hashes that say something about a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Algorithm {
-    Sha256,
-    Sha384,
-    Sha512,
-}
-
-impl Algorithm {
-    const ALL: [(&'static str, Algorithm); 3] =
-        [("sha256", Algorithm::Sha256), ("sha384", Algorithm::Sha384), ("sha512", Algorithm::Sha512)];
-
-    pub(crate) fn name(self) -> &'static str {
-        Self::ALL[self as usize].0
-    }
-}
-
 impl Hash {
     fn new(algorithm: &str, hexadecimal: &str) -> Option<Hash> {
-        let (_, algorithm) = *Algorithm::ALL.iter().find(|(name, _)| *name == algorithm)?;
+        let algorithm = HashAlgorithm::named(algorithm)?;
         let is_hash = !hexadecimal.is_empty() && hexadecimal.chars().all(|digit| digit.is_ascii_hexdigit());
         is_hash.then(|| Hash { algorithm, hexadecimal: hexadecimal.to_ascii_lowercase() })
     }
@@ -74,7 +58,7 @@ impl Hash {
     }
 
     fn of(hashes: &BTreeMap<String, String>) -> Option<Hash> {
-        Algorithm::ALL.iter().find_map(|(name, _)| Hash::new(name, hashes.get(*name)?))
+        HashAlgorithm::ALL.iter().find_map(|algorithm| Hash::new(algorithm.name(), hashes.get(algorithm.name())?))
     }
 }
 
@@ -225,7 +209,7 @@ mod tests {
         let wheel = &from_html[0];
         assert_eq!(wheel.file_name, "torch-2.0+rocm7-py3-none-any.whl");
         assert_eq!(wheel.address.as_str(), "http://example.invalid/files/torch-2.0%2Brocm7-py3-none-any.whl");
-        assert!(wheel.yanked && wheel.hash == Some(Hash { algorithm: Algorithm::Sha256, hexadecimal: hash }));
+        assert!(wheel.yanked && wheel.hash == Some(Hash { algorithm: HashAlgorithm::Sha256, hexadecimal: hash }));
     }
 
     #[test]

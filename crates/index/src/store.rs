@@ -7,13 +7,13 @@
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 
-use ring::digest::{Context, SHA256, SHA384, SHA512};
+use rocwheel_content::{HashAlgorithm, Hasher, hexadecimal, sha256};
 use rocwheel_report::Reporter;
 use tempfile::NamedTempFile;
 use url::Url;
 
 use crate::Error;
-use crate::page::{Algorithm, Beside, Hash, Link};
+use crate::page::{Beside, Hash, Link};
 use crate::{Answer, Fetch, shown};
 
 /// The largest page or METADATA: those of the largest projects have some megabytes.
@@ -60,9 +60,9 @@ impl Store<'_> {
             return Ok(None);
         }
         if let Some(hash) = hash {
-            let mut context = context(hash.algorithm);
-            context.update(&text);
-            check(&address, hash, context)?;
+            let mut hasher = Hasher::new(hash.algorithm);
+            hasher.update(&text);
+            check(&address, hash, hasher)?;
         }
         Ok(Some(String::from_utf8_lossy(&text).into_owned()))
     }
@@ -72,8 +72,7 @@ impl Store<'_> {
         let folder = if let Some(hash) = &link.hash {
             format!("{}-{}", hash.algorithm.name(), hash.hexadecimal)
         } else {
-            let digest = ring::digest::digest(&SHA256, link.address.as_str().as_bytes());
-            format!("address-{}", hexadecimal(digest.as_ref()))
+            format!("address-{}", hexadecimal(&sha256(link.address.as_str().as_bytes())))
         };
         let folder = self.cache.join("wheels").join(folder);
         let path = folder.join(&link.file_name);
@@ -86,7 +85,7 @@ impl Store<'_> {
         }
         fs_err::create_dir_all(&folder).map_err(|source| cache_error(&folder, source))?;
         let mut file = NamedTempFile::new_in(&folder).map_err(|source| cache_error(&folder, source))?;
-        let algorithm = link.hash.as_ref().map_or(Algorithm::Sha256, |hash| hash.algorithm);
+        let algorithm = link.hash.as_ref().map_or(HashAlgorithm::Sha256, |hash| hash.algorithm);
         let found = self.copy(answer.body, &mut file, algorithm, &link.address)?;
         if let Some(hash) = &link.hash {
             check(&link.address, hash, found)?;
@@ -99,15 +98,15 @@ impl Store<'_> {
         &self,
         mut body: Box<dyn Read + Send>,
         file: &mut NamedTempFile,
-        algorithm: Algorithm,
+        algorithm: HashAlgorithm,
         address: &Url,
-    ) -> Result<Context, Error> {
-        let mut context = context(algorithm);
+    ) -> Result<Hasher, Error> {
+        let mut hasher = Hasher::new(algorithm);
         let mut window = vec![0; WINDOW];
         loop {
             self.reporter.check()?;
             let count = match body.read(&mut window) {
-                Ok(0) => return Ok(context),
+                Ok(0) => return Ok(hasher),
                 Ok(count) => count,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(source) => {
@@ -115,23 +114,15 @@ impl Store<'_> {
                     return Err(Error::Fetch { action: "download", address: shown(address), source });
                 }
             };
-            context.update(&window[..count]);
+            hasher.update(&window[..count]);
             let path = file.path().to_owned();
             file.write_all(&window[..count]).map_err(|source| cache_error(&path, source))?;
         }
     }
 }
 
-fn context(algorithm: Algorithm) -> Context {
-    Context::new(match algorithm {
-        Algorithm::Sha256 => &SHA256,
-        Algorithm::Sha384 => &SHA384,
-        Algorithm::Sha512 => &SHA512,
-    })
-}
-
-fn check(address: &Url, hash: &Hash, found: Context) -> Result<(), Error> {
-    let found = hexadecimal(found.finish().as_ref());
+fn check(address: &Url, hash: &Hash, found: Hasher) -> Result<(), Error> {
+    let found = hexadecimal(&found.finish());
     if found == hash.hexadecimal {
         return Ok(());
     }
@@ -141,10 +132,6 @@ fn check(address: &Url, hash: &Hash, found: Context) -> Result<(), Error> {
         wanted: hash.hexadecimal.clone(),
         found,
     })
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn cache_error(path: &Path, source: std::io::Error) -> Error {

@@ -12,10 +12,10 @@ use std::cmp::Ordering;
 use std::io::{self, Read};
 
 use positioned_io::ReadAt;
+use rocwheel_rocm::target;
 
 use crate::code_object;
 use crate::error::Error;
-use rocwheel_rocm::target;
 use table::Table;
 
 pub use write::{ArchiveWriter, Blob};

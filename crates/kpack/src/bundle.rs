@@ -7,6 +7,7 @@
 //! object as well. Only the entry tables are read: of a compressed bundle as much is decompressed
 //! as the table needs. [`Bundle::visit`] reads the code objects, [`write()`] makes a bundle.
 //!
+
 //! A file that is a bundle (`.co`, `.hipfb`) is a section from its first byte to its last.
 
 mod compressed;
@@ -18,9 +19,9 @@ use std::io::{self, BufReader, Read};
 use std::ops::Range;
 
 use positioned_io::ReadAt;
+use rocwheel_rocm::target::{self, TargetId};
 
 use crate::error::Error;
-use rocwheel_rocm::target::{self, TargetId};
 
 pub use visit::{Checksum, Limits};
 pub use write::{Form, Part, plain_size, write};

@@ -3,6 +3,7 @@
 //! metadata note).
 //!
 //! Code objects have up to tens of megabytes; only headers and the one note are read. Layout:
+
 //! LLVM's "User Guide for AMDGPU Backend", sections "ELF Code Object" and "Code Object Metadata".
 
 mod metadata;
@@ -11,9 +12,9 @@ use object::LittleEndian;
 use object::elf::{self, FileHeader64, NoteHeader64, ProgramHeader64, SectionHeader64};
 use object::pod::{self, Pod};
 use positioned_io::ReadAt;
+use rocwheel_rocm::target::{Feature, TargetId};
 
 use crate::error::Error;
-use rocwheel_rocm::target::{Feature, TargetId};
 
 pub use metadata::{Kernel, Metadata};
 

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_report::Reporter;
+use rocwheel_system::FileIdentity;
 use rocwheel_wheel::read::Kind;
 
 use crate::Error;
@@ -68,7 +69,7 @@ pub struct Placed {
     /// Whether it can be run: by its mode, or because it is a script.
     pub executable: bool,
     /// Device and inode of a file of this machine, which may have several names.
-    pub identity: Option<(u64, u64)>,
+    pub identity: Option<FileIdentity>,
 }
 
 /// A program that starts a function of a package.

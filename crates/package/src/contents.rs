@@ -78,7 +78,7 @@ pub struct Tools {
 
 /// A tool of one distribution.
 #[derive(Debug, Clone, Serialize)]
-pub struct Tool {
+pub struct PackagedTool {
     /// Name of the console script.
     pub name: String,
     /// Path in the platform package.
@@ -108,7 +108,7 @@ struct Contents<'a> {
     version: &'a str,
     platform_package: &'a str,
     libraries: Vec<Library>,
-    tools: &'a [Tool],
+    tools: &'a [PackagedTool],
 }
 
 impl Tools {
@@ -125,7 +125,7 @@ impl Tools {
 
     /// The tools of a distribution: those whose files are all in it. On Windows a program's name
     /// has an ending.
-    pub fn of(&self, population: &Population, system: System) -> Vec<Tool> {
+    pub fn of(&self, population: &Population, system: System) -> Vec<PackagedTool> {
         let endings: &[&str] = match system {
             System::Linux => &[""],
             System::Windows => &[".exe", ".bat"],
@@ -143,7 +143,7 @@ impl Tools {
             .filter(|row| row.package == population.logical && row.system.is_none_or(|only| only == system))
             .filter(|row| row.requires.iter().all(|glob| there(glob)))
             .filter_map(|row| {
-                Some(Tool {
+                Some(PackagedTool {
                     name: row.name.clone(),
                     path: file(row)?,
                     function: row.name.replace('-', "_").replace('+', "p"),
@@ -166,7 +166,7 @@ impl Tools {
         population: &Population,
         natures: &Natures,
         distribution: (&str, &str),
-        tools: &[Tool],
+        tools: &[PackagedTool],
     ) -> String {
         pretty(&Contents {
             schema: 1,
@@ -180,7 +180,7 @@ impl Tools {
 }
 
 /// Entry points for the tools: script name → `module:function`.
-pub fn console_scripts(pure_package: &str, tools: &[Tool]) -> BTreeMap<String, String> {
+pub fn console_scripts(pure_package: &str, tools: &[PackagedTool]) -> BTreeMap<String, String> {
     tools.iter().map(|tool| (tool.name.clone(), format!("{pure_package}._cli:{}", tool.function))).collect()
 }
 

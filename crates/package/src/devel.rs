@@ -1,16 +1,17 @@
 //! The development tree: everything the artifacts hold, with links to what the runtime
 //! distributions already ship (rocm-python-packages spec 2.12). It travels as a tar inside the
+
 //! wheel because wheels cannot hold links.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_artifact::EntryKind;
 use rocwheel_artifact::links::leaves_tree;
+use rocwheel_content::archive_path::{join, parent};
 use serde::Serialize;
 
 use crate::Logical;
 use crate::populate::{Input, Note, PlannedFile, Population, Source};
-use crate::tree::{join, parent};
 
 /// One member of the development tree.
 #[derive(Debug, Clone, Serialize)]

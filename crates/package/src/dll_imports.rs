@@ -8,12 +8,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rocwheel_content::archive_path::{file_name, join};
 use rocwheel_rocm::windows;
 
 use crate::inspect::{Nature, Natures};
 use crate::populate::Population;
 use crate::search_path::Missing;
-use crate::tree::{file_name, join};
 
 /// Libraries that a population needs and that are nowhere.
 #[derive(Debug, Default)]

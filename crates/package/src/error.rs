@@ -27,6 +27,9 @@ pub enum Error {
     /// A wheel or the selector cannot be written.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
+    /// A finished package cannot be put in its place.
+    #[error(transparent)]
+    Output(#[from] rocwheel_output::Error),
     /// An ELF file cannot be read or edited.
     #[error("cannot read the headers of `{path}`")]
     Elf {
@@ -315,6 +318,7 @@ impl Hint for Error {
             Error::Wheel(error) | Error::Name { source: error, .. } => error.hint(),
             Error::Elf { source, .. } => source.hint(),
             Error::Stub { source } => source.hint(),
+            Error::Output(error) => error.hint(),
             Error::Conflict { .. } => {
                 Some("remove one of the two artifacts, or build both from the same sources".into())
             }

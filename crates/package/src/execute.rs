@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use fs_err as fs;
 use rocwheel_content::{Content, FileContent, Reader};
 use rocwheel_elf::{Edit, Patch, Patched, SearchPath, StackFlag};
+use rocwheel_output::LastLook;
 use rocwheel_report::Reporter;
 use rocwheel_wheel::tar::TarBuilder;
-use rocwheel_wheel::{Distribution, EntryPoints, Member, Tag, WriteOptions, Written};
+use rocwheel_wheel::{Distribution, EntryPoints, Member, Tag, WheelName, WriteOptions, Written};
 use serde::Serialize;
 
 use crate::devel::DevelEntry;
@@ -70,7 +71,7 @@ pub fn execute(
     folder: &mut OutputFolder,
     reporter: &dyn Reporter,
 ) -> Result<Outcome, Error> {
-    prepare(plan, request, folder, reporter)?.publish(request, folder, LastLook::Skipped)
+    prepare(plan, request, folder, reporter)?.publish(request, folder, LastLook::Skip)
 }
 
 /// Packages that are complete, those that were written now not in their place yet.
@@ -88,15 +89,6 @@ pub struct Set {
     pub wheels: Vec<(PathBuf, PathBuf)>,
     /// Wheels of all families, for those of one.
     pub beside: Vec<PathBuf>,
-}
-
-/// Whether somebody has looked at the packages before they are published.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LastLook {
-    /// And found nothing.
-    Passed,
-    /// No.
-    Skipped,
 }
 
 /// As [`execute`], but for the last step, so that the packages can be looked at before.
@@ -121,8 +113,7 @@ impl Prepared {
             let moved = self.moved.iter().find(|(moved, ..)| moved == path);
             moved.map_or_else(|| folder.path(path), |(_, staged, _)| staged.clone())
         };
-        let is_wheel = |path: &&str| Path::new(path).extension().is_some_and(|extension| extension == "whl");
-        let wheels = self.packages.iter().map(|package| package.path.as_str()).filter(is_wheel);
+        let wheels = self.packages.iter().map(|package| package.path.as_str()).filter(|path| WheelName::is_wheel(path));
         let mut groups: BTreeMap<(&str, System), Vec<&str>> = BTreeMap::new();
         for path in wheels {
             let group = path.rsplit_once('/').map_or("", |(group, _)| group);
@@ -142,14 +133,14 @@ impl Prepared {
         groups.iter().filter(|(_, paths)| paths.iter().any(is_new)).map(of_group).collect()
     }
 
-    /// Moves the packages to their places, all together.
+    /// Moves the packages to their places, all together. `look` says whether they were audited.
     ///
     /// # Errors
     /// What cannot be moved or removed.
     pub fn publish(self, request: &Request, folder: &mut OutputFolder, look: LastLook) -> Result<Outcome, Error> {
         let Prepared { packages, moved } = self;
         let paths: Vec<String> = packages.iter().map(|package| package.path.clone()).collect();
-        let looked = if look == LastLook::Passed { &paths[..] } else { &[] };
+        let looked = if look == LastLook::Audit { &paths[..] } else { &[] };
         let publish = || {
             // With --only, the packages that were not asked for stay as they are.
             if request.only.is_empty() {

@@ -28,7 +28,7 @@ pub mod version;
 pub use devel::DevelEntry;
 pub use dist_info::Promise;
 pub use error::{Error, Ways};
-pub use execute::{LastLook, Outcome, Package, Prepared, Set, execute, prepare};
+pub use execute::{Outcome, Package, Prepared, Set, execute, prepare};
 pub use planner::{plan, plan_both};
 pub use populate::{Note, PlannedFile, Source};
 pub use request::{

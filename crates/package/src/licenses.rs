@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_artifact::{Catalog, EntryKind};
+use rocwheel_content::archive_path::file_name;
 use serde::Deserialize;
 
 use crate::Error;
 use crate::imported::Imported;
 use crate::populate::{PlannedFile, Source};
-use crate::tree::file_name;
 
 const EMBEDDED: &str = include_str!("../../../data/artifact-licenses.toml");
 

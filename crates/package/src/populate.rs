@@ -3,12 +3,14 @@
 //!
 //! Wheels hold no links. A library stays under its SONAME only; its other names come back in the
 //! devel tree. A link to a program becomes an exec stub, because a copy would look for its
+
 //! neighbours in the wrong place (pitfalls 26).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use rocwheel_artifact::EntryKind;
+use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_rocm::Pattern;
 use serde::Serialize;
 
@@ -16,7 +18,7 @@ use crate::Logical;
 use crate::inspect::Natures;
 use crate::rules::Rule;
 use crate::system::System;
-use crate::tree::{Node, Tree, file_name, join, parent};
+use crate::tree::{Node, Tree};
 
 /// Where the bytes of a planned file come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::Logical;
-use crate::contents::Tool;
+use crate::contents::PackagedTool;
 use crate::devel::DevelEntry;
 use crate::dist_info::Promise;
 use crate::populate::{Note, PlannedFile};
@@ -210,7 +210,7 @@ pub struct PlannedWheel {
     /// Console scripts.
     pub scripts: BTreeMap<String, String>,
     /// Command line tools.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<PackagedTool>,
     /// Files by their path in the wheel.
     pub files: BTreeMap<String, PlannedFile>,
     /// Licence files by their path below `dist-info/licenses/`.

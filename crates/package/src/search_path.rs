@@ -3,10 +3,12 @@
 //!
 //! The search path is computed from what each file needs and loads, at least today's table (spec
 //! 2.8) plus `$ORIGIN`. Entries that are absolute or leave the set are dropped and listed (pitfalls
+
 //! 2).
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_elf::Elf;
 use rocwheel_rocm::dlopen::{DlopenTable, Load};
 use serde::Serialize;
@@ -15,7 +17,6 @@ use crate::Logical;
 use crate::inspect::Natures;
 use crate::populate::{Population, Source};
 use crate::rules::Rules;
-use crate::tree::{file_name, join, parent};
 
 /// An entry of a library's own search path that was not kept.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]

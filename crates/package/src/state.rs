@@ -6,12 +6,12 @@
 //! `.rocwheel/state.json` beside `dist/`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 use rocwheel_artifact::Catalog;
-use rocwheel_lock::Lock;
+use rocwheel_output::{StagedFile, move_to_places};
+use rocwheel_system::{FileMetadata as _, Lock};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -71,8 +71,7 @@ impl OutputFolder {
             }
             fs::create_dir_all(&hidden).map_err(Error::io("create the output folder"))?;
         }
-        let lock = fs::File::create(hidden.join("lock")).map_err(Error::io("lock the output folder"))?;
-        let lock = Lock::try_exclusive(lock).map_err(Error::io("lock the output folder"))?;
+        let lock = Lock::at(&hidden.join("lock")).map_err(Error::io("lock the output folder"))?;
         let lock = lock.ok_or_else(|| Error::Locked { path: root.to_owned() })?;
         let file = match fs::read(hidden.join(STATE)) {
             // A state of another program version, or a damaged one, only costs writing everything
@@ -178,7 +177,7 @@ impl OutputFolder {
             if let Some(parent) = place.parent() {
                 fs::create_dir_all(parent).map_err(Error::io("create the folder of a package"))?;
             }
-            fs::rename(&staged, &place).map_err(Error::io("move a finished package into place"))?;
+            move_to_places([&StagedFile { staged, place: place.clone() }])?;
             finished.stamp = stamp(&place).map_err(Error::io("look at a finished package"))?;
             self.file.finished.insert(path, finished);
         }
@@ -263,14 +262,15 @@ fn is_package_path(path: &str) -> bool {
 /// What a file's directory entry says about it; any change to the file changes it.
 pub fn stamp(path: &Path) -> std::io::Result<String> {
     let data = fs::metadata(path)?;
+    let (modified, changed) = (data.modified_at(), data.changed_at());
     Ok(format!(
         "{} {} {}.{:09} {}.{:09}",
-        data.size(),
-        data.ino(),
-        data.mtime(),
-        data.mtime_nsec(),
-        data.ctime(),
-        data.ctime_nsec()
+        data.len(),
+        data.identity().inode,
+        modified.seconds,
+        modified.nanoseconds,
+        changed.seconds,
+        changed.nanoseconds
     ))
 }
 

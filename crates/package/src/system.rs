@@ -3,10 +3,10 @@
 use std::fmt;
 
 use rocwheel_artifact::{Artifact, EntryKind};
+use rocwheel_content::archive_path::file_name;
 use serde::{Deserialize, Serialize};
 
 use crate::inspect::{Nature, Natures};
-use crate::tree::file_name;
 
 /// An operating system, on x86-64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

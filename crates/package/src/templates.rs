@@ -7,7 +7,7 @@ use std::path::Path;
 
 use walkdir::WalkDir;
 
-use crate::contents::Tool;
+use crate::contents::PackagedTool;
 use crate::dist_info::repr;
 use crate::{Error, Logical};
 
@@ -166,7 +166,7 @@ impl Templates {
 
     /// The tools whose functions `_cli.py` of the distribution defines, under the names that they
     /// have there: a script whose function is missing could only fail.
-    pub fn with_functions(&self, logical: Logical, tools: Vec<Tool>) -> Vec<Tool> {
+    pub fn with_functions(&self, logical: Logical, tools: Vec<PackagedTool>) -> Vec<PackagedTool> {
         let Some(functions) = &self.functions else { return tools };
         let none = BTreeSet::new();
         let functions = functions.get(&logical).unwrap_or(&none);

@@ -116,21 +116,6 @@ impl Tree {
     }
 }
 
-/// The directory part of a path, empty at the top.
-pub fn parent(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(parent, _)| parent)
-}
-
-/// The last part of a path.
-pub fn file_name(path: &str) -> &str {
-    path.rsplit_once('/').map_or(path, |(_, name)| name)
-}
-
-/// `name` in the directory `directory`.
-pub fn join(directory: &str, name: &str) -> String {
-    if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
-}
-
 fn same(left: &Node, right: &Node) -> Result<bool, Error> {
     match (&left.kind, &right.kind) {
         (EntryKind::Directory, EntryKind::Directory) => Ok(true),

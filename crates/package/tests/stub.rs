@@ -4,12 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
 use std::ffi::OsStr;
-use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rocwheel_package::stub::stub;
+use rocwheel_system::symlink;
 
 const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/stub");
 

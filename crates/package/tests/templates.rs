@@ -219,7 +219,7 @@ fn what_the_templates_lack_is_named() {
     );
     refused(&|root| fs_err::write(root.join("rocm/src/rocm_sdk/data.bin"), [0xff, 0xfe]).unwrap(), "is not UTF-8");
     refused(
-        &|root| std::os::unix::fs::symlink("/etc/passwd", root.join("rocm/src/rocm_sdk/link.py")).unwrap(),
+        &|root| rocwheel_system::symlink("/etc/passwd", root.join("rocm/src/rocm_sdk/link.py")).unwrap(),
         "is no regular file",
     );
     build.library("rocprofiler-systems_lib_generic", "lib/librocprof-sys.so.1", Some("librocprof-sys.so.1"), &[]);

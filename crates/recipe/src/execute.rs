@@ -24,7 +24,8 @@ mod user_environment;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rocwheel_report::{Reporter, Unit};
+pub use rocwheel_output::LastLook;
+use rocwheel_report::{Reporter, Unit, suggestion};
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{ChosenBy, Mode, PythonVersion, Repair};
@@ -35,11 +36,9 @@ use crate::preflight::{Estimated, Machine};
 use crate::process::Ended;
 use crate::python::Search;
 use crate::surroundings::Surroundings;
-pub(crate) use after::is_wheel;
 use context::Context;
 use folder::Folder;
 pub use folder::Made;
-use rocwheel_report::suggestion;
 pub use user_environment::UserEnvironment;
 
 /// Where and how a job runs.
@@ -89,15 +88,6 @@ pub enum Existing {
     Refuse,
     /// It is replaced.
     Replace,
-}
-
-/// Whether the result is audited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LastLook {
-    /// Errors are errors of the job.
-    Audit,
-    /// It is not.
-    Skip,
 }
 
 /// Which stages run.

@@ -1,23 +1,16 @@
 //! Files that several processes and people read and write: replaced as a whole, and locked.
 
-use std::io::{Error as IoError, Write as _};
+use std::io::Error as IoError;
 use std::path::Path;
 
-use rocwheel_lock::Lock;
+use rocwheel_system::Lock;
 
 use crate::error::Error;
 
 /// Writes a file beside its place and moves it there. Whoever may see the folder may read it,
 /// unless an address in it has a password.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let wrong = |error: IoError| IoError::new(error.kind(), format!("`{}`: {error}", path.display()));
-    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new("."))).map_err(wrong)?;
-    file.write_all(bytes).map_err(wrong)?;
-    if !holds_secret(bytes) {
-        open_to_others(file.path(), 0o644)?;
-    }
-    file.persist(path).map_err(|error| wrong(error.error))?;
-    Ok(())
+    Ok(rocwheel_system::replace(path, bytes, if holds_secret(bytes) { 0o600 } else { 0o644 })?)
 }
 
 /// Whether there is an address with a password or a token in a text.
@@ -31,19 +24,6 @@ fn holds_secret(bytes: &[u8]) -> bool {
         let address = &text[start.len()..end.map_or(text.len(), |length| host + length)];
         rocwheel_source::without_secret(address) != address
     })
-}
-
-/// Temporary files and folders are their owner's alone until this is called.
-#[cfg(unix)]
-pub(crate) fn open_to_others(path: &Path, mode: u32) -> Result<(), Error> {
-    use std::os::unix::fs::PermissionsExt as _;
-    Ok(fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))?)
-}
-
-#[cfg(not(unix))]
-#[allow(clippy::unnecessary_wraps, reason = "as on other systems")]
-pub(crate) fn open_to_others(_: &Path, _: u32) -> Result<(), Error> {
-    Ok(())
 }
 
 /// Takes a lock and holds it until it is dropped; `None` if another holder has it.
@@ -85,22 +65,21 @@ mod tests {
         assert!(lock(&folder.path().join("none/lock")).unwrap_err().to_string().contains("none/lock"));
     }
 
-    #[cfg(unix)]
     #[test]
     fn what_is_replaced_can_be_read_by_others() {
-        use std::os::unix::fs::PermissionsExt as _;
+        use rocwheel_system::FileMetadata as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.json");
         replace(&path, b"1").unwrap();
         replace(&path, b"2").unwrap();
         assert_eq!(fs_err::read(&path).unwrap(), b"2");
-        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o644);
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o644);
         for secret in [r#"{"index":"https://someone:password@there/simple/"}"#, "«https://token@there»"] {
             replace(&path, secret.as_bytes()).unwrap();
-            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{secret}");
+            assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600, "{secret}");
         }
         replace(&path, b"a = 'https://there/simple/someone@else', b = \"ssh://git@there/it\"").unwrap();
-        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o644);
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o644);
         assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1);
         let error = replace(&folder.path().join("none/state.json"), b"").unwrap_err();
         assert!(error.to_string().contains("none/state.json"), "{error}");

@@ -142,7 +142,7 @@ pub(crate) fn copy(from: &Path, to: &Path, reporter: &dyn Reporter) -> Result<()
             fs_err::create_dir_all(parent)?;
         }
         if source.is_symlink() {
-            link(&fs_err::read_link(&source)?, &place)?;
+            rocwheel_system::symlink(fs_err::read_link(&source)?, &place)?;
         } else {
             fs_err::copy(&source, &place)?;
             let modified = source.metadata()?.modified()?;
@@ -150,16 +150,6 @@ pub(crate) fn copy(from: &Path, to: &Path, reporter: &dyn Reporter) -> Result<()
         }
     }
     Ok(())
-}
-
-#[cfg(unix)]
-pub(crate) fn link(target: &Path, place: &Path) -> Result<(), Error> {
-    Ok(fs_err::os::unix::fs::symlink(target, place)?)
-}
-
-#[cfg(windows)]
-pub(crate) fn link(target: &Path, place: &Path) -> Result<(), Error> {
-    Ok(fs_err::os::windows::fs::symlink_file(target, place)?)
 }
 
 #[cfg(test)]

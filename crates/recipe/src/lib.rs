@@ -43,6 +43,5 @@ pub use error::{Error, Failure};
 pub use evaluate::{check, evaluate};
 pub use evaluated::{Action, Evaluated, Pythons};
 pub use job::{Input, Job, Packages, Rocm, Source};
-pub use process::find as find_program;
 pub use python::Interpreter;
 pub use surroundings::Surroundings;

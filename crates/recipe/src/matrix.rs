@@ -1,5 +1,6 @@
 //! Input: what there is to build (`data/frameworks.toml`), what is wanted of it, and wheels that
 //! are there. Output: the cells: which are there, which are missing, and which are not built and
+
 //! why.
 
 mod existing;
@@ -12,6 +13,7 @@ use std::path::Path;
 use std::str::FromStr as _;
 
 use pep440_rs::{Version, VersionSpecifiers};
+use rocwheel_report::suggestion;
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
@@ -24,7 +26,6 @@ use crate::recipe::Recipe;
 pub use existing::Existing;
 pub use label::{Label, RocmLabel};
 pub use origin::Origin;
-use rocwheel_report::suggestion;
 pub use table::{Framework, Table, WhyNot};
 
 /// What is wanted; empty: everything that the table has.
@@ -381,7 +382,7 @@ pub fn outputs_in(folder: &Path) -> Result<Vec<String>, Error> {
 }
 
 fn is_output(name: &str) -> bool {
-    Path::new(name).extension().is_some_and(|extension| extension == "whl") || is_tarball(name)
+    WheelName::is_wheel(name) || is_tarball(name)
 }
 
 fn is_tarball(name: &str) -> bool {

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use rocwheel_report::Reporter;
+use rocwheel_wheel::WheelName;
 use serde::{Deserialize, Serialize};
 
 use crate::book::Book;
@@ -401,7 +402,7 @@ impl PlannedCell {
     /// Its outputs, as what others install.
     pub(crate) fn inputs(&self, plan: &Plan, made: &[Made]) -> Vec<Input> {
         let folder = plan.output.join(&self.folder);
-        let wheels = made.iter().filter(|made| made.path.extension().is_some_and(|extension| extension == "whl"));
+        let wheels = made.iter().filter(|made| WheelName::is_wheel(&made.path));
         wheels.map(|made| Input { path: folder.join(&made.path), sha256: made.sha256.clone() }).collect()
     }
 }

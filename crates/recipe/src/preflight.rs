@@ -191,22 +191,14 @@ fn cgroup_limit(root: &Path) -> Option<(u64, String)> {
     lowest.filter(|limit| *limit < 1 << 60).map(|limit| (limit, "the control group".into()))
 }
 
-#[cfg(unix)]
 fn free(work: &Path) -> Option<u64> {
-    let there = work.ancestors().find(|folder| folder.exists())?;
-    let found = rustix::fs::statvfs(there).ok()?;
-    Some(found.f_bavail * found.f_frsize)
-}
-
-#[cfg(not(unix))]
-fn free(_: &Path) -> Option<u64> {
-    None
+    rocwheel_system::free_space(work.ancestors().find(|folder| folder.exists())?).ok()
 }
 
 #[cfg(target_os = "linux")]
 #[allow(clippy::unnecessary_wraps, reason = "other systems have no such limit")]
 fn argument_limit() -> Option<u64> {
-    let stack = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
+    let stack = rocwheel_system::stack_limit();
     Some(stack.map_or(MOST_ARGUMENTS, |stack| (stack / 4).clamp(LEAST_ARGUMENTS, MOST_ARGUMENTS)))
 }
 
@@ -219,11 +211,7 @@ fn argument_limit() -> Option<u64> {
 /// arguments may have then.
 #[cfg(target_os = "linux")]
 fn raise_stack(bytes: u64) -> Option<u64> {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Stack);
-    let wanted = bytes.saturating_mul(4).max(64 << 20);
-    let current = Some(limit.maximum.map_or(wanted, |maximum| wanted.min(maximum)));
-    setrlimit(Resource::Stack, Rlimit { current, maximum: limit.maximum }).ok()?;
+    rocwheel_system::raise_stack_limit(bytes.saturating_mul(4).max(64 << 20)).ok()?;
     argument_limit()
 }
 

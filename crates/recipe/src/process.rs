@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rocwheel_report::{Interrupted, Reporter};
+use rocwheel_system::{RunningGroup, ending_signal, find_program, start_in_group};
 
 use crate::error::Error;
 
@@ -143,7 +144,7 @@ impl Held {
             }
             thread::sleep(TICK);
         }
-        stop(&mut self.child);
+        RunningGroup(&mut self.child).end(PATIENCE);
         false
     }
 }
@@ -154,7 +155,7 @@ fn spawn(program: &Program<'_>, stdin: Stdio) -> Result<(Child, mpsc::Receiver<V
     let mut command = Command::new(locate(program).as_ref().map_or(Path::new(&program.words[0]), PathBuf::as_path));
     command.args(&program.words[1..]).current_dir(program.directory).env_clear().envs(program.environment);
     command.stdin(stdin).stdout(writer.try_clone()?).stderr(writer);
-    own_group(&mut command);
+    start_in_group(&mut command);
     let spawned = command.spawn();
     // It holds the other ends of the pipe.
     drop(command);
@@ -204,7 +205,7 @@ pub(crate) fn run(
     let mut watch = Watch { program, reporter, began: Instant::now(), stopped: None };
     let listened = watch.listen(&mut child, &pages, log);
     if listened.is_err() {
-        stop(&mut child);
+        RunningGroup(&mut child).end(PATIENCE);
     }
     let (status, said) = listened?;
     let ended = match watch.stopped {
@@ -220,30 +221,7 @@ pub(crate) fn run(
 /// Where the program is by the PATH it gets, not by ours: that is where those it starts will be
 /// looked for.
 fn locate(program: &Program<'_>) -> Option<PathBuf> {
-    find(&program.words[0], program.environment.get("PATH")?)
-}
-
-/// A program in a list of folders, as PATH is one; `None` for what names a folder itself.
-pub fn find(name: &str, path: &str) -> Option<PathBuf> {
-    if name.contains(['/', '\\']) {
-        return None;
-    }
-    let suffixes: &[&str] = if cfg!(windows) { &[".exe", ".bat", ".cmd", ""] } else { &[""] };
-    let candidates = std::env::split_paths(path).filter(|folder| folder.is_absolute());
-    let mut candidates =
-        candidates.flat_map(|folder| suffixes.iter().map(move |suffix| folder.join(format!("{name}{suffix}"))));
-    candidates.find(|path| is_executable(path))
-}
-
-#[cfg(unix)]
-fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_executable(path: &Path) -> bool {
-    path.is_file()
+    find_program(&program.words[0], program.environment.get("PATH")?)
 }
 
 #[derive(Clone, Copy)]
@@ -290,7 +268,7 @@ impl Watch<'_> {
             if self.stopped.is_none() {
                 self.stopped = self.reason();
                 if self.stopped.is_some() {
-                    stop(child);
+                    RunningGroup(child).end(PATIENCE);
                 }
             }
         };
@@ -316,59 +294,14 @@ impl Watch<'_> {
     }
 }
 
-#[cfg(unix)]
-fn own_group(command: &mut Command) {
-    use std::os::unix::process::CommandExt as _;
-    command.process_group(0);
-}
-
-#[cfg(windows)]
-fn own_group(command: &mut Command) {
-    use std::os::windows::process::CommandExt as _;
-    const CREATE_NEW_PROCESS_GROUP: u32 = 0x200;
-    command.creation_flags(CREATE_NEW_PROCESS_GROUP);
-}
-
-/// Asks the whole group to end, and makes it end when it does not.
-#[cfg(unix)]
-fn stop(child: &mut Child) {
-    use rustix::process::{Pid, Signal, kill_process_group};
-    let Some(group) = Pid::from_raw(child.id().cast_signed()) else { return };
-    // It may have ended by itself, which is as well.
-    let _ = kill_process_group(group, Signal::TERM);
-    let end = Instant::now() + PATIENCE;
-    while Instant::now() < end {
-        // The child is gone when it was waited for, others of its group when nobody is left to get
-        // a signal.
-        let _ = child.try_wait();
-        if rustix::process::test_kill_process_group(group).is_err() {
-            return;
-        }
-        thread::sleep(TICK);
-    }
-    let _ = kill_process_group(group, Signal::KILL);
-}
-
-#[cfg(windows)]
-fn stop(child: &mut Child) {
-    let _ = Command::new("taskkill").args(["/T", "/F", "/PID", &child.id().to_string()]).status();
-}
-
-#[cfg(unix)]
 fn ended(status: ExitStatus) -> Ended {
-    use std::os::unix::process::ExitStatusExt as _;
-    match (status.code(), status.signal()) {
+    match (status.code(), ending_signal(status)) {
         (Some(code), _) => Ended::Code(code),
         (None, signal) => Ended::Signal(signal.unwrap_or(0)),
     }
 }
 
-#[cfg(not(unix))]
-fn ended(status: ExitStatus) -> Ended {
-    Ended::Code(status.code().unwrap_or(-1))
-}
-
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -424,8 +357,7 @@ mod tests {
         let finished = shell("sleep 30 & echo $!", 10.0, None, &Silent).unwrap();
         assert_eq!(finished.ended, Ended::Code(0));
         assert!(began.elapsed() < STRAGGLERS * 2);
-        let pid = finished.said.trim().parse().ok().and_then(rustix::process::Pid::from_raw).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        rocwheel_system::kill_process(finished.said.trim().parse().unwrap());
     }
 
     /// Somebody who wants to stop once this has been asked so often.

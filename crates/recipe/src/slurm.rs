@@ -152,7 +152,7 @@ pub fn submit(
 /// submits does that alone.
 #[derive(Debug)]
 pub struct Alone {
-    _lock: rocwheel_lock::Lock,
+    _lock: rocwheel_system::Lock,
 }
 
 impl Alone {

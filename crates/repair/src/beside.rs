@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
+use rocwheel_content::Spool;
 use rocwheel_elf::{Elf, Kind};
-use rocwheel_wheel::read::{Kind as MemberKind, Spool, Wheel};
+use rocwheel_wheel::WheelName;
+use rocwheel_wheel::read::{Kind as MemberKind, MemberContent, Wheel};
 
 use crate::directories::MACHINE;
 use crate::inventory::Place;
@@ -46,7 +48,7 @@ impl Beside {
                 .par_iter()
                 .filter_map(|member| {
                     let Place::Site(site) = Place::of(member, wheel.info()) else { return None };
-                    let content = spool.member(&wheel, member).ok()?;
+                    let content = MemberContent::spooled(&wheel, member, &spool).ok()?;
                     let reader = rocwheel_content::Content::open(&content).ok()?;
                     let elf = Elf::read(&reader).ok().flatten()?;
                     let is_library = elf.kind == Kind::SharedLibrary && elf.machine == MACHINE && elf.is_64;
@@ -84,7 +86,7 @@ fn wheels(given: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
         if path.is_dir() {
             let entries = fs_err::read_dir(path).map_err(Error::file("read", path))?;
             let mut inside: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-            inside.retain(|path| path.extension().is_some_and(|extension| extension == "whl"));
+            inside.retain(|path| WheelName::is_wheel(path));
             inside.sort();
             wheels.extend(inside);
         } else {

@@ -160,7 +160,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs_err::write(folder.path().join("libscript.so"), "INPUT(-lfoo)").unwrap();
         fs_err::write(folder.path().join("libstatic.so"), b"!<arch>\n").unwrap();
-        std::os::unix::fs::symlink("nowhere", folder.path().join("libgone.so")).unwrap();
+        rocwheel_system::symlink("nowhere", folder.path().join("libgone.so")).unwrap();
         let (mut finder, mut refused) = (Finder::default(), BTreeSet::new());
         let directories = [folder.path().to_owned()];
         for name in ["libscript.so", "libstatic.so", "libgone.so", "libnone.so"] {

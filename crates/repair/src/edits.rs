@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use ring::digest::{Context, SHA256};
+use rocwheel_content::{hexadecimal, sha256_ahead};
 use rocwheel_report::Reporter;
+use rocwheel_system::FileMetadata as _;
 use rocwheel_wheel::read::Wheel;
 
 use crate::inventory::{Binary, Inventory, Place};
@@ -15,8 +16,6 @@ use crate::resolve::{External, Need, Resolution, Target};
 use crate::{Error, Request, packages, paths};
 
 const SHIM: &str = include_str!("../../../python/wheel-repair/script_shim.py");
-/// Bytes that are hashed at once.
-const WINDOW: usize = 256 << 10;
 
 /// What has to be read of the libraries of this machine before anything can be named, by their
 /// number in the resolution.
@@ -49,7 +48,7 @@ impl Read {
                 .par_iter()
                 .map(|file| {
                     reporter.check()?;
-                    hash(file).map_err(Error::file("read", *file))
+                    sha256_ahead(file).map(|digest| hexadecimal(&digest)).map_err(Error::file("read", *file))
                 })
                 .collect()
         };
@@ -125,7 +124,7 @@ impl<'a> Edits<'a> {
             needed_by: external.needed_by.iter().cloned().collect(),
             found_by: external.found_by.clone(),
             package,
-            executable: metadata.is_some_and(|metadata| is_executable(&metadata)),
+            executable: metadata.is_some_and(|metadata| metadata.is_executable()),
             edit: self.graft_edit(external, name),
             member,
         }
@@ -277,11 +276,6 @@ fn has_symbols(elf: &rocwheel_elf::Elf) -> bool {
     elf.sections.iter().any(|section| section.name == ".symtab" || section.name.starts_with(".debug_"))
 }
 
-fn is_executable(metadata: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    metadata.permissions().mode() & 0o111 != 0
-}
-
 /// `libfoo-0a1b2c3d.so.1` for `libfoo.so.1`. A name that has the digits already, from an earlier
 /// repair, stays.
 fn graft_name(file: &Path, digits: &str) -> String {
@@ -289,22 +283,6 @@ fn graft_name(file: &Path, digits: &str) -> String {
     let end = name.find(".so").or_else(|| name.find('.')).unwrap_or(name.len());
     let (stem, rest) = name.split_at(end);
     if stem.ends_with(&format!("-{digits}")) { name.into_owned() } else { format!("{stem}-{digits}{rest}") }
-}
-
-/// SHA-256 of a file, in hexadecimal digits. Nothing can be named before the largest file is
-/// hashed, and that is one worker's work: another reads ahead of it.
-fn hash(file: &Path) -> std::io::Result<String> {
-    let mut reader = fs_err::File::open(file)?;
-    let mut context = Context::new(&SHA256);
-    let (mut window, mut ahead) = (vec![0; WINDOW], vec![0; WINDOW]);
-    let mut length = std::io::Read::read(&mut reader, &mut window)?;
-    while length > 0 {
-        let hash = || context.update(&window[..length]);
-        let ((), next) = rayon::join(hash, || std::io::Read::read(&mut reader, &mut ahead));
-        length = next?;
-        std::mem::swap(&mut window, &mut ahead);
-    }
-    Ok(context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

@@ -153,6 +153,9 @@ pub enum Error {
         /// A tree of what is large and who needs it, in lines.
         largest: Vec<String>,
     },
+    /// The wheel cannot be put in its place.
+    #[error(transparent)]
+    Output(#[from] rocwheel_output::Error),
     /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_report::Interrupted),
@@ -195,6 +198,7 @@ impl Hint for Error {
     fn hint(&self) -> Option<String> {
         match self {
             Error::Wheel(error) => error.hint(),
+            Error::Output(error) => error.hint(),
             Error::Binary { source, .. } => source.hint(),
             Error::Missing { missing, .. } => {
                 let names: Vec<&str> = missing.iter().map(|missing| missing.library.as_str()).collect();

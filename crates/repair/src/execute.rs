@@ -8,9 +8,10 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use rocwheel_content::{Content, FileContent, Reader};
 use rocwheel_elf::{NeededEdit, Patch, Patched, SearchPath, SearchPathTag, StackFlag};
+use rocwheel_output::{Staged, StagedFile, StagingFolder};
 use rocwheel_report::Reporter;
 use rocwheel_wheel::read::Wheel;
-use rocwheel_wheel::{Member, Rewrite, Staging, WheelName};
+use rocwheel_wheel::{Member, Rewrite, WheelName};
 use serde::Serialize;
 
 use crate::plan::{Edit, Plan};
@@ -27,35 +28,6 @@ pub struct Outcome {
     pub unchanged: bool,
     /// Members that keep their symbols, because `strip` would break them.
     pub unstripped: Vec<String>,
-}
-
-/// A repaired wheel that is complete and not yet in its place. It goes when this goes.
-pub struct Staged {
-    _staging: Staging,
-    path: PathBuf,
-    outcome: Outcome,
-}
-
-impl Staged {
-    /// Where it is now, under its own name.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// What will have come of the plan.
-    pub fn outcome(&self) -> &Outcome {
-        &self.outcome
-    }
-
-    /// Moves it to its place, which takes no space; a wheel of that name is replaced.
-    ///
-    /// # Errors
-    /// When somebody else changes the folder meanwhile.
-    pub fn commit(self) -> Result<Outcome, Error> {
-        let target = &self.outcome.path;
-        fs_err::rename(&self.path, target).map_err(Error::file("write", target))?;
-        Ok(self.outcome)
-    }
 }
 
 /// A member with its new bytes.
@@ -93,20 +65,20 @@ impl Prepared {
     /// # Errors
     /// What cannot be read or written, a wheel that is too large, an interruption.
     pub fn execute(&self, output: &Path, request: &Request, reporter: &dyn Reporter) -> Result<Outcome, Error> {
-        self.write(output, request, reporter)?.commit()
+        Ok(self.write(output, request, reporter)?.commit()?)
     }
 
     /// As [`Prepared::execute`], but for the last step, so that the wheel can be looked at before.
     ///
     /// # Errors
     /// As [`Prepared::execute`].
-    pub fn write(&self, output: &Path, request: &Request, reporter: &dyn Reporter) -> Result<Staged, Error> {
+    pub fn write(&self, output: &Path, request: &Request, reporter: &dyn Reporter) -> Result<Staged<Outcome>, Error> {
         let target = output.join(&self.plan.output);
         if is_same(&self.plan.input, &target) {
             return Err(rocwheel_wheel::Error::SameFile { path: target }.into());
         }
-        let staging =
-            Staging::for_results(output, ".rocwheel-").map_err(Error::file("make a temporary folder in", output))?;
+        let staging = StagingFolder::for_results(output, ".rocwheel-")
+            .map_err(Error::file("make a temporary folder in", output))?;
         let staged = staging.path().join(&self.plan.output);
         let mut unstripped = Vec::new();
         if self.plan.is_empty() {
@@ -121,8 +93,8 @@ impl Prepared {
             let largest = budget::largest(&Wheel::open(&staged)?, &self.plan);
             return Err(Error::Budget { name: self.plan.output.clone(), size, budget, largest });
         }
-        let outcome = Outcome { path: target, size, unchanged: self.plan.is_empty(), unstripped };
-        Ok(Staged { _staging: staging, path: staged, outcome })
+        let outcome = Outcome { path: target.clone(), size, unchanged: self.plan.is_empty(), unstripped };
+        Ok(Staged::new(staging, outcome).with_file(StagedFile { staged, place: target }))
     }
 
     /// The changes to the wheel, and the members that keep their symbols because `strip` would

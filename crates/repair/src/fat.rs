@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 
 use rocwheel_elf::{Elf, Kind};
 use rocwheel_rocm::Pattern;
+use rocwheel_system::FileMetadata as _;
 use rocwheel_wheel::read::Wheel;
 use walkdir::WalkDir;
 
@@ -177,16 +178,11 @@ fn candidate(
         real: fs_err::canonicalize(file).map_err(Error::file("read", file))?,
         path,
         size: metadata.len(),
-        executable: is_executable(&metadata),
+        executable: metadata.is_executable(),
         elf,
         excluded,
         name,
     })
-}
-
-fn is_executable(metadata: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    metadata.permissions().mode() & 0o111 != 0
 }
 
 /// Takes in the libraries of excluded folders that others need.

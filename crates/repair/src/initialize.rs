@@ -5,12 +5,12 @@
 //! promotion tools edit its version as text.
 
 use rocwheel_rocm::dlopen::DlopenTable;
+use rocwheel_rocm::providers::{Kind, Provider, Providers};
 use rocwheel_wheel::read::Wheel;
 
 use crate::inventory::{Binary, Inventory};
 use crate::plan::Text;
 use crate::{Error, paths, python_source};
-use rocwheel_rocm::providers::{Kind, Provider, Providers};
 
 const INIT: &str = include_str!("../../../python/wheel-repair/_rocm_init.py");
 const INSIDE: &str = include_str!("../../../python/wheel-repair/_rocm_inside.py");

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use rocwheel_content::{Content, FileContent};
+use rocwheel_content::{Content, FileContent, Spool};
 use rocwheel_elf::{Elf, Kind};
 use rocwheel_report::Reporter;
-use rocwheel_wheel::read::{Kind as MemberKind, Listed, Spool, Wheel};
+use rocwheel_wheel::read::{Kind as MemberKind, Listed, MemberContent, Wheel};
 
 use crate::directories::MACHINE;
 use crate::{Error, paths};
@@ -157,14 +157,15 @@ fn is_text(member: &str) -> bool {
 fn member(wheel: &Arc<Wheel>, listed: &Listed, spool: &Spool) -> Result<Found, Error> {
     let start = wheel.start(&listed.name, 4)?;
     if start.starts_with(b"MZ") {
-        let reader = spool.member(wheel, &listed.name)?.open().map_err(Error::file("read", wheel.path()))?;
+        let reader =
+            MemberContent::spooled(wheel, &listed.name, spool)?.open().map_err(Error::file("read", wheel.path()))?;
         let is_pe = rocwheel_elf::is_pe(&reader).unwrap_or(false);
         return Ok(if is_pe { Found::Windows(listed.name.clone()) } else { Found::Nothing });
     }
     if start != *b"\x7fELF" {
         return Ok(Found::Nothing);
     }
-    let content = spool.member(wheel, &listed.name)?;
+    let content = MemberContent::spooled(wheel, &listed.name, spool)?;
     let reader = content.open().map_err(Error::file("read", wheel.path()))?;
     let elf = match Elf::read(&reader) {
         Ok(Some(elf)) => elf,

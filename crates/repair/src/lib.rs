@@ -37,7 +37,7 @@ use rocwheel_wheel::read::Wheel;
 
 pub use directories::system_directories;
 pub use error::{Error, Missing};
-pub use execute::{Outcome, Staged};
+pub use execute::Outcome;
 use inventory::Inventory;
 pub use plan::{
     Change, Edit, FileEdit, Graft, KeptOut, Mode, Package, Plan, Reason, Requirement, Tags, Text, Tree, TreeFile,

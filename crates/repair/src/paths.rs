@@ -1,44 +1,14 @@
 //! Relative paths inside an environment, as text with `/`: what `$ORIGIN/../x` means, and how one
 //! folder is reached from another.
 
+pub(crate) use rocwheel_content::archive_path::{file_name as name, normal, parent as folder, relative};
+
 /// Folders from site-packages up to the environment's prefix: `lib/python3.12/site-packages`.
 const PREFIX: usize = 3;
 
-/// The path without `.`, and without `..` except at its start.
-pub(crate) fn normal(path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
-        if part == ".." && parts.last().is_some_and(|last| *last != "..") {
-            parts.pop();
-        } else {
-            parts.push(part);
-        }
-    }
-    parts.join("/")
-}
-
-/// The folder of a file; empty at the top.
-pub(crate) fn folder(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(folder, _)| folder)
-}
-
-/// The last part of a path.
-pub(crate) fn name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
-
+/// The way to `path` from a folder, both relative to site-packages.
 pub(crate) fn join(folder: &str, path: &str) -> String {
     normal(&format!("{folder}/{path}"))
-}
-
-/// The way from one folder to another, both normal and below the same one: `../x`; empty when they
-/// are the same.
-pub(crate) fn relative(from: &str, to: &str) -> String {
-    let parts = |path: &'_ str| path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>();
-    let (from, to) = (parts(from), parts(to));
-    let common = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
-    let up = std::iter::repeat_n("..".to_owned(), from.len() - common);
-    up.chain(to[common..].iter().cloned()).collect::<Vec<_>>().join("/")
 }
 
 /// An entry of a search path that leads from one folder to another.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rocwheel_report::Reporter;
+use rocwheel_rocm::providers::{self, Kind};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Headers, WheelName};
 
@@ -14,7 +15,6 @@ use crate::plan::{Change, FileEdit, Graft, KeptOut, Mode, Plan, Reason, Requirem
 use crate::resolve::{Families, Resolution, Rules, resolve};
 use crate::tags::{self, Judged, Wanted};
 use crate::{Error, Prepared, Request, RocmFrom, beside, exclude, fat, initialize, paths, requirement, sbom};
-use rocwheel_rocm::providers::{self, Kind};
 
 /// Works out what repairing the wheel at `path` comes to. Nothing is written but temporary files in
 /// the request's scratch folder.

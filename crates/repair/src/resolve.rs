@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_elf::{Elf, Kind};
+use rocwheel_rocm::providers::{self, Providers};
 use rocwheel_wheel::manylinux::{Policies, Release};
 
 use crate::beside::Beside;
@@ -23,7 +24,6 @@ use crate::plan::Reason;
 use rocwheel_loader::facts::{Facts, Object};
 use rocwheel_loader::simulation::{Led, Loader, Scenario};
 use rocwheel_loader::site::{self, Site};
-use rocwheel_rocm::providers::{self, Providers};
 use rocwheel_wheel::PythonVersion;
 
 /// What is looked for where, and what is not.

@@ -96,7 +96,6 @@ struct Loaded {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
@@ -122,7 +121,7 @@ mod tests {
             folder.path().join("other.so").display()
         );
         fs_err::write(&program, script).unwrap();
-        fs_err::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        rocwheel_system::set_mode(&program, 0o755).unwrap();
         assert!(strip(&bytes, "libx.so", &program, folder.path()).unwrap().is_none());
     }
 }

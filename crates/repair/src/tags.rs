@@ -187,6 +187,6 @@ mod tests {
         assert_eq!(Wanted::parse(Some("auto"), false).unwrap(), Wanted::Lowest);
         assert_eq!(Wanted::parse(None, true).unwrap(), Wanted::Lowest);
         let error = Wanted::parse(Some("manylinux_9_9_x86_64"), false).unwrap_err();
-        assert_eq!(error.to_string(), "`manylinux_9_9_x86_64` is no manylinux tag that is known");
+        assert_eq!(error.to_string(), "`manylinux_9_9_x86_64` is not a known manylinux tag");
     }
 }

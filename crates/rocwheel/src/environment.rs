@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rocwheel_report::Context;
-use rocwheel_wheel::Staging;
-
-use crate::arguments::GlobalArguments;
-use crate::failure::{Failure, Result, Usage};
-use crate::github::Step;
+use etcetera::base_strategy::{BaseStrategy as _, Xdg};
 use rocwheel_index::settings::{Places, Told};
+use rocwheel_output::StagingFolder;
+
+use crate::failure::{Failure, Result, Usage};
+use crate::arguments::GlobalArguments;
+use crate::github::Step;
 
 /// 1980-01-01, the oldest day that a ZIP file knows.
 const EPOCH: u64 = 315_532_800;
@@ -79,7 +80,7 @@ pub(crate) fn scratch_near(given: Option<&Path>, folder: Option<&Path>) -> PathB
 
 /// A new directory for what belongs to `output`, which is replaced as a whole and so cannot hold
 /// it.
-pub(crate) fn scratch_beside(given: Option<&Path>, output: Option<&Path>) -> Result<Staging> {
+pub(crate) fn scratch_beside(given: Option<&Path>, output: Option<&Path>) -> Result<StagingFolder> {
     let output = output.map(std::path::absolute).transpose()?;
     scratch_below(&scratch_near(given, output.as_deref().map(|output| output.parent().unwrap_or(Path::new("/")))))
 }
@@ -95,7 +96,7 @@ pub(crate) fn hip_compiler_is_clang() -> bool {
 /// such things (XDG base directory specification); `None` without a home.
 pub(crate) fn cache() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let user = || set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
+    let user = || Some(Xdg::new().ok()?.cache_dir());
     let place = set("ROCWHEEL_CACHE").or_else(|| Some(user()?.join("rocwheel")))?;
     // Of a relative path nobody else would know from where it begins. It fails without a working
     // directory alone.
@@ -159,14 +160,13 @@ fn uv_of_machine() -> PathBuf {
 /// the working directory is in; or the one that a variable names, alone (uv's documentation,
 /// "Configuration files").
 fn uv_files() -> Result<Vec<PathBuf>> {
-    let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     if is_uv_without_files() {
         return Ok(Vec::new());
     }
     if let Some(named) = named_by_uv() {
         return Ok(vec![named]);
     }
-    let user = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
+    let user = Xdg::new().ok().map(|folders| folders.config_dir());
     let current = std::env::current_dir().context("cannot find out the working directory")?;
     let project = current.ancestors().find_map(|folder| {
         let (own, project) = (folder.join("uv.toml"), folder.join("pyproject.toml"));
@@ -185,7 +185,7 @@ fn pip_files() -> Vec<PathBuf> {
     if named.as_deref() == Some(Path::new("/dev/null")) {
         return Vec::new();
     }
-    let user = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
+    let user = Xdg::new().ok().map(|folders| folders.config_dir());
     [
         Some(PathBuf::from("/etc/pip.conf")),
         set("HOME").map(|home| home.join(".pip/pip.conf")),
@@ -232,18 +232,18 @@ pub(crate) fn this_program() -> Result<PathBuf> {
 
 /// A program of PATH.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
-    rocwheel_recipe::find_program(name, &std::env::var("PATH").ok()?)
+    rocwheel_system::find_program(name, &std::env::var("PATH").ok()?)
 }
 
 /// A new directory below `parent` that is removed when it goes out of scope, or by the next one
 /// when this process is killed.
-pub(crate) fn scratch_below(parent: &Path) -> Result<Staging> {
+pub(crate) fn scratch_below(parent: &Path) -> Result<StagingFolder> {
     const PREFIX: &str = "rocwheel-";
     // A run that made the output's folder had its own beside it, the next one has it inside.
     if let Some(above) = parent.parent() {
-        Staging::sweep(above, PREFIX);
+        StagingFolder::sweep(above, PREFIX);
     }
-    Staging::new_in(parent, PREFIX)
+    StagingFolder::new_in(parent, PREFIX)
         .with_context(|| format!("cannot make a temporary directory in `{}`", parent.display()))
 }
 

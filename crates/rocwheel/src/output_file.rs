@@ -1,15 +1,16 @@
 //! Input: the path that an option names for a file to write. Output: that file, written as a whole,
 //! or the refusal to replace something else. An option without its value takes the next word of the
+
 //! command line, which is often the user's wheel.
 
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rocwheel_report::Context as _;
 
 use crate::failure::{Failure, Result, Usage};
+
 
 /// Bytes that are read to recognise a file.
 const HEAD: u64 = 4096;
@@ -156,7 +157,7 @@ impl OutputFile {
             return Err(Failure::message(text));
         }
         // The umask is subtracted, as from any new file.
-        let mode = std::fs::Permissions::from_mode(0o666);
+        let mode = rocwheel_system::permissions(0o666);
         let file = tempfile::Builder::new().prefix(".rocwheel-").permissions(mode).tempfile_in(folder);
         let mut file = file.with_context(failed)?;
         file.write_all(text.as_bytes()).with_context(failed)?;

@@ -126,7 +126,7 @@ mod fileset {
     fn tree() -> TestContext {
         let context = context();
         context.write("src/a/stage/lib/liba.so.1", "1");
-        std::os::unix::fs::symlink("liba.so.1", context.path("src/a/stage/lib/liba.so")).unwrap();
+        rocwheel_system::symlink("liba.so.1", context.path("src/a/stage/lib/liba.so")).unwrap();
         context.write("src/a/stage/bin/t", "t");
         context.write("src/a/stage/include/x/h.h", "h");
         context.write("src/a/stage/share/doc/z/d", "d");

@@ -1,6 +1,6 @@
 //! Rules of the house that no compiler keeps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Names that several crates may have: each has one error enum, and commands of one shape.
@@ -41,7 +41,6 @@ const STILL_SHARED: &[&str] = &[
     "Interpreter",
     "Kept",
     "Kind",
-    "LastLook",
     "LeftOut",
     "Listed",
     "Manifest",
@@ -63,7 +62,6 @@ const STILL_SHARED: &[&str] = &[
     "Prepared",
     "Problem",
     "Provider",
-    "Ready",
     "Reason",
     "Related",
     "Release",
@@ -78,7 +76,6 @@ const STILL_SHARED: &[&str] = &[
     "Severity",
     "Source",
     "Sources",
-    "Staging",
     "Status",
     "Step",
     "Survey",
@@ -155,4 +152,84 @@ fn declarations_are_recognised() {
     assert_eq!(public_type("pub(crate) struct Entry;"), None);
     assert_eq!(public_type("    pub struct Inner;"), None);
     assert_eq!(public_type("pub fn entry() {"), None);
+}
+
+/// A row of the table of crates in docs/architecture.md.
+struct CrateRow {
+    name: String,
+    knows_rocm: bool,
+    uses: BTreeSet<String>,
+}
+
+fn table_of_crates() -> Vec<CrateRow> {
+    let text = include_str!("../../../docs/architecture.md");
+    let rows = text.lines().skip_while(|line| !line.starts_with("| crate |")).skip(2);
+    rows.take_while(|line| line.starts_with('|'))
+        .map(|line| {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let names = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+            CrateRow {
+                name: names(cells[0])[0].clone(),
+                knows_rocm: cells[2] == "yes",
+                uses: names(cells[3]).into_iter().collect(),
+            }
+        })
+        .collect()
+}
+
+/// The crates of the workspace that a crate depends on; its tests may use any.
+fn dependencies(folder: &Path) -> BTreeSet<String> {
+    let manifest: toml::Table = fs_err::read_to_string(folder.join("Cargo.toml")).unwrap().parse().unwrap();
+    let names = manifest.get("dependencies").and_then(|table| table.as_table()).into_iter().flat_map(toml::Table::keys);
+    names.filter_map(|name| name.strip_prefix("rocwheel-")).map(str::to_owned).collect()
+}
+
+#[test]
+fn arrows_between_crates_are_those_of_the_architecture() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let table = table_of_crates();
+    let mut folders: Vec<String> = fs_err::read_dir(crates)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("Cargo.toml").is_file())
+        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    folders.sort();
+    let mut named: Vec<&str> = table.iter().map(|row| row.name.as_str()).collect();
+    for (index, row) in table.iter().enumerate() {
+        assert_eq!(dependencies(&crates.join(&row.name)), row.uses, "what `{}` uses", row.name);
+        for used in &row.uses {
+            let place = named.iter().position(|name| name == used);
+            assert!(place.is_some_and(|place| place < index), "`{used}` has to stand above `{}`", row.name);
+            let rocm = place.is_some_and(|place| table[place].knows_rocm);
+            // The binary is `–`: it knows everything.
+            let may = row.knows_rocm || row.name == "rocwheel";
+            assert!(may || !rocm, "`{}`, which does not know ROCm, uses `{used}`", row.name);
+        }
+    }
+    named.sort_unstable();
+    assert_eq!(named, folders);
+}
+
+#[test]
+fn one_crate_speaks_with_the_system() {
+    let system = Path::new("crates").join("system");
+    let is_elsewhere = |file: &&PathBuf| !file.to_string_lossy().contains(&*system.to_string_lossy());
+    let words = ["os::unix", "os::fd", "os::windows", "rustix::", "libc::", "windows_sys::"];
+    let mut files = 0;
+    for file in sources().iter().filter(is_elsewhere) {
+        files += 1;
+        for (number, line) in fs_err::read_to_string(file).unwrap().lines().enumerate() {
+            let word = words.iter().find(|word| line.contains(**word));
+            assert_eq!(word, None, "{}:{}: use rocwheel_system", file.display(), number + 1);
+        }
+    }
+    assert!(files > 300, "only {files} files were found");
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    for entry in fs_err::read_dir(crates).unwrap().map(|entry| entry.unwrap().path()) {
+        let Ok(manifest) = fs_err::read_to_string(entry.join("Cargo.toml")) else { continue };
+        let before_tests = manifest.split("[dev-dependencies]").next().unwrap_or_default();
+        let may = entry.ends_with("system") || !before_tests.lines().any(|line| line.starts_with("rustix"));
+        assert!(may, "{}: rustix is for rocwheel-system", entry.display());
+    }
 }

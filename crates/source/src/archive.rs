@@ -1,12 +1,11 @@
 //! Input: a source archive (sdist or tarball). Output: its files in a folder, and their commit.
 
 use std::io::{self, BufReader, Read};
-use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
-use fs_err::os::unix::fs::OpenOptionsExt as _;
+use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_report::{Interrupted, Reporter, Unit, Watched};
-use sha2::{Digest as _, Sha256};
+use rocwheel_system::symlink;
 use tar::EntryType;
 
 use crate::error::Error;
@@ -31,19 +30,11 @@ pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
     let file = fs_err::File::open(path)?;
     let size = file.metadata()?.len();
     reporter.begin("Checking the archive", Some(size), Unit::Bytes);
-    let mut file = Watched::new(file, reporter);
-    let mut digest = Sha256::new();
-    let mut page = vec![0; 1 << 17];
-    let read = loop {
-        match file.read(&mut page) {
-            Ok(0) => break Ok(()),
-            Ok(read) => digest.update(&page[..read]),
-            Err(error) => break Err(error),
-        }
-    };
+    let digest = sha256_of(Watched::new(file, reporter));
     reporter.end();
-    read.map_err(|error| if reporter.interrupted() { Error::Interrupted(Interrupted) } else { error.into() })?;
-    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    let digest =
+        digest.map_err(|error| if reporter.interrupted() { Error::Interrupted(Interrupted) } else { error.into() })?;
+    Ok(hexadecimal(&digest))
 }
 
 /// Unpacks a tar archive into an empty folder, without the one folder that everything in it is in,
@@ -138,8 +129,8 @@ fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Re
 
 fn write(place: &Path, content: &mut impl Read, executable: bool) -> io::Result<u64> {
     let mut options = fs_err::OpenOptions::new();
-    options.write(true).create_new(true).mode(if executable { 0o755 } else { 0o644 });
-    let mut file = options.open(place)?;
+    options.write(true).create_new(true);
+    let mut file = rocwheel_system::create_mode(&mut options, if executable { 0o755 } else { 0o644 }).open(place)?;
     io::copy(content, &mut file)
 }
 
@@ -210,6 +201,8 @@ fn lift(folder: &Path) -> Result<(), Error> {
 mod tests {
     use rocwheel_report::Silent;
 
+    use rocwheel_system::FileMetadata as _;
+
     use super::*;
 
     /// A tar archive of entries: name, kind, link or content. Names are put in raw, as no honest
@@ -265,10 +258,7 @@ mod tests {
             for name in ["x", "d/link", "d/hard"] {
                 assert_eq!(fs_err::read_to_string(tree.join(name)).unwrap(), "inner");
             }
-            let mode = |name: &str| {
-                std::os::unix::fs::PermissionsExt::mode(&fs_err::metadata(tree.join(name)).unwrap().permissions())
-                    & 0o100
-            };
+            let mode = |name: &str| fs_err::metadata(tree.join(name)).unwrap().mode() & 0o100;
             assert_eq!((mode("run.sh"), mode("x")), (0o100, 0));
         }
     }

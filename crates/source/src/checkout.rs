@@ -6,9 +6,9 @@ mod protect;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use rocwheel_content::{Sha256, hexadecimal};
 use rocwheel_report::{Interrupted, Reporter, Silent, Unit};
 use serde::Serialize;
-use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
 use crate::git::{Git, without_secret};
@@ -248,18 +248,18 @@ impl Run<'_> {
     fn fingerprint(&self) -> Result<String, Error> {
         let mut digest = Sha256::new();
         let steps = serde_json::to_string(&self.checkout.steps).map_err(std::io::Error::from)?;
-        digest.update(format!("{}\n{}\n{steps}\n", env!("CARGO_PKG_VERSION"), self.state.commit));
+        digest.update(format!("{}\n{}\n{steps}\n", env!("CARGO_PKG_VERSION"), self.state.commit).as_bytes());
         if self.checkout.steps.iter().any(|step| matches!(step, Step::Hipify)) {
-            digest.update(self.convert.settings());
+            digest.update(self.convert.settings().as_bytes());
         }
         for step in &self.checkout.steps {
             if let Step::Patch(PatchGroup { files, .. }) = step {
                 for file in files {
-                    digest.update(fs_err::read(file)?);
+                    digest.update(&fs_err::read(file)?);
                 }
             }
         }
-        Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(hexadecimal(&digest.finish()))
     }
 
     /// Checks the commit out in place of what is there, of which everything that is worth it is

@@ -10,7 +10,6 @@ mod settings;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::Read;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -18,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use rocwheel_report::{Exit, Hint, Interrupted, Reporter};
-use rustix::process::{Pid, Signal};
+use rocwheel_system::{RunningGroup, start_in_group};
 
 use crate::error::Error;
 use crate::state::Lock;
@@ -180,7 +179,7 @@ impl Call<'_> {
         }
         // A group of its own: when the work is to stop, everything that git has started stops with
         // it.
-        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+        start_in_group(&mut command).stdout(Stdio::piped()).stderr(Stdio::piped());
         reporter.check()?;
         if let Some(lock) = &self.git.lock {
             let (name, value) = lock.variable();
@@ -212,7 +211,7 @@ fn watch(mut child: Child, reporter: &dyn Reporter) -> Result<(ExitStatus, Vec<u
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) if reporter.interrupted() && !interrupted => {
                 interrupted = true;
-                stop(&mut child)?;
+                RunningGroup(&mut child).end(PATIENCE);
             }
             Ok(()) | Err(RecvTimeoutError::Timeout) => {}
         }
@@ -225,22 +224,6 @@ fn watch(mut child: Child, reporter: &dyn Reporter) -> Result<(ExitStatus, Vec<u
         return Err(Error::Interrupted(Interrupted));
     }
     Ok((status, output, complaint))
-}
-
-/// Asks the whole group to end, and makes it end when it does not.
-fn stop(child: &mut Child) -> Result<(), Error> {
-    let Some(group) = Pid::from_raw(child.id().cast_signed()) else { return Ok(()) };
-    // It may have ended by itself, which is as well.
-    let _ = rustix::process::kill_process_group(group, Signal::TERM);
-    let steps = PATIENCE.as_millis() / 50;
-    for _ in 0..steps {
-        if child.try_wait()?.is_some() {
-            break;
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
-    let _ = rustix::process::kill_process_group(group, Signal::KILL);
-    Ok(())
 }
 
 /// Reads a stream to its end and keeps the last `longest` bytes.

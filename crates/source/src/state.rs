@@ -36,7 +36,7 @@ pub(crate) struct Folder {
 /// should this one be killed.
 #[derive(Debug, Clone)]
 pub(crate) struct Lock {
-    file: Arc<rocwheel_lock::Lock>,
+    file: Arc<rocwheel_system::Lock>,
     /// The folder of the lock, which the environment of each git names.
     own: PathBuf,
 }
@@ -141,7 +141,7 @@ impl Folder {
         let mut options = fs_err::OpenOptions::new();
         // What is in it is somebody else's until the lock is ours.
         let lock = options.read(true).write(true).create(true).truncate(false).open(own.join("lock"))?;
-        let Some(mut lock) = rocwheel_lock::Lock::try_exclusive(lock)? else {
+        let Some(mut lock) = rocwheel_system::Lock::try_exclusive(lock)? else {
             return Err(Error::Locked { path: path.to_owned() });
         };
         let mark = Mark::read(&mut lock)?;

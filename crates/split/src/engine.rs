@@ -2,11 +2,11 @@
 //! host file the patch that takes its GPU code out.
 //!
 //! Code objects are in memory one at a time for each thread; what waits for its turn to be written
+
 //! is compressed.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -164,7 +164,7 @@ fn create(path: &Path) -> Result<File, Error> {
         fs_err::create_dir_all(directory)?;
     }
     let file = File::create(path)?;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    file.set_permissions(rocwheel_system::permissions(0o644))?;
     Ok(file)
 }
 

@@ -111,7 +111,7 @@ pub enum Error {
     Artifact(#[from] rocwheel_artifact::Error),
     /// The output cannot be made.
     #[error(transparent)]
-    Output(#[from] rocwheel_artifact::staging::Error),
+    Output(#[from] rocwheel_output::Error),
     /// A kernel database without rules.
     #[error("there is no kernel database `{name}`")]
     UnknownDatabase {

@@ -2,18 +2,19 @@
 //! their archives in `.kpack` beside them.
 //!
 //! Each file has archives of its own, named after it: whoever installs one of the files takes its
+
 //! archives along.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rocwheel_artifact::staging::Staging;
 use rocwheel_content::{Content as _, FileContent};
 use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::Checksum;
+use rocwheel_output::OutputTree;
 use rocwheel_report::{Reporter, Unit as Counted};
+use rocwheel_system::FileMetadata as _;
 use serde::Serialize;
 
 use crate::copy::copy;
@@ -136,7 +137,7 @@ pub fn execute(
 ) -> Result<Outcome, Error> {
     let inputs: Vec<PathBuf> = plan.iter().map(|file| file.input.clone()).collect();
     rocwheel_artifact::separate(output, &inputs)?;
-    let staging = Staging::new(output, MAKER)?;
+    let staging = OutputTree::new(output, MAKER)?;
     let mut outcome =
         Outcome { files: vec![], archives: vec![], section_bytes: 0, archive_bytes: 0, verification: None };
     for file in plan {
@@ -158,15 +159,15 @@ pub fn execute(
             let copied = copy(&content, to, reporter);
             reporter.end();
             copied?;
-            let mode = fs_err::metadata(&file.input)?.permissions().mode() & 0o7777;
-            fs_err::set_permissions(&path, std::fs::Permissions::from_mode(mode))?;
+            let mode = fs_err::metadata(&file.input)?.mode() & 0o7777;
+            rocwheel_system::set_mode(&path, mode)?;
             outcome.files.push(WrittenFile { name: file.name.clone(), before, size: content.size() });
         }
     }
     if request.verification == Verification::Full {
         let mut before = View::default();
         for file in plan {
-            let executable = fs_err::metadata(&file.input)?.permissions().mode() & 0o111 != 0;
+            let executable = fs_err::metadata(&file.input)?.is_executable();
             let content = Arc::new(FileContent::new(&file.input)?);
             before.insert(&*file.name, Item::File { content, executable });
         }

@@ -20,6 +20,7 @@ mod wheel_file;
 
 use std::path::{Path, PathBuf};
 
+use rocwheel_output::Staged;
 use rocwheel_report::Reporter;
 use rocwheel_rocm::TargetTable;
 use rocwheel_wheel::WriteOptions;
@@ -89,17 +90,6 @@ pub enum Destination {
     InPlace,
 }
 
-/// A wheel that was written and is not in its place yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StagedWheel {
-    /// Where it is, under its own name.
-    pub staged: PathBuf,
-    /// Where it will be.
-    pub place: PathBuf,
-    /// What it was made of.
-    pub before: PathBuf,
-}
-
 /// Whether something is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Run {
@@ -116,19 +106,19 @@ pub enum Run {
 /// # Errors
 /// See [`Error`]. Targets that were nowhere found are no error: [`Outcome::missing`] names them.
 pub fn prune(paths: &[PathBuf], options: &Options<'_>, reporter: &dyn Reporter) -> Result<Outcome, Error> {
-    prune_and(paths, options, reporter, |_| Ok(()))
+    prune_each(paths, options, reporter, |_, staged| Ok(staged.commit()?))
 }
 
-/// As [`prune`], but `look` sees the wheels of each input before they are in their place; its error
-/// stops everything.
+/// As [`prune`], but `finish` gets the path and the result of each input, and commits the result;
+/// its error stops everything.
 ///
 /// # Errors
-/// As [`prune`], and those of `look`.
-pub fn prune_and<E: From<Error>>(
+/// As [`prune`], and those of `finish`.
+pub fn prune_each<E: From<Error>>(
     paths: &[PathBuf],
     options: &Options<'_>,
     reporter: &dyn Reporter,
-    mut look: impl FnMut(&[StagedWheel]) -> Result<(), E>,
+    mut finish: impl FnMut(&Path, Staged<Pruned>) -> Result<Pruned, E>,
 ) -> Result<Outcome, E> {
     let table = TargetTable::embedded();
     place::check(paths, &options.destination)?;
@@ -140,9 +130,7 @@ pub fn prune_and<E: From<Error>>(
         if options.destination == Destination::InPlace {
             record::warn_outside(place.output(), &pruned, reporter);
         }
-        look(&place.wheels(path, &pruned))?;
-        place.commit(&pruned)?;
-        outcome.add(pruned);
+        outcome.add(finish(path, place.stage(pruned)?)?);
     }
     outcome.missing = options.keep.missing(&outcome.kept(), &table);
     Ok(outcome)

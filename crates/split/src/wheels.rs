@@ -26,7 +26,7 @@ use crate::verify::Verification;
 use crate::{Packing, TargetNames};
 
 pub use check::verify_parts;
-pub use execute::{Growth, Kind, Outcome, Output, Ready, execute, prepare};
+pub use execute::{Growth, Kind, Outcome, Output, execute, prepare};
 pub use metadata::{Extra, TARGET_PLACEHOLDER};
 pub use planner::{Device, DeviceFile, Dropped, Kept, Plan, plan};
 

@@ -2,17 +2,17 @@
 //! and what is wrong.
 
 use positioned_io::ReadAt;
-use rocwheel_wheel::{Digest, FileDigest};
-use sha2::{Digest as _, Sha256};
-
-use crate::open::{ENTRIES, Shared, Window};
-use crate::source::Unit;
-use crate::{Code, Finding, Found, Kernels, Kind, Options, Subject};
+use rocwheel_content::sha256_at;
 use rocwheel_kpack::Error;
 use rocwheel_kpack::archive::Scheme;
 use rocwheel_kpack::bundle::{Bundle, Entry};
 use rocwheel_kpack::code_object::{CodeObject, Metadata, agrees, is_bitcode, is_spirv};
 use rocwheel_rocm::target::TargetId;
+use rocwheel_wheel::FileDigest;
+
+use crate::open::{ENTRIES, Shared, Window};
+use crate::source::Unit;
+use crate::{Code, Finding, Found, Kernels, Kind, Options, Subject};
 
 /// What one unit of work came to.
 pub(crate) struct Part {
@@ -168,7 +168,9 @@ impl Examiner<'_> {
             return Ok(());
         }
         let digest = match self.options.digest {
-            FileDigest::Sha256 => Some(digest(reader, place.size)?),
+            FileDigest::Sha256 => {
+                Some(sha256_at(reader, place.size).map_err(|source| Error::ReadCodeObject { offset: 0, source })?)
+            }
             FileDigest::Skip => None,
         };
         let (version, metadata, kernels) = read.map_or((None, Metadata::Absent, Vec::new()), |read| {
@@ -240,21 +242,6 @@ impl Examiner<'_> {
             }
         }
     }
-}
-
-/// The SHA-256 of the first `size` bytes, read in windows.
-fn digest(reader: &dyn ReadAt, size: u64) -> Result<Digest, Error> {
-    const WINDOW: u64 = 1 << 18;
-    let mut hasher = Sha256::new();
-    let mut window = vec![0; WINDOW.min(size) as usize];
-    let mut offset = 0;
-    while offset < size {
-        let window = &mut window[..WINDOW.min(size - offset) as usize];
-        reader.read_exact_at(offset, window).map_err(|source| Error::ReadCodeObject { offset, source })?;
-        hasher.update(&*window);
-        offset += window.len() as u64;
-    }
-    Ok(hasher.finalize().into())
 }
 
 /// The part of `length` that `seen` of `total` make up.

@@ -5,6 +5,7 @@
 //! What a file is, its first bytes decide, never its name. Host programs and libraries, code
 //! objects, offload bundles and `.kpack` archives are read where they are, in folders, in wheels
 //! and other ZIP files, and in tar archives. Files are opened one after the other; their bundles
+
 //! are read in parallel and handed over in order.
 
 mod examine;
@@ -16,17 +17,17 @@ use std::fmt;
 use std::path::PathBuf;
 
 use positioned_io::ReadAt as _;
-use rocwheel_content::Reader;
-use rocwheel_report::{Reporter, Unit as Counted};
-use rocwheel_wheel::{Digest, FileDigest};
-
-use open::Open;
-pub use open::{CUDA, WINDOWS_CUDA};
+use rocwheel_content::{Digest, Reader};
 use rocwheel_kpack::Error;
 use rocwheel_kpack::bundle::Compression;
 use rocwheel_kpack::code_object::{Kernel, Metadata};
 use rocwheel_kpack::marker::Marker;
+use rocwheel_report::{Reporter, Unit as Counted};
 use rocwheel_rocm::target::{TargetId, base_target};
+use rocwheel_wheel::FileDigest;
+
+use open::Open;
+pub use open::{CUDA, WINDOWS_CUDA};
 use source::{Pause, Sources, Unit};
 
 /// What is wanted.

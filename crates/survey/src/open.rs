@@ -9,13 +9,13 @@ use std::sync::Arc;
 use positioned_io::ReadAt;
 use rocwheel_content::Reader;
 use rocwheel_elf::{DynamicSymbols, Elf, Pe};
-
-use crate::{BundleSummary, Finding, Kind, Location, Subject, Surveyed};
 use rocwheel_kpack::archive::Archive;
 use rocwheel_kpack::bundle::{self, Bundle};
 use rocwheel_kpack::fatbin::{FatBinary, Format, Magic, Points};
 use rocwheel_kpack::marker::Marker;
 use rocwheel_kpack::{Error, code_object};
+
+use crate::{BundleSummary, Finding, Kind, Location, Subject, Surveyed};
 
 /// Bytes that tell what a file is: a tar archive says so only at 257.
 pub(crate) const START: usize = 512;

@@ -296,9 +296,9 @@ fn folders_are_walked_in_order_without_following_links() {
         fs_err::create_dir_all(path.parent().unwrap()).unwrap();
         fs_err::copy(&WORKSHOP.library, path).unwrap();
     }
-    fs_err::os::unix::fs::symlink("c.so", folder.path().join("d.so")).unwrap();
-    fs_err::os::unix::fs::symlink("..", folder.path().join("a/up")).unwrap();
-    fs_err::os::unix::fs::symlink("nowhere", folder.path().join("dangling")).unwrap();
+    rocwheel_system::symlink("c.so", folder.path().join("d.so")).unwrap();
+    rocwheel_system::symlink("..", folder.path().join("a/up")).unwrap();
+    rocwheel_system::symlink("nowhere", folder.path().join("dangling")).unwrap();
     let files = look(&[folder.path()]);
     let names: Vec<_> = files.iter().map(|file| file.location.path.strip_prefix(folder.path()).unwrap()).collect();
     assert_eq!(names, [Path::new("a/library.so"), Path::new("b/library.so"), Path::new("c.so")]);

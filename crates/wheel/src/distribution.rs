@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
+use rocwheel_content::Content;
 use rocwheel_report::{Reporter, Silent, Unit};
 
 use crate::archive::{Archive, Source, file_mode};
 use crate::names::{self, Tag, WheelName};
 use crate::record::Record;
 use crate::{Error, Metadata};
-use rocwheel_content::Content;
 
 /// One file of an archive.
 pub struct Member {

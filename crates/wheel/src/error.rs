@@ -104,6 +104,9 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// The result cannot be put in its place.
+    #[error(transparent)]
+    Output(#[from] rocwheel_output::Error),
     /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_report::Interrupted),
@@ -189,14 +192,6 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// The input, whose place another file took, cannot be removed.
-    #[error("cannot remove `{}`", path.display())]
-    Remove {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
     /// A policy table that is not in the expected form.
     #[error("cannot understand the manylinux policy table")]
     PolicyTable {
@@ -219,6 +214,7 @@ impl Hint for Error {
             Error::Write { source, path, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 Some(format!("free space on the file system of `{}`, or choose another output folder", path.display()))
             }
+            Error::Output(error) => error.hint(),
             Error::SameFile { .. } => Some("choose another output folder".to_owned()),
             Error::Exists { .. } => Some("replace it with `--force`, or choose another output folder".to_owned()),
             Error::NotAWheel { .. } => Some("give wheels and source distributions to separate commands".to_owned()),

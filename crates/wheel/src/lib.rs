@@ -24,7 +24,6 @@ pub mod read;
 mod record;
 mod rewrite;
 mod sdist;
-mod staging;
 pub mod tar;
 
 pub use distribution::{
@@ -40,7 +39,6 @@ pub use names::{
 };
 pub use python_version::{InvalidPythonVersion, PythonVersion};
 pub use read::same_version;
-pub use record::{Digest, Row, RowEdit, digest, edit_rows, hash_column, parse_rows};
+pub use record::{Row, RowEdit, edit_rows, hash_column, parse_rows};
 pub use rewrite::{Existing, Order, Rewrite, rewrite};
 pub use sdist::{Sdist, write_sdist};
-pub use staging::Staging;

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use crate::Error;
@@ -159,6 +160,12 @@ pub struct WheelName {
 }
 
 impl WheelName {
+    /// Whether a file is meant to be a wheel by its name. Case does not count, so that `X.WHL` is
+    /// an error that says what is wrong with the name, and never silently another kind of file.
+    pub fn is_wheel(path: impl AsRef<Path>) -> bool {
+        path.as_ref().extension().is_some_and(|extension| extension.eq_ignore_ascii_case("whl"))
+    }
+
     /// The file name of a wheel with these tags, compressed and sorted. Errors when the name or
     /// version cannot be in a file name, there is no tag, or the tags are no full product and thus
     /// cannot be said in one file name.
@@ -383,6 +390,8 @@ mod tests {
         assert_eq!(name.build.as_deref(), Some("2"));
         let tags: Vec<String> = name.tags().iter().map(Tag::to_string).collect();
         assert_eq!(tags, ["py2-none-any", "py3-none-any"]);
+        assert!(WheelName::is_wheel("x/a-1.0-py3-none-any.whl") && WheelName::is_wheel("X.WHL"));
+        assert!(!WheelName::is_wheel("a.whl.zip") && !WheelName::is_wheel("whl") && !WheelName::is_wheel("x.whl/y"));
         for bad in ["a-1.0-py3-none-any.zip", "a-1.0-py3-none.whl", "a-x-py3-none-any.whl", "a-1-b-py3-none-any.whl"] {
             assert!(bad.parse::<WheelName>().is_err(), "{bad}");
         }

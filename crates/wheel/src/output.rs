@@ -2,11 +2,10 @@
 //! with its SHA-256, or nothing at all.
 
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
-#[cfg(target_os = "linux")]
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use ring::digest::{Context, Digest, SHA256};
+use rocwheel_content::{Sha256, hexadecimal};
+use rocwheel_system::{copy_range, link_nameless, nameless_file, permissions};
 use tempfile::NamedTempFile;
 
 use crate::{Error, FileDigest, Written};
@@ -28,7 +27,7 @@ pub(crate) struct Output {
     written: u64,
     /// Hash of the first `hashed` bytes, which will not change any more; `None` when nobody wants
     /// to know it.
-    hash: Option<Context>,
+    hash: Option<Sha256>,
     hashed: u64,
     /// Whether what is written may still be corrected and thus not be hashed.
     open: bool,
@@ -49,31 +48,24 @@ pub(crate) enum Hashing {
 }
 
 enum Unfinished {
-    #[cfg(target_os = "linux")]
     Nameless(fs_err::File),
     Named(NamedTempFile),
 }
 
 impl Unfinished {
     fn create(directory: &Path) -> io::Result<Unfinished> {
-        #[cfg(target_os = "linux")]
-        if let Some(file) = nameless(directory) {
+        if let Some(file) = nameless_file(directory, MODE) {
             return Ok(Unfinished::Nameless(file));
         }
+        // tempfile's own default is 0600.
         let mut builder = builder();
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt as _;
-            // tempfile's own default is 0600.
-            builder.permissions(std::fs::Permissions::from_mode(MODE));
-        }
+        builder.permissions(permissions(MODE));
         builder.tempfile_in(directory).map(Unfinished::Named)
     }
 
     #[expect(clippy::disallowed_types, reason = "both kinds of files have one inside, and errors name the path anyway")]
     fn file(&mut self) -> &mut std::fs::File {
         match self {
-            #[cfg(target_os = "linux")]
             Unfinished::Nameless(file) => file.file_mut(),
             Unfinished::Named(file) => file.as_file_mut(),
         }
@@ -82,11 +74,11 @@ impl Unfinished {
     /// Moves the file to `path`.
     fn persist(self, path: &Path) -> io::Result<()> {
         match self {
-            #[cfg(target_os = "linux")]
             Unfinished::Nameless(file) => {
                 // A name can only be given where there is none yet, and taking one that is there
                 // has to be one step.
-                let named = builder().make_in(path.parent().unwrap_or(Path::new(".")), |name| link(&file, name))?;
+                let named =
+                    builder().make_in(path.parent().unwrap_or(Path::new(".")), |name| link_nameless(&file, name))?;
                 named.persist(path).map(drop).map_err(|error| error.error)
             }
             Unfinished::Named(file) => file.persist(path).map(drop).map_err(|error| error.error),
@@ -103,32 +95,6 @@ fn builder() -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-/// A file without a name (`O_TMPFILE`); `None` where there is no such thing, or no way to name it
-/// later.
-#[cfg(target_os = "linux")]
-fn nameless(directory: &Path) -> Option<fs_err::File> {
-    use rustix::fs::{Mode, OFlags};
-    if !Path::new(DESCRIPTORS).is_dir() {
-        return None;
-    }
-    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let file = rustix::fs::open(directory, flags, Mode::from_raw_mode(MODE)).ok()?;
-    Some(fs_err::File::from_parts(file.into(), directory))
-}
-
-/// Where the kernel shows the open files of a process.
-#[cfg(target_os = "linux")]
-const DESCRIPTORS: &str = "/proc/self/fd";
-
-#[cfg(target_os = "linux")]
-fn link(file: &fs_err::File, name: &Path) -> io::Result<()> {
-    use rustix::fs::{AtFlags, CWD, linkat};
-    use std::os::fd::AsRawFd as _;
-    let descriptor = format!("{DESCRIPTORS}/{}", file.as_raw_fd());
-    Ok(linkat(CWD, descriptor, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
-}
-
 impl Output {
     /// Begins the file `path`, whose folder must exist.
     pub(crate) fn create(path: &Path, digest: FileDigest) -> Result<Output, Error> {
@@ -141,7 +107,7 @@ impl Output {
             buffer: vec![0; BUFFER].into(),
             filled: 0,
             written: 0,
-            hash: (digest == FileDigest::Sha256).then(|| Context::new(&SHA256)),
+            hash: (digest == FileDigest::Sha256).then(Sha256::new),
             hashed: 0,
             open: false,
             hashing: Hashing::After,
@@ -238,8 +204,7 @@ impl Output {
     pub(crate) fn finish(mut self, files: u64, raw: u64) -> Result<Written, Error> {
         self.settle().map_err(|source| Error::Write { path: self.path.clone(), member: None, source })?;
         self.file.persist(&self.path).map_err(|source| Error::Persist { path: self.path.clone(), source })?;
-        let hexadecimal = |digest: Digest| digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        let sha256 = self.hash.map(|hash| hexadecimal(hash.finish()));
+        let sha256 = self.hash.map(|hash| hexadecimal(&hash.finish()));
         Ok(Written { path: self.path, files, raw, compressed: self.written, sha256 })
     }
 }
@@ -290,26 +255,4 @@ impl Output {
         }
         Ok(())
     }
-}
-
-/// Lets the kernel copy from one file to the end of another one. `None` when it cannot between
-/// these, or met an error.
-#[cfg(target_os = "linux")]
-fn copy_range(source: &fs_err::File, position: u64, target: impl AsFd, length: u64) -> Option<u64> {
-    let (mut position, mut done) = (position, 0);
-    while done < length {
-        let left = usize::try_from(length - done).unwrap_or(usize::MAX);
-        match rustix::fs::copy_file_range(source, Some(&mut position), &target, None, left) {
-            Ok(0) => break,
-            Ok(count) => done += count as u64,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => break,
-        }
-    }
-    (done > 0).then_some(done)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn copy_range(_: &fs_err::File, _: u64, _: &std::fs::File, _: u64) -> Option<u64> {
-    None
 }

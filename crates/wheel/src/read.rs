@@ -3,12 +3,12 @@
 //!
 //! Opening reads the directory and the header of each member, and refuses archives that installers
 //! would not agree on. What only some uses need (RECORD, a name that agrees, methods that can be
+
 //! unpacked) is asked for by those uses.
 
 mod chunks;
 mod directory;
 mod sparse;
-mod spool;
 mod unpack;
 mod verify;
 mod zip_file;
@@ -19,14 +19,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
+use rocwheel_content::{Content, HashAlgorithm, Opening, Reader, SharedFile, Spool, Spooled};
 use rocwheel_report::Reporter;
 
-use crate::record::{Algorithm, Hash, Row, parse_rows};
+use crate::record::{Hash, Row, parse_rows};
 use crate::{Error, WheelName};
 pub(crate) use directory::Entries;
-use rocwheel_content::{Content, Reader, SharedFile};
 pub use sparse::Sparse;
-pub use spool::{Spool, Spooled};
 pub use unpack::Fault;
 pub(crate) use unpack::Packed;
 pub use verify::same_version;
@@ -314,16 +313,16 @@ impl Wheel {
     pub(crate) fn hash(
         &self,
         member: &Listed,
-        algorithm: Algorithm,
+        algorithm: HashAlgorithm,
         go_on: impl Fn() -> Result<(), Error>,
     ) -> Result<Hash, Error> {
-        let mut context = ring::digest::Context::new(algorithm);
-        self.packed(member).each(|window| {
-            go_on()?;
-            context.update(window);
-            Ok(())
-        })?;
-        Ok(Hash::new(context.finish()))
+        Hash::of(algorithm, |hasher| {
+            self.packed(member).each(|window| {
+                go_on()?;
+                hasher.update(window);
+                Ok(())
+            })
+        })
     }
 }
 
@@ -342,6 +341,18 @@ impl MemberContent {
     pub fn new(wheel: &Arc<Wheel>, name: &str, scratch: &Path) -> Result<MemberContent, Error> {
         let size = wheel.find(name)?.listed.size;
         Ok(MemberContent { wheel: Arc::clone(wheel), name: name.to_owned(), size, scratch: scratch.to_owned() })
+    }
+}
+
+impl MemberContent {
+    /// As [`MemberContent::new`], unpacked once however often it is opened.
+    pub fn spooled(wheel: &Arc<Wheel>, name: &str, spool: &Spool) -> Result<Spooled, Error> {
+        let member = MemberContent::new(wheel, name, spool.scratch())?;
+        let opening = match wheel.member(name) {
+            Some(listed) if listed.is_held() => Opening::InMemory { input: listed.compressed },
+            _ => Opening::Elsewhere,
+        };
+        Ok(spool.hold(member, opening))
     }
 }
 

@@ -3,55 +3,45 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-
-/// SHA-256 of a member.
-pub type Digest = [u8; 32];
+use rocwheel_content::{Digest, HashAlgorithm, Hasher};
 
 /// The value of RECORD's second column for a SHA-256.
 pub fn hash_column(digest: &Digest) -> String {
     format!("sha256={}", URL_SAFE_NO_PAD.encode(digest))
 }
 
-/// One of ring's hash functions.
-pub(crate) type Algorithm = &'static ring::digest::Algorithm;
-
 /// A hash that RECORD may have: SHA-256 or better, in URL-safe base64 without padding (PEP 376, PEP
 /// 427).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hash {
-    name: &'static str,
-    algorithm: Algorithm,
+    algorithm: HashAlgorithm,
     bytes: Vec<u8>,
 }
 
 impl Hash {
-    pub(crate) const SHA256: Algorithm = &ring::digest::SHA256;
-    const KNOWN: [(&str, Algorithm); 3] =
-        [("sha256", Hash::SHA256), ("sha384", &ring::digest::SHA384), ("sha512", &ring::digest::SHA512)];
-
     /// Reads the second column of RECORD. `None` when it is empty, weak or in another form,
     /// hexadecimal for one.
     pub(crate) fn parse(column: &str) -> Option<Hash> {
-        let (wanted, value) = column.split_once('=')?;
-        let (name, algorithm) = Hash::KNOWN.into_iter().find(|(name, _)| *name == wanted)?;
+        let (name, value) = column.split_once('=')?;
+        let algorithm = HashAlgorithm::named(name)?;
         let bytes = URL_SAFE_NO_PAD.decode(value).ok()?;
-        (bytes.len() == algorithm.output_len()).then_some(Hash { name, algorithm, bytes })
+        (bytes.len() == algorithm.size()).then_some(Hash { algorithm, bytes })
     }
 
-    pub(crate) fn new(digest: ring::digest::Digest) -> Hash {
-        let algorithm = digest.algorithm();
-        let (name, algorithm) =
-            Hash::KNOWN.into_iter().find(|(_, known)| *known == algorithm).unwrap_or(Hash::KNOWN[0]);
-        Hash { name, algorithm, bytes: digest.as_ref().to_vec() }
+    /// The hash of the bytes that `read` shows to the hasher.
+    pub(crate) fn of<E>(algorithm: HashAlgorithm, read: impl FnOnce(&mut Hasher) -> Result<(), E>) -> Result<Hash, E> {
+        let mut hasher = Hasher::new(algorithm);
+        read(&mut hasher)?;
+        Ok(Hash { algorithm, bytes: hasher.finish() })
     }
 
-    pub(crate) fn algorithm(&self) -> Algorithm {
+    pub(crate) fn algorithm(&self) -> HashAlgorithm {
         self.algorithm
     }
 
     /// The value of RECORD's second column.
     pub(crate) fn column(&self) -> String {
-        format!("{}={}", self.name, URL_SAFE_NO_PAD.encode(&self.bytes))
+        format!("{}={}", self.algorithm.name(), URL_SAFE_NO_PAD.encode(&self.bytes))
     }
 }
 
@@ -158,21 +148,6 @@ pub fn edit_rows(text: &str, mut edit: impl FnMut(&Row) -> RowEdit) -> Result<St
     Ok(edited)
 }
 
-/// The SHA-256 of all that a reader gives.
-pub fn digest(mut reader: impl std::io::Read) -> std::io::Result<Digest> {
-    let mut context = ring::digest::Context::new(Hash::SHA256);
-    let mut window = vec![0; 1 << 20];
-    loop {
-        match reader.read(&mut window)? {
-            0 => break,
-            length => context.update(&window[..length]),
-        }
-    }
-    let mut digest = Digest::default();
-    digest.copy_from_slice(context.finish().as_ref());
-    Ok(digest)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -210,9 +185,6 @@ mod tests {
         assert_eq!(edited.as_deref(), Ok(expected.as_str()));
         assert_eq!(edit_rows(text, |_| RowEdit::Keep).as_deref(), Ok(text));
         assert_eq!(edit_rows("a,,\nb\n", |_| RowEdit::Keep).unwrap_err(), "line 2 does not have three columns");
-        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        let hex: String = digest(&b""[..]).unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, empty);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use rocwheel_content::{Content, HashAlgorithm};
 use rocwheel_report::{Interrupted, Reporter, Silent, Unit};
 
 use crate::archive::{Archive, Copied, DIRECTORY, Method, REGULAR_FILE, Run, SYMLINK, Source, file_mode};
@@ -25,7 +26,6 @@ use crate::names::canonical_name;
 use crate::read::{Entries, Kind, Listed, Wheel, same_version, unhashed};
 use crate::record::{Hash, Record};
 use crate::{Error, FileDigest, Headers, Level, Member, WheelName, WriteOptions, Written};
-use rocwheel_content::Content;
 
 /// What is to be different. The default changes nothing, which still puts members in order, makes
 /// RECORD complete and drops its signatures.
@@ -391,7 +391,7 @@ fn hashes<'a>(
                 let interrupted = || Error::Interrupted(Interrupted);
                 if reporter.interrupted() { Err(interrupted()) } else { Ok(()) }
             };
-            Ok((listed, wheel.hash(listed, Hash::SHA256, go_on)?))
+            Ok((listed, wheel.hash(listed, HashAlgorithm::Sha256, go_on)?))
         },
         |(listed, hash)| {
             reporter.advance(listed.size);

@@ -1,4 +1,5 @@
 //! Input: the files of a source distribution. Output: `name-version.tar.gz` (PEP 517, PEP 625, PEP
+
 //! 643), the same bytes on any machine.
 
 use std::io::{self, Write as _};
@@ -6,13 +7,13 @@ use std::path::Path;
 
 use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
+use rocwheel_content::Content;
 use rocwheel_report::{Reporter, Unit};
 
 use crate::distribution::check_tree;
 use crate::output::Output;
 use crate::tar::TarBuilder;
 use crate::{Error, Level, Member, Metadata, WriteOptions, Written, names};
-use rocwheel_content::Content;
 
 /// What goes into one source distribution.
 pub struct Sdist {

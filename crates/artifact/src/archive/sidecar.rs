@@ -1,10 +1,10 @@
 //! Input: an archive and its `.sha256sum`. Output: the digest, or an error when the two disagree.
 
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use rocwheel_report::Reporter;
-use sha2::{Digest, Sha256};
+use rocwheel_content::{hexadecimal, sha256_of};
+use rocwheel_report::{Reporter, Watched};
 
 use crate::error::Error;
 
@@ -18,18 +18,9 @@ pub fn sidecar_path(archive: &Path) -> PathBuf {
 /// The SHA-256 digest of a file in lower-case hexadecimal. Advances the reporter's stage by the
 /// bytes read.
 pub fn digest(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
-    let mut file = fs_err::File::open(path)?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        reporter.check()?;
-        let read = file.read(&mut buffer)?;
-        if read == 0 {
-            return Ok(hexadecimal(&hash.finalize()));
-        }
-        hash.update(&buffer[..read]);
-        reporter.advance(read as u64);
-    }
+    let digest = sha256_of(Watched::new(fs_err::File::open(path)?, reporter));
+    reporter.check()?;
+    Ok(hexadecimal(&digest?))
 }
 
 /// The digest in the sidecar of `archive`, `None` when there is no sidecar. The digest is the first
@@ -74,12 +65,4 @@ pub(super) fn sidecar_line(digest: &str, file_name: &str) -> String {
     } else {
         format!("{digest}  {file_name}\n")
     }
-}
-
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -45,9 +44,9 @@ fn unpack_into(archive: &Path, destination: &Path, reporter: &dyn Reporter) -> R
         match &member.kind {
             MemberKind::Directory => {
                 make_directories(&path, destination, &mut made)?;
-                set_mode(&path, member.mode | 0o700)?;
+                rocwheel_system::set_mode(&path, member.mode | 0o700)?;
             }
-            MemberKind::Symlink { target } => fs_err::os::unix::fs::symlink(target, &path)?,
+            MemberKind::Symlink { target } => rocwheel_system::symlink(target, &path)?,
             MemberKind::HardLink { first } => fs_err::hard_link(destination.join(first), &path)?,
             MemberKind::File => {
                 let mut file = fs_err::OpenOptions::new().write(true).create_new(true).open(&path)?;
@@ -64,7 +63,7 @@ fn unpack_into(archive: &Path, destination: &Path, reporter: &dyn Reporter) -> R
                     }
                     file.write_all(&buffer[..read])?;
                 }
-                set_mode(&path, member.mode | 0o600)?;
+                rocwheel_system::set_mode(&path, member.mode | 0o600)?;
             }
         }
         Ok(())
@@ -81,13 +80,9 @@ fn make_directories(path: &Path, destination: &Path, made: &mut HashSet<PathBuf>
         make_directories(parent, destination, made)?;
     }
     fs_err::create_dir(path)?;
-    set_mode(path, 0o755)?;
+    rocwheel_system::set_mode(path, 0o755)?;
     made.insert(path.to_owned());
     Ok(())
-}
-
-fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
-    fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
 
 /// The artifact directory of an archive with that digest below `scratch`, unpacked there if it is

@@ -1,20 +1,21 @@
 //! Input: an artifact directory. Output: its archive and the archive's sidecar, the same bytes for
 //! the same files whatever the number of threads, the umask, the time zone or the order of the
+
 //! directory.
 
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rocwheel_content::{Sha256, hexadecimal};
 use rocwheel_report::{Interrupted, Reporter, Unit};
+use rocwheel_system::FileMetadata as _;
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 use tar::EntryType;
 
 use super::Compression;
 use super::encoder::Encoder;
-use super::sidecar::{hexadecimal, sidecar_line, sidecar_path};
+use super::sidecar::{sidecar_line, sidecar_path};
 use super::tarball::{Head, Tarball};
 use crate::catalog::{Artifact, EntryKind};
 use crate::error::Error;
@@ -141,7 +142,7 @@ fn write_one(planned: &PlannedArchive, options: WriteOptions, reporter: &dyn Rep
     let mut tarball = Tarball::new(encoder, options.epoch);
     let raw = write_members(&planned.contents, &mut tarball, reporter).map_err(failed)?;
     let counted = tarball.finish().and_then(Encoder::finish).map_err(failed)?;
-    let (digest, compressed) = (hexadecimal(&counted.hash.finalize()), counted.bytes);
+    let (digest, compressed) = (hexadecimal(&counted.hash.finish()), counted.bytes);
 
     let sidecar = sidecar_path(&planned.path);
     let mut temporary_sidecar = new_file(directory).map_err(failed)?;
@@ -161,9 +162,8 @@ fn write_one(planned: &PlannedArchive, options: WriteOptions, reporter: &dyn Rep
 
 /// A temporary file that gets the mode of an ordinary one, whatever the umask.
 fn new_file(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
-    use std::os::unix::fs::PermissionsExt as _;
     let file = tempfile::Builder::new().prefix(".rocwheel-").tempfile_in(directory)?;
-    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    file.as_file().set_permissions(rocwheel_system::permissions(0o644))?;
     Ok(file)
 }
 
@@ -176,7 +176,7 @@ fn write_members<W: Write>(artifact: &Artifact, tarball: &mut Tarball<W>, report
     tarball.write_all(&manifest)?;
     tarball.pad(size)?;
 
-    let mut first_names: HashMap<(u64, u64), String> = HashMap::new();
+    let mut first_names: HashMap<_, String> = HashMap::new();
     let mut raw = 0;
     for entry in &artifact.entries {
         if reporter.interrupted() {
@@ -195,8 +195,8 @@ fn write_members<W: Write>(artifact: &Artifact, tarball: &mut Tarball<W>, report
                 let path = artifact.path(entry);
                 let metadata = fs_err::symlink_metadata(&path)?;
                 let mode = if *executable { 0o755 } else { 0o644 };
-                if metadata.nlink() > 1 {
-                    let inode = (metadata.dev(), metadata.ino());
+                if metadata.link_count() > 1 {
+                    let inode = metadata.identity();
                     if let Some(first) = first_names.get(&inode) {
                         tarball.head(&name, Head { kind: EntryType::Link, mode, size: 0, link: first })?;
                         reporter.advance(*size);

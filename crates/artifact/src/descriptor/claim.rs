@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use rocwheel_report::Reporter;
+use rocwheel_rocm::Predicate;
 
 use super::parse::{Basedir, Rules};
 use super::{Descriptor, Error};
 use crate::catalog::EntryKind;
 use crate::contents::same;
 use crate::fileset::Fileset;
-use rocwheel_rocm::Predicate;
 
 /// What every component of an artifact gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

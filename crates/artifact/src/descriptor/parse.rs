@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
+use rocwheel_rocm::{Pattern, Predicate};
 use toml::de::{DeTable, DeValue};
 
 use super::Error;
 use crate::component::Component;
 use crate::input::read_small;
-use rocwheel_rocm::{Pattern, Predicate};
 
 const TOP: &[&str] = &["components", "options"];
 const OPTIONS: &[&str] = &["unmatched_include", "unmatched_exclude"];

@@ -56,7 +56,7 @@ fn write_artifact(
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt as _;
+    use rocwheel_system::FileMetadata as _;
 
     use rocwheel_report::Silent;
 
@@ -76,7 +76,7 @@ mod tests {
         for _ in 0..2 {
             write(&claims.components["lib"], folder.path(), &at("out/x_lib_generic"), &Silent).unwrap();
             let made = at("out/x_lib_generic/a/stage/lib");
-            let inode = |path: PathBuf| fs_err::metadata(path).unwrap().ino();
+            let inode = |path: PathBuf| fs_err::metadata(path).unwrap().identity();
             assert_eq!(inode(made.join("x.so")), inode(made.join("y.so")));
             assert_ne!(inode(made.join("x.so")), inode(at("a/stage/lib/x.so")));
         }

@@ -6,13 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+pub(super) use rocwheel_content::archive_path::file_name;
 use rocwheel_elf::{Elf, Kind};
+use rocwheel_rocm::DlopenTable;
 
 use super::error::Error;
 use super::libraries::SystemLibraries;
 use super::report::{Mention, Missing, Wanted};
 use super::unpack::{Placed, SYSDEPS_DIRECTORY, Unpacked, owner};
-use rocwheel_rocm::DlopenTable;
 
 /// ELF's number for x86-64.
 const EM_X86_64: u16 = 62;
@@ -44,10 +45,6 @@ pub(super) fn is_loadable(elf: &Elf) -> bool {
 pub(super) fn library_name(file: &Placed) -> &str {
     let soname = file.elf.as_ref().and_then(|elf| elf.soname.as_deref());
     soname.unwrap_or_else(|| file_name(&file.place.path))
-}
-
-pub(super) fn file_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 fn directory(path: &str) -> &str {

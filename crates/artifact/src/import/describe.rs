@@ -1,9 +1,11 @@
 //! Input: the finished staging tree. Output: the files that describe it: `artifact_manifest.txt` in
 //! each artifact, `therock_manifest.json` and `dist_info.json` in `base_lib_generic`, and the
+
 //! report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rocwheel_rocm::target;
 use serde_json::{Map, Value, json};
 
 use super::deb::upstream;
@@ -18,7 +20,6 @@ use crate::component::Component;
 use crate::manifest::{DIST_INFO_FILE, DistInfo, MANIFEST_FILE, Manifest};
 use crate::name::{ArtifactName, GENERIC};
 use crate::scan::MANIFEST;
-use rocwheel_rocm::target;
 
 /// Where both JSON files lie in the flattened tree.
 const THEROCK: &str = "share/therock";

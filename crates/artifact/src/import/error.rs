@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use rocwheel_report::{Exit, Hint};
 
 use super::report::Missing;
-use crate::staging;
 
 /// Every failure of an import.
 #[derive(Debug, thiserror::Error)]
@@ -153,7 +152,7 @@ pub enum Error {
     },
     /// The output cannot be made.
     #[error(transparent)]
-    Output(#[from] staging::Error),
+    Output(#[from] rocwheel_output::Error),
     /// A table that does not parse.
     #[error("could not understand the table `{name}`: {reason}")]
     Table {

@@ -26,7 +26,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
+use rocwheel_output::{OutputTree, TreeMaker};
 use rocwheel_report::{Interrupted, Reporter, Unit};
+use rocwheel_rocm::Pattern;
 use serde::Serialize;
 
 pub use error::Error;
@@ -37,10 +39,8 @@ use self::members::Visitor;
 use self::relink::Context;
 use self::table::Table;
 use self::unpack::{Belongs, Incoming, Unpacker};
-use crate::staging::{Maker, Staging};
-use rocwheel_rocm::Pattern;
 
-const MAKER: Maker = Maker { marker: ".rocwheel-import", command: "rocwheel artifact import" };
+const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-import", command: "rocwheel artifact import" };
 /// Version of the plan and the report.
 const SCHEMA: u32 = 1;
 /// Packages from this size on, in bytes, are decompressed one at a time with all threads; smaller
@@ -142,7 +142,7 @@ pub fn plan(source: &ImportSource, options: &ImportOptions, reporter: &dyn Repor
 /// # Errors
 /// Everything [`Error`] lists; nothing is left behind and an output that was there stays as it was.
 pub fn execute(plan: &ImportPlan, reporter: &dyn Reporter) -> Result<ImportReport, Error> {
-    let staging = Staging::new(&plan.options.output, MAKER)?;
+    let staging = OutputTree::new(&plan.options.output, MAKER)?;
     staging.reserve(plan.installed)?;
     let report = fill(plan, staging.root(), reporter).map_err(|error| error.or_full_disk(&plan.options.output))?;
     staging.commit()?;

@@ -4,15 +4,17 @@
 //! A private prefix (`/opt/rocm`) is taken as a whole. Of a shared prefix (`/usr`) the files of
 //! ROCm's packages are taken, as dpkg's database in the root that holds the prefix lists them. In
 //! both cases libraries of other packages are added as NEEDED and the table of run-time loads ask
+
 //! for them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_elf::Elf;
+use rocwheel_rocm::DlopenTable;
+use rocwheel_system::FileMetadata as _;
 use walkdir::WalkDir;
 
 use super::deb::{Control, upstream};
@@ -22,7 +24,6 @@ use super::report::{Skipped, Source, SourceKind};
 use super::table::Table;
 use super::unpack::{Belongs, Incoming, Unpacker};
 use super::{ImportOptions, ImportPlan, PlannedSource, SCHEMA, belongs, planned, version_of};
-use rocwheel_rocm::DlopenTable;
 
 /// Below the root that holds a prefix.
 const DPKG: &str = "var/lib/dpkg";
@@ -144,7 +145,7 @@ fn take(unpacker: &Unpacker<'_>, source: usize, base: &Path, belongs: Belongs, p
         let reason = "it is neither file, directory nor link".to_owned();
         return Err(Error::Unsafe { archive: base.to_owned(), member: path.to_owned(), reason });
     }
-    let executable = metadata.permissions().mode() & 0o111 != 0;
+    let executable = metadata.is_executable();
     let mut content = fs_err::File::open(&full)?;
     unpacker.file(&Incoming { source, belongs, path, size: metadata.len(), executable }, &mut content)
 }

@@ -3,14 +3,15 @@
 //! tree.
 //!
 //! Edits are applied to the staging copies in place: they are this run's own, and librocsparse has
+
 //! 1.3 GB.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::symlink;
 
 use rayon::prelude::*;
 use rocwheel_elf::{Edit, NeededEdit, SearchPath, StackFlag};
 use rocwheel_report::Reporter;
+use rocwheel_system::symlink;
 
 use super::closure::{self, Resolution};
 use super::error::Error;

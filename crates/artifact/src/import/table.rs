@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use rocwheel_rocm::Databases;
+use rocwheel_rocm::{Databases, Pattern};
 use serde::Deserialize;
 
 use super::error::Error;
 use crate::component::Component;
 use crate::name::{ArtifactName, GENERIC};
-use rocwheel_rocm::Pattern;
 
 const NAME: &str = "import.toml";
 const TABLE: &str = include_str!("../../../../data/import.toml");

@@ -10,9 +10,9 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use fs_err::os::unix::fs::OpenOptionsExt as _;
 use rocwheel_elf::Elf;
 use rocwheel_report::Reporter;
+use rocwheel_system::FileMetadata as _;
 
 use super::cmake;
 use super::error::Error;
@@ -186,7 +186,7 @@ impl<'a> Unpacker<'a> {
             self.skip(incoming.source, incoming.path, reason);
             return Ok(());
         };
-        let executable = is_executable(&original)?;
+        let executable = fs_err::metadata(&original)?.is_executable();
         let mut content = fs_err::File::open(original)?;
         self.file(&Incoming { size, executable, ..*incoming }, &mut content)
     }
@@ -323,17 +323,13 @@ fn is_library_name(name: &str) -> bool {
     name.rsplit('.').next() == Some("so") || name.contains(".so.")
 }
 
-fn is_executable(path: &Path) -> Result<bool, Error> {
-    use std::os::unix::fs::PermissionsExt as _;
-    Ok(fs_err::metadata(path)?.permissions().mode() & 0o111 != 0)
-}
-
 fn write(path: &Path, executable: bool, content: &mut dyn Read, reporter: &dyn Reporter) -> Result<u64, Error> {
     if let Some(parent) = path.parent() {
         fs_err::create_dir_all(parent)?;
     }
     let mode = if executable { 0o755 } else { 0o644 };
-    let mut file = fs_err::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    let mut options = fs_err::OpenOptions::new();
+    let mut file = rocwheel_system::create_mode(options.write(true).create_new(true), mode).open(path)?;
     let mut buffer = vec![0; WINDOW];
     let mut size = 0;
     loop {

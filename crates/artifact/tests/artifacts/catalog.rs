@@ -4,8 +4,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rocwheel_artifact::archive::{self, Compression, WriteOptions};
-use rocwheel_artifact::list;
-use rocwheel_artifact::{Catalog, DistInfo, EntryKind, Error, Form, Manifest};
+use rocwheel_artifact::{Catalog, DistInfo, EntryKind, Error, Form, Manifest, list};
 use rocwheel_report::{Hint as _, Silent};
 
 use crate::fixture::{Artifact, Impatient, Recorder, names, rich, snapshot};
@@ -102,7 +101,7 @@ fn links_at_the_top_are_what_they_lead_to() {
     fs_err::create_dir(&linked).unwrap();
     // As a content-addressed store does it: the name of the file says nothing.
     fs_err::rename(store.join("core_lib_generic.tar.zst"), store.join("4711")).unwrap();
-    let link = |target: &Path, name: &str| fs_err::os::unix::fs::symlink(target, linked.join(name)).unwrap();
+    let link = |target: &Path, name: &str| rocwheel_system::symlink(target, linked.join(name)).unwrap();
     link(&store.join("4711"), "core_lib_generic.tar.zst");
     link(&store.join("core_lib_generic.tar.zst.sha256sum"), "core_lib_generic.tar.zst.sha256sum");
     link(&blas.root, "blas_lib_gfx942");

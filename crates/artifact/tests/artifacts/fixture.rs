@@ -41,7 +41,7 @@ impl Artifact {
     }
 
     pub(crate) fn link(self, path: &str, target: &str) -> Self {
-        fs_err::os::unix::fs::symlink(target, self.path(path)).unwrap();
+        rocwheel_system::symlink(target, self.path(path)).unwrap();
         self
     }
 

@@ -124,7 +124,7 @@ fn outputs_that_are_not_ours() {
     assert_eq!(names(&output), [MARKER, "lib"]);
 
     // A link to the output is followed and stays a link.
-    fs_err::os::unix::fs::symlink("out", temporary.path().join("link")).unwrap();
+    rocwheel_system::symlink("out", temporary.path().join("link")).unwrap();
     run(&[&one.root], &temporary.path().join("link")).unwrap();
     assert!(temporary.path().join("link").is_symlink());
 

@@ -146,7 +146,7 @@ fn copy_tree(from: &Path, to: &Path) {
         if entry.file_type().is_dir() {
             fs_err::create_dir_all(&target).unwrap();
         } else if entry.file_type().is_symlink() {
-            std::os::unix::fs::symlink(fs_err::read_link(entry.path()).unwrap(), &target).unwrap();
+            rocwheel_system::symlink(fs_err::read_link(entry.path()).unwrap(), &target).unwrap();
         } else {
             fs_err::hard_link(entry.path(), &target).unwrap();
         }

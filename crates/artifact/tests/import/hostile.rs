@@ -135,7 +135,7 @@ fn outputs_of_others_are_left_alone() {
     fs_err::create_dir(&output).unwrap();
     fs_err::write(output.join("mine"), "precious").unwrap();
     let error = import(&set.source(), &options(&output)).unwrap_err();
-    assert!(matches!(error, Error::Output(rocwheel_artifact::staging::Error::NotOurs { .. })));
+    assert!(matches!(error, Error::Output(rocwheel_output::Error::NotOurs { .. })));
     assert_eq!(listing(&output).len(), 1);
 }
 

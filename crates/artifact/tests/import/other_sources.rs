@@ -104,7 +104,7 @@ fn a_private_prefix_is_taken_as_a_whole() {
     put(&prefix, ".info/version", b"6.2.0-66\n");
     put(&prefix, "share/novel/thing", b"?");
     put(&prefix, "lib/rocblas/library/K_gfx942.co", b"k");
-    std::os::unix::fs::symlink("libamdhip64.so.5", prefix.join("lib/libamdhip64.so")).unwrap();
+    rocwheel_system::symlink("libamdhip64.so.5", prefix.join("lib/libamdhip64.so")).unwrap();
     let before = listing(&root);
     let report = import(&ImportSource::Prefix(prefix), &options(&directory.path().join("out"))).unwrap();
     assert_eq!(report.version, "6.2.0");

@@ -5,6 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_rocm::dlopen::{DlopenTable, Load};
+use rocwheel_rocm::owners::{Owner, Owners};
+use rocwheel_rocm::providers::Providers;
 use rocwheel_wheel::manylinux::Policies;
 
 use super::requirements::Brought;
@@ -13,8 +15,6 @@ use super::{Context, file_name, listed, not_given, windows};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix::{self, Fix};
 use rocwheel_loader::simulation::{Missing, Where};
-use rocwheel_rocm::owners::{Owner, Owners};
-use rocwheel_rocm::providers::Providers;
 
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     missing(context, findings);

@@ -3,18 +3,19 @@
 //! have them (RW028).
 //!
 //! `LD_LIBRARY_PATH` stands behind DT_RPATH and before DT_RUNPATH, so one wheel is immune and the
+
 //! next is not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
+use rocwheel_rocm::owners::{Owner, Owners};
 
 use super::{Context, file_name};
 use crate::Error;
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
 use rocwheel_loader::simulation::{Loader, Rule, Scenario, System, Trace, Where};
-use rocwheel_rocm::owners::{Owner, Owners};
 
 /// The wheel, a library, where it comes from now, and where it came from without: a file of the
 /// set, the system, or nowhere.

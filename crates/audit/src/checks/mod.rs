@@ -23,6 +23,7 @@ mod windows;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
+pub(crate) use rocwheel_content::archive_path::file_name;
 use rocwheel_report::Reporter;
 use rocwheel_wheel::edit::Pattern;
 use rocwheel_wheel::manylinux::Release;
@@ -330,11 +331,6 @@ impl<'a> Context<'a> {
         let members = paths.into_iter().map(|path| self.member(path));
         Finding::new(code, subject, message).of(self.site.distributions[wheel].file_name()).in_files(members)
     }
-}
-
-/// The last part of a path.
-pub(crate) fn file_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// The words `` `a`, `b` were not given``. All names are listed: each of these requirements may

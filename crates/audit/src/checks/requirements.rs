@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rocwheel_rocm::owners::{Owner, Owners};
+
 use super::Context;
 use crate::Error;
 use crate::declared::{self, Declared, System};
@@ -10,7 +12,6 @@ use crate::finding::{Code, Finding};
 use crate::fix;
 use rocwheel_index::requirement::{Requirement, Target};
 use rocwheel_loader::simulation::Where;
-use rocwheel_rocm::owners::{Owner, Owners};
 
 /// What one wheel requires, as canonical names.
 #[derive(Debug, Default)]

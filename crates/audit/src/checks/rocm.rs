@@ -8,6 +8,7 @@ use rocwheel_kpack::fatbin::Magic;
 use rocwheel_kpack::marker::TARGET_PLACEHOLDER;
 use rocwheel_kpack::{FatBinary, Marker};
 use rocwheel_rocm::Pattern;
+use rocwheel_rocm::owners::{Owner, Owners};
 use rocwheel_survey::{self as survey, CUDA, Kernels, WINDOWS_CUDA, Weight};
 use rocwheel_wheel::FileDigest;
 
@@ -16,7 +17,6 @@ use crate::Error;
 use crate::finding::{Code, Finding, Severity};
 use rocwheel_loader::facts::{Object, Purpose, WindowsFile};
 use rocwheel_loader::site::Distribution;
-use rocwheel_rocm::owners::{Owner, Owners};
 
 /// Section of the wrappers, which register GPU code with the runtime.
 const WRAPPERS: &str = ".hipFatBinSegment";

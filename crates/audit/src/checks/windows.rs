@@ -10,12 +10,14 @@
 //! libraries itself, for its own and those that it is linked to. Where the libraries of a plug-in
 //! are is asked only of files that Python imports and what those find beside them: others are
 //! loaded into a process that has much already. Imports that are delayed until they are used may be
+
 //! missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use regex::bytes::Regex;
+use rocwheel_rocm::owners::{Owner, Owners};
 use rocwheel_rocm::windows::{self, PLATFORM, Provider};
 
 use super::libraries::{Groups, Verdict, owned, say};
@@ -24,7 +26,6 @@ use super::{Context, file_name, not_given};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
 use rocwheel_loader::site::Distribution;
-use rocwheel_rocm::owners::{Owner, Owners};
 
 /// Python files that name folders to Windows are small.
 const LARGEST: u64 = 1 << 20;

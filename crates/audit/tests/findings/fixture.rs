@@ -104,7 +104,7 @@ impl Pack {
         members.push((format!("{info}/WHEEL"), wheel.into_bytes()));
         let mut record = String::new();
         for (name, bytes) in &members {
-            let digest: [u8; 32] = ring::digest::digest(&ring::digest::SHA256, bytes).as_ref().try_into().unwrap();
+            let digest = rocwheel_content::sha256(bytes);
             record.push_str(&format!("{name},{},{}\n", rocwheel_wheel::hash_column(&digest), bytes.len()));
         }
         record.push_str(&format!("{info}/RECORD,,\n"));

@@ -31,7 +31,7 @@ fn an_edit_leaves_links_modes_and_neighbours_alone() {
     let original = fs_err::read(&file).unwrap();
     fs_err::set_permissions(&file, std::fs::Permissions::from_mode(0o751)).unwrap();
     fs_err::hard_link(&file, workshop.path("hard.so")).unwrap();
-    fs_err::os::unix::fs::symlink("real.so", workshop.path("soft.so")).unwrap();
+    rocwheel_system::symlink("real.so", workshop.path("soft.so")).unwrap();
     let entries = || fs_err::read_dir(workshop.path("")).unwrap().count();
     let before = entries();
     assert_eq!(edit_file(&workshop.path("soft.so"), &set(&["/x"])).unwrap(), Outcome::Changed);

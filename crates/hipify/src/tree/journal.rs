@@ -6,14 +6,14 @@
 //! the tree can be what it was before, byte for byte. A run that is killed leaves the journal
 //! behind; the next one finds it. The journal is locked by whoever works in the tree: the kernel
 //! takes the lock from a process that dies. Nothing is flushed to the disk, so a power cut is
+
 //! another matter.
 
 use std::io::{self, Read, Write as _};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_lock::Lock;
+use rocwheel_system::{FileMetadata as _, Lock, is_same_file};
 use serde::{Deserialize, Serialize};
 
 use super::Write;
@@ -59,7 +59,8 @@ pub(super) struct Stamp(u64, u64, i64, i64);
 
 impl Stamp {
     pub(super) fn of(metadata: &std::fs::Metadata) -> Self {
-        Self(metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec())
+        let modified = metadata.modified_at();
+        Self(metadata.identity().inode, metadata.len(), modified.seconds, modified.nanoseconds)
     }
 }
 
@@ -130,11 +131,8 @@ fn locked(root: &Path, missing: &Missing) -> Result<Option<Lock>, Error> {
             return Err(Error::Locked(root.display().to_string()));
         };
         // Whoever had it may have removed it between the two.
-        match fs_err::metadata(&path) {
-            Ok(there) if there.ino() == file.metadata()?.ino() => return Ok(Some(file)),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error.into()),
+        if is_same_file(&file, &path) {
+            return Ok(Some(file));
         }
     }
 }
@@ -279,7 +277,7 @@ impl Journal {
             (None, Some(_)) => Fate::Ours,
             (None, None) => Fate::Untouched,
             (Some(_), None) if entry.replaced => Fate::Untouched,
-            (Some(there), Some(kept)) if (there.dev(), there.ino()) == (kept.dev(), kept.ino()) => Fate::Untouched,
+            (Some(there), Some(kept)) if there.identity() == kept.identity() => Fate::Untouched,
             (Some(_), _) => Fate::Foreign,
         }
     }

@@ -3,13 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use rocwheel_report::{Reporter, Silent, Unit};
+use rocwheel_system::FileMetadata as _;
 
 use super::{Place, Recovered, Request, plan, recover};
 use crate::{Error, Setting, Tables};
@@ -20,7 +19,7 @@ static LEFT: AtomicI64 = AtomicI64::new(0);
 /// Stands before every change of the file system.
 pub(super) fn step() {
     if LEFT.fetch_sub(1, Ordering::SeqCst) == 1 {
-        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).unwrap();
+        rocwheel_system::kill_process(std::process::id().cast_signed());
         // The signal ends all threads; this one must not go on until it does.
         loop {
             std::thread::park();
@@ -57,7 +56,7 @@ fn make(tree: &Path) {
         fs_err::create_dir_all(path.parent().unwrap()).unwrap();
         let _ = fs_err::remove_file(&path);
         fs_err::write(&path, text).unwrap();
-        fs_err::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        rocwheel_system::set_mode(path, mode).unwrap();
     }
 }
 
@@ -84,7 +83,7 @@ fn killed(what: &str, tree: &Path, at: u32) -> bool {
     command.args(["--exact", "tree::killed::after_every_kill_the_next_run_gives_what_an_undisturbed_one_does"]);
     command.env("HIPIFY_TEST_TREE", tree).env("HIPIFY_TEST_DO", what).env("HIPIFY_TEST_KILL", at.to_string());
     let output = command.output().unwrap();
-    assert!(output.status.success() || output.status.signal() == Some(9), "{output:?}");
+    assert!(output.status.success() || rocwheel_system::ending_signal(output.status) == Some(9), "{output:?}");
     !output.status.success()
 }
 

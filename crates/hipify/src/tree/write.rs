@@ -1,14 +1,14 @@
 //! Input: a plan. Output: the converted tree, in place or as a copy. All results are complete,
 //! beside where they belong, before the first is moved into place; until the last is, everything
+
 //! can be taken back.
 
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_lock::Lock;
 use rocwheel_report::{Reporter, Unit};
+use rocwheel_system::{FileMetadata as _, Lock};
 use walkdir::WalkDir;
 
 use super::journal::{Journal, Stamp, step};
@@ -123,11 +123,11 @@ fn create(path: &Path, bytes: &[u8], replaced: Option<&std::fs::Metadata>) -> Re
     file.write_all(bytes)?;
     let own = file.metadata()?;
     if let Some(replaced) = replaced {
-        if (own.uid(), own.gid()) != (replaced.uid(), replaced.gid()) {
+        if own.owner() != replaced.owner() {
             // Only an administrator may; then it matters that files do not change hands.
-            let _ = std::os::unix::fs::fchown(file.file(), Some(replaced.uid()), Some(replaced.gid()));
+            let _ = rocwheel_system::set_owner(&file, replaced.owner());
         }
-        if own.permissions().mode() != replaced.permissions().mode() {
+        if own.mode() != replaced.mode() {
             file.set_permissions(replaced.permissions())?;
         }
     }
@@ -156,8 +156,7 @@ impl Staging {
                 return Err(Error::Locked(folder.display().to_string()));
             };
             // Whoever had it may have removed it between the two.
-            let there = fs_err::metadata(path.join("lock")).ok();
-            if there.is_some_and(|there| lock.metadata().is_ok_and(|own| own.ino() == there.ino())) {
+            if rocwheel_system::is_same_file(&lock, &path.join("lock")) {
                 let staging = Self { path, _lock: lock };
                 if fs_err::symlink_metadata(staging.tree()).is_ok() {
                     fs_err::remove_dir_all(staging.tree())?;
@@ -188,7 +187,7 @@ fn copy_tree(from: &Path, to: &Path, reporter: &dyn Reporter) -> Result<(), Erro
             fs_err::create_dir(to.join(&path))?;
         } else if entry.file_type().is_symlink() {
             let target = fs_err::read_link(entry.path())?;
-            fs_err::os::unix::fs::symlink(target, to.join(&path))?;
+            rocwheel_system::symlink(target, to.join(&path))?;
         } else if entry.file_type().is_file() {
             files.push(path);
         } else {

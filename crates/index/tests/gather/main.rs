@@ -30,8 +30,7 @@ fn from(audited: &[PathBuf], sources: &[Source], cache: &Path) -> Result<Gathere
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    rocwheel_content::hexadecimal(&rocwheel_content::sha256(bytes))
 }
 
 #[test]

@@ -4,6 +4,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 
+use rocwheel_system::FileIdentity;
+
 use super::files::{File, Location, Opened, from_machine};
 use super::search::{Hit, SHOWN, SearchPath, SearchPaths, expand};
 use super::{ByName, Led, Loaded, Loader, Missing, Rule, Trace, Where};
@@ -34,7 +36,7 @@ pub(super) struct Process<'l, 'a> {
 enum Identity {
     Site(String),
     /// Device and inode of an installed file.
-    Installed((u64, u64)),
+    Installed(FileIdentity),
     Real(PathBuf),
 }
 

@@ -39,24 +39,24 @@ pub enum Form {
 }
 
 /// Random access to a few places of a file.
-pub enum Places {
+pub enum FilePlaces {
     /// Of a member of a wheel.
     Member(Box<Sparse>),
     /// Of a file of this machine.
     File(rocwheel_content::Reader),
 }
 
-impl Places {
+impl FilePlaces {
     pub fn reader(&self) -> &dyn ReadAt {
         match self {
-            Places::Member(sparse) => &**sparse,
-            Places::File(reader) => &**reader,
+            FilePlaces::Member(sparse) => &**sparse,
+            FilePlaces::File(reader) => &**reader,
         }
     }
 
     /// Says which places will be wanted, where that saves something.
     pub fn want(&self, ranges: &[std::ops::Range<u64>]) {
-        if let Places::Member(sparse) = self {
+        if let FilePlaces::Member(sparse) = self {
             sparse.want(ranges);
         }
     }
@@ -210,10 +210,10 @@ impl Distribution {
     }
 
     /// Random access to a few places of a file, for which no more is unpacked than has to be.
-    pub fn places(&self, member: &str, scratch: &Path) -> Result<Places, Error> {
+    pub fn places(&self, member: &str, scratch: &Path) -> Result<FilePlaces, Error> {
         match &self.form {
-            Form::Wheel(wheel) => Ok(Places::Member(Box::new(wheel.sparse(member, scratch)?))),
-            Form::Installed(installed) => Ok(Places::File(installed.reader(member)?)),
+            Form::Wheel(wheel) => Ok(FilePlaces::Member(Box::new(wheel.sparse(member, scratch)?))),
+            Form::Installed(installed) => Ok(FilePlaces::File(installed.reader(member)?)),
         }
     }
 

@@ -5,17 +5,19 @@
 //! What pip and uv write is in "Recording installed projects" of the packaging specifications: a
 //! `.dist-info` folder for each distribution, with METADATA, RECORD and, for what came from
 //! somewhere else than an index, `direct_url.json` (PEP 610). A folder `.egg-info` of older tools
+
 //! has PKG-INFO and no RECORD.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use pep440_rs::Version;
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
+use rocwheel_content::archive_path::normal_inside;
+use rocwheel_system::{FileIdentity, FileMetadata as _};
 use rocwheel_wheel::read::Problem;
 use rocwheel_wheel::{Headers, PythonVersion, Row};
 use serde::Deserialize;
@@ -69,7 +71,7 @@ pub(super) struct InstalledFile {
     pub(super) size: u64,
     pub(super) executable: bool,
     /// Device and inode: links lead to the same file.
-    pub(super) identity: (u64, u64),
+    pub(super) identity: FileIdentity,
 }
 
 #[derive(Debug, Default)]
@@ -290,7 +292,7 @@ impl PackageFolder {
             _ => self.path.join(row.strip_prefix("../../")?),
         };
         let inside = match row.strip_prefix('/') {
-            None => normal(&format!("{}/{row}", place.packages()))?,
+            None => normal_inside(&format!("{}/{row}", place.packages()))?,
             Some(_) => row.strip_prefix(&place.prefix)?.strip_prefix('/')?.to_owned(),
         };
         InstalledFile::new(path, inside)
@@ -314,7 +316,7 @@ impl PackageFolder {
         let mut rest = Installed { folder: self.path.clone(), ..Installed::default() };
         for (member, path) in self.unrecorded()? {
             let inside = match member.strip_prefix("../../") {
-                Some(_) => normal(&format!("{}/{member}", place.packages())),
+                Some(_) => normal_inside(&format!("{}/{member}", place.packages())),
                 None => Some(format!("{}/{member}", place.packages())),
             };
             let Some(inside) = inside.filter(|inside| !known.contains(inside)) else { continue };
@@ -375,8 +377,8 @@ impl InstalledFile {
             path,
             place,
             size: metadata.len(),
-            executable: metadata.permissions().mode() & 0o111 != 0,
-            identity: (metadata.dev(), metadata.ino()),
+            executable: metadata.is_executable(),
+            identity: metadata.identity(),
         })
     }
 }
@@ -500,7 +502,7 @@ impl Installed {
         }
         // Other algorithms are hardly ever used, and no worse for not being compared.
         if hashes && row.hash.starts_with("sha256=") {
-            let digest = fs_err::File::open(&file.path).and_then(rocwheel_wheel::digest);
+            let digest = fs_err::File::open(&file.path).and_then(rocwheel_content::sha256_of);
             match digest {
                 Ok(digest) if rocwheel_wheel::hash_column(&digest) != row.hash => problems.push(Problem::Hash(name())),
                 Ok(_) => {}
@@ -529,26 +531,13 @@ fn text(path: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-/// A path without `.` and `..`; `None` when it leaves where it begins.
-fn normal(path: &str) -> Option<String> {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
-        if part == ".." {
-            parts.pop()?;
-        } else {
-            parts.push(part);
-        }
-    }
-    Some(parts.join("/"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn paths_of_record_lead_into_the_environment_or_nowhere() {
-        let place = |row: &str| normal(&format!("lib/python3.12/site-packages/{row}"));
+        let place = |row: &str| normal_inside(&format!("lib/python3.12/site-packages/{row}"));
         assert_eq!(place("a/b.so").as_deref(), Some("lib/python3.12/site-packages/a/b.so"));
         assert_eq!(place("../../../bin/tool").as_deref(), Some("bin/tool"));
         assert_eq!(place("../../../../etc/x"), None);

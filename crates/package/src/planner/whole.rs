@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use rocwheel_artifact::EntryKind;
+use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_kpack::{FatBinary, Magic};
 use rocwheel_rocm::target::base_target;
 
@@ -14,7 +15,6 @@ use crate::populate::Population;
 use crate::request::{Incomplete, Incompletes, Shape};
 use crate::search_path::Missing;
 use crate::system::System;
-use crate::tree::file_name;
 use crate::{Error, Logical};
 
 /// Sections by which AMD's tool marks a library whose device code is in `.kpack` archives, in ELF
@@ -60,7 +60,7 @@ pub(super) fn problems(sets: &[Set], found: &[Problem]) -> Vec<Problem> {
     for set in sets {
         for population in &set.populations {
             for (path, soname) in &population.aliases {
-                let canonical = crate::tree::join(crate::tree::parent(path), soname);
+                let canonical = join(parent(path), soname);
                 if !population.files.contains_key(&canonical) {
                     let line = format!("`{path}` is known to the loader as `{soname}`, which does not exist");
                     problems.push(Problem::of(population, set.family.as_deref(), line));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use rocwheel_report::Silent;
+use rocwheel_system::{FileMetadata as _, FileOwner, current_user};
 
 use super::{Engine, Kind, Root};
 use crate::cell::{CompilerCache, Mode};
@@ -168,13 +169,12 @@ impl Engine {
             (None, false) => option("--network", "none"),
             (None, true) => {}
         }
-        if let Some((user, group)) = caller() {
-            match self.root {
-                // Root of the container is who started the engine, also where the user has no
-                // numbers of others to give away.
-                Root::Caller => option("--user", "0:0"),
-                Root::Real => option("--user", &format!("{user}:{group}")),
-            }
+        let FileOwner { user, group } = current_user();
+        match self.root {
+            // Root of the container is who started the engine, also where the user has no numbers
+            // of others to give away.
+            Root::Caller => option("--user", "0:0"),
+            Root::Real => option("--user", &format!("{user}:{group}")),
         }
         let (devices, groups) = devices(Path::new("/"));
         for device in &devices {
@@ -199,7 +199,7 @@ impl Engine {
         }
         mounts.insert(PathBuf::from(PROGRAM), (self.request.program.clone(), false));
         let mut set = needs.set.clone();
-        let uv = self.request.surroundings.get("PATH").and_then(|path| crate::process::find("uv", path));
+        let uv = self.request.surroundings.get("PATH").and_then(|path| rocwheel_system::find_program("uv", path));
         if let Some(uv) = uv {
             mounts.insert(PathBuf::from(UV).join("uv"), (uv, false));
             // Caches and environments are on different mounts: links between them would be tried in
@@ -334,27 +334,8 @@ fn devices(root: &Path) -> (Vec<String>, BTreeSet<u32>) {
     (devices, groups)
 }
 
-#[cfg(unix)]
 fn group_of(path: &Path) -> Option<u32> {
-    use std::os::unix::fs::MetadataExt as _;
-    Some(path.metadata().ok()?.gid())
-}
-
-#[cfg(not(unix))]
-fn group_of(_: &Path) -> Option<u32> {
-    None
-}
-
-/// User and group of whoever runs this.
-#[cfg(unix)]
-#[allow(clippy::unnecessary_wraps, reason = "other systems have no such numbers")]
-fn caller() -> Option<(u32, u32)> {
-    Some((rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()))
-}
-
-#[cfg(not(unix))]
-fn caller() -> Option<(u32, u32)> {
-    None
+    Some(path.metadata().ok()?.owner().group)
 }
 
 fn home(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
@@ -464,7 +445,6 @@ mod tests {
         assert!(!words.contains("CCACHE_REMOTE_STORAGE"), "{words}");
     }
 
-    #[cfg(unix)]
     #[test]
     fn what_a_link_leads_to_is_mounted_too() {
         let folder = tempfile::tempdir().unwrap();
@@ -472,7 +452,7 @@ mod tests {
         for name in ["trees/near", "far/tree", "scratch"] {
             fs_err::create_dir_all(path(name)).unwrap();
         }
-        fs_err::os::unix::fs::symlink(path("far/tree"), path("trees/link")).unwrap();
+        rocwheel_system::symlink(path("far/tree"), path("trees/link")).unwrap();
         let mut needs = Needs::default();
         for name in ["trees", "trees/near", "trees/link"] {
             needs.reads(&path(name));

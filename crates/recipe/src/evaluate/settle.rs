@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use globset::Glob;
+use rocwheel_report::suggestion;
 use rocwheel_rocm::{TargetTable, target::base_target};
 
 use crate::cell::{Cell, ChosenBy, SdkKind, Switch};
@@ -10,7 +11,6 @@ use crate::condition::Facts;
 use crate::error::Error;
 use crate::evaluated::Targets;
 use crate::recipe::Recipe;
-use rocwheel_report::suggestion;
 
 /// The backend that was asked for, or the first; the platform has to be one of the recipe's.
 pub(super) fn backend(recipe: &Recipe, cell: &Cell) -> Result<String, Error> {

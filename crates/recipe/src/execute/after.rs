@@ -21,11 +21,6 @@ const STAGES: [&str; 2] = ["repair", "split"];
 /// How hard code objects are compressed, as `rocwheel split` does.
 const ZSTD_LEVEL: i32 = 3;
 
-/// Whether an output is a wheel; beside them stand files about them.
-pub(crate) fn is_wheel(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "whl")
-}
-
 impl Context<'_> {
     /// An empty folder for what is made, and nothing of what an earlier run made of it.
     pub(super) fn fresh_made(&self) -> Result<PathBuf, Error> {
@@ -58,7 +53,7 @@ impl Context<'_> {
             fs_err::remove_dir_all(&made)?;
         }
         fs_err::create_dir_all(&made)?;
-        Ok(files(&before)?.into_iter().filter(|path| is_wheel(path)).collect())
+        Ok(files(&before)?.into_iter().filter(|path| WheelName::is_wheel(path)).collect())
     }
 
     /// Wheels that will be beside the result, and folders of them.

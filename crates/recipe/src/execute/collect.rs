@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use rocwheel_audit::written::{self, Set, Written};
+use rocwheel_audit::written::{self, Set};
+use rocwheel_output::StagedFile;
 use rocwheel_wheel::WheelName;
 use rocwheel_wheel::read::Wheel;
 
 use crate::error::Error;
 use crate::evaluated::Pythons;
 use crate::execute::actions::matching;
-use crate::execute::after::is_wheel;
 use crate::execute::context::Context;
 use crate::execute::folder::{Folder, Made, is_ours};
 use crate::execute::{Existing, LastLook, Listener, tarball};
@@ -167,7 +167,7 @@ impl Context<'_> {
     }
 
     fn audit(&self, outputs: &[Made], listener: &dyn Listener) -> Result<(), Error> {
-        let wheels = outputs.iter().filter(|made| is_wheel(&made.path)).map(|made| Written {
+        let wheels = outputs.iter().filter(|made| WheelName::is_wheel(&made.path)).map(|made| StagedFile {
             staged: self.folder.join("made").join(&made.path),
             place: self.place.output.join(&made.path),
         });

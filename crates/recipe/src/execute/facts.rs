@@ -193,7 +193,7 @@ impl Context<'_> {
         let mut places = vec![surroundings.get("PATH").cloned().unwrap_or_default()];
         places.extend(["/usr/local/bin".to_owned(), "/opt/cache/bin".to_owned()]);
         places.extend(surroundings.get("HOME").map(|home| format!("{home}/.cargo/bin")));
-        let found = places.iter().find_map(|folders| process::find("sccache", folders));
+        let found = places.iter().find_map(|folders| rocwheel_system::find_program("sccache", folders));
         let found = found.map(|path| path.to_string_lossy().into_owned());
         found.ok_or_else(|| {
             no_fact("tool.sccache", "there is no sccache", Some("install sccache, or remove `--compiler-cache`"))

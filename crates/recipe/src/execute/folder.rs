@@ -47,7 +47,7 @@ struct State {
 pub(super) struct Folder {
     path: PathBuf,
     state: State,
-    _lock: rocwheel_lock::Lock,
+    _lock: rocwheel_system::Lock,
 }
 
 /// Where a stage says what it does.

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rocwheel_wheel::WheelName;
+
 use crate::cell::Mode;
 use crate::error::Error;
 use crate::execute::Place;
-use crate::execute::after::is_wheel;
 use crate::execute::context::{Call, Context};
 use crate::execute::environment::interpreter_of;
 use crate::execute::folder::{Log, Made};
 use crate::execute::user_environment::UserEnvironment;
-use crate::files;
-use crate::inputs;
 use crate::job::{Job, Rocm, Source};
 use crate::preflight::{self, Estimated};
 use crate::process::Ended;
 use crate::python::{Interpreter, Search};
 use crate::recipe::WorkOn;
+use crate::{files, inputs};
 
 /// How long making an environment may take.
 const MAKING: Duration = Duration::from_mins(10);
@@ -35,7 +35,7 @@ fn lock_of(checkout: &Path) -> PathBuf {
 
 /// Takes the checkout that a job builds in, until the lock is dropped: two builds in one tree would
 /// make one of both.
-pub(super) fn own_tree(job: &Job) -> Result<Option<rocwheel_lock::Lock>, Error> {
+pub(super) fn own_tree(job: &Job) -> Result<Option<rocwheel_system::Lock>, Error> {
     let (Source::Checkout { path, .. }, WorkOn::Checkout) = (&job.source, job.recipe.source.work_on) else {
         return Ok(None);
     };
@@ -189,7 +189,7 @@ impl Context<'_> {
 
     /// Paths of the wheels that were made, in the job's own folder.
     pub(super) fn made(&self, outputs: &[Made]) -> Vec<String> {
-        let wheels = outputs.iter().filter(|made| is_wheel(&made.path));
+        let wheels = outputs.iter().filter(|made| WheelName::is_wheel(&made.path));
         wheels.map(|made| self.folder.join("made").join(&made.path).to_string_lossy().into_owned()).collect()
     }
 

@@ -117,7 +117,6 @@ mod tests {
         venv
     }
 
-    #[cfg(unix)]
     #[test]
     fn an_environment_says_what_is_in_it() {
         let venv = environment();
@@ -128,7 +127,6 @@ mod tests {
         );
     }
 
-    #[cfg(unix)]
     #[test]
     fn python_is_asked_where_the_files_do_not_say_everything() {
         for (file, text) in [

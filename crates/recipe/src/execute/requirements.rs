@@ -40,7 +40,7 @@ impl Context<'_> {
     fn wrong_version(&self, name: &str, specifier: &str) -> Result<Option<String>, Error> {
         let surroundings = &self.place.surroundings;
         let path = surroundings.get("PATH").map(String::as_str).unwrap_or_default();
-        let Some(found) = process::find(name, path) else {
+        let Some(found) = rocwheel_system::find_program(name, path) else {
             return Ok(Some(format!("there is no {name} {specifier}")));
         };
         let program = Program {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bzip2::Compression;
 use bzip2::write::BzEncoder;
+use rocwheel_system::FileMetadata as _;
 use tar::{Builder, EntryType, Header};
 use walkdir::WalkDir;
 
@@ -39,7 +40,7 @@ pub(super) fn write(from: &Path, members: &[String], place: &Path, epoch: u64) -
                 let metadata = file.metadata()?;
                 header.set_entry_type(EntryType::Regular);
                 header.set_size(metadata.len());
-                if is_program(&metadata) {
+                if metadata.is_executable() {
                     header.set_mode(0o755);
                 }
                 tarball.append_data(&mut header, name, file)?;
@@ -50,18 +51,7 @@ pub(super) fn write(from: &Path, members: &[String], place: &Path, epoch: u64) -
     Ok(())
 }
 
-#[cfg(unix)]
-fn is_program(metadata: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    metadata.permissions().mode() & 0o111 != 0
-}
-
-#[cfg(not(unix))]
-fn is_program(_: &std::fs::Metadata) -> bool {
-    false
-}
-
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -73,7 +63,7 @@ mod tests {
             fs_err::create_dir_all(path.parent().unwrap()).unwrap();
             fs_err::write(path, text).unwrap();
         }
-        fs_err::os::unix::fs::symlink("libmagma.so.2", folder.path().join("lib/libmagma.so")).unwrap();
+        rocwheel_system::symlink("libmagma.so.2", folder.path().join("lib/libmagma.so")).unwrap();
         let members = ["lib".to_owned(), "include".to_owned()];
         let make = |name: &str| {
             let place = folder.path().join("out").join(name);

@@ -8,7 +8,6 @@ use rocwheel_wheel::WheelName;
 use walkdir::WalkDir;
 
 use crate::error::Error;
-use crate::execute::is_wheel;
 use crate::matrix::{Label, RocmLabel};
 use crate::provenance::{SUFFIX, Statement};
 
@@ -70,7 +69,7 @@ pub fn look(folders: &[PathBuf], rocm: &[String], reporter: &dyn Reporter) -> Re
         for entry in walk {
             let entry = entry.map_err(std::io::Error::from)?;
             let name = entry.file_name().to_string_lossy();
-            if entry.path().is_file() && (is_wheel(entry.path()) || name.ends_with(".tar.bz2")) {
+            if entry.path().is_file() && (WheelName::is_wheel(entry.path()) || name.ends_with(".tar.bz2")) {
                 paths.push(entry.into_path());
             }
         }
@@ -115,7 +114,7 @@ fn asset(path: &Path, rocm: &[String]) -> Result<Asset, Error> {
     }
     let facts = match name.parse::<WheelName>() {
         Ok(parsed) => Some(Facts::of(&parsed, statement.as_ref(), rocm)),
-        Err(error) if is_wheel(path) => return Err(error.into()),
+        Err(error) if WheelName::is_wheel(path) => return Err(error.into()),
         Err(_) => None,
     };
     let provenance = statement.is_some().then(|| Statement::path(path));

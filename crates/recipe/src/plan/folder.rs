@@ -11,7 +11,7 @@ use rocwheel_report::Reporter;
 use super::record::{Attempt, End, Ended, Record};
 use super::{LeftOut, Plan, PlannedCell, SCHEMA};
 use crate::error::Error;
-use crate::files::{self, open_to_others, replace};
+use crate::files::{self, replace};
 use crate::job::Job;
 use crate::recipe::from_toml;
 
@@ -67,7 +67,7 @@ pub struct Taken {
     path: PathBuf,
     record: Record,
     began: Instant,
-    _lock: rocwheel_lock::Lock,
+    _lock: rocwheel_system::Lock,
 }
 
 impl PlanFolder {
@@ -105,7 +105,7 @@ impl PlanFolder {
         let parent = place.parent().unwrap_or(Path::new("/"));
         fs_err::create_dir_all(parent)?;
         let staged = tempfile::Builder::new().prefix(".plan-").tempdir_in(parent)?;
-        open_to_others(staged.path(), 0o755)?;
+        rocwheel_system::set_mode(staged.path(), 0o755)?;
         for folder in [JOBS, STATE] {
             fs_err::create_dir(staged.path().join(folder))?;
         }

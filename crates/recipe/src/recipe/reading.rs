@@ -234,7 +234,7 @@ wheel = "dist/*.whl"
             ("[[version]]\ntext = \"1.0\"", "", "says no `version`"),
             ("backends = [\"rocm\"]", "backends = [\"rocm\"]\nany-python = [\"rcm\"]", "names the backend `rcm`"),
             ("backends = [\"rocm\"]", "backends = []", "at least one backend"),
-            ("[[version]]", "[image-packages]\napt = [\"g++\", \"x; y\"]\n[[version]]", "`x; y`, which is no name"),
+            ("[[version]]", "[image-packages]\napt = [\"g++\", \"x; y\"]\n[[version]]", "`x; y`, which is not a name"),
             ("name = \"small\"", "name = ", "line 3"),
         ] {
             let text = wrong(from, to).to_string();

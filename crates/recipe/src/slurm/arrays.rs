@@ -228,7 +228,6 @@ mod tests {
         );
     }
 
-    #[cfg(unix)]
     #[test]
     fn paths_are_what_they_are_and_steps_begin_again_once() {
         let folder = tempfile::tempdir().unwrap();
@@ -260,7 +259,6 @@ mod tests {
         assert_eq!(said("1"), always);
     }
 
-    #[cfg(unix)]
     #[test]
     fn a_task_that_is_cancelled_may_write_down_how_far_it_came() {
         // As Slurm does: the signal goes to all of a task, and who waits for it waits for the

@@ -20,8 +20,8 @@ use rocwheel_wheel::edit::Pattern;
 use rocwheel_wheel::manylinux::{Policies, Release};
 use rocwheel_wheel::{PythonVersion, WheelName};
 
-use crate::environment;
 use crate::failure::{Failure, Result, Usage};
+use crate::environment;
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
 
@@ -438,7 +438,7 @@ fn python(
 }
 
 fn is_wheel(text: &str) -> bool {
-    Path::new(text).extension().is_some_and(|extension| extension == "whl") && !text.contains("://")
+    WheelName::is_wheel(text) && !text.contains("://")
 }
 
 fn same_distribution(one: &Path, other: &Path) -> bool {

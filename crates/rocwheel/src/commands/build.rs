@@ -28,11 +28,12 @@ use rocwheel_recipe::executor::Executor;
 use rocwheel_recipe::preflight::Machine;
 use rocwheel_recipe::{Input, Job, PythonVersion, duration};
 use rocwheel_report::{Exit, Hint as _};
+use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
+use crate::failure::{Failure, Result, Usage, self};
 use crate::commands::Mode;
 use crate::environment;
-use crate::failure::{self, Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
 use after::After;
@@ -475,13 +476,10 @@ impl Run<'_> {
         let outcome = self.execute(job, &self.settings.place, &listener)?;
         let (exit, made) = match &outcome {
             Outcome::Built { outputs, .. } | Outcome::Unchanged { outputs } => {
-                let inputs = outputs
-                    .iter()
-                    .filter(|made| made.path.extension().is_some_and(|extension| extension == "whl"))
-                    .map(|made| Input {
-                        path: self.settings.place.output.join(&made.path),
-                        sha256: made.sha256.clone(),
-                    });
+                let inputs = outputs.iter().filter(|made| WheelName::is_wheel(&made.path)).map(|made| Input {
+                    path: self.settings.place.output.join(&made.path),
+                    sha256: made.sha256.clone(),
+                });
                 let inputs: Vec<Input> = inputs.collect();
                 into::install(job, &inputs, &self.settings.place, self.printer)?;
                 (Exit::Done, Some(inputs))

@@ -7,19 +7,20 @@ use std::time::Instant;
 
 use clap::Args;
 use rocwheel_audit::Scope;
-use rocwheel_audit::written::{Set, Verdict, Written};
+use rocwheel_audit::written::{Set, Verdict};
+use rocwheel_output::{StagedFile, StagingFolder};
 use rocwheel_report::Exit;
 use rocwheel_wheel::edit::{
-    self, BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, Prepared, RecordEdit,
+    self, BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, RecordEdit,
     Requirement, RequirementEdit, SearchPathEdit, TagEdit, VersionEdit,
 };
-use rocwheel_wheel::{Existing, FileDigest, Staging, TagPart, WriteOptions};
+use rocwheel_wheel::{Existing, FileDigest, TagPart, WheelName, WriteOptions};
 use serde::Serialize;
 
-use crate::commands::last_look::{self, LastLook, LastLookArguments};
-use crate::commands::{Mode, split_wheel};
-use crate::environment;
 use crate::failure::{Failure, Result, Usage};
+use crate::commands::Mode;
+use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
+use crate::environment;
 use crate::printer::{self, Format, Printer};
 
 /// Places that still say the old version, of which text shows this many for each file.
@@ -165,7 +166,7 @@ impl TryFrom<Arguments> for Settings {
 
     fn try_from(arguments: Arguments) -> Result<Self> {
         for file in &arguments.files {
-            if !split_wheel::is_wheel(file) && !file.to_string_lossy().ends_with(".tar.gz") {
+            if !WheelName::is_wheel(file) && !file.to_string_lossy().ends_with(".tar.gz") {
                 let message = format!("`{}` is neither a wheel nor a source distribution by its name", file.display());
                 return Err(Usage::new(message).hint("wheels end in `.whl`, source distributions in `.tar.gz`").into());
             }
@@ -280,12 +281,7 @@ type Done = Option<(Edited, Option<Verdict>)>;
 /// Edits one file and says nothing but warnings of the audit. Where the result is.
 pub(super) fn apply(settings: &Settings, printer: &Printer) -> Result<PathBuf> {
     let (_, written) = carry_out(settings, printer)?;
-    written
-        .into_iter()
-        .flatten()
-        .next()
-        .map(|(edited, _)| edited.path)
-        .ok_or_else(|| Failure::message("an edit writes a file"))
+    written.into_iter().flatten().next().map(|(edited, _)| edited.path).ok_or_else(|| Failure::message("an edit writes a file"))
 }
 
 /// Plans all files before the first is written, so that what is wrong with the last is known then.
@@ -293,7 +289,7 @@ fn carry_out(settings: &Settings, printer: &Printer) -> Result<(Vec<Plan>, Vec<D
     // Made only where a library is to be unpacked into it.
     let needs_scratch = !settings.edit.search_paths.is_empty();
     let scratch = needs_scratch.then(|| environment::scratch_below(&settings.scratch)).transpose()?;
-    let scratch = scratch.as_ref().map_or(settings.scratch.as_path(), Staging::path);
+    let scratch = scratch.as_ref().map_or(settings.scratch.as_path(), StagingFolder::path);
     let plans = edit::plan(&settings.files, &settings.edit, scratch, printer.reporter())?;
     check_names(&plans)?;
     let mut written: Vec<Done> = Vec::with_capacity(plans.len());
@@ -306,9 +302,10 @@ fn carry_out(settings: &Settings, printer: &Printer) -> Result<(Vec<Plan>, Vec<D
         written.push(match settings.mode {
             Mode::DryRun => None,
             Mode::Execute => {
-                let prepared = edit::prepare(plan, &place, &settings.write, printer.reporter())?;
-                let verdict = audit(settings, plan, &prepared, printer)?;
-                Some((prepared.commit()?, verdict))
+                let staged = edit::prepare(plan, &place, &settings.write, printer.reporter())?;
+                let look = look(settings, plan, staged.files());
+                let (edited, mut verdicts) = last_look::finish(staged, settings.last_look, look.as_slice(), printer)?;
+                Some((edited, verdicts.pop().flatten()))
             }
         });
     }
@@ -344,19 +341,19 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Looks at a wheel that was changed, by itself: several files of a command line may be one
+/// A wheel that was changed is looked at by itself: several files of a command line may be one
 /// distribution for several Pythons.
-fn audit(settings: &Settings, plan: &Plan, prepared: &Prepared, printer: &Printer) -> Result<Option<Verdict>> {
-    if !plan.changes_anything() || !split_wheel::is_wheel(&plan.input) {
-        return Ok(None);
+fn look<'a>(settings: &'a Settings, plan: &Plan, wheels: &[StagedFile]) -> Option<Look<'a>> {
+    if !plan.changes_anything() || !WheelName::is_wheel(&plan.input) {
+        return None;
     }
     let set = Set {
-        wheels: vec![Written { staged: prepared.staged().to_owned(), place: prepared.place().to_owned() }],
+        wheels: wheels.to_vec(),
         before: vec![plan.input.clone()],
         scope: scope(&settings.edit, plan),
         ..Set::default()
     };
-    settings.last_look.at(&set, &format!("`{}`", plan.output), &settings.scratch, printer)
+    Some(Look { set, what: format!("`{}`", plan.output), scratch: &settings.scratch })
 }
 
 /// What an edit may have changed for the audit. Reading the headers of packed libraries takes far

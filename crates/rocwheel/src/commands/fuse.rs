@@ -7,23 +7,24 @@ use std::time::Instant;
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_artifact::Catalog;
-use rocwheel_audit::written::{Set, Verdict, Written};
+use rocwheel_audit::written::{Set, Verdict};
 use rocwheel_kpack::bundle::{Form, Method};
+use rocwheel_output::StagingFolder;
 use rocwheel_report::Exit;
 use rocwheel_split::Error;
 use rocwheel_split::fuse::builds::{self, Artifacts};
 use rocwheel_split::fuse::{self, Build, Fused, FusedFile, Plan, wheels};
 use rocwheel_split::prune::Empty;
 use rocwheel_split::verify::View;
-use rocwheel_wheel::{Staging, WriteOptions};
+use rocwheel_wheel::{WheelName, WriteOptions};
 use serde::Serialize;
 
+use crate::failure::{Failure, Result, Usage};
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
-use crate::commands::last_look::{self, LastLook, LastLookArguments};
+use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
 use crate::commands::split::is_artifacts;
 use crate::environment;
-use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const FILES: [Column; 4] = [("File", Left), ("Bundles", Right), ("Code objects", Right), ("GPU code", Right)];
@@ -143,12 +144,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             return Err(rocwheel_artifact::Error::NotThere { path: input.clone() }.into());
         }
     }
-    let has = |extension: &str| {
-        let matches = |path: &PathBuf| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension));
-        (settings.inputs.iter().any(matches), settings.inputs.iter().all(matches))
-    };
     let job = Job { settings, printer, begin: Instant::now() };
-    match has("whl") {
+    match (settings.inputs.iter().any(WheelName::is_wheel), settings.inputs.iter().all(WheelName::is_wheel)) {
         (true, true) => job.wheels(),
         (true, false) => Err(Usage::new("wheels cannot be fused with other files").into()),
         _ if settings.inputs.iter().any(|input| is_host(input)) => job.file(),
@@ -299,9 +296,13 @@ impl Job<'_> {
         let Some(output) = self.output() else { return self.show_plans(&[&plan], &set.removed) };
         Self::needs_code(&[&plan])?;
         let fused = self.fuse(&plan, &set.builds, scratch.path())?;
-        let ready = wheels::prepare(&set, (&plan, &fused), output, &self.settings.options, self.printer.reporter())?;
-        let verdict = self.audit(&set, &ready, scratch.path())?;
-        let written = ready.commit()?;
+        let staged = wheels::prepare(&set, (&plan, &fused), output, &self.settings.options, self.printer.reporter())?;
+        // The fused wheel is looked at by itself.
+        let what = format!("`{}`", staged.report().path.file_name().unwrap_or_default().display());
+        let written = Set { wheels: staged.files().to_vec(), before: set.hosts()[..1].to_vec(), ..Set::default() };
+        let look = Look { set: written, what, scratch: scratch.path() };
+        let (written, mut verdicts) = last_look::finish(staged, self.settings.last_look, &[look], self.printer)?;
+        let verdict = verdicts.pop().flatten();
         drop(fused.view);
         let audited = Audited { written: &written, audit: verdict.as_ref() };
         let exit = self.show(&[&plan], &fused.files, (&set.removed, Some(&audited), written.bytes, &written.path))?;
@@ -311,20 +312,12 @@ impl Job<'_> {
         Ok(exit)
     }
 
-    /// Looks at the fused wheel, by itself.
-    fn audit(&self, set: &wheels::Wheels, ready: &wheels::Ready, scratch: &Path) -> Result<Option<Verdict>> {
-        let written = Written { staged: ready.staged().to_owned(), place: ready.place().to_owned() };
-        let what = format!("`{}`", ready.place().file_name().unwrap_or_default().display());
-        let set = Set { wheels: vec![written], before: set.hosts()[..1].to_vec(), ..Set::default() };
-        self.settings.last_look.at(&set, &what, scratch, self.printer)
-    }
-
     /// Where to write; `None` with `--dry-run`.
     fn output(&self) -> Option<&Path> {
         self.settings.output.as_deref().filter(|_| self.settings.mode == Mode::Execute)
     }
 
-    fn scratch(&self, output: Option<&Path>) -> Result<Staging> {
+    fn scratch(&self, output: Option<&Path>) -> Result<StagingFolder> {
         environment::scratch_beside(self.settings.scratch.as_deref(), output)
     }
 
@@ -399,7 +392,7 @@ impl Job<'_> {
         (removed, written, bytes, path): (&[String], Option<&W>, u64, &Path),
     ) -> Result<Exit> {
         let seconds = self.begin.elapsed().as_secs_f64();
-        let stay = path.is_dir() || path.extension().is_some_and(|extension| extension == "whl");
+        let stay = path.is_dir() || WheelName::is_wheel(path);
         if self.printer.format() == Format::Json {
             let document = Document { plans, files: fused.iter().collect(), removed, written, seconds };
             self.printer.json(&document)?;

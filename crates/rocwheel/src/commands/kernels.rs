@@ -10,14 +10,13 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use rocwheel_report::Exit;
-use rocwheel_rocm::TargetId;
-use rocwheel_rocm::TargetTable;
 use rocwheel_rocm::target::is_processor;
+use rocwheel_rocm::{TargetId, TargetTable};
 use rocwheel_survey::{self as survey, Kernels, Weight};
 use rocwheel_wheel::FileDigest;
 
-use crate::environment;
 use crate::failure::{Failure, Result, Usage};
+use crate::environment;
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{self, Format, Printer};
 use tally::Tally;

@@ -8,10 +8,12 @@ use clap::Args;
 use rocwheel_audit::Scope;
 use rocwheel_audit::finding::Finding;
 use rocwheel_audit::written::{self, Set, Verdict};
+pub(crate) use rocwheel_output::LastLook;
+use rocwheel_output::Staged;
 use rocwheel_report::{Exit, Hint};
 
-use crate::commands::audit::text;
 use crate::failure::Result;
+use crate::commands::audit::text;
 use crate::printer::{self, Format, Printer};
 
 /// What every command that writes wheels has.
@@ -26,15 +28,6 @@ impl LastLookArguments {
     pub(crate) fn choice(self) -> LastLook {
         if self.no_audit { LastLook::Skip } else { LastLook::Audit }
     }
-}
-
-/// Whether what was written is audited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LastLook {
-    /// It is.
-    Audit,
-    /// It is not.
-    Skip,
 }
 
 /// Wheels that are not to be used.
@@ -61,34 +54,57 @@ impl Hint for Refused {
     }
 }
 
-impl LastLook {
-    /// Looks at wheels that are installed together. `what` names them, as in "the audit finds 1
-    /// error in …".
-    ///
-    /// New errors are shown, and then everything is one error; what else there is, is counted.
-    pub(crate) fn at(self, set: &Set, what: &str, scratch: &Path, printer: &Printer) -> Result<Option<Verdict>> {
-        if self == LastLook::Skip || set.wheels.is_empty() {
-            return Ok(None);
-        }
-        let mut verdict = written::judge(set, scratch, printer.reporter())?;
-        if verdict.is_good() {
-            return Ok(Some(verdict));
-        }
-        // What would mend them names files that will not be there.
-        for finding in verdict.new_errors.iter_mut().chain(&mut verdict.remarks) {
-            finding.fix = None;
-        }
-        if printer.format() == Format::Text {
-            let shown: &[Finding] = if printer.has_details() { &verdict.remarks } else { &[] };
-            for finding in verdict.new_errors.iter().chain(shown) {
-                text::print(finding, printer)?;
-                printer.line("")?;
-            }
-        }
-        Err(Refused { what: what.to_owned(), verdict }.into())
-    }
+/// Wheels to look at, which are installed together.
+pub(crate) struct Look<'a> {
+    /// The wheels, and what there was before them.
+    pub(crate) set: Set,
+    /// A name for them, as in "the audit finds 1 error in …".
+    pub(crate) what: String,
+    /// A folder for what has to be unpacked.
+    pub(crate) scratch: &'a Path,
 }
 
+/// The end of every command that writes: looks at what it has written, and moves it to its
+/// place if nothing new is wrong with it. The verdicts are those of `looks`, in their order.
+///
+/// # Errors
+/// [`Refused`]; a result that cannot be moved.
+pub(crate) fn finish<T>(
+    staged: Staged<T>,
+    last_look: LastLook,
+    looks: &[Look<'_>],
+    printer: &Printer,
+) -> Result<(T, Vec<Option<Verdict>>)> {
+    let looked = looks.iter().map(|look| look_at(look, last_look, printer));
+    let verdicts = looked.collect::<Result<Vec<_>>>()?;
+    Ok((staged.commit()?, verdicts))
+}
+
+/// Looks at wheels that are installed together.
+///
+/// New errors are shown, and then everything is one error; what else there is, is counted.
+pub(crate) fn look_at(look: &Look<'_>, last_look: LastLook, printer: &Printer) -> Result<Option<Verdict>> {
+    let Look { set, what, scratch } = look;
+    if last_look == LastLook::Skip || set.wheels.is_empty() {
+        return Ok(None);
+    }
+    let mut verdict = written::judge(set, scratch, printer.reporter())?;
+    if verdict.is_good() {
+        return Ok(Some(verdict));
+    }
+    // What would mend them names files that will not be there.
+    for finding in verdict.new_errors.iter_mut().chain(&mut verdict.remarks) {
+        finding.fix = None;
+    }
+    if printer.format() == Format::Text {
+        let shown: &[Finding] = if printer.has_details() { &verdict.remarks } else { &[] };
+        for finding in verdict.new_errors.iter().chain(shown) {
+            text::print(finding, printer)?;
+            printer.line("")?;
+        }
+    }
+    Err(Refused { what: what.clone(), verdict }.into())
+}
 /// Says what the audit of wheels came to, and how to see all of it.
 pub(crate) fn show<P: AsRef<Path>>(verdict: &Verdict, wheels: &[P], printer: &Printer) {
     if let Some(why) = &verdict.unjudged {

@@ -9,6 +9,7 @@ use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_artifact::Catalog;
 use rocwheel_audit::finding::Code;
 use rocwheel_audit::written::{self, Verdict};
+use rocwheel_output::StagedFile;
 use rocwheel_package::{
     Incomplete, Incompletes, LeftOut, Logical, Missing, Outcome, OutputFolder, Plan, Prepared, Request, SelectorForm,
     Shape, System, Unclaimed, Unsupported,
@@ -16,10 +17,10 @@ use rocwheel_package::{
 use rocwheel_report::Exit;
 use serde::Serialize;
 
-use crate::commands::Mode;
-use crate::commands::last_look::{self, LastLook, LastLookArguments};
-use crate::environment;
 use crate::failure::{Failure, Result, Usage};
+use crate::commands::Mode;
+use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
+use crate::environment;
 use crate::printer::{self, Column, Format, Printer};
 
 const PLANNED: [Column; 3] = [("Package", Left), ("Files", Right), ("Raw", Right)];
@@ -308,11 +309,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     let prepared = rocwheel_package::prepare(&plan, request, &mut folder, printer.reporter())?;
     let verdicts = audit(&plan, &prepared, settings, &folder, printer)?;
-    let look = match settings.last_look {
-        LastLook::Audit => rocwheel_package::LastLook::Passed,
-        LastLook::Skip => rocwheel_package::LastLook::Skipped,
-    };
-    let outcome = prepared.publish(request, &mut folder, look)?;
+    let outcome = prepared.publish(request, &mut folder, settings.last_look)?;
     let used: Vec<&Catalog> = std::iter::once(&artifacts.first).chain(&artifacts.windows).collect();
     folder.prune_scratch(&used)?;
     let seconds = begin.elapsed().as_secs_f64();
@@ -393,7 +390,7 @@ fn audit(
             System::Linux => "the set",
             System::Windows => "the set for Windows",
         };
-        let wheels = set.wheels.into_iter().map(|(staged, place)| written::Written { staged, place }).collect();
+        let wheels = set.wheels.into_iter().map(|(staged, place)| StagedFile { staged, place }).collect();
         let set = written::Set {
             wheels,
             beside: set.beside,
@@ -401,7 +398,8 @@ fn audit(
             left_out: left_out.clone(),
             ..written::Set::default()
         };
-        settings.last_look.at(&set, what, &folder.staging(), printer)
+        let look = Look { set, what: what.to_owned(), scratch: &folder.staging() };
+        last_look::look_at(&look, settings.last_look, printer)
     };
     let verdicts: Vec<Option<Verdict>> = prepared.sets(folder).into_iter().map(look).collect::<Result<_, _>>()?;
     Ok(verdicts.into_iter().flatten().collect())

@@ -4,19 +4,20 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_audit::written::{Set, Verdict, Written};
+use rocwheel_audit::written::{Set, Verdict};
+use rocwheel_output::StagedFile;
 use rocwheel_report::Exit;
 use rocwheel_rocm::TargetTable;
 use rocwheel_split::prune::{
-    self, Action, Compress, Destination, Empty, Keep, LEVEL, Options, Outcome, PrunedFile, Run, StagedWheel,
+    self, Action, Compress, Destination, Empty, Keep, LEVEL, Options, Outcome, PrunedFile, Run,
 };
 use rocwheel_wheel::WriteOptions;
 use serde::Serialize;
 
-use crate::commands::Mode;
-use crate::commands::last_look::{self, LastLook, LastLookArguments};
-use crate::environment;
 use crate::failure::{Failure, Result, Usage};
+use crate::commands::Mode;
+use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
+use crate::environment;
 use crate::printer::{self, Format, Printer};
 
 /// Keep the GPU code for some targets, remove the rest
@@ -131,11 +132,14 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         write: settings.write,
     };
     let mut audited: Vec<(Vec<PathBuf>, Verdict)> = Vec::new();
-    let outcome = prune::prune_and(&settings.paths, &options, printer.reporter(), |wheels| -> Result<()> {
-        for wheel in wheels {
-            audited.extend(audit(settings, wheel, scratch.path(), printer)?);
-        }
-        Ok(())
+    let outcome = prune::prune_each(&settings.paths, &options, printer.reporter(), |path, staged| {
+        let output = staged.report().output.clone().unwrap_or_else(|| path.to_owned());
+        let wheels = staged.files().to_vec();
+        let looks: Vec<Look> = wheels.iter().map(|wheel| look(path, &output, wheel, scratch.path())).collect();
+        let (pruned, verdicts) = last_look::finish(staged, settings.last_look, &looks, printer)?;
+        let places = wheels.into_iter().map(|wheel| vec![wheel.place]);
+        audited.extend(places.zip(verdicts).filter_map(|(places, verdict)| Some((places, verdict?))));
+        anyhow::Ok(pruned)
     })?;
     let exit = if outcome.missing.is_empty() { Exit::Done } else { Exit::Failed };
     if printer.format() == Format::Json {
@@ -161,21 +165,15 @@ struct Document<'a> {
     audit: Vec<&'a Verdict>,
 }
 
-/// Looks at one wheel that was pruned, by itself: those of a folder need not belong together.
-fn audit(
-    settings: &Settings,
-    wheel: &StagedWheel,
-    scratch: &Path,
-    printer: &Printer,
-) -> Result<Option<(Vec<PathBuf>, Verdict)>> {
-    let set = Set {
-        wheels: vec![Written { staged: wheel.staged.clone(), place: wheel.place.clone() }],
-        before: vec![wheel.before.clone()],
-        ..Set::default()
+/// A wheel that was pruned is looked at by itself: those of a folder need not belong together.
+fn look<'a>(input: &Path, output: &Path, wheel: &StagedFile, scratch: &'a Path) -> Look<'a> {
+    // Below the output it is where the original is below the input.
+    let before = match wheel.place.strip_prefix(output) {
+        Ok(below) if !below.as_os_str().is_empty() => input.join(below),
+        _ => input.to_owned(),
     };
-    let what = format!("`{}`", wheel.place.file_name().unwrap_or_default().display());
-    let verdict = settings.last_look.at(&set, &what, scratch, printer)?;
-    Ok(verdict.map(|verdict| (vec![wheel.place.clone()], verdict)))
+    let set = Set { wheels: vec![wheel.clone()], before: vec![before], ..Set::default() };
+    Look { set, what: format!("`{}`", wheel.place.file_name().unwrap_or_default().display()), scratch }
 }
 
 fn print(outcome: &Outcome, settings: &Settings, printer: &Printer) -> Result<()> {

@@ -6,18 +6,19 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_audit::written::{Set, Verdict, Written};
+use rocwheel_audit::written::{Set, Verdict};
+use rocwheel_output::StagedFile;
 use rocwheel_repair::{
-    self as repair, Change, Edit, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve, RocmFrom, Staged,
+    self as repair, Change, Edit, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve, RocmFrom,
 };
 use rocwheel_report::Exit;
 use rocwheel_wheel::{FileDigest, Level, WriteOptions};
 use serde::Serialize;
 
-use crate::commands::Mode;
-use crate::commands::last_look::{self, LastLook, LastLookArguments};
-use crate::environment;
 use crate::failure::{Failure, Result, Usage};
+use crate::commands::Mode;
+use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
+use crate::environment;
 use crate::printer::{self, Format, Printer};
 
 /// Make wheels load on every system their tags promise
@@ -198,8 +199,9 @@ pub(super) fn apply(settings: &Settings, printer: &Printer) -> Result<PathBuf> {
     let request = Request { scratch: scratch.path().to_owned(), ..settings.request.clone() };
     let prepared = repair::plan(&settings.wheels[0], &request, printer.reporter())?;
     let staged = prepared.write(&settings.output, &request, printer.reporter())?;
-    audit(settings, &prepared.plan, &staged, printer)?;
-    Ok(staged.commit()?.path)
+    let look = look(settings, &prepared.plan, staged.files());
+    let (outcome, _) = last_look::finish(staged, settings.last_look, look.as_slice(), printer)?;
+    Ok(outcome.path)
 }
 
 /// Repairs one wheel after the other.
@@ -218,8 +220,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         let (outcome, audit) = match settings.mode {
             Mode::Execute => {
                 let staged = prepared.write(&settings.output, &request, printer.reporter())?;
-                let verdict = audit(settings, &prepared.plan, &staged, printer)?;
-                (Some(staged.commit()?), verdict)
+                let look = look(settings, &prepared.plan, staged.files());
+                let (outcome, mut verdicts) = last_look::finish(staged, settings.last_look, look.as_slice(), printer)?;
+                (Some(outcome), verdicts.pop().flatten())
             }
             Mode::DryRun => (None, None),
         };
@@ -238,21 +241,21 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Looks at a wheel that was repaired, with those that will be beside it. What was to be left out
-/// may be missing.
-fn audit(settings: &Settings, plan: &Plan, staged: &Staged, printer: &Printer) -> Result<Option<Verdict>> {
+/// A wheel that was repaired is looked at with those that will be beside it. What was to be left
+/// out may be missing.
+fn look<'a>(settings: &'a Settings, plan: &Plan, wheels: &[StagedFile]) -> Option<Look<'a>> {
     if plan.is_empty() {
-        return Ok(None);
+        return None;
     }
     let excluded = plan.kept_out.iter().filter(|left| matches!(left.reason, Reason::Excluded));
     let set = Set {
-        wheels: vec![Written { staged: staged.path().to_owned(), place: staged.outcome().path.clone() }],
+        wheels: wheels.to_vec(),
         beside: settings.request.beside.clone(),
         before: vec![plan.input.clone()],
         left_out: excluded.map(|left| left.library.clone()).collect(),
         ..Set::default()
     };
-    settings.last_look.at(&set, &format!("`{}`", plan.output), &settings.scratch, printer)
+    Some(Look { set, what: format!("`{}`", plan.output), scratch: &settings.scratch })
 }
 
 fn show(repaired: &Repaired, printer: &Printer) -> Result<()> {

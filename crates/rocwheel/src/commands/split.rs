@@ -14,14 +14,15 @@ use rocwheel_rocm::{TargetId, TargetTable};
 use rocwheel_split::tree::{self, DatabaseChoice, Outcome, Request, TreePlan, Unsupported};
 use rocwheel_split::verify::{Checks, Holdings, Report, Verification};
 use rocwheel_split::{Packing, Selection, TargetNames};
+use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
+use crate::failure::{Failure, Result, Usage};
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
 use crate::commands::split_files;
-use crate::commands::split_wheel::{self, WheelArguments};
+use crate::commands::split_wheel::WheelArguments;
 use crate::environment;
-use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const ARTIFACTS: [Column; 3] = [("Artifact", Left), ("Files", Right), ("Size", Right)];
@@ -103,7 +104,7 @@ impl Arguments {
 
     /// Whether wheels are to be split, which is another command behind the same name.
     pub(super) fn is_of_wheels(&self) -> bool {
-        self.inputs.iter().any(|path| split_wheel::is_wheel(path))
+        self.inputs.iter().any(|path| WheelName::is_wheel(path))
     }
 
     pub(super) fn packing(&self) -> Packing {
@@ -346,7 +347,7 @@ fn verify(
 ) -> Result<Exit> {
     let selection = &settings.request.selection;
     let reporter = printer.reporter();
-    let report = if split_wheel::is_wheel(before) && after.is_dir() {
+    let report = if WheelName::is_wheel(before) && after.is_dir() {
         let scratch = environment::scratch_beside(settings.scratch.as_deref(), None)?;
         rocwheel_split::wheels::verify_parts(before, after, targets, scratch.path(), reporter)?
     } else if before.is_file() && after.is_file() {

@@ -10,10 +10,11 @@ use rocwheel_report::Exit;
 use rocwheel_split::files::{self, Outcome, PlannedFile, Request};
 use rocwheel_split::verify::Verification;
 use rocwheel_split::{Selection, TargetNames};
+use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
-use crate::commands::{Mode, artifact_inputs, split, split_wheel};
 use crate::failure::{Failure, Result, Usage};
+use crate::commands::{Mode, artifact_inputs, split};
 use crate::printer::{self, Column, Format, Printer};
 
 const PLANNED: [Column; 3] = [("Archive", Left), ("Code objects", Right), ("Raw", Right)];
@@ -65,7 +66,7 @@ impl TryFrom<split::Arguments> for Settings {
 
 /// Whether a path of the command line is an ELF or PE file.
 pub(crate) fn is_program(path: &Path) -> bool {
-    if split_wheel::is_wheel(path) || artifact_inputs::name_of(path).is_some() || !path.is_file() {
+    if WheelName::is_wheel(path) || artifact_inputs::name_of(path).is_some() || !path.is_file() {
         return false;
     }
     let mut start = [0; 4];

@@ -6,17 +6,19 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_audit::written::{Programs, Set, Verdict, Written};
+use rocwheel_audit::written::{Programs, Set, Verdict};
+use rocwheel_output::{Staged, StagedFile};
 use rocwheel_report::Exit;
 use rocwheel_split::TargetNames;
 use rocwheel_split::verify::Verification;
-use rocwheel_split::wheels::{self, Growth, Kind, Outcome, Output, Plan, Ready, Request};
+use rocwheel_split::wheels::{self, Growth, Kind, Outcome, Output, Plan, Request};
+use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
-use crate::commands::last_look::{self, LastLook, LastLookArguments};
+use crate::failure::{Failure, Result, Usage};
+use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
 use crate::commands::{Mode, split};
 use crate::environment;
-use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const PLANNED: [Column; 4] = [("Wheel", Left), ("Code objects", Right), ("Files", Right), ("Raw", Right)];
@@ -99,7 +101,7 @@ impl TryFrom<split::Arguments> for Settings {
     type Error = Failure;
 
     fn try_from(arguments: split::Arguments) -> Result<Self> {
-        if let Some(other) = arguments.inputs.iter().find(|path| !is_wheel(path)) {
+        if let Some(other) = arguments.inputs.iter().find(|path| !WheelName::is_wheel(path)) {
             let message =
                 format!("`{}` is not a wheel, and wheels and artifacts cannot be split together", other.display());
             return Err(Usage::new(message).hint("run the command twice").into());
@@ -134,11 +136,6 @@ impl TryFrom<split::Arguments> for Settings {
     }
 }
 
-/// Whether a path of the command line is a wheel.
-pub(crate) fn is_wheel(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("whl"))
-}
-
 #[derive(Serialize)]
 struct Document<'a> {
     wheels: &'a [Split],
@@ -168,16 +165,18 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if settings.mode == Mode::DryRun {
         return show_plans(&splits, begin.elapsed().as_secs_f64(), printer);
     }
-    let mut ready: Vec<Ready> = Vec::with_capacity(splits.len());
+    let mut staged = Vec::with_capacity(splits.len());
+    let mut looks = Vec::with_capacity(splits.len());
     for split in &mut splits {
         let begin = Instant::now();
-        let prepared = wheels::prepare(&split.plan, &settings.request, &settings.output, printer.reporter())?;
-        split.audit = audit(settings, &split.plan, &prepared, printer)?;
-        ready.push(prepared);
+        let one = wheels::prepare(&split.plan, &settings.request, &settings.output, printer.reporter())?;
+        looks.push(look(settings, &split.plan, one.files()));
+        staged.push(one);
         split.seconds += begin.elapsed().as_secs_f64();
     }
-    for (split, ready) in splits.iter_mut().zip(ready) {
-        split.outcome = Some(ready.commit()?);
+    let (outcomes, verdicts) = last_look::finish(Staged::together(staged), settings.last_look, &looks, printer)?;
+    for ((split, outcome), verdict) in splits.iter_mut().zip(outcomes).zip(verdicts) {
+        (split.outcome, split.audit) = (Some(outcome), verdict);
     }
     let seconds = begin.elapsed().as_secs_f64();
     if printer.format() == Format::Json {
@@ -199,17 +198,14 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Looks at the host wheel together with all device wheels.
-fn audit(settings: &Settings, plan: &Plan, ready: &Ready, printer: &Printer) -> Result<Option<Verdict>> {
-    // A variant is the same wheel again, for another installer.
-    let parts = ready.wheels().filter(|(kind, ..)| *kind != Kind::Variant);
-    let wheels = parts.map(|(_, staged, place)| Written { staged: staged.to_owned(), place }).collect();
+/// The host wheel is looked at together with all device wheels.
+fn look<'a>(settings: &'a Settings, plan: &Plan, wheels: &[StagedFile]) -> Look<'a> {
     let programs = match settings.request.verification {
         Verification::Full => Programs::Same,
         Verification::Skip => Programs::Unknown,
     };
-    let set = Set { wheels, before: vec![plan.input.clone()], programs, ..Set::default() };
-    settings.last_look.at(&set, &format!("the parts of `{}`", plan.host), &settings.request.scratch, printer)
+    let set = Set { wheels: wheels.to_vec(), before: vec![plan.input.clone()], programs, ..Set::default() };
+    Look { set, what: format!("the parts of `{}`", plan.host), scratch: &settings.request.scratch }
 }
 
 /// Two inputs may ask for one file name: the same wheel twice, or one distribution under two names.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, Command};
-use sha2::{Digest, Sha256};
+use rocwheel_content::{hexadecimal, sha256};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -54,7 +54,7 @@ impl File {
         reading.table(program, &[], table.get_ref())?;
         let mut settings = reading.settings;
         settings.sort_by_key(|setting| setting.line);
-        Ok(Self { path: path.to_owned(), sha256: format!("{:x}", Sha256::digest(text)), settings })
+        Ok(Self { path: path.to_owned(), sha256: hexadecimal(&sha256(text.as_bytes())), settings })
     }
 }
 

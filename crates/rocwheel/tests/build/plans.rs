@@ -123,7 +123,7 @@ fn wrong_plans_are_errors_before_anything_is_built() {
         (&["--cell", "0.0"], "`--cell` chooses of a plan"),
         (&sdk("prefix=rocm-7.1"), "is ROCm 7.1.1, and 7.2 is to be built against"),
         (&sdk("prefix=rocm-{torch}"), "`{torch}` in `prefix=rocm-{torch}` needs `--torch`"),
-        (&sdk("prefix=rocm-{rocm}"), "rocm-7.2` is no installed ROCm"),
+        (&sdk("prefix=rocm-{rocm}"), "rocm-7.2` is not an installed ROCm"),
         (&["--job", "x.toml", "--executor", "slurm"], "cannot be used with"),
     ] {
         let ran = build_two(&context, more);
@@ -143,8 +143,8 @@ fn wrong_plans_are_errors_before_anything_is_built() {
     // No program of Slurm is where the PATH leads.
     let path = context.path("bin");
     fs_err::create_dir(&path).unwrap();
-    let python = rocwheel_recipe::find_program("python3", &std::env::var("PATH").unwrap()).unwrap();
-    fs_err::os::unix::fs::symlink(python, path.join("python3")).unwrap();
+    let python = rocwheel_system::find_program("python3", &std::env::var("PATH").unwrap()).unwrap();
+    rocwheel_system::symlink(python, path.join("python3")).unwrap();
     let context = context.with_variable("PATH", path.to_string_lossy());
     let ran = build_two(&context, &["--executor", "slurm"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("scontrol says: it is not on this machine"), "{ran:?}");

@@ -5,13 +5,12 @@
 //! goes on alone, and one that is killed with it leaves lock files, at which every later git stops,
 //! and halves of packs.
 
-use std::io::{self, Read as _};
-use std::os::unix::fs::FileExt as _;
+use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
+use rocwheel_system::PositionedWriter;
 
 /// Names the folder of the lock in the environment of each git. A run may be killed after it has
 /// started a git and before it has written down which.
@@ -57,7 +56,7 @@ impl Mark {
     /// Writes it, always in the same number of bytes: one write, which is there as a whole or not
     /// at all.
     pub(super) fn write(self, lock: &fs_err::File) -> io::Result<()> {
-        lock.file().write_all_at(format!("{:<12} {:<24}\n", self.group, self.begun).as_bytes(), 0)
+        PositionedWriter::new(lock.file(), 0).write_all(format!("{:<12} {:<24}\n", self.group, self.begun).as_bytes())
     }
 
     /// Ends what is left of the group, and every git that was started for the folder of the lock.
@@ -68,10 +67,7 @@ impl Mark {
             if left.is_empty() {
                 break;
             }
-            for process in left.into_iter().filter_map(Pid::from_raw) {
-                // It may have ended by itself.
-                let _ = rustix::process::kill_process(process, Signal::KILL);
-            }
+            left.into_iter().for_each(rocwheel_system::kill_process);
             thread::sleep(Duration::from_millis(10));
         }
     }
@@ -93,10 +89,8 @@ impl Mark {
 
 /// Whether the environment that a process was started with names a folder.
 fn names(number: i32, own: &Path) -> bool {
-    use std::os::unix::ffi::OsStrExt as _;
-
     let Ok(environment) = fs_err::read(format!("/proc/{number}/environ")) else { return false };
-    let wanted = [VARIABLE.as_bytes(), b"=", own.as_os_str().as_bytes()].concat();
+    let wanted = [VARIABLE.as_bytes(), b"=", own.as_os_str().as_encoded_bytes()].concat();
     environment.split(|byte| *byte == 0).any(|one| one == wanted)
 }
 
@@ -172,8 +166,9 @@ fn remove_temporary(objects: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::CommandExt as _;
     use std::process::{Command, Stdio};
+
+    use rocwheel_system::start_in_group;
 
     use super::*;
 
@@ -185,8 +180,8 @@ mod tests {
             String::from_utf8(Command::new("sh").args(["-c", "command -v sleep"]).output().unwrap().stdout).unwrap();
         let git = folder.path().join("git-fetch");
         fs_err::copy(sleep.trim(), &git).unwrap();
-        let mut child = Command::new(&git).arg("300").process_group(0).stdin(Stdio::null()).spawn().unwrap();
-        let mut other = Command::new("sleep").arg("300").process_group(0).stdin(Stdio::null()).spawn().unwrap();
+        let mut child = start_in_group(Command::new(&git).arg("300")).stdin(Stdio::null()).spawn().unwrap();
+        let mut other = start_in_group(Command::new("sleep").arg("300")).stdin(Stdio::null()).spawn().unwrap();
         let mark = Mark::of(child.id());
         let path = folder.path().join("lock");
         Mark::NOTHING.write(&fs_err::File::create(&path).unwrap()).unwrap();
@@ -200,7 +195,7 @@ mod tests {
         // down.
         let start = |own: &Path| {
             let mut command = Command::new(&git);
-            command.arg("300").process_group(0).stdin(Stdio::null()).env(VARIABLE, own).spawn().unwrap()
+            start_in_group(command.arg("300")).stdin(Stdio::null()).env(VARIABLE, own).spawn().unwrap()
         };
         let (mut unknown, mut elsewhere) = (start(folder.path()), start(&folder.path().join("x")));
         Mark::NOTHING.end(folder.path());

@@ -129,7 +129,7 @@ fn an_option_comes_before_a_pin_and_a_pin_before_the_default() {
     );
     apex.related = Related::Required;
     let error = world.plan(&apex).unwrap_err().to_string();
-    assert!(error.contains("says nothing of `apex`"), "{error}");
+    assert!(error.contains("does not mention `apex`"), "{error}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rocwheel_artifact::{Catalog, EntryKind};
+use rocwheel_content::archive_path::link_target;
 use rocwheel_content::{Content, FileContent};
 use rocwheel_kpack::fatbin::FatBinary;
 
@@ -12,7 +13,7 @@ use super::Build;
 use crate::error::Error;
 use crate::group::is_archive;
 use crate::tree;
-use crate::verify::{self, Item, View};
+use crate::verify::{Item, View};
 
 /// Builds of one file. `archives` are the `.kpack` files to take its code from; without any, those
 /// that its markers lead to from where it lies. Returns the builds and the path that the file has
@@ -46,7 +47,7 @@ pub fn of_files(hosts: &[PathBuf], archives: &[PathBuf]) -> Result<(Vec<Build>, 
         let mut view = View::default();
         view.insert(&path, file(host)?);
         for search in searches {
-            let Some(placed) = verify::join(&path, search) else { continue };
+            let Some(placed) = link_target(&path, search) else { continue };
             let folder = placed.rsplit_once('/').map_or("", |(folder, _)| folder);
             let beside = search.rsplit_once('/').map_or("", |(folder, _)| folder);
             let found = if archives.is_empty() {
@@ -84,8 +85,8 @@ pub fn of_directory(path: &Path) -> Result<Build, Error> {
 }
 
 fn file(path: &Path) -> Result<Item, Error> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let executable = fs_err::metadata(path)?.permissions().mode() & 0o111 != 0;
+    use rocwheel_system::FileMetadata as _;
+    let executable = fs_err::metadata(path)?.is_executable();
     Ok(Item::File { content: Arc::new(FileContent::new(path)?), executable })
 }
 

@@ -6,7 +6,6 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Seek as _, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use positioned_io::ReadAt;
 use rocwheel_kpack::CodeObject;
 use rocwheel_kpack::bundle::{self, ALIGNMENT, Checksum, Form};
 use rocwheel_report::Reporter;
+use rocwheel_system::PositionedWriter;
 
 use super::combine::{Binary, Bundle, Entry};
 use super::gather::{Origin, Part, shown};
@@ -48,7 +48,7 @@ pub(crate) fn write(binary: &Binary, form: Form, scratch: &Path, reporter: &dyn 
         rocwheel_pipeline::ordered(
             places.into_iter(),
             |(planned, start)| {
-                let mut out = At { file: &file, position: start };
+                let mut out = PositionedWriter::new(&file, start);
                 write_bundle(binary, planned, form, (scratch, &mut out), reporter)
             },
             |_| Ok(()),
@@ -64,7 +64,7 @@ pub(crate) fn write(binary: &Binary, form: Form, scratch: &Path, reporter: &dyn 
             },
             |(compressed, size)| {
                 let start = end.next_multiple_of(ALIGNMENT);
-                copy(&compressed, size, &file, start)?;
+                copy(&compressed, size, &mut PositionedWriter::new(&file, start))?;
                 bundles.push(start);
                 end = start + size;
                 Ok(())
@@ -74,34 +74,16 @@ pub(crate) fn write(binary: &Binary, form: Form, scratch: &Path, reporter: &dyn 
     Ok(Section { content: Arc::new(file), size: end, bundles })
 }
 
-fn copy(from: &dyn ReadAt, size: u64, to: &impl FileExt, start: u64) -> io::Result<()> {
+fn copy(from: &dyn ReadAt, size: u64, to: &mut PositionedWriter<'_>) -> io::Result<()> {
     let mut window = vec![0; WINDOW.min(size as usize)];
     let mut done = 0;
     while done < size {
         let length = (size - done).min(WINDOW as u64) as usize;
         from.read_exact_at(done, &mut window[..length])?;
-        to.write_all_at(&window[..length], start + done)?;
+        to.write_all(&window[..length])?;
         done += length as u64;
     }
     Ok(())
-}
-
-/// A place of a file as a stream.
-struct At<'a, F> {
-    file: &'a F,
-    position: u64,
-}
-
-impl<F: FileExt> Write for At<'_, F> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.file.write_at(bytes, self.position)?;
-        self.position += count as u64;
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// A code object that is read when its first byte is asked for, and forgotten after its last.

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rocwheel_content::Content;
+use rocwheel_output::{Staged, StagedFile, StagingFolder};
 use rocwheel_report::Reporter;
 use rocwheel_rocm::Databases;
 use rocwheel_wheel::read::{Kind, Listed, MemberContent, Wheel};
-use rocwheel_wheel::{Headers, Member, Rewrite, Staging, WriteOptions};
+use rocwheel_wheel::{Headers, Member, Rewrite, WriteOptions};
 use serde::Serialize;
 
 use super::{Build, Fused, Plan};
@@ -203,36 +204,6 @@ impl Folders {
     }
 }
 
-/// A fused wheel that is complete and not yet in its place. It goes when this goes.
-pub struct Ready {
-    /// In the folder of the result.
-    _staging: Staging,
-    /// The wheel under its own name.
-    staged: PathBuf,
-    written: WrittenWheel,
-}
-
-impl Ready {
-    /// Where it is now.
-    pub fn staged(&self) -> &Path {
-        &self.staged
-    }
-
-    /// Where it will be.
-    pub fn place(&self) -> &Path {
-        &self.written.path
-    }
-
-    /// Moves it to its place; a wheel of that name is replaced.
-    ///
-    /// # Errors
-    /// When somebody else changes the folder meanwhile.
-    pub fn commit(self) -> Result<WrittenWheel, Error> {
-        fs_err::rename(&self.staged, &self.written.path)?;
-        Ok(self.written)
-    }
-}
-
 impl Wheels {
     /// The wheels that the builds are made of.
     pub fn hosts(&self) -> &[PathBuf] {
@@ -251,7 +222,7 @@ pub fn prepare(
     output: &Path,
     options: &WriteOptions,
     reporter: &dyn Reporter,
-) -> Result<Ready, Error> {
+) -> Result<Staged<WrittenWheel>, Error> {
     let mut rewrite = Rewrite { metadata: wheels.metadata.clone(), ..Rewrite::default() };
     for path in &plan.archives {
         rewrite.drop.extend(wheels.members.get(path).cloned());
@@ -277,12 +248,11 @@ pub fn prepare(
         .map(|member| member.name.as_str())
         .filter(|name| !rewrite.drop.contains(*name) && !rewrite.replace.contains_key(*name));
     wheels.host.check_members(copied, reporter)?;
-    let staging = Staging::for_results(output, ".rocwheel-")?;
+    let staging = StagingFolder::for_results(output, ".rocwheel-")?;
     let written = rocwheel_wheel::rewrite(&wheels.host, &rewrite, staging.path(), options, reporter)?;
-    let bytes = written.compressed;
-    let sha256 = written.sha256.unwrap_or_default();
-    let files = written.files;
-    Ok(Ready { _staging: staging, staged: written.path, written: WrittenWheel { path, files, bytes, sha256 } })
+    let file = StagedFile { staged: written.path, place: path.clone() };
+    let (files, bytes, sha256) = (written.files, written.compressed, written.sha256.unwrap_or_default());
+    Ok(Staged::new(staging, WrittenWheel { path, files, bytes, sha256 }).with_file(file))
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! Input: a fused tree. Output: a directory or a file that appears complete or not at all.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_artifact::staging::{Maker, Staging};
 use rocwheel_content::Content;
+use rocwheel_output::{OutputTree, TreeMaker};
 use rocwheel_report::{Reporter, Unit};
 use serde::Serialize;
 
@@ -13,7 +12,7 @@ use crate::copy::copy;
 use crate::error::Error;
 use crate::verify::{Item, View};
 
-const MAKER: Maker = Maker { marker: ".rocwheel-fuse", command: "rocwheel fuse" };
+const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-fuse", command: "rocwheel fuse" };
 
 /// What was written.
 #[derive(Debug, Clone, Serialize)]
@@ -39,7 +38,7 @@ pub fn write_directory(
     reporter: &dyn Reporter,
 ) -> Result<Written, Error> {
     rocwheel_artifact::outside(output, inputs)?;
-    let staging = Staging::new(output, MAKER)?;
+    let staging = OutputTree::new(output, MAKER)?;
     let items: Vec<(PathBuf, &Item)> = view.items().map(|(path, item)| (staging.root().join(path), item)).collect();
     for (path, _) in &items {
         if let Some(parent) = path.parent() {
@@ -54,11 +53,11 @@ pub fn write_directory(
     staging.reserve(bytes)?;
     reporter.begin("Writing files", Some(bytes), Unit::Bytes);
     let written = items.par_iter().try_for_each(|(path, item)| match item {
-        Item::Link { target } => Ok(fs_err::os::unix::fs::symlink(target, path)?),
+        Item::Link { target } => Ok(rocwheel_system::symlink(target, path)?),
         Item::File { content, executable } => {
             copy(content.as_ref(), fs_err::File::create(path)?, reporter)?;
             let mode = if *executable { 0o755 } else { 0o644 };
-            Ok(fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))?)
+            Ok(rocwheel_system::set_mode(path, mode)?)
         }
     });
     reporter.end();
@@ -66,7 +65,7 @@ pub fn write_directory(
     for (path, text) in extra {
         let path = staging.root().join(path);
         fs_err::write(&path, text)?;
-        fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o644))?;
+        rocwheel_system::set_mode(&path, 0o644)?;
         bytes += text.len() as u64;
     }
     reporter.check()?;

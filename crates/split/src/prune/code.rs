@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use positioned_io::{ReadAt, Slice};
-use rocwheel_content::{Content, Reader};
+use rocwheel_content::{Content, OpenContent, Reader};
 use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::{self, ALIGNMENT, Bundle, Form, Method, Part};
 use rocwheel_kpack::{Archive, ArchiveWriter, Entry, FatBinary, Magic, NewWrapper, Replacement};
@@ -84,38 +84,6 @@ impl Verdict {
             dropped: sorted(self.dropped.iter().cloned()),
             note: self.note.clone(),
         }
-    }
-}
-
-/// Bytes in a file without a name.
-pub(super) struct Spooled {
-    file: Arc<dyn ReadAt + Send + Sync>,
-    size: u64,
-}
-
-/// A reader with several owners.
-struct Held(Arc<dyn ReadAt + Send + Sync>);
-
-impl ReadAt for Held {
-    fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(position, buffer)
-    }
-}
-
-impl Spooled {
-    /// What a reader has, `size` bytes.
-    pub(super) fn new(reader: Reader, size: u64) -> Self {
-        Self { file: Arc::from(reader), size }
-    }
-}
-
-impl Content for Spooled {
-    fn size(&self) -> u64 {
-        self.size
-    }
-
-    fn open(&self) -> io::Result<Reader> {
-        Ok(Box::new(Held(Arc::clone(&self.file))))
     }
 }
 
@@ -241,7 +209,7 @@ impl Pruner<'_> {
         if let Some(made) = self.section(key, reader, 0..size, &bundles, verdict)? {
             verdict.fate = match made.forecast {
                 Some(forecast) => Fate::WouldChange(forecast),
-                None => Fate::Changes(Arc::new(Spooled { file: made.file, size: made.size })),
+                None => Fate::Changes(Arc::new(OpenContent::new(made.file, made.size))),
             };
         }
         Ok(())
@@ -284,7 +252,7 @@ impl Pruner<'_> {
         }
         writer.finish().map_err(failed)?.flush().map_err(spooled)?;
         let size = file.seek(SeekFrom::End(0)).map_err(spooled)?;
-        verdict.fate = Fate::Changes(Arc::new(Spooled { file: Arc::new(file), size }));
+        verdict.fate = Fate::Changes(Arc::new(OpenContent::new(Box::new(file) as Reader, size)));
         Ok(())
     }
 

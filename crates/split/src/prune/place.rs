@@ -6,9 +6,10 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rocwheel_wheel::Staging;
+use rocwheel_output::{Staged, StagedFile, StagingFolder};
+use rocwheel_wheel::WheelName;
 
-use super::{Destination, Error, Options, Pruned, Run, StagedWheel};
+use super::{Action, Destination, Error, Options, Pruned, Run};
 
 /// Checks that no output is in the way of another one or of an input.
 pub(super) fn check(paths: &[PathBuf], destination: &Destination) -> Result<(), Error> {
@@ -56,7 +57,7 @@ fn outermost(path: &Path) -> Option<PathBuf> {
 /// Where one input's result is made, and where it goes.
 pub(super) struct Place {
     /// A folder on the file system of the result; `None` in a dry run.
-    staging: Option<Staging>,
+    staging: Option<StagingFolder>,
     /// The result's final path.
     output: PathBuf,
     in_place: bool,
@@ -74,14 +75,14 @@ impl Place {
         };
         let staging = match options.run {
             Run::DryRun => None,
-            Run::Execute => Some(Staging::for_results(&folder, ".rocwheel-prune-")?),
+            Run::Execute => Some(StagingFolder::for_results(&folder, ".rocwheel-prune-")?),
         };
         Ok(Self { staging, output, in_place })
     }
 
     /// Where to write; `None` in a dry run.
     pub(super) fn staging(&self) -> Option<&Path> {
-        self.staging.as_ref().map(Staging::path)
+        self.staging.as_ref().map(StagingFolder::path)
     }
 
     /// Where the result goes.
@@ -105,62 +106,34 @@ impl Place {
         self.output.file_name().unwrap_or(OsStr::new("result"))
     }
 
-    /// The wheels that changed. `input` is what they were made of.
-    pub(super) fn wheels(&self, input: &Path, pruned: &Pruned) -> Vec<StagedWheel> {
+    /// The result, which others may look at before it is moved to its place: its wheels that
+    /// changed.
+    pub(super) fn stage(mut self, pruned: Pruned) -> Result<Staged<Pruned>, Error> {
+        let Some(folder) = self.staging.take() else { return Ok(Staged::nothing(pruned)) };
+        let result = folder.path().join(self.name());
         let at = |root: &Path, path: &str| if path.is_empty() { root.to_owned() } else { root.join(path) };
-        let is_wheel = |path: &Path| path.extension().is_some_and(|extension| extension == "whl");
-        let Some(root) = self.staged("") else { return Vec::new() };
-        let paths: Vec<&str> = if is_wheel(&self.output) {
-            vec![""]
-        } else {
-            let changed = pruned.files.iter().filter(|file| file.action == super::Action::Changed);
-            changed.map(|file| file.path.as_str()).filter(|path| is_wheel(Path::new(path))).collect()
+        let file = |path: &str| StagedFile { staged: at(&result, path), place: at(&self.output, path) };
+        let files = pruned.files.iter().map(|pruned| (pruned.action, file(&pruned.path))).collect::<Vec<_>>();
+        let is_changed_wheel = |(action, file): &&(Action, StagedFile)| {
+            *action == Action::Changed && WheelName::is_wheel(&file.place) && file.staged.is_file()
         };
-        paths
-            .into_iter()
-            .map(|path| StagedWheel { staged: at(&root, path), place: at(&self.output, path), before: at(input, path) })
-            .filter(|wheel| wheel.staged.is_file())
-            .collect()
-    }
-
-    /// Moves what was written to its place.
-    pub(super) fn commit(mut self, pruned: &Pruned) -> Result<(), Error> {
-        let Some(staging) = self.staging.take() else { return Ok(()) };
-        let result = staging.path().join(self.name());
+        let mut shown: Vec<StagedFile> = files.iter().filter(is_changed_wheel).map(|(_, file)| file.clone()).collect();
+        if WheelName::is_wheel(&self.output) {
+            shown = if result.is_file() { vec![file("")] } else { Vec::new() };
+        }
+        let staged = shown.into_iter().fold(Staged::new(folder, pruned), Staged::with_shown);
         if !self.in_place || !result.is_dir() {
             // Of an input that stays as it is in its place nothing was written.
             return match fs_err::symlink_metadata(&result) {
-                Ok(_) => Ok(fs_err::rename(&result, &self.output)?),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                Ok(_) => Ok(staged.with_moved(file(""))),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(staged),
                 Err(error) => Err(error.into()),
             };
         }
-        for file in &pruned.files {
-            let at = |root: &Path| if file.path.is_empty() { root.to_owned() } else { root.join(&file.path) };
-            match file.action {
-                super::Action::Kept => {}
-                super::Action::Changed => fs_err::rename(at(&result), at(&self.output))?,
-                super::Action::Dropped => remove(&at(&self.output), &self.output)?,
-            }
-        }
-        Ok(())
+        Ok(files.into_iter().fold(staged, |staged, (action, file)| match action {
+            Action::Kept => staged,
+            Action::Changed => staged.with_moved(file),
+            Action::Dropped => staged.with_removed(file.place, Some(self.output.clone())),
+        }))
     }
-}
-
-/// Removes a file or directory, and the directories that become empty by that.
-fn remove(path: &Path, root: &Path) -> Result<(), Error> {
-    if fs_err::symlink_metadata(path)?.is_dir() {
-        fs_err::remove_dir_all(path)?;
-    } else {
-        fs_err::remove_file(path)?;
-    }
-    let mut directory = path.parent();
-    while let Some(empty) = directory.filter(|directory| *directory != root && directory.starts_with(root)) {
-        if fs_err::read_dir(empty)?.next().is_some() {
-            break;
-        }
-        fs_err::remove_dir(empty)?;
-        directory = empty.parent();
-    }
-    Ok(())
 }

@@ -5,11 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use rocwheel_content::archive_path::{link_target, parent};
+use rocwheel_content::{Digest, sha256_of};
 use rocwheel_report::Reporter;
-use rocwheel_wheel::{Digest, Row, RowEdit, digest, edit_rows, parse_rows};
+use rocwheel_wheel::{Row, RowEdit, edit_rows, parse_rows};
 
 use super::place::Place;
-use super::tree::resolve;
 use super::{Action, Error, Pruned, PrunedFile};
 
 /// Whether a path of a tree is the RECORD of something installed.
@@ -77,8 +78,7 @@ impl Records<'_> {
 
     fn edit(&self, record: &str, row: &Row) -> Result<RowEdit, Error> {
         // Rows are relative to the folder that `.dist-info` is in.
-        let folder = record.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let Some(path) = resolve(folder, Path::new(&row.path)) else { return Ok(RowEdit::Keep) };
+        let Some(path) = link_target(parent(record), &row.path) else { return Ok(RowEdit::Keep) };
         let is_it = |file: &&PrunedFile| match file.action {
             Action::Kept => false,
             Action::Changed => file.path == path,
@@ -91,7 +91,7 @@ impl Records<'_> {
             return Ok(RowEdit::Drop);
         }
         let digest = match self.place.staged(&path) {
-            Some(staged) => digest(fs_err::File::open(staged)?)?,
+            Some(staged) => sha256_of(fs_err::File::open(staged)?)?,
             None => Digest::default(),
         };
         Ok(RowEdit::Replace(digest, file.after))

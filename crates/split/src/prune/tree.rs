@@ -1,15 +1,17 @@
 //! Input: one file, wheel or directory. Output: the same in the staging folder without the code for
+
 //! other targets, checked against the original.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rocwheel_artifact::ArtifactName;
+use rocwheel_content::archive_path::link_target;
 use rocwheel_content::{Content, FileContent};
 use rocwheel_report::Unit;
+use rocwheel_system::symlink;
 use rocwheel_wheel::WheelName;
 use walkdir::WalkDir;
 
@@ -30,7 +32,7 @@ pub(super) fn prune(pruner: &Pruner<'_>, path: &Path, place: &Place) -> Result<P
     let result = place.staged("");
     let mut pruned = if is_directory {
         Tree::new(pruner, path, place).prune()?
-    } else if is_wheel(path) {
+    } else if WheelName::is_wheel(path) {
         let wheel = WheelFile::read(pruner, path)?;
         wheel.check_empty()?;
         wheel.write(result.as_deref(), place.is_in_place())?
@@ -40,10 +42,6 @@ pub(super) fn prune(pruner: &Pruner<'_>, path: &Path, place: &Place) -> Result<P
     path.clone_into(&mut pruned.path);
     pruned.output = place.staging().map(|_| place.output().to_owned());
     Ok(pruned)
-}
-
-fn is_wheel(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "whl")
 }
 
 /// A file alone. `result` is where it is written.
@@ -240,7 +238,7 @@ impl<'a> Tree<'a> {
         let content: Arc<dyn Content> = Arc::new(FileContent::new(path)?);
         let before = content.size();
         self.pruned.before += before;
-        if is_wheel(path) && wheel_variant(path).is_none() {
+        if WheelName::is_wheel(path) && wheel_variant(path).is_none() {
             staged.as_deref().map_or(Ok(()), make_parent)?;
             let wheel = WheelFile::read(self.pruner, path)?;
             if wheel.is_for_others() {
@@ -315,7 +313,7 @@ impl<'a> Tree<'a> {
         let mut gone: BTreeSet<String> = BTreeSet::new();
         loop {
             let leads_nowhere = |link: &str, target: &Path| {
-                resolve(link, target).is_some_and(|resolved| {
+                target.to_str().and_then(|target| link_target(link, target)).is_some_and(|resolved| {
                     let above = resolved.match_indices('/').map(|(end, _)| &resolved[..end]);
                     above.chain([resolved.as_str()]).any(|path| self.dropped.contains(path) || gone.contains(path))
                 })
@@ -410,22 +408,4 @@ fn wheel_variant(path: &Path) -> Option<Verdict> {
         dropped: BTreeSet::new(),
         note: Some("not changed: a wheel variant; split the wheel again with `--targets` and `--variant`".to_owned()),
     })
-}
-
-/// Where a link leads, as a path in the tree; `None` when it leaves the tree.
-pub(super) fn resolve(link: &str, target: &Path) -> Option<String> {
-    let target = target.to_str()?;
-    let mut parts: Vec<&str> = link.split('/').collect();
-    parts.pop();
-    if target.starts_with('/') {
-        return None;
-    }
-    for part in target.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop()?),
-            part => parts.push(part),
-        }
-    }
-    Some(parts.join("/"))
 }

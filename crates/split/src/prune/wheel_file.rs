@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use rocwheel_content::{Content, FileContent};
+use rocwheel_content::{Content, FileContent, OpenContent};
 use rocwheel_wheel::Rewrite;
 use rocwheel_wheel::read::{Kind as MemberKind, MemberContent, Wheel};
 
-use super::code::{Fate, Kind, Pruner, Spooled, looks_like};
+use super::code::{Fate, Kind, Pruner, looks_like};
 use super::outcome::sorted;
 use super::{Action, Empty, Error, Pruned, PrunedFile, check, extras};
 use crate::verify::contradiction;
@@ -189,5 +189,5 @@ pub(super) fn member_content(
     if size <= UNPACKED_ONCE {
         return Ok(Arc::new(MemberContent::new(wheel, name, scratch)?));
     }
-    Ok(Arc::new(Spooled::new(wheel.reader(name, scratch)?, size)))
+    Ok(Arc::new(OpenContent::new(wheel.reader(name, scratch)?, size)))
 }

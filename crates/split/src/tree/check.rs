@@ -122,8 +122,8 @@ pub fn view_of_directory(root: &Path) -> Result<View, Error> {
 const MARKERS: &str = ".rocwheel-";
 
 fn file(path: &Path) -> Result<Item, Error> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let executable = fs_err::metadata(path)?.permissions().mode() & 0o111 != 0;
+    use rocwheel_system::FileMetadata as _;
+    let executable = fs_err::metadata(path)?.is_executable();
     Ok(Item::File { content: Arc::new(FileContent::new(path)?), executable })
 }
 
@@ -147,7 +147,9 @@ pub fn views_of_files(before: &Path, after: &Path) -> Result<(View, View), Error
     old.insert(&path, file(before)?);
     new.insert(&path, file(after)?);
     for search in &searches {
-        let (Some(placed), Some((directory, _))) = (verify::join(&path, search), search.rsplit_once('/')) else {
+        let (Some(placed), Some((directory, _))) =
+            (rocwheel_content::archive_path::link_target(&path, search), search.rsplit_once('/'))
+        else {
             continue;
         };
         let placed = placed.rsplit_once('/').map_or("", |(directory, _)| directory);

@@ -2,16 +2,16 @@
 //! or not at all.
 
 use std::collections::HashMap;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_artifact::staging::{Maker, Staging};
 use rocwheel_artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind, Form};
 use rocwheel_content::{Content as _, FileContent};
 use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::Checksum;
+use rocwheel_output::{OutputTree, TreeMaker};
 use rocwheel_report::{Reporter, Unit};
+use rocwheel_system::FileMetadata as _;
 use serde::Serialize;
 
 use super::place::{PlannedArtifact, archive_artifact};
@@ -21,7 +21,7 @@ use crate::engine::{self, Host};
 use crate::error::Error;
 use crate::verify::{Checks, Report, Verification};
 
-pub(crate) const MAKER: Maker = Maker { marker: ".rocwheel-split", command: "rocwheel split" };
+pub(crate) const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-split", command: "rocwheel split" };
 
 /// What a split came to.
 #[derive(Debug, Serialize)]
@@ -87,7 +87,7 @@ pub fn execute(
     };
     let inputs: Vec<PathBuf> = catalog.artifacts.iter().map(place).collect();
     rocwheel_artifact::separate(output, &inputs)?;
-    let staging = Staging::new(output, MAKER)?;
+    let staging = OutputTree::new(output, MAKER)?;
     let writer = Writer { plan, catalog, root: staging.root(), reporter };
     let mut outcome = writer.write(request)?;
     if request.verification == Verification::Full {
@@ -154,17 +154,17 @@ impl Writer<'_> {
         make_directory(&root, 0o755)?;
         let manifest = root.join("artifact_manifest.txt");
         fs_err::write(&manifest, planned.basedirs.iter().map(|basedir| format!("{basedir}\n")).collect::<String>())?;
-        fs_err::set_permissions(&manifest, std::fs::Permissions::from_mode(0o644))?;
+        rocwheel_system::set_mode(&manifest, 0o644)?;
         let mut files: Vec<Transfer<'_>> = Vec::new();
         let mut hard_links: Vec<(PathBuf, PathBuf)> = Vec::new();
-        let mut first_names: HashMap<(u64, u64), PathBuf> = HashMap::new();
+        let mut first_names: HashMap<_, PathBuf> = HashMap::new();
         for placement in &planned.placements {
             let artifact = &self.catalog.artifacts[placement.artifact];
             let entry = &artifact.entries[placement.entry];
             let to = root.join(&artifact.basedirs[entry.basedir]).join(&entry.path);
             let from = artifact.path(entry);
             if entry.kind == EntryKind::Directory {
-                let mode = fs_err::symlink_metadata(&from)?.permissions().mode();
+                let mode = fs_err::symlink_metadata(&from)?.mode();
                 make_directory(&to, mode & 0o777 | 0o700)?;
                 continue;
             }
@@ -172,20 +172,20 @@ impl Writer<'_> {
                 make_directory(parent, 0o755)?;
             }
             match &entry.kind {
-                EntryKind::Symlink { target } => fs_err::os::unix::fs::symlink(target, &to)?,
+                EntryKind::Symlink { target } => rocwheel_system::symlink(target, &to)?,
                 EntryKind::File { size, .. } => {
                     let metadata = fs_err::symlink_metadata(&from)?;
                     let host = placement.host.map(|(group, binary)| &hosts[group][binary]);
                     // A host file gets a file of its own: its marker holds its own path.
-                    if metadata.nlink() > 1 && host.is_none() {
-                        let inode = (metadata.dev(), metadata.ino());
+                    if metadata.link_count() > 1 && host.is_none() {
+                        let inode = metadata.identity();
                         if let Some(first) = first_names.get(&inode) {
                             hard_links.push((first.clone(), to));
                             continue;
                         }
                         first_names.insert(inode, to.clone());
                     }
-                    let mode = metadata.permissions().mode() & 0o7777;
+                    let mode = metadata.mode() & 0o7777;
                     files.push(Transfer { artifact, entry, from, to, size: *size, mode, host });
                 }
                 EntryKind::Directory => {}
@@ -219,7 +219,7 @@ impl Writer<'_> {
             fs_err::copy(&transfer.from, &transfer.to)?;
             self.reporter.advance(transfer.size);
         }
-        fs_err::set_permissions(&transfer.to, std::fs::Permissions::from_mode(transfer.mode))?;
+        rocwheel_system::set_mode(&transfer.to, transfer.mode)?;
         Ok(())
     }
 }
@@ -242,7 +242,7 @@ fn make_directory(path: &Path, mode: u32) -> Result<(), Error> {
             make_directory(parent, 0o755)?;
         }
         fs_err::create_dir(path)?;
-        fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+        rocwheel_system::set_mode(path, mode)?;
     }
     Ok(())
 }

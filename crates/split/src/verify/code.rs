@@ -3,9 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_kpack::Entry;
-use rocwheel_kpack::code_object;
 use rocwheel_kpack::marker::Marker;
+use rocwheel_kpack::{Entry, code_object};
 use rocwheel_report::{Reporter, Unit, with_causes};
 use rocwheel_rocm::TargetTable;
 use rocwheel_rocm::target::{Feature, TargetId};

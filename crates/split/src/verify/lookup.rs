@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use rocwheel_content::Content;
+use rocwheel_content::archive_path::link_target;
 use rocwheel_kpack::archive::Archive;
 use rocwheel_kpack::marker::Marker;
 use rocwheel_rocm::target::TargetId;
@@ -66,7 +67,7 @@ impl<'a> Archives<'a> {
         let names: Vec<String> = gpu.lookup_order().iter().map(ToString::to_string).collect();
         let mut paths: Vec<String> = Vec::new();
         for search in &marker.search_paths {
-            let Some(path) = join(binary, search) else { continue };
+            let Some(path) = link_target(binary, search) else { continue };
             if path.contains(TARGET_PLACEHOLDER) {
                 paths.extend(names.iter().map(|name| path.replacen(TARGET_PLACEHOLDER, name, 1)));
             } else {
@@ -100,7 +101,7 @@ impl<'a> Archives<'a> {
     /// cannot be read.
     pub(crate) fn reachable(&self, binary: &str, marker: &Marker) -> Vec<Arc<OpenArchive>> {
         let mut reachable = Vec::new();
-        for path in marker.search_paths.iter().filter_map(|search| join(binary, search)) {
+        for path in marker.search_paths.iter().filter_map(|search| link_target(binary, search)) {
             let Some((start, end)) = path.split_once(TARGET_PLACEHOLDER) else {
                 reachable.extend(self.get(&path).ok().flatten());
                 continue;
@@ -124,33 +125,16 @@ impl<'a> Archives<'a> {
     }
 }
 
-/// `search` as seen from the directory of `binary`; `None` when it leaves the tree or is absolute.
-pub(crate) fn join(binary: &str, search: &str) -> Option<String> {
-    if search.starts_with('/') {
-        return None;
-    }
-    let mut place: Vec<&str> = binary.split('/').collect();
-    place.pop();
-    for step in search.split('/') {
-        match step {
-            "" | "." => {}
-            ".." => drop(place.pop()?),
-            name => place.push(name),
-        }
-    }
-    Some(place.join("/"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn search_paths_begin_at_the_binary() {
-        assert_eq!(join("lib/x.so", "../.kpack/a").as_deref(), Some(".kpack/a"));
-        assert_eq!(join("x.so", ".kpack/a").as_deref(), Some(".kpack/a"));
-        assert_eq!(join("a/b/x.so", "./../../c//d").as_deref(), Some("c/d"));
-        assert_eq!(join("lib/x.so", "../../a"), None);
-        assert_eq!(join("lib/x.so", "/a"), None);
+        assert_eq!(link_target("lib/x.so", "../.kpack/a").as_deref(), Some(".kpack/a"));
+        assert_eq!(link_target("x.so", ".kpack/a").as_deref(), Some(".kpack/a"));
+        assert_eq!(link_target("a/b/x.so", "./../../c//d").as_deref(), Some("c/d"));
+        assert_eq!(link_target("lib/x.so", "../../a"), None);
+        assert_eq!(link_target("lib/x.so", "/a"), None);
     }
 }

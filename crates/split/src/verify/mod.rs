@@ -34,7 +34,7 @@ use crate::plan;
 use code::{Comparison, Registration};
 
 pub(crate) use contradiction::contradiction;
-pub(crate) use lookup::{Archives, OpenArchive, join};
+pub(crate) use lookup::{Archives, OpenArchive};
 pub use outcome::{Checked, Difference, Report};
 pub use view::{Item, View};
 

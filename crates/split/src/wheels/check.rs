@@ -13,12 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rocwheel_content::Content;
+use rocwheel_content::{Content, Spool};
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_report::{Interrupted, Reporter};
 use rocwheel_rocm::Databases;
-use rocwheel_wheel::read::{Kind, Known, Listed, MemberContent, Spool, Wheel};
-use rocwheel_wheel::{Headers, Row};
+use rocwheel_rocm::device_packages::{self, DevicePackages};
+use rocwheel_wheel::read::{Kind, Known, Listed, MemberContent, Wheel};
+use rocwheel_wheel::{Headers, Row, WheelName};
 
 use super::metadata::{self, Markers};
 use super::place::{Folders, Place, Scheme};
@@ -26,7 +27,6 @@ use super::survey::{Survey, code_error, is_program};
 use super::{Error, Plan};
 use crate::Selection;
 use crate::verify::{Checks, Difference, Item, Report, View, verify};
-use rocwheel_rocm::device_packages::{self, DevicePackages};
 
 /// What is known about the programs of an input.
 #[derive(Default)]
@@ -100,7 +100,7 @@ pub fn verify_parts(
     let mut paths: Vec<_> = listed.flatten().map(|entry| entry.path()).collect();
     paths.sort();
     let mut devices = Vec::new();
-    for path in paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "whl")) {
+    for path in paths.iter().filter(|path| WheelName::is_wheel(path)) {
         // Variants have a label in their names, which no name of a wheel has.
         let Ok(side) = Side::open(path) else { continue };
         let required = Headers::parse(&side.wheel.metadata()?).all("Requires-Dist");
@@ -167,7 +167,7 @@ impl Set<'_> {
             } else if self.is_fat(member)? {
                 let content = match self.programs.fat.get(&member.name) {
                     Some(content) => Arc::clone(content),
-                    None => Arc::new(spool.member(&self.input.wheel, &member.name)?),
+                    None => Arc::new(MemberContent::spooled(&self.input.wheel, &member.name, spool)?),
                 };
                 let item = Item::File { content, executable: member.executable };
                 gathered.before.insert(view_path(&self.input.folders.place(&member.name)), item);
@@ -354,7 +354,7 @@ fn view_path(place: &Place) -> String {
 }
 
 fn item(side: &Side, member: &Listed, spool: &Spool) -> Result<Item, Error> {
-    let content = Arc::new(spool.member(&side.wheel, &member.name)?);
+    let content = Arc::new(MemberContent::spooled(&side.wheel, &member.name, spool)?);
     Ok(Item::File { content, executable: member.executable })
 }
 

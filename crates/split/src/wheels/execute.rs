@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_content::{Content, FileContent};
 use rocwheel_elf::PatchedContent;
+use rocwheel_output::{Staged, StagedFile, StagingFolder};
 use rocwheel_report::{Interrupted, Reporter, Unit as Counted};
 use rocwheel_wheel::read::Wheel;
-use rocwheel_wheel::{Member, Rewrite, Staging, WriteOptions, Written};
+use rocwheel_wheel::{Member, Rewrite, WriteOptions, Written};
 use serde::Serialize;
 
 use super::metadata::{self, Markers};
@@ -84,32 +85,26 @@ pub struct Outcome {
 /// What cannot be read or written, an interruption, a verification that fails. Then the output is
 /// as it was.
 pub fn execute(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Reporter) -> Result<Outcome, Error> {
-    prepare(plan, request, output, reporter)?.commit()
-}
-
-/// The wheels of a plan, written and verified, that are not in their place yet. They go when this
-/// goes.
-pub struct Ready {
-    /// Below the output folder.
-    staging: Staging,
-    output: PathBuf,
-    wheels: Vec<Staged>,
-    growth: Option<Growth>,
-    verification: Option<Report>,
+    Ok(prepare(plan, request, output, reporter)?.commit()?)
 }
 
 /// As [`execute`], but for the last step: several plans can be moved in place together.
 ///
 /// # Errors
 /// As [`execute`].
-pub fn prepare(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Reporter) -> Result<Ready, Error> {
+pub fn prepare(
+    plan: &Plan,
+    request: &Request,
+    output: &Path,
+    reporter: &dyn Reporter,
+) -> Result<Staged<Outcome>, Error> {
     let failed = |source| Error::Place { attempt: "make the folder", path: output.to_owned(), source };
     let input = &plan.input;
     let folder = input.parent().and_then(|folder| fs_err::canonicalize(folder_or_here(folder)).ok());
     if folder.is_some() && fs_err::canonicalize(output).ok() == folder {
         return Err(Error::SameFolder { input: input.clone(), output: output.to_owned() });
     }
-    let staging = Staging::for_results(output, ".rocwheel-split-").map_err(failed)?;
+    let staging = StagingFolder::for_results(output, ".rocwheel-split-").map_err(failed)?;
     let job = Job { plan, request, staging: &staging, reporter };
     let (wheels, growth) = job.write()?;
     let verification = match request.verification {
@@ -127,37 +122,19 @@ pub fn prepare(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Rep
         let source = std::io::ErrorKind::IsADirectory.into();
         return Err(Error::Place { attempt: "move a finished wheel to", path, source });
     }
-    Ok(Ready { staging, output: output.to_owned(), wheels, growth, verification })
-}
-
-impl Ready {
-    /// The wheels that are installed together: what each is, where it is now, and where it will be.
-    /// A variant is the host again.
-    pub fn wheels(&self) -> impl Iterator<Item = (Kind, &Path, PathBuf)> {
-        self.wheels.iter().map(|wheel| (wheel.kind, wheel.written.path.as_path(), self.output.join(&wheel.name)))
-    }
-
-    /// Moves the wheels to their place. That takes no space, so it fails only when somebody else
-    /// changes the folder meanwhile.
-    ///
-    /// # Errors
-    /// A wheel that cannot be moved; those before it have been.
-    pub fn commit(self) -> Result<Outcome, Error> {
-        let Ready { staging, output, wheels, growth, verification } = self;
-        let moved = wheels.into_iter().map(|mut wheel| {
-            let place = output.join(&wheel.name);
-            fs_err::rename(&wheel.written.path, &place).map_err(|source| Error::Place {
-                attempt: "move a finished wheel to",
-                path: place.clone(),
-                source,
-            })?;
-            wheel.written.path = place;
-            Ok(wheel.finished())
-        });
-        let wheels = moved.collect::<Result<_, Error>>()?;
-        drop(staging);
-        Ok(Outcome { wheels, growth, verification })
-    }
+    let mut files = Vec::with_capacity(wheels.len());
+    let outputs = wheels.into_iter().map(|wheel| {
+        let place = output.join(&wheel.name);
+        files.push((wheel.kind, StagedFile { staged: wheel.written.path.clone(), place: place.clone() }));
+        wheel.finished(place)
+    });
+    let outcome = Outcome { wheels: outputs.collect(), growth, verification };
+    let staged = Staged::new(staging, outcome);
+    Ok(files.into_iter().fold(staged, |staged, (kind, file)| match kind {
+        // A variant is the host again, for another installer: nobody installs both.
+        Kind::Variant => staged.with_moved(file),
+        Kind::Host | Kind::Device => staged.with_file(file),
+    }))
 }
 
 fn folder_or_here(folder: &Path) -> &Path {
@@ -165,7 +142,7 @@ fn folder_or_here(folder: &Path) -> &Path {
 }
 
 /// A wheel in the staging folder.
-struct Staged {
+struct StagedWheel {
     kind: Kind,
     key: Option<String>,
     /// The file name it will have.
@@ -173,9 +150,9 @@ struct Staged {
     written: Written,
 }
 
-impl Staged {
-    fn finished(self) -> Output {
-        let Written { path, files, raw, compressed, sha256 } = self.written;
+impl StagedWheel {
+    fn finished(self, path: PathBuf) -> Output {
+        let Written { files, raw, compressed, sha256, .. } = self.written;
         let sha256 = sha256.unwrap_or_default();
         Output { kind: self.kind, key: self.key, path, files, raw, compressed, sha256 }
     }
@@ -184,7 +161,7 @@ impl Staged {
 struct Job<'a> {
     plan: &'a Plan,
     request: &'a Request,
-    staging: &'a Staging,
+    staging: &'a StagingFolder,
     reporter: &'a dyn Reporter,
 }
 
@@ -218,7 +195,7 @@ impl Job<'_> {
         Ok(parts.wheel.check_members(copied, self.reporter)?)
     }
 
-    fn write(&self) -> Result<(Vec<Staged>, Option<Growth>), Error> {
+    fn write(&self) -> Result<(Vec<StagedWheel>, Option<Growth>), Error> {
         let parts = &self.plan.parts;
         self.check_copies()?;
         let mut done: Vec<Done> = Vec::new();
@@ -235,7 +212,7 @@ impl Job<'_> {
             staged.push(self.variant(label, &staged[0].written.path)?);
         }
         self.reporter.begin("Writing device wheels", Some(self.plan.devices.len() as u64), Counted::Items);
-        let devices: Result<Vec<Staged>, Error> =
+        let devices: Result<Vec<StagedWheel>, Error> =
             self.plan.devices.iter().map(|device| self.device(device, &done, &wheels)).collect();
         self.reporter.end();
         staged.extend(devices?);
@@ -244,7 +221,7 @@ impl Job<'_> {
 
     /// The input with patched libraries, without databases for some targets, and with more in its
     /// METADATA.
-    fn host(&self, done: &[Done], folder: &Path) -> Result<Staged, Error> {
+    fn host(&self, done: &[Done], folder: &Path) -> Result<StagedWheel, Error> {
         let parts = &self.plan.parts;
         let mut replace: BTreeMap<String, Box<dyn Content>> = BTreeMap::new();
         for (zone, done) in parts.zones.iter().zip(done) {
@@ -259,11 +236,11 @@ impl Job<'_> {
         let metadata = Some(metadata::host_text(&parts.headers, &lines)?);
         let rewrite = Rewrite { drop, replace, metadata, ..Rewrite::default() };
         let written = rocwheel_wheel::rewrite(&parts.wheel, &rewrite, folder, &self.options(), self.reporter)?;
-        Ok(Staged { kind: Kind::Host, key: None, name: self.plan.host.clone(), written })
+        Ok(StagedWheel { kind: Kind::Host, key: None, name: self.plan.host.clone(), written })
     }
 
     /// The host wheel, whose members are packed already, with other requirements.
-    fn variant(&self, label: &str, host: &Path) -> Result<Staged, Error> {
+    fn variant(&self, label: &str, host: &Path) -> Result<StagedWheel, Error> {
         let parts = &self.plan.parts;
         let host = Wheel::open(host)?;
         let lines = self.plan.host_lines(Markers::Variant);
@@ -276,12 +253,12 @@ impl Job<'_> {
         };
         let written =
             rocwheel_wheel::rewrite(&host, &rewrite, &self.make_folder("variant")?, &self.options(), self.reporter)?;
-        Ok(Staged { kind: Kind::Variant, key: None, name: variant::file_name(&self.plan.host, label), written })
+        Ok(StagedWheel { kind: Kind::Variant, key: None, name: variant::file_name(&self.plan.host, label), written })
     }
 
     /// The input without everything but the licences and the databases for this package, with
     /// archives and a module: so database files are copied as they are packed.
-    fn device(&self, device: &Device, done: &[Done], folder: &Path) -> Result<Staged, Error> {
+    fn device(&self, device: &Device, done: &[Done], folder: &Path) -> Result<StagedWheel, Error> {
         if self.reporter.interrupted() {
             return Err(code_error(&self.plan.parts.wheel, Error::Interrupted(Interrupted)));
         }
@@ -335,7 +312,7 @@ impl Job<'_> {
         let quiet = WithoutWarnings(self.reporter);
         let written = rocwheel_wheel::rewrite(&parts.wheel, &rewrite, folder, &self.options(), &quiet)?;
         self.reporter.advance(1);
-        Ok(Staged { kind: Kind::Device, key: Some(device.key.clone()), name: device.file_name.clone(), written })
+        Ok(StagedWheel { kind: Kind::Device, key: Some(device.key.clone()), name: device.file_name.clone(), written })
     }
 }
 

@@ -1,15 +1,16 @@
 //! Input: what a host wheel and its device wheels are called. Output: the lines of METADATA by
+
 //! which they find each other (kpack specification 6), and the METADATA and WHEEL of device wheels.
 
 use std::collections::BTreeSet;
 use std::str::FromStr as _;
 
 use pep440_rs::VersionSpecifiers;
+use rocwheel_rocm::device_packages::{self, DevicePackages, PackageLevel};
 use rocwheel_wheel::{Description, Headers, Metadata, WheelName};
 use serde::Serialize;
 
 use super::Error;
-use rocwheel_rocm::device_packages::{self, DevicePackages, PackageLevel};
 
 /// Stands for the target in a requirement of device wheels.
 pub const TARGET_PLACEHOLDER: &str = "@GFXARCH@";

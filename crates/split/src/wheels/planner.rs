@@ -1,4 +1,5 @@
 //! Input: a wheel and a request. Output: the [`Plan`] of its split: which wheels there will be,
+
 //! what they are called, what they require and what goes into each.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,6 +9,7 @@ use std::sync::Arc;
 
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_report::Reporter;
+use rocwheel_rocm::device_packages::{self, DevicePackages, PackageLevel};
 use rocwheel_rocm::{TargetTable, target};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Headers, WheelName};
@@ -19,7 +21,6 @@ use super::survey::{self, Binary, DatabaseFile, Survey, code_error};
 use super::{Error, Request, check, variant};
 use crate::tree::DatabaseChoice;
 use crate::{Options, Reason, Selection, Unit};
-use rocwheel_rocm::device_packages::{self, DevicePackages, PackageLevel};
 
 /// The name of folders of archives.
 const ARCHIVES: &str = ".kpack";

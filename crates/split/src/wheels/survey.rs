@@ -6,15 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use rocwheel_content::Content;
+use rocwheel_content::{Content, Spool};
 use rocwheel_kpack::fatbin::FatBinary;
 use rocwheel_report::{Interrupted, Reporter, Unit as Counted};
 use rocwheel_rocm::Databases;
+use rocwheel_wheel::read::MemberContent;
 use rocwheel_wheel::read::{Kind, Listed, Wheel};
 
 use super::Error;
 use super::place::{Folders, Place, Scheme};
-use rocwheel_wheel::read::Spool;
 
 /// A file with GPU code.
 pub(super) struct Binary {
@@ -111,7 +111,7 @@ pub(super) fn is_program(wheel: &Wheel, member: &Listed) -> Result<bool, Error> 
 }
 
 fn binary(wheel: &Arc<Wheel>, member: &Listed, place: Place, spool: &Spool) -> Result<Option<Binary>, Error> {
-    let content = Arc::new(spool.member(wheel, &member.name)?);
+    let content = Arc::new(MemberContent::spooled(wheel, &member.name, spool)?);
     let key = || member.name.clone();
     let looked = content.look(|reader| FatBinary::read(reader, content.size()).transpose());
     let fat = looked.map_err(|source| code_error(wheel, Error::Read { key: key(), source }))?.transpose();

@@ -235,7 +235,7 @@ fn records_of_what_is_installed_stay_true() {
             .expect("row");
         let library = fs_err::read(site.join(&row.path)).expect("library");
         assert_eq!(row.size, Some(library.len() as u64));
-        assert_eq!(row.hash, rocwheel_wheel::hash_column(&rocwheel_wheel::digest(&library[..]).expect("digest")));
+        assert_eq!(row.hash, rocwheel_wheel::hash_column(&rocwheel_content::sha256_of(&library[..]).expect("digest")));
         assert_eq!(outcome.after, size(&root));
     }
     let mended: Vec<&str> = outcome.inputs[0].files.iter().filter_map(|file| file.note.as_deref()).collect();

@@ -8,14 +8,12 @@ use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use libdeflater::Compressor;
-use ring::digest::{Context, SHA256};
+use rocwheel_content::{Digest, Reader, Sha256, sha256};
 
 use super::deflate::{self, CHUNK, Place};
 use super::format::Method;
 use super::{Source, read_error};
-use crate::record::Digest;
 use crate::{Error, Level};
-use rocwheel_content::Reader;
 
 /// Buffers and compressors that are used again: a fresh 4 MiB buffer costs a thousand page faults.
 pub(super) struct Workshop {
@@ -140,7 +138,7 @@ pub(super) struct Large<'a> {
 }
 
 struct Hash {
-    context: Context,
+    context: Sha256,
     next: usize,
 }
 
@@ -152,7 +150,7 @@ impl<'a> Large<'a> {
             source,
             reader: OnceLock::new(),
             opening: Mutex::default(),
-            hash: Mutex::new(Hash { context: Context::new(&SHA256), next: 0 }),
+            hash: Mutex::new(Hash { context: Sha256::new(), next: 0 }),
             waiting: Mutex::default(),
         }
     }
@@ -199,14 +197,8 @@ impl<'a> Large<'a> {
     pub(super) fn digest(&self, workshop: &Workshop) -> Digest {
         let mut hash = lock(&self.hash);
         self.hash_waiting(workshop, &mut hash);
-        digest(hash.context.clone())
+        hash.context.clone().finish()
     }
-}
-
-fn digest(context: Context) -> Digest {
-    let mut bytes = Digest::default();
-    bytes.copy_from_slice(context.finish().as_ref());
-    bytes
 }
 
 /// Works on one unit.
@@ -229,8 +221,7 @@ fn small(workshop: &Workshop, source: &Source<'_>, index: usize) -> Result<Packe
     let reader = source.content.open().map_err(|error| read_error(source.name, source.content, error))?;
     read(&reader, source, 0, &mut window)?;
     drop(reader);
-    let mut context = Context::new(&SHA256);
-    context.update(&window);
+    let digest = sha256(&window);
     let crc32 = crc32fast::hash(&window);
     let mut output = workshop.buffer();
     let deflated = if is_packed(source.name) {
@@ -248,7 +239,7 @@ fn small(workshop: &Workshop, source: &Source<'_>, index: usize) -> Result<Packe
     };
     workshop.give_back(window);
     workshop.give_back(output);
-    Ok(Packed { index, method, crc32, sha256: digest(context), data })
+    Ok(Packed { index, method, crc32, sha256: digest, data })
 }
 
 fn chunk(workshop: &Workshop, large: &Large<'_>, number: usize) -> Result<Part, Error> {

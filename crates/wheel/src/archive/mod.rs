@@ -1,4 +1,5 @@
 //! Input: named contents in the order they are to have. Output: a ZIP file, and the SHA-256 of
+
 //! every member.
 
 mod blocks;
@@ -13,17 +14,16 @@ use std::sync::Arc;
 
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
+use rocwheel_content::{Content, Digest, SharedFile};
 use rocwheel_report::Reporter;
 
 use crate::output::{Hashing, Output};
 use crate::read::Listed;
-use crate::record::Digest;
 use crate::{Error, Level, WriteOptions, Written};
 use chunks::{Done, Large, Packed, Part, Unit, Workshop};
 pub(crate) use deflate::CHUNK;
 pub(crate) use format::{DIRECTORY, Method, REGULAR_FILE, SYMLINK};
 use format::{DosTime, Header};
-use rocwheel_content::{Content, SharedFile};
 
 /// The most small members that one unit of work has.
 const MEMBERS_A_UNIT: usize = 256;

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use rocwheel_content::Content;
+use rocwheel_elf::PatchedContent;
+use rocwheel_output::{Staged, StagedFile, StagingFolder};
 use rocwheel_report::{Reporter, Unit};
 
 use super::plan::{Plan, Steps, WheelSteps};
 use super::sdist;
 use crate::output::Output;
 use crate::read::MemberContent;
-use crate::{Error, Existing, Order, Rewrite, Staging, WriteOptions, rewrite};
-use rocwheel_content::Content;
-use rocwheel_elf::PatchedContent;
+use crate::{Error, Existing, Order, Rewrite, WriteOptions, rewrite};
 
 /// Bytes that are copied between two looks at whether the user wants to stop.
 const WINDOW: u64 = 16 << 20;
@@ -60,53 +61,19 @@ pub struct Edited {
 /// What cannot be read or written, [`Error::SameFile`], [`Error::Exists`] when that is to be
 /// refused, and an interruption.
 pub fn execute(plan: &Plan, place: &Place, options: &WriteOptions, reporter: &dyn Reporter) -> Result<Edited, Error> {
-    prepare(plan, place, options, reporter)?.commit()
-}
-
-/// A result that is complete and not yet in its place. It goes when this goes.
-pub struct Prepared {
-    /// In the folder of the result; nothing where the file stays where it is.
-    staging: Option<Staging>,
-    place: PathBuf,
-    /// Where it is now.
-    edited: Edited,
-    /// The input, when the result replaces it under another name.
-    replaced: Option<PathBuf>,
-}
-
-impl Prepared {
-    /// The result under its own name, in a folder of its own.
-    pub fn staged(&self) -> &Path {
-        &self.edited.path
-    }
-
-    /// Where it will be.
-    pub fn place(&self) -> &Path {
-        &self.place
-    }
-
-    /// Moves it to its place, which takes no space.
-    ///
-    /// # Errors
-    /// When somebody else changes the folder meanwhile.
-    pub fn commit(self) -> Result<Edited, Error> {
-        let Prepared { staging, place, mut edited, replaced } = self;
-        if staging.is_some() && !edited.unchanged {
-            fs_err::rename(&edited.path, &place).map_err(|source| Error::Persist { path: place.clone(), source })?;
-        }
-        if let Some(input) = replaced {
-            fs_err::remove_file(&input).map_err(|source| Error::Remove { path: input.clone(), source })?;
-        }
-        edited.path = place;
-        Ok(edited)
-    }
+    Ok(prepare(plan, place, options, reporter)?.commit()?)
 }
 
 /// As [`execute`], but for the last step, so that the result can be looked at before.
 ///
 /// # Errors
 /// As [`execute`].
-pub fn prepare(plan: &Plan, place: &Place, options: &WriteOptions, reporter: &dyn Reporter) -> Result<Prepared, Error> {
+pub fn prepare(
+    plan: &Plan,
+    place: &Place,
+    options: &WriteOptions,
+    reporter: &dyn Reporter,
+) -> Result<Staged<Edited>, Error> {
     let open = |source| Error::Open { path: plan.input.clone(), source };
     // A link to a file stays a link to it.
     let input = fs_err::canonicalize(&plan.input).map_err(open)?;
@@ -123,9 +90,10 @@ pub fn prepare(plan: &Plan, place: &Place, options: &WriteOptions, reporter: &dy
     let exists = !is_input && place.existing == Existing::Refuse && fs_err::symlink_metadata(&path).is_ok();
     if !plan.changes_anything() && in_place {
         let edited = Edited { path: plan.input.clone(), size: plan.size, sha256: None, unchanged: true };
-        return Ok(Prepared { staging: None, place: plan.input.clone(), edited, replaced: None });
+        let file = StagedFile { staged: plan.input.clone(), place: plan.input.clone() };
+        return Ok(Staged::nothing(edited).with_shown(file));
     }
-    let staging = Staging::for_results(&folder, ".rocwheel-");
+    let staging = StagingFolder::for_results(&folder, ".rocwheel-");
     let staging = staging.map_err(|source| Error::Create { directory: folder.clone(), source })?;
     let staged = staging.path().join(&plan.output);
     let write = || -> Result<Edited, Error> {
@@ -147,8 +115,14 @@ pub fn prepare(plan: &Plan, place: &Place, options: &WriteOptions, reporter: &dy
         }
         edited.unchanged = true;
     }
-    let replaced = (plan.changes_anything() && in_place && !is_input).then_some(input);
-    Ok(Prepared { staging: Some(staging), place: path, edited, replaced })
+    edited.path.clone_from(&path);
+    let file = StagedFile { staged, place: path };
+    let is_there = edited.unchanged;
+    let result = Staged::new(staging, edited);
+    let result = if is_there { result.with_shown(file) } else { result.with_file(file) };
+    let is_replaced = plan.changes_anything() && in_place && !is_input;
+    // The result has another name than the input, whose place it takes.
+    Ok(if is_replaced { result.with_removed(input, None) } else { result })
 }
 
 /// An error about a file that is being written, with the name that the user gave it.

@@ -29,7 +29,7 @@ use rocwheel_report::Reporter;
 use crate::names::canonical_name;
 use crate::read::Wheel;
 use crate::{Error, Headers, names};
-pub use execute::{Destination, Edited, Place, Prepared, execute, prepare};
+pub use execute::{Destination, Edited, Place, execute, prepare};
 pub use metadata::FieldEdit;
 pub use pattern::Pattern;
 use plan::Identity;

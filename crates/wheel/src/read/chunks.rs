@@ -1,4 +1,5 @@
 //! Input: a member whose stream [`crate::write_wheel`] may have made. Output: where its chunks
+
 //! begin, one of them unpacked, or the hash of all of it, unpacked by all threads of the pool.
 
 use std::io;
@@ -6,11 +7,12 @@ use std::io;
 use libdeflater::Decompressor;
 use memchr::memmem;
 use positioned_io::ReadAt as _;
+use rocwheel_content::HashAlgorithm;
 
 use super::unpack::{Fault, Packed};
 use crate::Error;
 use crate::archive::CHUNK;
-use crate::record::{Algorithm, Hash};
+use crate::record::Hash;
 
 /// How a part of a stream ends that more follows (an empty stored block), and a block that ends a
 /// stream.
@@ -74,33 +76,34 @@ impl Packed<'_> {
     /// of a large library three quarters of the time is unpacking. `None` when a chunk is none
     /// after all, or the checksum is another one: then [`Packed::each`] says what is wrong with the
     /// stream.
-    pub(super) fn hash_of_chunks(&self, starts: &[u64], algorithm: Algorithm) -> Result<Option<Hash>, Error> {
-        let mut context = ring::digest::Context::new(algorithm);
+    pub(super) fn hash_of_chunks(&self, starts: &[u64], algorithm: HashAlgorithm) -> Result<Option<Hash>, Error> {
         let mut crc32 = crc32fast::Hasher::new();
         let mut is_whole = true;
-        rocwheel_pipeline::ordered(
-            0..starts.len() - 1,
-            |number| {
-                let bytes = self.chunk(starts, number).map_err(|error| self.error(Fault::Read(error)))?;
-                let crc32 = bytes.as_deref().map(|bytes| {
-                    let mut crc32 = crc32fast::Hasher::new();
-                    crc32.update(bytes);
-                    crc32
-                });
-                Ok(bytes.zip(crc32))
-            },
-            |done| {
-                match done {
-                    Some((bytes, of_chunk)) if is_whole => {
-                        crc32.combine(&of_chunk);
-                        context.update(&bytes);
+        let hash = Hash::of(algorithm, |hasher| {
+            rocwheel_pipeline::ordered(
+                0..starts.len() - 1,
+                |number| {
+                    let bytes = self.chunk(starts, number).map_err(|error| self.error(Fault::Read(error)))?;
+                    let crc32 = bytes.as_deref().map(|bytes| {
+                        let mut crc32 = crc32fast::Hasher::new();
+                        crc32.update(bytes);
+                        crc32
+                    });
+                    Ok(bytes.zip(crc32))
+                },
+                |done| {
+                    match done {
+                        Some((bytes, of_chunk)) if is_whole => {
+                            crc32.combine(&of_chunk);
+                            hasher.update(&bytes);
+                        }
+                        _ => is_whole = false,
                     }
-                    _ => is_whole = false,
-                }
-                Ok::<_, Error>(())
-            },
-        )?;
+                    Ok::<_, Error>(())
+                },
+            )
+        })?;
         is_whole &= crc32.finalize() == self.listed.crc32;
-        Ok(is_whole.then(|| Hash::new(context.finish())))
+        Ok(is_whole.then_some(hash))
     }
 }

@@ -1,5 +1,6 @@
 //! Input: a ZIP file that somebody else may have made. Output: its members, with what must hold
 //! before a byte of them is trusted: names that stay inside, each once, headers that agree, ranges
+
 //! that do not overlap, sizes that can be.
 
 use std::collections::BTreeSet;
@@ -8,12 +9,12 @@ use std::ops::Range;
 use std::path::Path;
 
 use positioned_io::ReadAt;
+use rocwheel_content::SharedFile;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::{Compared, Kind, Listed};
 use crate::Error;
 use crate::names::check_member_name;
-use rocwheel_content::SharedFile;
 
 /// Deflate makes at most 258 bytes of two bits.
 const MOST_PER_BYTE: u64 = 1032;

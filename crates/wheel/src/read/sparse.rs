@@ -3,6 +3,7 @@
 //!
 //! A stream that [`crate::write_wheel`] made can be entered at each of its chunks. Other streams
 //! are unpacked from their beginning: once up to the last place that is wanted when the places are
+
 //! known beforehand ([`Sparse::want`]).
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,12 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flate2::bufread::DeflateDecoder;
 use positioned_io::{Cursor, ReadAt};
+use rocwheel_content::{Reader, SharedFile};
 
 use super::Listed;
 use super::unpack::{Fault, Packed};
 use crate::Error;
 use crate::archive::CHUNK;
-use rocwheel_content::{Reader, SharedFile};
 
 /// Foreign members of up to this many bytes are unpacked in memory: that is twice as fast as in
 /// windows.

@@ -8,10 +8,10 @@ use std::path::Path;
 use flate2::bufread::DeflateDecoder;
 use libdeflater::{DecompressionError, Decompressor};
 use positioned_io::{Cursor, ReadAt as _, Slice};
+use rocwheel_content::{Reader, SharedFile};
 
 use super::Listed;
 use crate::Error;
-use rocwheel_content::{Reader, SharedFile};
 
 /// Members of up to this many bytes are unpacked in memory, in one go.
 pub(super) const IN_MEMORY: u64 = 64 << 20;

@@ -2,16 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::io;
 
-use positioned_io::ReadAt as _;
 use rayon::prelude::*;
+use rocwheel_content::{HashAlgorithm, Reader};
 
 use super::{Kind, Listed, Wheel};
 use crate::Error;
 use crate::names::canonical_name;
-use crate::record::{Algorithm, Hash, Row};
-use rocwheel_content::Reader;
+use crate::record::{Hash, Row};
 
 /// A way in which a wheel contradicts itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,8 +72,6 @@ enum Work<'a> {
 
 /// Smaller members have one thread each.
 const LARGE: u64 = 64 << 20;
-/// Bytes that are hashed at a time.
-const WINDOW: usize = 1 << 18;
 
 impl Wheel {
     /// Unpacks every member, in windows, and compares it with its row of RECORD. Sorted; empty when
@@ -147,11 +143,13 @@ impl Wheel {
         if row.size.is_some_and(|size| size != member.size) {
             problems.push(Problem::Size(name()));
         }
-        let algorithm = recorded.as_ref().map_or(Hash::SHA256, Hash::algorithm);
+        let algorithm = recorded.as_ref().map_or(HashAlgorithm::Sha256, Hash::algorithm);
         let whole = || self.hash(member, algorithm, || Ok(())).map_err(drop);
         let actual = match work {
             Work::Known(Known::Copy) => return problems,
-            Work::Known(Known::Bytes(reader)) => hash(&reader, member.size, algorithm).map_err(drop),
+            Work::Known(Known::Bytes(reader)) => {
+                Hash::of(algorithm, |hasher| hasher.read_at(&reader, member.size)).map_err(drop)
+            }
             Work::Known(Known::Nothing) => whole(),
             Work::Chunks(starts) => match self.packed(member).hash_of_chunks(starts, algorithm) {
                 Ok(Some(hash)) => Ok(hash),
@@ -175,19 +173,6 @@ impl Wheel {
                 && same_version(version, &self.name.version)
         })
     }
-}
-
-fn hash(reader: &Reader, size: u64, algorithm: Algorithm) -> io::Result<Hash> {
-    let mut context = ring::digest::Context::new(algorithm);
-    let mut window = vec![0; WINDOW.min(size as usize)];
-    let mut position = 0;
-    while position < size {
-        let length = (size - position).min(WINDOW as u64) as usize;
-        reader.read_exact_at(position, &mut window[..length])?;
-        context.update(&window[..length]);
-        position += length as u64;
-    }
-    Ok(Hash::new(context.finish()))
 }
 
 /// Whether two versions are one, however they are written in file names.

@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
+use rocwheel_content::{Reader, SharedFile};
+
 use super::{Fault, Kind, Listed, Packed, directory};
 use crate::Error;
-use rocwheel_content::{Reader, SharedFile};
 
 /// An open ZIP file. It is held to the same rules as a [`super::Wheel`], except that it needs no
 /// name and no metadata.

@@ -5,16 +5,16 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use rocwheel_report::Context as _;
 use clap::Parser as _;
 use rocwheel_audit::report::Report;
 use rocwheel_audit::{Remedies, WheelRemedy};
+use rocwheel_output::StagingFolder;
 use rocwheel_repair as repairs;
-use rocwheel_report::Context as _;
-use rocwheel_wheel::Staging;
 
+use crate::failure::{Failure, Result, Usage};
 use crate::arguments::{Arguments, Command};
 use crate::commands::{edit, repair};
-use crate::failure::{Failure, Result, Usage};
 use crate::printer::Printer;
 
 /// Libraries that a repair leaves out at most: beyond that the wheel has to be built anew.
@@ -99,7 +99,7 @@ fn obstacle(wheel: &WheelRemedy, scratch: &Path, printer: &Printer) -> Result<Op
 pub(super) fn apply(remedies: &Remedies, output: &Path, printer: &Printer) -> Result<Vec<(PathBuf, PathBuf)>> {
     let mut fixed = Vec::new();
     for wheel in &remedies.wheels {
-        let staging = Staging::for_results(output, ".rocwheel-fix-")
+        let staging = StagingFolder::for_results(output, ".rocwheel-fix-")
             .with_context(|| format!("cannot make a folder for results in `{}`", output.display()))?;
         let mut path = wheel.path.clone();
         if let Some(words) = wheel.edit() {
@@ -124,10 +124,7 @@ pub(super) fn apply(remedies: &Remedies, output: &Path, printer: &Printer) -> Re
 }
 
 fn parsed(words: Vec<OsString>) -> Result<Command> {
-    Ok(Arguments::try_parse_from(words)
-        .map_err(Failure::other)
-        .context("cannot read a command that fixes a finding")?
-        .command)
+    Ok(Arguments::try_parse_from(words).map_err(Failure::other).context("cannot read a command that fixes a finding")?.command)
 }
 
 fn all(verb: &str, path: &Path, words: &[String], output: &Path) -> Vec<OsString> {

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use rocwheel_wheel::WheelName;
 
 use super::translation::Translation;
 
@@ -33,7 +34,7 @@ pub(super) struct Arguments {
 impl Arguments {
     /// The command line of ours.
     pub(super) fn translated(self) -> Result<Translation> {
-        if self.output_path.as_ref().is_some_and(|path| path.extension().is_some_and(|last| last == "whl")) {
+        if self.output_path.as_ref().is_some_and(WheelName::is_wheel) {
             let usage = Usage::new("`--output-path` names a file, and the name of a wheel follows from its version");
             let hint = "name a folder: the version gets `+rocm` and that of the ROCm, in the name and in the \
                         metadata; a requirement finds no wheel in which the two differ";

@@ -1,7 +1,6 @@
 //! `rocwheel release pages`: release notes, the list of all packages, coverage and checksums, made
 //! of what is there.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -13,8 +12,8 @@ use rocwheel_report::Exit;
 use serde::Serialize;
 
 use super::Built;
-use crate::commands::Mode;
 use crate::failure::{Failure, Result, Usage};
+use crate::commands::Mode;
 use crate::output_file::{FileKind, OutputOption};
 use crate::printer::{self, Column, Format, Printer};
 
@@ -152,24 +151,8 @@ impl Page {
         }
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs_err::create_dir_all(folder)?;
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(self.text.as_bytes())?;
-        readable(&file)?;
-        file.persist(&self.path).map_err(|error| error.error)?;
-        Ok(())
+        Ok(rocwheel_system::replace(&self.path, self.text.as_bytes(), 0o644)?)
     }
-}
-
-/// A page is for everybody; temporary files are for one.
-#[cfg(unix)]
-fn readable(file: &tempfile::NamedTempFile) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    Ok(file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?)
-}
-
-#[cfg(not(unix))]
-fn readable(_: &tempfile::NamedTempFile) -> Result<()> {
-    Ok(())
 }
 
 /// Whether two paths are of one file that is there.

@@ -8,7 +8,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rocwheel_lock::Lock;
+use rocwheel_system::{FileMetadata as _, Lock, current_user};
 use tempfile::TempDir;
 
 /// The file that marks such a folder, and is locked while somebody uses it.
@@ -18,7 +18,7 @@ const RANDOM: usize = 6;
 
 /// A temporary folder. Dropping it removes it with all that is in it.
 #[derive(Debug)]
-pub struct Staging {
+pub struct StagingFolder {
     // Goes before the lock does.
     folder: TempDir,
     _lock: Option<Lock>,
@@ -54,40 +54,35 @@ impl Drop for MadeFolders {
     }
 }
 
-impl Staging {
+impl StagingFolder {
     /// Makes one in `parent`, with a name that begins with `prefix`, after those that killed
     /// processes have left there are removed.
     ///
     /// # Errors
     /// When the folder cannot be made.
-    pub fn new_in(parent: &Path, prefix: &str) -> io::Result<Staging> {
-        Staging::sweep(parent, prefix);
+    pub fn new_in(parent: &Path, prefix: &str) -> io::Result<StagingFolder> {
+        StagingFolder::sweep(parent, prefix);
         let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(parent)?;
         // Where there are no locks nobody removes anything.
-        #[cfg(unix)]
         let lock = mark(folder.path()).ok();
-        #[cfg(not(unix))]
-        let lock = None;
-        Ok(Staging { folder, _lock: lock, _around: MadeFolders::default() })
+        Ok(StagingFolder { folder, _lock: lock, _around: MadeFolders::default() })
     }
 
-    /// As [`Staging::new_in`], in a folder for results, which is made where there is none. What was
-    /// made for it goes again with the staging folder, unless there is a result in it by then.
+    /// As [`StagingFolder::new_in`], in a folder for results, which is made where there is none.
+    /// What was made for it goes again with the staging folder, unless there is a result in it by
+    /// then.
     ///
     /// # Errors
     /// When the folders cannot be made.
-    pub fn for_results(output: &Path, prefix: &str) -> io::Result<Staging> {
+    pub fn for_results(output: &Path, prefix: &str) -> io::Result<StagingFolder> {
         let around = MadeFolders::make(output)?;
-        Ok(Staging { _around: around, ..Staging::new_in(output, prefix)? })
+        Ok(StagingFolder { _around: around, ..StagingFolder::new_in(output, prefix)? })
     }
 
     /// Removes what killed processes have left in `parent`, by folders of this prefix. What cannot
     /// be removed stays.
     pub fn sweep(parent: &Path, prefix: &str) {
-        #[cfg(unix)]
         sweep(parent, prefix);
-        #[cfg(not(unix))]
-        let _ = (parent, prefix);
     }
 
     /// Where it is.
@@ -106,7 +101,6 @@ impl Staging {
 
 /// Puts the mark into a folder. It gets its name when it is locked already, so that nobody finds it
 /// free.
-#[cfg(unix)]
 fn mark(folder: &Path) -> io::Result<Lock> {
     let unlocked = folder.join(".unlocked");
     let locked = Lock::try_exclusive(fs_err::File::create_new(&unlocked)?);
@@ -119,7 +113,6 @@ fn mark(folder: &Path) -> io::Result<Lock> {
 }
 
 /// Removes what killed processes have left. Whatever cannot be removed stays.
-#[cfg(unix)]
 fn sweep(parent: &Path, prefix: &str) {
     let Ok(entries) = fs_err::read_dir(parent) else { return };
     let stale: Vec<PathBuf> = entries
@@ -142,14 +135,12 @@ fn sweep(parent: &Path, prefix: &str) {
 }
 
 /// Whether a path is a folder, not a link to one, of the user that this process runs as.
-#[cfg(unix)]
 fn is_own(path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let user = rustix::process::geteuid().as_raw();
-    fs_err::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == user)
+    let is_users = |metadata: &std::fs::Metadata| metadata.owner().user == current_user().user;
+    fs_err::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir() && is_users(&metadata))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -167,9 +158,9 @@ mod tests {
         make(".rocwheel-nomark", &[]);
         make(".rocwheel-long-name", &[MARK]);
         make("rocwheel-Ab12Cd", &[MARK]);
-        let used = Staging::new_in(parent.path(), ".rocwheel-").unwrap();
+        let used = StagingFolder::new_in(parent.path(), ".rocwheel-").unwrap();
         assert!(!parent.path().join(".rocwheel-Ab12Cd").exists());
-        let other = Staging::new_in(parent.path(), ".rocwheel-").unwrap();
+        let other = StagingFolder::new_in(parent.path(), ".rocwheel-").unwrap();
         assert!(used.path().join(MARK).exists() && other.path().exists(), "a folder in use was removed");
         drop(used);
         other.close().unwrap();
@@ -183,8 +174,8 @@ mod tests {
         // A link is not followed.
         let outside = tempfile::tempdir().unwrap();
         fs_err::write(outside.path().join(MARK), "").unwrap();
-        fs_err::os::unix::fs::symlink(outside.path(), parent.path().join(".rocwheel-linked")).unwrap();
-        drop(Staging::new_in(parent.path(), ".rocwheel-").unwrap());
+        rocwheel_system::symlink(outside.path(), parent.path().join(".rocwheel-linked")).unwrap();
+        drop(StagingFolder::new_in(parent.path(), ".rocwheel-").unwrap());
         assert!(outside.path().join(MARK).exists());
     }
 
@@ -192,18 +183,18 @@ mod tests {
     fn folders_without_a_result_go_and_others_stay() {
         let root = tempfile::tempdir().unwrap();
         let (above, output) = (root.path().join("above"), root.path().join("above/output"));
-        drop(Staging::for_results(&output, ".x-").unwrap());
+        drop(StagingFolder::for_results(&output, ".x-").unwrap());
         assert!(!above.exists());
-        let staging = Staging::for_results(&output, ".x-").unwrap();
+        let staging = StagingFolder::for_results(&output, ".x-").unwrap();
         fs_err::write(output.join("result"), "").unwrap();
         drop(staging);
         assert_eq!(fs_err::read_dir(&output).unwrap().count(), 1);
         // What was there before stays, empty or not.
         fs_err::remove_file(output.join("result")).unwrap();
-        drop(Staging::for_results(&output, ".x-").unwrap());
+        drop(StagingFolder::for_results(&output, ".x-").unwrap());
         assert!(output.is_dir());
         // Where the folder cannot be had, nothing is left of the attempt.
         fs_err::write(root.path().join("file"), "").unwrap();
-        assert!(Staging::for_results(&root.path().join("file/output"), ".x-").is_err());
+        assert!(StagingFolder::for_results(&root.path().join("file/output"), ".x-").is_err());
     }
 }

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
-use rocwheel_lock::Lock;
+use rocwheel_system::Lock;
 
 #[test]
 fn one_holder_at_a_time() {

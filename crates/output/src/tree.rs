@@ -1,111 +1,42 @@
 //! Input: the output directory. Output: a staging tree beside it that takes its place at the very
 //! end.
 //!
-//! Until [`Staging::commit`] nothing at the output changes; a run that fails or is interrupted
+//! Until [`OutputTree::commit`] nothing at the output changes; a run that fails or is interrupted
 //! removes its staging tree and leaves the rest as it was. A lock beside the output keeps two runs
 //! apart.
 
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tempfile::TempDir;
 
-use rocwheel_report::{Exit, Hint};
-
-use crate::input;
+use crate::Error;
 
 /// The command that makes an output, which replaces its own outputs and nobody else's.
 #[derive(Debug, Clone, Copy)]
-pub struct Maker {
+pub struct TreeMaker {
     /// The file that tells an output of this command from other directories: `.rocwheel-import`.
     pub marker: &'static str,
     /// The command: `rocwheel artifact import`.
     pub command: &'static str,
 }
 
-/// Why an output cannot be made.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// Reading or writing a file failed; the source names the path.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// The output holds something this command did not write.
-    #[error("the output `{path}` is not empty and was not made by `{command}`")]
-    NotOurs {
-        /// The directory.
-        path: PathBuf,
-        /// The command.
-        command: &'static str,
-    },
-    /// The disk is too small.
-    #[error("`{path}` has {free} bytes free, but the output takes {needed}")]
-    Space {
-        /// The directory that holds the output.
-        path: PathBuf,
-        /// Bytes that will be written.
-        needed: u64,
-        /// Bytes that are free.
-        free: u64,
-    },
-    /// The output is a link to nothing.
-    #[error("the output `{path}` is a link to `{target}`, which does not exist")]
-    Dangling {
-        /// The link.
-        path: PathBuf,
-        /// Its text.
-        target: PathBuf,
-    },
-    /// Another run works on the same output.
-    #[error("another run is writing to the output `{path}`")]
-    Locked {
-        /// The directory.
-        path: PathBuf,
-    },
-}
-
-impl Hint for Error {
-    fn hint(&self) -> Option<String> {
-        let text = match self {
-            Self::Io(source) => return crate::error::storage_hint(source),
-            Self::Dangling { .. } => "make that directory, or choose another output",
-            Self::Space { .. } => "make room on the disk, or choose another output",
-            Self::NotOurs { .. } => "choose an empty directory, or remove this one",
-            Self::Locked { .. } => "wait for it to end, or choose another output",
-        };
-        Some(text.to_owned())
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            Self::Locked { .. } => Exit::TryAgain,
-            _ => Exit::Failed,
-        }
-    }
-}
-
 /// A tree that is about to become the output.
-pub struct Staging {
-    maker: Maker,
+pub struct OutputTree {
+    maker: TreeMaker,
     output: PathBuf,
     tree: TempDir,
     lock: Lock,
 }
 
-impl Staging {
+impl OutputTree {
     /// Locks `output` and makes the staging tree.
     ///
     /// # Errors
     /// [`Error::NotOurs`] for a directory that is neither empty nor made by `maker`,
     /// [`Error::Locked`], [`Error::Dangling`].
-    pub fn new(output: &Path, maker: Maker) -> Result<Self, Error> {
-        let output = input::resolve(&std::path::absolute(output)?).map_err(|error| match error {
-            crate::Error::Io(source) => Error::Io(source),
-            crate::Error::DanglingOutput { path, target } => Error::Dangling { path, target },
-            _ => Error::NotOurs { path: output.to_owned(), command: maker.command },
-        })?;
+    pub fn new(output: &Path, maker: TreeMaker) -> Result<Self, Error> {
+        let output = resolve(&std::path::absolute(output)?, maker)?;
         let parent = output.parent().map_or_else(|| PathBuf::from("/"), Path::to_owned);
         fs_err::create_dir_all(&parent)?;
         let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -120,8 +51,7 @@ impl Staging {
     /// # Errors
     /// [`Error::Space`].
     pub fn reserve(&self, needed: u64) -> Result<(), Error> {
-        let disk = rustix::fs::statvfs(self.root()).map_err(io::Error::from)?;
-        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        let free = rocwheel_system::free_space(self.root())?;
         if needed > free {
             let path = self.output.parent().unwrap_or(&self.output).to_owned();
             return Err(Error::Space { path, needed, free });
@@ -138,11 +68,11 @@ impl Staging {
     pub fn commit(self) -> Result<(), Error> {
         let text = format!("made by `{}`; replaced as a whole\n", self.maker.command);
         fs_err::write(self.tree.path().join(self.maker.marker), text)?;
-        fs_err::set_permissions(self.tree.path(), std::fs::Permissions::from_mode(0o755))?;
+        rocwheel_system::set_mode(self.tree.path(), 0o755)?;
         if self.output.exists() {
             // Both names change at once, so there is no moment without an output; the old one goes
             // with the TempDir.
-            renameat_with(CWD, self.tree.path(), CWD, &self.output, RenameFlags::EXCHANGE).map_err(io::Error::from)?;
+            rocwheel_system::exchange(self.tree.path(), &self.output)?;
             self.tree.close()?;
         } else {
             fs_err::rename(self.tree.path(), &self.output)?;
@@ -153,7 +83,23 @@ impl Staging {
     }
 }
 
-fn check_output(output: &Path, maker: Maker) -> Result<(), Error> {
+/// Resolves the links in the part of a path that exists; the rest stays as it is written.
+fn resolve(path: &Path, maker: TreeMaker) -> Result<PathBuf, Error> {
+    match fs_err::canonicalize(path) {
+        Ok(real) => Ok(real),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if let Ok(target) = fs_err::read_link(path) {
+                return Err(Error::Dangling { path: path.to_owned(), target });
+            }
+            let not_ours = || Error::NotOurs { path: path.to_owned(), command: maker.command };
+            let (parent, name) = path.parent().zip(path.file_name()).ok_or_else(not_ours)?;
+            Ok(resolve(parent, maker)?.join(name))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn check_output(output: &Path, maker: TreeMaker) -> Result<(), Error> {
     let metadata = match fs_err::symlink_metadata(output) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -169,20 +115,12 @@ fn check_output(output: &Path, maker: Maker) -> Result<(), Error> {
 /// A lock file that disappears with the lock.
 struct Lock {
     path: PathBuf,
-    _file: rocwheel_lock::Lock,
+    _file: rocwheel_system::Lock,
 }
 
 impl Lock {
     fn take(path: &Path, output: &Path) -> Result<Self, Error> {
-        let locked = || Error::Locked { path: output.to_owned() };
-        let file = fs_err::OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
-        let file = rocwheel_lock::Lock::try_exclusive(file)?.ok_or_else(locked)?;
-        // The run before may have removed the file between our open and lock.
-        let same =
-            fs_err::metadata(path).is_ok_and(|there| file.metadata().is_ok_and(|ours| there.ino() == ours.ino()));
-        if !same {
-            return Err(locked());
-        }
+        let file = rocwheel_system::Lock::at(path)?.ok_or_else(|| Error::Locked { path: output.to_owned() })?;
         Ok(Self { path: path.to_owned(), _file: file })
     }
 }
@@ -197,15 +135,15 @@ impl Drop for Lock {
 mod tests {
     use super::*;
 
-    const MAKER: Maker = Maker { marker: ".rocwheel-test", command: "rocwheel test" };
+    const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-test", command: "rocwheel test" };
 
     #[test]
     fn nothing_is_left_when_it_is_dropped() {
         let directory = tempfile::tempdir().unwrap();
         let output = directory.path().join("out");
-        let staging = Staging::new(&output, MAKER).unwrap();
+        let staging = OutputTree::new(&output, MAKER).unwrap();
         fs_err::write(staging.root().join("x"), "x").unwrap();
-        assert!(matches!(Staging::new(&output, MAKER), Err(Error::Locked { .. })));
+        assert!(matches!(OutputTree::new(&output, MAKER), Err(Error::Locked { .. })));
         drop(staging);
         assert_eq!(fs_err::read_dir(directory.path()).unwrap().count(), 0);
     }
@@ -214,12 +152,12 @@ mod tests {
     fn a_link_to_a_directory_stays_a_link() {
         let directory = tempfile::tempdir().unwrap();
         let (link, real) = (directory.path().join("link"), directory.path().join("real"));
-        std::os::unix::fs::symlink("real", &link).unwrap();
-        let error = Staging::new(&link, MAKER).err().unwrap();
+        rocwheel_system::symlink("real", &link).unwrap();
+        let error = OutputTree::new(&link, MAKER).err().unwrap();
         assert!(error.to_string().ends_with("is a link to `real`, which does not exist"), "{error}");
         fs_err::create_dir(&real).unwrap();
         for _ in 0..2 {
-            let staging = Staging::new(&link, MAKER).unwrap();
+            let staging = OutputTree::new(&link, MAKER).unwrap();
             fs_err::write(staging.root().join("x"), "x").unwrap();
             staging.commit().unwrap();
         }
@@ -229,7 +167,7 @@ mod tests {
     #[test]
     fn a_disk_that_is_too_small_is_said_before_anything_is_written() {
         let directory = tempfile::tempdir().unwrap();
-        let staging = Staging::new(&directory.path().join("out"), MAKER).unwrap();
+        let staging = OutputTree::new(&directory.path().join("out"), MAKER).unwrap();
         staging.reserve(1).unwrap();
         let error = staging.reserve(u64::MAX).unwrap_err();
         assert!(error.to_string().contains("but the output takes 18446744073709551615"), "{error}");
@@ -240,7 +178,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let output = directory.path().join("out");
         for content in ["first", "second"] {
-            let staging = Staging::new(&output, MAKER).unwrap();
+            let staging = OutputTree::new(&output, MAKER).unwrap();
             fs_err::write(staging.root().join(content), content).unwrap();
             staging.commit().unwrap();
         }
@@ -249,7 +187,7 @@ mod tests {
         let other = directory.path().join("other");
         fs_err::create_dir(&other).unwrap();
         fs_err::write(other.join("mine"), "").unwrap();
-        assert!(matches!(Staging::new(&other, MAKER), Err(Error::NotOurs { .. })));
-        assert!(matches!(Staging::new(&other.join("mine"), MAKER), Err(Error::NotOurs { .. })));
+        assert!(matches!(OutputTree::new(&other, MAKER), Err(Error::NotOurs { .. })));
+        assert!(matches!(OutputTree::new(&other.join("mine"), MAKER), Err(Error::NotOurs { .. })));
     }
 }

@@ -9,12 +9,32 @@
 use std::fs::TryLockError;
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::path::Path;
+
+use crate::is_same_file;
 
 /// A locked file. Dropping it frees the lock, then closes the file.
 #[derive(Debug)]
 pub struct Lock(fs_err::File);
 
 impl Lock {
+    /// Locks the file at `path` for its holder alone, and creates it where it is missing; `None`
+    /// when another holder has it.
+    ///
+    /// # Errors
+    /// A file that cannot be created, and a file system without locks.
+    pub fn at(path: &Path) -> io::Result<Option<Self>> {
+        loop {
+            let file = fs_err::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+            match Self::try_exclusive(file)? {
+                // The holder before may have removed the file between opening and locking: nobody
+                // would see a lock on it.
+                Some(lock) if !is_same_file(&lock, path) => {}
+                answer => return Ok(answer),
+            }
+        }
+    }
+
     /// Locks a file for its holder alone; `None` when another holder has it.
     ///
     /// # Errors

@@ -1,0 +1,242 @@
+//! Input: bytes, in memory, from a stream or at random access. Output: their hash.
+//!
+//! This is the only place that hashes with SHA-2. `ring` does it, which TLS brings along anyway and
+//! which uses the processor's SHA instructions. Cache keys, which no other program reads, are
+//! BLAKE3 where they are made.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use positioned_io::ReadAt;
+use ring::digest::{Context, SHA256, SHA384, SHA512};
+
+/// A SHA-256.
+pub type Digest = [u8; 32];
+
+/// Bytes that are hashed at a time.
+const WINDOW: usize = 1 << 18;
+
+/// The hashes that RECORD (PEP 376, PEP 427) and indexes (PEP 503) may have and that are strong
+/// enough to say something about a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HashAlgorithm {
+    /// 32 bytes.
+    Sha256,
+    /// 48 bytes.
+    Sha384,
+    /// 64 bytes.
+    Sha512,
+}
+
+impl HashAlgorithm {
+    /// All of them, the weakest first.
+    pub const ALL: [HashAlgorithm; 3] = [Self::Sha256, Self::Sha384, Self::Sha512];
+
+    /// The name in RECORD and in the addresses of an index: `sha256`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sha256 => "sha256",
+            Self::Sha384 => "sha384",
+            Self::Sha512 => "sha512",
+        }
+    }
+
+    /// The algorithm of that name; `None` for a weak or unknown one.
+    pub fn named(name: &str) -> Option<HashAlgorithm> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+
+    /// Bytes of a hash.
+    pub fn size(self) -> usize {
+        self.ring().output_len()
+    }
+
+    fn ring(self) -> &'static ring::digest::Algorithm {
+        match self {
+            Self::Sha256 => &SHA256,
+            Self::Sha384 => &SHA384,
+            Self::Sha512 => &SHA512,
+        }
+    }
+}
+
+/// Hashes bytes as they come.
+#[derive(Clone)]
+pub struct Hasher(Context);
+
+impl Hasher {
+    /// Begins a hash.
+    pub fn new(algorithm: HashAlgorithm) -> Hasher {
+        Hasher(Context::new(algorithm.ring()))
+    }
+
+    /// Adds bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Adds all that a reader gives. Read through a `Watched` to report progress and to stop.
+    ///
+    /// # Errors
+    /// Those of the reader.
+    pub fn read(&mut self, mut reader: impl Read) -> io::Result<()> {
+        let mut window = vec![0; WINDOW];
+        loop {
+            match reader.read(&mut window) {
+                Ok(0) => return Ok(()),
+                Ok(length) => self.update(&window[..length]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Adds the first `size` bytes of a reader.
+    ///
+    /// # Errors
+    /// Those of the reader; fewer bytes.
+    pub fn read_at(&mut self, reader: &dyn ReadAt, size: u64) -> io::Result<()> {
+        let mut window = vec![0; WINDOW.min(usize::try_from(size).unwrap_or(WINDOW))];
+        let mut position = 0;
+        while position < size {
+            let length = (size - position).min(WINDOW as u64) as usize;
+            reader.read_exact_at(position, &mut window[..length])?;
+            self.update(&window[..length]);
+            position += length as u64;
+        }
+        Ok(())
+    }
+
+    /// The hash, of as many bytes as the algorithm has.
+    pub fn finish(self) -> Vec<u8> {
+        self.0.finish().as_ref().to_vec()
+    }
+}
+
+/// Hashes bytes with SHA-256 as they come.
+#[derive(Clone)]
+pub struct Sha256(Hasher);
+
+impl Default for Sha256 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sha256 {
+    /// Begins a hash.
+    pub fn new() -> Sha256 {
+        Sha256(Hasher::new(HashAlgorithm::Sha256))
+    }
+
+    /// Adds bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The hash.
+    pub fn finish(self) -> Digest {
+        let mut digest = Digest::default();
+        digest.copy_from_slice(self.0.0.finish().as_ref());
+        digest
+    }
+}
+
+impl Write for Sha256 {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The SHA-256 of bytes in memory.
+pub fn sha256(bytes: &[u8]) -> Digest {
+    let mut hasher = Sha256::new();
+    hasher.update(bytes);
+    hasher.finish()
+}
+
+/// The SHA-256 of all that a reader gives, as [`Hasher::read`] reads it.
+///
+/// # Errors
+/// Those of the reader.
+pub fn sha256_of(reader: impl Read) -> io::Result<Digest> {
+    let mut hasher = Sha256::new();
+    hasher.0.read(reader)?;
+    Ok(hasher.finish())
+}
+
+/// The SHA-256 of the first `size` bytes of a reader, as [`Hasher::read_at`] reads them.
+///
+/// # Errors
+/// Those of the reader; fewer bytes.
+pub fn sha256_at(reader: &dyn ReadAt, size: u64) -> io::Result<Digest> {
+    let mut hasher = Sha256::new();
+    hasher.0.read_at(reader, size)?;
+    Ok(hasher.finish())
+}
+
+/// The SHA-256 of a file that others wait for: one thread of rayon's pool reads ahead of the one
+/// that hashes.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn sha256_ahead(file: &Path) -> io::Result<Digest> {
+    let mut reader = fs_err::File::open(file)?;
+    let mut hasher = Sha256::new();
+    let (mut window, mut ahead) = (vec![0; WINDOW], vec![0; WINDOW]);
+    let mut length = reader.read(&mut window)?;
+    while length > 0 {
+        let hash = || hasher.update(&window[..length]);
+        let ((), next) = rayon::join(hash, || reader.read(&mut ahead));
+        length = next?;
+        std::mem::swap(&mut window, &mut ahead);
+    }
+    Ok(hasher.finish())
+}
+
+/// Bytes as lower-case hexadecimal digits.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn every_way_to_hash_gives_what_sha256sum_gives() {
+        // Longer than two windows, and not a multiple of one.
+        let bytes: Vec<u8> = (0..WINDOW * 2 + 77).map(|index| (index * 31 % 251) as u8).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bytes");
+        fs_err::write(&path, &bytes).unwrap();
+        for (algorithm, program) in HashAlgorithm::ALL.into_iter().zip(["sha256sum", "sha384sum", "sha512sum"]) {
+            let output = Command::new(program).arg(&path).output().unwrap();
+            let expected = String::from_utf8(output.stdout).unwrap().split(' ').next().unwrap().to_owned();
+            let (mut stream, mut random) = (Hasher::new(algorithm), Hasher::new(algorithm));
+            stream.read(&bytes[..]).unwrap();
+            random.read_at(&bytes, bytes.len() as u64).unwrap();
+            let hash = stream.finish();
+            assert_eq!((hash.len(), hexadecimal(&hash)), (algorithm.size(), expected));
+            assert_eq!(hash, random.finish());
+            if algorithm == HashAlgorithm::Sha256 {
+                let all =
+                    [sha256(&bytes), sha256_at(&bytes, bytes.len() as u64).unwrap(), sha256_ahead(&path).unwrap()];
+                assert!(all.iter().all(|digest| digest[..] == hash[..]));
+            }
+        }
+        assert!(sha256_at(&bytes, bytes.len() as u64 + 1).is_err(), "a file that has become shorter");
+        assert_eq!(HashAlgorithm::named("md5"), None);
+    }
+}

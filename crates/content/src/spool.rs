@@ -1,0 +1,196 @@
+//! Input: a content that is expensive to open, such as a compressed member of an archive. Output:
+//! its bytes at random access, produced once however often it is opened.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use positioned_io::ReadAt;
+
+use crate::{Content, Reader};
+
+/// Contents of up to this many bytes are kept in memory once they are opened.
+const IN_MEMORY: u64 = 1 << 20;
+/// Bytes of contents that threads produce in memory at the same time. A larger one is produced
+/// alone.
+const AT_ONCE: u64 = 96 << 20;
+/// Bytes that are copied from memory to a file at a time.
+const WINDOW: usize = 1 << 18;
+
+/// Keeps opened contents in files without names, in one folder.
+pub struct Spool {
+    scratch: PathBuf,
+    budget: Arc<Budget>,
+}
+
+impl Spool {
+    /// A spool in the folder `scratch`.
+    pub fn new(scratch: &Path) -> Spool {
+        Spool { scratch: scratch.to_owned(), budget: Arc::default() }
+    }
+
+    /// The folder.
+    pub fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// A content that is opened at most once, when its bytes are wanted for the first time. What is
+    /// kept of it goes with its last owner.
+    pub fn hold(&self, content: impl Content + 'static, opening: Opening) -> Spooled {
+        let kept = match opening {
+            Opening::InMemory { .. } if content.size() <= IN_MEMORY => Opening::Elsewhere,
+            opening => opening,
+        };
+        let (scratch, budget) = (self.scratch.clone(), Arc::clone(&self.budget));
+        Spooled { content: Box::new(content), opening: kept, scratch, budget, opened: Mutex::default() }
+    }
+}
+
+/// Where the bytes of a content are once it is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opening {
+    /// In a file: opening takes no memory to speak of.
+    Elsewhere,
+    /// All in memory; while it is opened, `input` more bytes are beside them.
+    InMemory {
+        /// Bytes that are held only while the content is opened, such as the compressed ones.
+        input: u64,
+    },
+}
+
+/// Memory that threads share.
+#[derive(Default)]
+struct Budget {
+    taken: Mutex<u64>,
+    returned: Condvar,
+}
+
+impl Budget {
+    /// Waits until `bytes` are free. A thread that has taken some never waits for more.
+    fn take(&self, bytes: u64) -> Taken<'_> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        while *taken > 0 && *taken + bytes > AT_ONCE {
+            taken = self.returned.wait(taken).unwrap_or_else(PoisonError::into_inner);
+        }
+        *taken += bytes;
+        Taken { budget: self, bytes }
+    }
+}
+
+/// A share of the budget, which goes back with it.
+struct Taken<'a> {
+    budget: &'a Budget,
+    bytes: u64,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        *self.budget.taken.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        self.budget.returned.notify_all();
+    }
+}
+
+/// A content that is opened at most once; made by [`Spool::hold`].
+pub struct Spooled {
+    content: Box<dyn Content>,
+    opening: Opening,
+    scratch: PathBuf,
+    budget: Arc<Budget>,
+    opened: Mutex<Option<SharedReader>>,
+}
+
+/// An open reader with several owners.
+#[derive(Clone)]
+struct SharedReader(Arc<dyn ReadAt + Send + Sync>);
+
+impl ReadAt for SharedReader {
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(position, buffer)
+    }
+}
+
+impl Spooled {
+    /// Shows the bytes to `look`, which answers `Some` if they will be needed again: only then they
+    /// are kept.
+    ///
+    /// # Errors
+    /// Those of opening the content, and of the file it is kept in.
+    pub fn look<T>(&self, look: impl FnOnce(&Reader) -> Option<T>) -> io::Result<Option<T>> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let _taken = self.take();
+        let reader = self.content.open()?;
+        let found = look(&reader);
+        if found.is_some() {
+            *opened = Some(self.keep(reader)?);
+        }
+        Ok(found)
+    }
+
+    fn take(&self) -> Option<Taken<'_>> {
+        match self.opening {
+            Opening::InMemory { input } => Some(self.budget.take(self.content.size() + input)),
+            Opening::Elsewhere => None,
+        }
+    }
+
+    /// The reader for all further reads: bytes in memory are moved to a file.
+    fn keep(&self, reader: Reader) -> io::Result<SharedReader> {
+        let Opening::InMemory { .. } = self.opening else { return Ok(SharedReader(reader.into())) };
+        let size = self.content.size();
+        let mut file = tempfile::tempfile_in(&self.scratch)?;
+        let mut window = vec![0; WINDOW.min(size as usize)];
+        let mut position = 0;
+        while position < size {
+            let length = (size - position).min(WINDOW as u64) as usize;
+            reader.read_exact_at(position, &mut window[..length])?;
+            file.write_all(&window[..length])?;
+            position += length as u64;
+        }
+        Ok(SharedReader(Arc::new(file)))
+    }
+}
+
+impl Content for Spooled {
+    fn size(&self) -> u64 {
+        self.content.size()
+    }
+
+    fn open(&self) -> io::Result<Reader> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = if let Some(shared) = &*opened {
+            shared.clone()
+        } else {
+            let _taken = self.take();
+            let kept = self.keep(self.content.open()?)?;
+            opened.insert(kept).clone()
+        };
+        Ok(Box::new(shared))
+    }
+
+    fn origin(&self) -> Option<&Path> {
+        self.content.origin()
+    }
+}
+
+/// A content whose bytes are open already, such as a file without a name.
+pub struct OpenContent {
+    reader: SharedReader,
+    size: u64,
+}
+
+impl OpenContent {
+    /// The first `size` bytes of a reader.
+    pub fn new(reader: impl Into<Arc<dyn ReadAt + Send + Sync>>, size: u64) -> OpenContent {
+        OpenContent { reader: SharedReader(reader.into()), size }
+    }
+}
+
+impl Content for OpenContent {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn open(&self) -> io::Result<Reader> {
+        Ok(Box::new(self.reader.clone()))
+    }
+}

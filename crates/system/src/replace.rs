@@ -1,0 +1,58 @@
+//! Input: the bytes of a file. Output: the file, which nobody ever sees half-written.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use crate::{FileMetadata as _, permissions};
+
+/// Writes a file beside its place and moves it there. The mode is given as it is, without regard to
+/// the umask.
+///
+/// # Errors
+/// When it cannot be written or moved; the message names `path`.
+pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let wrong = |error: io::Error| io::Error::new(error.kind(), format!("`{}`: {error}", path.display()));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(wrong)?;
+    file.write_all(bytes).map_err(wrong)?;
+    file.as_file().set_permissions(permissions(mode)).map_err(wrong)?;
+    file.persist(path).map(drop).map_err(|error| wrong(error.error))
+}
+
+/// Whether an open file is still the one that a path names: another process may have removed or
+/// replaced it between opening and locking.
+pub fn is_same_file(file: &fs_err::File, path: &Path) -> bool {
+    let identity = |metadata: &std::fs::Metadata| metadata.identity();
+    fs_err::metadata(path).is_ok_and(|there| file.metadata().is_ok_and(|open| identity(&open) == identity(&there)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_with_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.json");
+        for (bytes, mode) in [(b"1", 0o600), (b"2", 0o644)] {
+            replace(&path, bytes, mode).unwrap();
+            assert_eq!(fs_err::read(&path).unwrap(), bytes);
+            assert_eq!(fs_err::metadata(&path).unwrap().mode() & 0o777, mode);
+        }
+        assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1);
+        let error = replace(&folder.path().join("none/state.json"), b"", 0o644).unwrap_err();
+        assert!(error.to_string().contains("none/state.json"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_is_another_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let file = fs_err::File::create(&path).unwrap();
+        assert!(is_same_file(&file, &path));
+        replace(&path, b"", 0o644).unwrap();
+        assert!(!is_same_file(&file, &path));
+        fs_err::remove_file(&path).unwrap();
+        assert!(!is_same_file(&file, &path));
+    }
+}
