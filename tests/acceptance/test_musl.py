@@ -67,6 +67,28 @@ CASES: dict[str, tuple[bool, list[Library]]] = {
         Library(MODULE, ("libnear.so", "libother.so"), "$ORIGIN/lib"),
         Library("demo/lib/libnear.so", soname="libother.so"),
     ]),
+    # Every system of musllinux has zlib, and a search path comes before what the system has.
+    "a grafted library of the system's is the one that is loaded": (False, [
+        Library(MODULE, ("libz.so.1",), "$ORIGIN/lib"),
+        Library("demo/lib/libz.so.1", ("libdeep.so",)),
+        Library("demo/lib/deep/libdeep.so"),
+    ]),
+    "what a grafted one needs is found by its search path": (True, [
+        Library(MODULE, ("libz.so.1",), "$ORIGIN/lib"),
+        Library("demo/lib/libz.so.1", ("libdeep.so",), "$ORIGIN/deep"),
+        Library("demo/lib/deep/libdeep.so"),
+    ]),
+    "one that was grafted and not brought in by the first is loaded too": (False, [
+        Library(MODULE, ("libnear.so",), "$ORIGIN/lib"),
+        Library("demo/lib/libnear.so", ("libz.so.1",)),
+        Library("demo/lib/libz.so.1", ("libdeep.so",)),
+        Library("demo/lib/deep/libdeep.so"),
+    ]),
+    "its own C library is looked for nowhere": (True, [
+        Library(MODULE, ("libc.musl-x86_64.so.1",), "$ORIGIN/lib"),
+        Library("demo/lib/libc.musl-x86_64.so.1", ("libdeep.so",)),
+        Library("demo/lib/deep/libdeep.so"),
+    ]),
 }  # fmt: skip
 
 

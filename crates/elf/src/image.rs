@@ -230,6 +230,29 @@ impl Source<'_> {
     }
 }
 
+/// How many program headers a file has. A number that does not fit into the 16 bits of the file
+/// header is in section 0, and the file header says 65535 (`PN_XNUM`).
+///
+/// # Errors
+/// [`Error::Malformed`] when the number should be in section 0 and is not.
+pub fn program_header_count<H: FileHeader>(reader: &dyn ReadAt, header: &H, endian: H::Endian) -> Result<u64, Error> {
+    let count = header.e_phnum(endian);
+    if count != elf::PN_XNUM {
+        return Ok(count.into());
+    }
+    let sections: u64 = header.e_shoff(endian).into();
+    if sections > 0 {
+        const WHAT: &str = "section header table";
+        let size = size_of::<H::SectionHeader>() as u64;
+        let first: H::SectionHeader = cast(&Source { reader }.bytes(sections, size, WHAT)?, WHAT)?;
+        if first.sh_info(endian) > 0 {
+            return Ok(first.sh_info(endian).into());
+        }
+    }
+    let reason = "it has no count of program headers: 65535 says that it is in section 0, which has none";
+    Err(Error::malformed("file header", reason.to_owned()))
+}
+
 /// Casts the head of `bytes`; the structures have no alignment (feature `unaligned`), so only the
 /// length can be wrong.
 pub(crate) fn cast<T: Pod>(bytes: &[u8], what: &'static str) -> Result<T, Error> {
@@ -317,27 +340,16 @@ impl Image {
         const WHAT: &str = "section header table";
         let (endian, offset) = (self.endian, self.section_header_offset);
         let mut count = u64::from(header.e_shnum(endian));
-        let mut segments = u64::from(header.e_phnum(endian));
+        let segments = program_header_count(source.reader, header, endian)?;
         let mut names = u32::from(header.e_shstrndx(endian).0);
         let size = size_of::<H::SectionHeader>() as u64;
-        let is_counted_there = segments == u64::from(elf::PN_XNUM);
-        let uncounted = || {
-            let reason = "it has no count of program headers: 65535 says that it is in section 0, which has none";
-            Err(Error::malformed("file header", reason.to_owned()))
-        };
         if offset == 0 {
-            return if is_counted_there { uncounted() } else { Ok((segments, 0)) };
+            return Ok((segments, 0));
         }
-        if count == 0 || is_counted_there || names == u32::from(elf::SHN_XINDEX.0) {
+        if count == 0 || names == u32::from(elf::SHN_XINDEX.0) {
             let first: H::SectionHeader = cast(&source.bytes(offset, size, WHAT)?, WHAT)?;
             if count == 0 {
                 count = first.sh_size(endian).into();
-            }
-            if is_counted_there {
-                segments = first.sh_info(endian).into();
-                if segments == 0 {
-                    return uncounted();
-                }
             }
             if names == u32::from(elf::SHN_XINDEX.0) {
                 names = first.sh_link(endian);

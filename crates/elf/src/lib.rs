@@ -34,7 +34,7 @@ pub use dynamic_symbols::{Binding, DynamicSymbols, Lookup, NameHash, Symbol, Und
 pub use edit::{Edit, NeededEdit, SearchPath, SearchPathTag, StackFlag};
 pub use error::Error;
 pub use file::edit_file;
-pub use image::Segment;
+pub use image::{Segment, program_header_count};
 pub use library_names::{data_sections, library_names};
 pub use patch::{External, Outcome, Patch, PatchBuilder, Patched};
 pub use patched_content::PatchedContent;

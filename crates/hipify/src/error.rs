@@ -227,6 +227,13 @@ impl Hint for Error {
         Some(text.to_owned())
     }
 
+    fn rows(&self) -> Vec<String> {
+        match self {
+            Self::Defects(places) => places.iter().map(ToString::to_string).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     fn exit(&self) -> Exit {
         match self {
             Self::Interrupted(_) => Exit::Interrupted,

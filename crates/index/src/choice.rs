@@ -41,6 +41,8 @@ enum Origin {
     /// A source distribution in a folder. Only its requirements are read.
     Sdist(PathBuf),
     Remote(Box<Link>),
+    /// A source distribution of an index. Only its requirements are read.
+    RemoteSdist(Box<Link>),
 }
 
 /// A requirement with who asks.
@@ -236,6 +238,7 @@ impl<'a> Chooser<'a> {
     fn project(&mut self, name: &str) -> Result<&Project, Error> {
         if !self.projects.contains_key(name) {
             let mut project = Project::default();
+            let mut sdists = Vec::new();
             for (source, place) in self.request.sources.iter().enumerate() {
                 match place {
                     Source::Folder(_) => {
@@ -243,17 +246,22 @@ impl<'a> Chooser<'a> {
                         {
                             project.add(self.request, source, wheel.clone(), Origin::File(path.clone()));
                         }
+                        let files = self.folders[source].get(name).into_iter().flat_map(|files| &files.sdists);
+                        sdists.extend(files.map(|(name, path)| (source, name.clone(), Origin::Sdist(path.clone()))));
                     }
-                    Source::Index(address) => self.ask(&mut project, source, address, name)?,
+                    Source::Index(address) => {
+                        let links = self.ask(&mut project, source, address, name)?;
+                        sdists.extend(
+                            links.into_iter().map(|(name, link)| (source, name, Origin::RemoteSdist(Box::new(link)))),
+                        );
+                    }
                 }
             }
-            // `rocm` is only published as a source distribution, and the wheels that it requires
-            // lie beside it.
+            // `rocm` is only published as a source distribution, and the wheels that it requires lie
+            // beside it.
             if project.candidates.is_empty() {
-                for (source, files) in self.folders.iter().enumerate() {
-                    for (name, path) in files.get(name).into_iter().flat_map(|files| &files.sdists) {
-                        project.add(self.request, source, name.clone(), Origin::Sdist(path.clone()));
-                    }
+                for (source, name, origin) in sdists {
+                    project.add(self.request, source, name, origin);
                 }
             }
             // Newest first; of one version the first source, the best tag, the highest build.
@@ -281,8 +289,16 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    fn ask(&mut self, project: &mut Project, source: usize, address: &url::Url, name: &str) -> Result<(), Error> {
-        let Some(store) = &self.store else { return Ok(()) };
+    /// Adds the wheels that an index has of a project; its source distributions.
+    fn ask(
+        &mut self,
+        project: &mut Project,
+        source: usize,
+        address: &url::Url,
+        name: &str,
+    ) -> Result<Vec<(WheelName, Link)>, Error> {
+        let mut sdists = Vec::new();
+        let Some(store) = &self.store else { return Ok(sdists) };
         let mut page = address.clone();
         page.set_path(&format!("{}{name}/", address.path()));
         let (answer, body) = store.text(&page, page::ACCEPT)?;
@@ -292,26 +308,35 @@ impl<'a> Chooser<'a> {
             403 | 404 | 410 => {
                 self.refused += 1;
                 project.answers.insert(format!("`{}` answered {}", shown(&page), answer.status));
-                return Ok(());
+                return Ok(sdists);
             }
             status => return Err(Error::Status { address: shown(&page), status }),
         }
         let links = page::parse(&answer.content_type, &body, &answer.address)
             .map_err(|reason| Error::Page { address: shown(&page), reason })?;
         for link in links {
-            let Ok(wheel) = link.file_name.parse::<WheelName>() else { continue };
+            let (file, is_wheel) = match link.file_name.parse::<WheelName>() {
+                Ok(wheel) => (Some(wheel), true),
+                Err(_) => (folder::source_name(&link.file_name), false),
+            };
             // What names the file in the cache is one name, and of this project.
-            if link.file_name.contains(['/', '\\']) || rocwheel_wheel::canonical_name(&wheel.distribution) != name {
+            let is_of_project = |file: &WheelName| rocwheel_wheel::canonical_name(&file.distribution) == name;
+            let Some(file) = file.filter(is_of_project) else { continue };
+            if link.file_name.contains(['/', '\\']) {
                 continue;
             }
-            project.add(self.request, source, wheel, Origin::Remote(Box::new(link)));
+            if is_wheel {
+                project.add(self.request, source, file, Origin::Remote(Box::new(link)));
+            } else {
+                sdists.push((file, link));
+            }
         }
-        Ok(())
+        Ok(sdists)
     }
 
     fn python_of(&mut self, candidate: &Candidate) -> Result<Option<String>, Error> {
         match &candidate.origin {
-            Origin::Remote(link) if link.python.is_some() => Ok(link.python.clone()),
+            Origin::Remote(link) | Origin::RemoteSdist(link) if link.python.is_some() => Ok(link.python.clone()),
             _ => Ok(self.knowledge(candidate)?.python),
         }
     }
@@ -330,10 +355,32 @@ impl<'a> Chooser<'a> {
                 Some(text) => Known::of(&candidate.name, &Headers::parse(&text)),
                 None => Known::open(&store.wheel(link)?)?,
             },
-            (Origin::Remote(link), None) => return Err(Error::Offline { address: shown(&link.address) }),
+            (Origin::RemoteSdist(link), Some(store)) => {
+                Known::of(&candidate.name, &self.headers_of_sdist(link, store)?)
+            }
+            (Origin::Remote(link) | Origin::RemoteSdist(link), None) => {
+                return Err(Error::Offline { address: shown(&link.address) });
+            }
         };
         self.known.insert(key, known.clone());
         Ok(known)
+    }
+
+    /// What a source distribution of an index says of itself. A file that cannot be read is no
+    /// reason to look at nothing: its requirements are not known then.
+    fn headers_of_sdist(&self, link: &Link, store: &Store<'_>) -> Result<Headers, Error> {
+        if let Some(text) = store.metadata(link)? {
+            return Ok(Headers::parse(&text));
+        }
+        let read = || Ok(rocwheel_wheel::edit::sdist_metadata(&store.sdist(link)?, self.reporter)?);
+        read().or_else(|error: Error| match error {
+            Error::TooLarge { .. }
+            | Error::Wheel(rocwheel_wheel::Error::MalformedSdist { .. } | rocwheel_wheel::Error::OpenSdist { .. }) => {
+                self.reporter.warn(&format!("what `{}` requires is not known: {error}", link.file_name));
+                Ok(Headers::parse(""))
+            }
+            error => Err(error),
+        })
     }
 
     fn fetch(self, round: Round) -> Result<Gathered, Error> {
@@ -342,7 +389,7 @@ impl<'a> Chooser<'a> {
         for chosen in round.chosen.into_values() {
             let path = match (chosen.candidate.origin, &self.store) {
                 (Origin::File(path), _) => Ok(path),
-                (Origin::Sdist(_), _) => {
+                (Origin::Sdist(_) | Origin::RemoteSdist(_), _) => {
                     self.reporter.advance(1);
                     continue;
                 }
@@ -369,7 +416,7 @@ impl Round {
 
 impl Candidate {
     fn is_yanked(&self) -> bool {
-        matches!(&self.origin, Origin::Remote(link) if link.yanked)
+        matches!(&self.origin, Origin::Remote(link) | Origin::RemoteSdist(link) if link.yanked)
     }
 }
 

@@ -56,6 +56,14 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// A file of an index that is larger than what is taken.
+    #[error("`{address}` has {limit} bytes or more")]
+    TooLarge {
+        /// The address, without password.
+        address: String,
+        /// The size that it has to stay below, in bytes.
+        limit: u64,
+    },
     /// No answer, or one that broke off.
     #[error("could not {action} `{address}`")]
     Fetch {

@@ -26,9 +26,7 @@ pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, Files>, Error> {
         let of = |name: &WheelName| rocwheel_wheel::canonical_name(&name.distribution);
         if let Ok(name) = name.parse::<WheelName>() {
             found.entry(of(&name)).or_default().wheels.push((name, path));
-        } else if let Some(stem) = name.strip_suffix(".tar.gz")
-            && let Ok(name) = format!("{stem}-py3-none-any.whl").parse::<WheelName>()
-        {
+        } else if let Some(name) = source_name(&name) {
             found.entry(of(&name)).or_default().sdists.push((name, path));
         }
     }
@@ -37,4 +35,11 @@ pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, Files>, Error> {
         files.sdists.sort();
     }
     Ok(found)
+}
+
+/// The name of a pure wheel of the version that a source distribution has, by its file name. Names
+/// from before PEP 625 have hyphens.
+pub(super) fn source_name(file_name: &str) -> Option<WheelName> {
+    let (name, version) = file_name.strip_suffix(".tar.gz")?.rsplit_once('-')?;
+    format!("{}-{version}-py3-none-any.whl", name.replace('-', "_")).parse().ok()
 }

@@ -6,8 +6,8 @@
 //! of it and has a wheel for this Python and system, and whatever that one requires in turn. When a
 //! requirement that is met later rules a choice out, all is chosen again with what was learned;
 //! nothing older is tried to avoid a conflict, as pip would. Wheels only: what would have to be
-//! built is not there, but of a folder's source distribution without a wheel the requirements are
-//! met. Pre-releases count where a requirement names one or nothing else is left (PEP 440),
+//! built is not there, but where a project has no wheel, the requirements of its newest source
+//! distribution that fits are met. Pre-releases count where a requirement names one or nothing else is left (PEP 440),
 //! withdrawn files where a version is pinned (PEP 592).
 
 mod choice;

@@ -18,6 +18,9 @@ use crate::{Answer, Fetch, shown};
 
 /// The largest page or METADATA: those of the largest projects have some megabytes.
 const TEXT_LIMIT: u64 = 64 << 20;
+/// A source distribution of which the metadata is wanted has fewer bytes: PyPI takes files of 100
+/// MB unless it is asked for more.
+const SDIST_LIMIT: u64 = 128 << 20;
 const WINDOW: usize = 1 << 18;
 
 pub(crate) struct Store<'a> {
@@ -69,12 +72,21 @@ impl Store<'_> {
 
     /// The wheel, downloaded unless it is in the cache.
     pub(crate) fn wheel(&self, link: &Link) -> Result<PathBuf, Error> {
+        self.file(link, "wheels", u64::MAX)
+    }
+
+    /// The source distribution, as [`Store::wheel`] has wheels. One that is too large is refused.
+    pub(crate) fn sdist(&self, link: &Link) -> Result<PathBuf, Error> {
+        self.file(link, "sdists", SDIST_LIMIT)
+    }
+
+    fn file(&self, link: &Link, kind: &str, limit: u64) -> Result<PathBuf, Error> {
         let folder = if let Some(hash) = &link.hash {
             format!("{}-{}", hash.algorithm.name(), hash.hexadecimal)
         } else {
             format!("address-{}", hexadecimal(&sha256(link.address.as_str().as_bytes())))
         };
-        let folder = self.cache.join("wheels").join(folder);
+        let folder = self.cache.join(kind).join(folder);
         let path = folder.join(&link.file_name);
         if fs_err::exists(&path).map_err(|source| cache_error(&path, source))? {
             return Ok(path);
@@ -86,7 +98,12 @@ impl Store<'_> {
         fs_err::create_dir_all(&folder).map_err(|source| cache_error(&folder, source))?;
         let mut file = NamedTempFile::new_in(&folder).map_err(|source| cache_error(&folder, source))?;
         let algorithm = link.hash.as_ref().map_or(HashAlgorithm::Sha256, |hash| hash.algorithm);
-        let found = self.copy(answer.body, &mut file, algorithm, &link.address)?;
+        let body = Box::new(answer.body.take(limit));
+        let found = self.copy(body, &mut file, algorithm, &link.address)?;
+        let size = file.as_file().metadata().map_err(|source| cache_error(&path, source))?.len();
+        if size == limit {
+            return Err(Error::TooLarge { address: shown(&link.address), limit });
+        }
         if let Some(hash) = &link.hash {
             check(&link.address, hash, found)?;
         }

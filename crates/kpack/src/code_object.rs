@@ -215,12 +215,9 @@ impl<'a> Image<'a> {
     /// Where notes are: the note segments, or the note sections of a file that is not linked yet.
     fn note_ranges(&self) -> Result<Vec<(u64, u64, u64)>, Error> {
         let endian = LittleEndian;
-        if self.header.e_phnum.get(endian) == elf::PN_XNUM {
-            return Err(malformed("it has more program headers than its file header can count"));
-        }
         let segments: Vec<ProgramHeader64<LittleEndian>> = self.table(
             self.header.e_phoff.get(endian),
-            self.header.e_phnum.get(endian),
+            rocwheel_elf::program_header_count(self.reader, &self.header, endian)?,
             self.header.e_phentsize.get(endian),
             "program header table",
         )?;
@@ -232,7 +229,7 @@ impl<'a> Image<'a> {
         if ranges.is_empty() {
             let sections: Vec<SectionHeader64<LittleEndian>> = self.table(
                 self.header.e_shoff.get(endian),
-                self.header.e_shnum.get(endian),
+                self.header.e_shnum.get(endian).into(),
                 self.header.e_shentsize.get(endian),
                 "section header table",
             )?;
@@ -245,14 +242,14 @@ impl<'a> Image<'a> {
         Ok(ranges)
     }
 
-    fn table<T: Pod>(&self, offset: u64, count: u16, entry_size: u16, what: &str) -> Result<Vec<T>, Error> {
+    fn table<T: Pod>(&self, offset: u64, count: u64, entry_size: u16, what: &str) -> Result<Vec<T>, Error> {
         if count == 0 || offset == 0 {
             return Ok(Vec::new());
         }
         if usize::from(entry_size) != size_of::<T>() {
             return Err(malformed(format!("an entry of its {what} has {entry_size} bytes")));
         }
-        let bytes = self.bytes(offset, u64::from(count) * size_of::<T>() as u64, what)?;
+        let bytes = self.bytes(offset, count.saturating_mul(size_of::<T>() as u64), what)?;
         bytes.chunks_exact(size_of::<T>()).map(|entry| cast(entry, what)).collect()
     }
 

@@ -270,6 +270,35 @@ fn a_cut_code_object_is_an_error() {
     assert_eq!(error.to_string(), "malformed AMDGPU code object: an entry of its program header table has 1 bytes");
 }
 
+/// A count of program headers that does not fit the file header is in section 0.
+#[test]
+fn program_headers_are_counted_in_section_0() {
+    let compiler = Compiler::new();
+    let original = compiler.compile("gfx90a", &[]);
+    let headers = |path| tool(Command::new("readelf").args(["--program-headers", "--wide"]).arg(path));
+    let listed = |text: &str| text[text.find("Program Headers:").unwrap()..].to_owned();
+    let before = headers(compiler.path());
+    let number = |at: usize| u64::from_le_bytes(original[at..at + 8].try_into().unwrap()) as usize;
+    let (sections, count) = (number(40), u32::from(original[56]));
+    let mut bytes = original.clone();
+    bytes[56..58].copy_from_slice(&[0xff, 0xff]);
+    let uncounted = "65535 says that it is in section 0, which has none";
+    let error = CodeObject::read(&bytes).unwrap_err().to_string();
+    assert!(error.contains(uncounted), "{error}");
+    let mut bare = bytes.clone();
+    bare[40..48].fill(0);
+    let error = CodeObject::read(&bare).unwrap_err().to_string();
+    assert!(error.contains(uncounted), "{error}");
+    bytes[sections + 44..sections + 48].copy_from_slice(&count.to_le_bytes());
+    fs_err::write(compiler.path(), &bytes).unwrap();
+    assert_eq!(listed(&headers(compiler.path())), listed(&before));
+    assert_eq!(read(&bytes), read(&original));
+    // More of them than the file has bytes for.
+    bytes[sections + 44..sections + 48].copy_from_slice(&u32::MAX.to_le_bytes());
+    let error = CodeObject::read(&bytes).unwrap_err().to_string();
+    assert_eq!(error, "malformed AMDGPU code object: its program header table leaves the file");
+}
+
 proptest! {
     #[test]
     fn nothing_makes_it_panic(at in 0usize..8192, with in any::<[u8; 8]>(), keep in 0usize..8192) {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use rocwheel_report::{Exit, Hint};
 
 use crate::request::Shape;
+use crate::search_path::Missing;
 use crate::stub;
 use crate::system::System;
 
@@ -53,16 +54,14 @@ pub enum Error {
         source: std::io::Error,
     },
     /// Artifacts of one system hold what only the other can run.
-    #[error("the artifacts for {system} in `{artifacts}` hold {} for {}: {}", files(*count), system.other(), shown(paths, *count))]
+    #[error("the artifacts for {system} in `{artifacts}` hold {} for {}: {}", files(paths.len()), system.other(), first(paths))]
     Foreign {
         /// The system that the artifacts are for.
         system: System,
         /// The folder of artifacts.
         artifacts: PathBuf,
-        /// The first of the files, below that folder.
+        /// The files, below that folder.
         paths: Vec<String>,
-        /// How many there are.
-        count: usize,
     },
     /// Paths that no installation on Windows can have.
     #[error("`{path}` cannot be packaged for Windows: {reason}")]
@@ -163,6 +162,8 @@ pub enum Error {
     Incomplete {
         /// One line for each library that is missing, with who needs it.
         problems: Vec<String>,
+        /// The libraries among them, with all that need them.
+        missing: Vec<Missing>,
         /// Other ways out, for the hint.
         ways: Ways,
     },
@@ -268,7 +269,7 @@ impl Ways {
     }
 }
 
-fn list(names: &[String]) -> String {
+pub(crate) fn list(names: &[String]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
@@ -276,10 +277,15 @@ fn files(number: usize) -> String {
     if number == 1 { "a file".into() } else { format!("{number} files") }
 }
 
-fn shown(paths: &[String], count: usize) -> String {
-    let more = count.saturating_sub(paths.len());
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    paths.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ") + &more
+/// So many names are in a message where there are many.
+const SHOWN: usize = 3;
+
+/// The first names, and how many more there are.
+pub(crate) fn first(names: &[String]) -> String {
+    match names.len().saturating_sub(SHOWN) {
+        0 => list(names),
+        more => format!("{} and {more} more", list(&names[..SHOWN])),
+    }
 }
 
 fn count(number: usize) -> String {
@@ -367,6 +373,14 @@ impl Hint for Error {
             }
             Error::Locked { .. } => Some("wait for it, or name another folder with --output".into()),
             _ => None,
+        }
+    }
+
+    fn rows(&self) -> Vec<String> {
+        match self {
+            Error::Foreign { paths, .. } => paths.clone(),
+            Error::Incomplete { missing, .. } => missing.iter().map(Missing::whole).collect(),
+            _ => Vec::new(),
         }
     }
 

@@ -157,7 +157,7 @@ struct Planner<'a> {
     /// Distributions that are left out because they are not whole.
     dropped: BTreeSet<Logical>,
     /// Packages that are left out, with what they lack.
-    incomplete: BTreeMap<String, BTreeSet<String>>,
+    incomplete: BTreeMap<String, BTreeSet<(String, Option<Missing>)>>,
     version: String,
 }
 
@@ -212,7 +212,7 @@ impl<'a> Planner<'a> {
             version,
         };
         for target in absent {
-            planner.note_incomplete(&planner.name_for(&target), ["no artifact holds code for it".to_owned()]);
+            planner.note_incomplete(&planner.name_for(&target), ("no artifact holds code for it".to_owned(), None));
         }
         Ok(planner)
     }
@@ -408,7 +408,7 @@ impl Planner<'_> {
             let outcome = search.apply(&mut population, &others, &packages);
             findings.dropped.extend(outcome.dropped);
             for missing in outcome.missing {
-                findings.problems.push(Problem::of(&population, family, whole::needed(&missing)));
+                findings.problems.push(Problem::missing(&population, family, missing));
             }
             populations.insert(index, population);
         }
@@ -453,7 +453,7 @@ impl Planner<'_> {
                 populations.iter().enumerate().filter(is_beside).map(|(_, other)| other).collect();
             let outcome = dll_imports::check(population, &others, &self.natures, provided);
             for missing in outcome.missing {
-                findings.problems.push(Problem::of(population, family, whole::needed(&missing)));
+                findings.problems.push(Problem::missing(population, family, missing));
             }
             findings.unknown.extend(outcome.unknown);
         }

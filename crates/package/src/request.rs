@@ -283,8 +283,10 @@ pub struct LeftOut {
 pub struct Incomplete {
     /// Its name.
     pub package: String,
-    /// One line for each thing that it lacks.
+    /// One line for each thing that it lacks, with the first of the files that need it.
     pub reasons: Vec<String>,
+    /// The libraries that it lacks, with all files that need them.
+    pub missing: Vec<Missing>,
 }
 
 /// Everything a run will do.

@@ -14,6 +14,7 @@ use rocwheel_rocm::dlopen::{DlopenTable, Load};
 use serde::Serialize;
 
 use crate::Logical;
+use crate::error;
 use crate::inspect::Natures;
 use crate::populate::{Population, Source};
 use crate::rules::Rules;
@@ -36,6 +37,23 @@ pub struct Missing {
     pub is_loaded_by_name: bool,
     /// Installed paths of the files that need it.
     pub needed_by: Vec<String>,
+}
+
+impl Missing {
+    /// A sentence with the first files that need it.
+    pub(crate) fn line(&self) -> String {
+        self.needed_by(&error::first(&self.needed_by))
+    }
+
+    /// A sentence with all files that need it.
+    pub(crate) fn whole(&self) -> String {
+        self.needed_by(&error::list(&self.needed_by))
+    }
+
+    fn needed_by(&self, files: &str) -> String {
+        let how = if self.is_loaded_by_name { "loaded by name (dlopen)" } else { "needed" };
+        format!("`{}` is {how} by {files}", self.library)
+    }
 }
 
 /// What the computation found besides the search paths it wrote into the populations.

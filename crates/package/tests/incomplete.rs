@@ -97,6 +97,26 @@ fn libraries_take_their_device_packages_with_them() {
     assert!(!members.iter().any(|path| path.contains("librocblas")), "{members:?}");
 }
 
+/// The message names the first files, the plan and what `--json` prints of the error all of them.
+#[test]
+fn a_library_that_many_need_is_named_with_all_of_them() {
+    let build = build();
+    let needed_by = ["librocblas.so.5", "librocfft.so.0", "librocrand.so.2", "librocsolver.so.0", "librocsparse.so.1"];
+    for library in needed_by {
+        needing(&build, "blas_lib_generic", &format!("lib/{library}"));
+    }
+    let needed_by = needed_by.map(|library| format!("_rocm_sdk_libraries/lib/{library}"));
+    let error = build.plan(&build.request()).unwrap_err();
+    let line = format!("`libnowhere.so.9` is needed by `{}` and 2 more", needed_by[..3].join("`, `"));
+    assert_eq!(error.to_string(), format!("the set is incomplete:\n  {line}"));
+    assert_eq!(error.rows(), [format!("`libnowhere.so.9` is needed by `{}`", needed_by.join("`, `"))]);
+    let plan = serde_json::to_value(build.plan(&drop_them(&build)).unwrap()).unwrap();
+    let rows = plan["incomplete"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["package"] == "rocm-sdk-libraries").unwrap();
+    assert_eq!(row["reasons"][0], line);
+    assert_eq!(row["missing"][0]["needed_by"], serde_json::json!(needed_by));
+}
+
 #[test]
 fn one_device_package_goes_alone() {
     let build = build();

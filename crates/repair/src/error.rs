@@ -238,6 +238,13 @@ impl Hint for Error {
         }
     }
 
+    fn rows(&self) -> Vec<String> {
+        match self {
+            Error::Tag { reasons, .. } => reasons.clone(),
+            _ => Vec::new(),
+        }
+    }
+
     fn exit(&self) -> Exit {
         match self {
             Error::Wheel(error) => error.exit(),

@@ -17,6 +17,7 @@ pub struct Failure(Box<Inner>);
 struct Inner {
     error: Box<dyn Error + Send + Sync>,
     hint: Option<String>,
+    rows: Vec<String>,
     exit: Exit,
 }
 
@@ -47,19 +48,24 @@ impl Failure {
 
     /// An error of a library that knows neither hints nor exit codes; exit code 1.
     pub fn other(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self(Box::new(Inner { error: error.into(), hint: None, exit: Exit::Failed }))
+        Self(Box::new(Inner { error: error.into(), hint: None, rows: Vec::new(), exit: Exit::Failed }))
     }
 
     /// The same failure, introduced by what was attempted. Hint and exit code stay.
     #[must_use]
     pub fn context(self, text: impl Into<Cow<'static, str>>) -> Self {
-        let Inner { error, hint, exit } = *self.0;
-        Self(Box::new(Inner { error: Box::new(Attempt { text: text.into(), source: error }), hint, exit }))
+        let source = self.0.error;
+        Self(Box::new(Inner { error: Box::new(Attempt { text: text.into(), source }), ..*self.0 }))
     }
 
     /// What the user can do about it.
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
+    }
+
+    /// The whole list of which the message shows the first rows; [`Hint::rows`].
+    pub fn rows(&self) -> &[String] {
+        &self.0.rows
     }
 
     /// The exit code it deserves.
@@ -85,8 +91,8 @@ impl Failure {
 
 impl<E: Hint + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
-        let (hint, exit) = (error.hint(), error.exit());
-        Self(Box::new(Inner { error: Box::new(error), hint, exit }))
+        let (hint, rows, exit) = (error.hint(), error.rows(), error.exit());
+        Self(Box::new(Inner { error: Box::new(error), hint, rows, exit }))
     }
 }
 

@@ -139,6 +139,12 @@ pub trait Hint: std::error::Error {
         None
     }
 
+    /// All rows of a list of which the message has the first, for `--json`; empty where the
+    /// message has every row.
+    fn rows(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Which exit code the error deserves.
     fn exit(&self) -> Exit {
         Exit::Failed

@@ -96,6 +96,9 @@ struct Description {
     /// From the outermost to the first.
     causes: Vec<String>,
     hint: Option<String>,
+    /// All rows of a list that the message cuts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rows: Vec<String>,
     exit_code: u8,
     /// The step of a build that failed, its log and the last lines of it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,8 +111,15 @@ pub(crate) fn document(failure: &Failure) -> Document {
     let message = chain.next().unwrap_or_default();
     let audit = failure.find::<Refused>().map(|refused| refused.verdict.clone());
     let failed_step = failure.find::<rocwheel_recipe::Error>().and_then(rocwheel_recipe::Error::failed_step).cloned();
-    let (hint, exit_code) = (failure.hint().map(str::to_owned), failure.exit() as u8);
-    Document { error: Description { message, causes: chain.collect(), hint, exit_code, failed_step }, audit }
+    let error = Description {
+        message,
+        causes: chain.collect(),
+        hint: failure.hint().map(str::to_owned),
+        rows: failure.rows().to_vec(),
+        exit_code: failure.exit() as u8,
+        failed_step,
+    };
+    Document { error, audit }
 }
 
 fn text(failure: &Failure) -> String {
@@ -200,6 +210,17 @@ mod tests {
         assert_eq!(text["error"]["failed_step"]["log"], "/builds/torch/wheel.log");
         assert_eq!(text["error"]["failed_step"]["tail"][0], "ninja: stopped");
         assert!(serde_json::to_value(document(&Failure::message("x"))).unwrap()["error"]["failed_step"].is_null());
+    }
+
+    #[test]
+    fn a_list_that_the_message_cuts_is_whole_for_programs() {
+        let found: Vec<String> = (0..30).map(|number| format!("?? file-{number}")).collect();
+        let error = rocwheel_source::Error::Dirty { path: "torch".into(), found: found.clone() };
+        let failure = Failure::from(error).context("cannot check out");
+        assert!(plain(&text(&failure)).contains("and 10 more"));
+        assert_eq!(serde_json::to_value(document(&failure)).unwrap()["error"]["rows"], serde_json::json!(found));
+        let failure: Failure = Usage::new("wrong").into();
+        assert!(serde_json::to_value(document(&failure)).unwrap()["error"].get("rows").is_none());
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl Progress {
         if display != Display::Nothing {
             let drawn = Arc::clone(&progress);
             thread::spawn(move || {
-                while drawn.draw(Instant::now()) {
+                while drawn.draw(Instant::now(), &mut printer::talk) {
                     thread::sleep(TICK);
                 }
             });
@@ -112,8 +112,9 @@ impl Progress {
         }
     }
 
-    /// One look at the counters; false when there will be no more to draw.
-    fn draw(&self, now: Instant) -> bool {
+    /// One look at the counters, which gives `say` a line when it is time for one; false when there
+    /// will be no more to draw.
+    fn draw(&self, now: Instant, say: &mut dyn FnMut(&str)) -> bool {
         let mut state = lock(&self.state);
         if state.stopped {
             return false;
@@ -134,8 +135,8 @@ impl Progress {
                 let last = state.last_line.map_or(stage.begun, |last| last.max(stage.begun));
                 if now.duration_since(last) >= LINE_EVERY {
                     state.last_line = Some(now);
-                    state.begin_group();
-                    printer::talk(&format!("{text}\n"));
+                    state.begin_group(say);
+                    say(&format!("{text}\n"));
                 }
             }
             Display::Nothing => {}
@@ -146,10 +147,10 @@ impl Progress {
 
 impl State {
     /// A stage that takes long enough to be spoken of becomes a group of GitHub's log.
-    fn begin_group(&mut self) {
+    fn begin_group(&mut self, say: &mut dyn FnMut(&str)) {
         let Some(stage) = self.stages.first().filter(|_| !self.in_group) else { return };
         if let Some(line) = github::step().group(&stage.name) {
-            printer::talk(&line);
+            say(&line);
             self.in_group = true;
         }
     }
@@ -298,18 +299,23 @@ mod tests {
     fn short_stages_are_not_mentioned_and_long_ones_every_ten_seconds() {
         let progress = Progress::start(Display::Nothing, Talk::Quiet);
         let lines = Progress { display: Display::Lines, ..Arc::try_unwrap(progress).ok().unwrap() };
-        lines.begin("work", Some(2), Unit::Items);
-        let begun = lock(&lines.state).stages[0].begun;
+        // As a build does: the step is a stage within that of the build.
+        lines.begin("Building demo", None, Unit::Items);
+        lines.begin("demo: tools (step 6 of 14)", None, Unit::Items);
+        let begun = lock(&lines.state).stages[1].begun;
         let said = |seconds: f64| {
-            assert!(lines.draw(begun + Duration::from_secs_f64(seconds)));
-            lock(&lines.state).last_line.map(|line| line.duration_since(begun).as_secs())
+            let mut said = String::new();
+            let now = begun + Duration::from_secs_f64(seconds);
+            // In a job of GitHub a group begins before the first line.
+            assert!(lines.draw(now, &mut |text| said.push_str(text.trim_start_matches("::group::Building demo\n"))));
+            said
         };
-        assert_eq!(said(0.9), None);
-        assert_eq!(said(9.9), None);
-        assert_eq!(said(10.0), Some(10));
-        assert_eq!(said(19.9), Some(10));
-        assert_eq!(said(20.1), Some(20));
+        assert_eq!(said(0.9), "");
+        assert_eq!(said(9.9), "");
+        assert_eq!(said(10.0), "10 s: demo: tools (step 6 of 14)\n");
+        assert_eq!(said(19.9), "");
+        assert_eq!(said(80.1), "1 min 20 s: demo: tools (step 6 of 14)\n");
         lines.stop();
-        assert!(!lines.draw(begun));
+        assert!(!lines.draw(begun, &mut |text| panic!("{text}")));
     }
 }

@@ -218,6 +218,12 @@ fn nothing_is_advised_that_cannot_be_done_here() {
     assert!(!ran.stdout.contains("To fix"), "{ran:?}");
     assert!(ran.stderr.contains("needs `libgone.so.1`, which is not on this machine"), "{ran:?}");
     assert_eq!(fixture.report(&wheel)["findings"][0]["fix"], Value::Null);
+    // All of them are named, for people and for programs: each has to be brought here.
+    let gone = ["liba.so.1", "libb.so.1", "libc_.so.1", "libd.so.1", "libe.so.1"];
+    let other = Fixture::new();
+    let many = other.wheel("cp312-cp312-manylinux_2_17_x86_64", vec![(MODULE, other.library(&gone, &[]))]);
+    let note = other.report(&many)["notes"][0].as_str().unwrap().to_owned();
+    assert!(note.contains(&format!("needs `{}`, which are not on this machine", gone.join("`, `"))), "{note}");
     let ran = fixture.0.run(["audit", &wheel, "--fix", "-o", "fixed"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(!fixture.0.path("fixed").exists(), "nothing was fixed");

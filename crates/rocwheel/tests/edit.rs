@@ -6,7 +6,7 @@
 use std::process::Command;
 
 use rocwheel_testing::TestContext;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const NAME: &str = "pkg-1.0-py3-none-any.whl";
 
@@ -116,6 +116,37 @@ fn an_edit_that_breaks_a_wheel_is_refused() {
     let ran = context.run(["edit", wrong, "--requires", "numpy", "--in-place"]);
     assert!(ran.stderr.contains("warning: audited: 1 error that was there before (RW009)"), "{ran:?}");
     assert!(ran.stderr.contains("/out/pkg-1.0-py3-none-any.whl` shows it"), "{ran:?}");
+}
+
+/// What is cut for people is whole for programs.
+#[test]
+fn machines_get_whole_lists() {
+    let context = context();
+    let functions = (0..5).map(|n| format!("int pool_{n}(void); int use_{n}(void) {{ return pool_{n}(); }}\n"));
+    context.write("source.c", functions.collect::<String>() + "int PyInit__m(void) { return 0; }\n");
+    let gcc = "gcc -shared -fPIC -o module.so source.c";
+    assert!(Command::new("sh").args(["-c", gcc]).current_dir(context.directory()).status().unwrap().success());
+    let script = "import sys, zipfile\n\
+        wheel, old = zipfile.ZipFile(sys.argv[2], 'w'), zipfile.ZipFile(sys.argv[1])\n\
+        for name in old.namelist():\n  \
+          data = old.read(name)\n  \
+          if name.endswith('WHEEL'): data = data.replace(b'py3-none-any', b'cp312-cp312-linux_x86_64')\n  \
+          if name.endswith('version.py'): data = b'# 1.0 %s\\n' % (b'x' * 300) * 40\n  \
+          if not name.endswith('RECORD'): wheel.writestr(name, data)\n\
+        wheel.write(sys.argv[3], 'pkg/_m.cpython-312-x86_64-linux-gnu.so')\n\
+        wheel.writestr('pkg-1.0.dist-info/RECORD', ''.join('%s,,\\n' % name for name in wheel.namelist()))\n\
+        wheel.close()\n";
+    let many = "pkg-1.0-cp312-cp312-linux_x86_64.whl";
+    let paths = [context.path(NAME), context.path(many), context.path("module.so")];
+    assert!(Command::new("python3").args(["-c", script]).args(paths).status().unwrap().success());
+    let ran = context.run(["edit", many, "--version", "2.0", "--requires", "numpy", "--output", "out", "--json"]);
+    let file = &serde_json::from_str::<Value>(&ran.stdout).unwrap()["files"][0];
+    let leftovers = file["leftovers"].as_array().unwrap();
+    assert_eq!(leftovers.len(), 40);
+    assert!(leftovers.iter().all(|left| left["text"].as_str().unwrap().len() == 306), "{leftovers:?}");
+    let undefined = &file["audit"]["old_errors"][0];
+    assert!(undefined["message"].as_str().unwrap().contains("`pool_0`, `pool_1`, `pool_2` and 2 more"), "{undefined}");
+    assert_eq!(undefined["names"], json!(["pool_0", "pool_1", "pool_2", "pool_3", "pool_4"]));
 }
 
 #[test]

@@ -301,6 +301,13 @@ impl Hint for Error {
         })
     }
 
+    fn rows(&self) -> Vec<String> {
+        match self {
+            Error::Dirty { found, .. } => found.clone(),
+            _ => Vec::new(),
+        }
+    }
+
     fn exit(&self) -> Exit {
         match self {
             Error::Interrupted(_) => Exit::Interrupted,

@@ -204,8 +204,7 @@ impl<'a> Repository<'a> {
                 exclude.push((*commit).to_owned());
             }
         }
-        let call =
-            self.git.at(&self.path).args(["log", "--format=%h %s", "--max-count=21", "HEAD", "--not", "--glob=refs/*"]);
+        let call = self.git.at(&self.path).args(["log", "--format=%h %s", "HEAD", "--not", "--glob=refs/*"]);
         let answer = call.args(exclude).expect(format!("list commits of `{}`", self.path.display()), self.reporter)?;
         Ok(answer.text().lines().map(str::to_owned).collect())
     }

@@ -434,6 +434,13 @@ impl Hint for Error {
         }
     }
 
+    fn rows(&self) -> Vec<String> {
+        match self {
+            Self::NotSplit { differences, .. } => differences.iter().map(ToString::to_string).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     fn exit(&self) -> Exit {
         match self {
             Self::Interrupted(_) => Exit::Interrupted,

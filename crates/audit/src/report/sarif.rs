@@ -58,6 +58,9 @@ fn result(finding: &Finding, report: &Report) -> Value {
         "message": { "text": text },
         "partialFingerprints": { "finding/v1": fingerprint(finding) },
     });
+    if !finding.names.is_empty() {
+        result["properties"] = json!({ "names": finding.names });
+    }
     if let Some(wheel) = &finding.wheel {
         let path = report.wheels.iter().find(|summary| summary.file == *wheel).map_or(wheel, |summary| &summary.path);
         let mut location = json!({
@@ -113,6 +116,7 @@ mod tests {
         let finding = Finding::new(Code::SearchPath, "/opt/rocm/lib", "it leaves the environment")
             .of("a_b-1.0-py3-none-any.whl")
             .in_files(["a/x.so", "a/y.so"])
+            .naming(["one", "two", "three", "four"])
             .fixed_by(crate::fix::Fix::of_text("rocwheel edit a"));
         let findings = vec![finding, Finding::new(Code::SharedFile, "p", "two wheels")];
         let report = Report {
@@ -137,6 +141,7 @@ mod tests {
             assert!(result["message"]["text"].as_str().unwrap().ends_with('.'));
         }
         let first = &run["results"][0];
+        assert_eq!(first["properties"]["names"], json!(["one", "two", "three", "four"]));
         assert_eq!(first["locations"][0]["physicalLocation"]["artifactLocation"]["uri"], "a_b-1.0-py3-none-any.whl");
         assert_eq!(first["locations"][0]["logicalLocations"][1]["fullyQualifiedName"], "a/y.so");
         assert_eq!(first["partialFingerprints"]["finding/v1"], "RW003/a_b/a/x.so//opt/rocm/lib");

@@ -5,11 +5,14 @@ mod fixtures;
 mod server;
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
-use rocwheel_index::{Gathered, Http, Request, Source, gather};
-use rocwheel_report::{Exit, Hint as _, Silent};
+use rocwheel_index::{Answer, Fetch, Gathered, Http, Request, Source, gather};
+use rocwheel_report::{Exit, Hint as _, Reporter, Silent, Unit};
 use tempfile::TempDir;
+use url::Url;
 
 use fixtures::{pure, source, tagged};
 use rocwheel_index::requirement::{Platform, Target};
@@ -113,6 +116,94 @@ fn requirements_that_exclude_each_other_are_named() {
     assert_eq!(found.unmet[0].reason, "the version that is looked at is 1.0");
     let error = from(&audited, &[Source::Folder(at.join("nowhere"))], at).unwrap_err();
     assert!(error.to_string().contains("nowhere"), "{error}");
+}
+
+/// An index as AMD's are: `rocm` is only there as a source distribution.
+#[test]
+fn what_a_source_distribution_of_an_index_requires_is_taken_along() {
+    let folder = TempDir::new().unwrap();
+    let (at, files) = (folder.path(), folder.path().join("files"));
+    let audited = [pure(at, "top-1.0", &["rocm[libraries]==7.1", "old-name", "broken", "both"], &[])];
+    let mut pages = BTreeMap::new();
+    let mut add = |project: &str, paths: &[PathBuf]| {
+        let mut links = String::new();
+        for path in paths {
+            let (name, bytes) = (path.file_name().unwrap().to_str().unwrap(), fs_err::read(path).unwrap());
+            links += &format!("<a href='/files/{name}#sha256={}'>{name}</a>\n", sha256(&bytes));
+            pages.insert(format!("/files/{name}"), Page { status: 200, kind: "application/gzip", body: bytes });
+        }
+        pages.insert(format!("/simple/{project}/"), Page { status: 200, kind: "text/html", body: links.into_bytes() });
+    };
+    let chosen = ["rocm-sdk-core==7.1", "rocm-sdk-libraries==7.1; extra == 'libraries'", "gone; extra == 'devel'"];
+    add("rocm", &[source(&files, "rocm-7.0", &["gone"]), source(&files, "rocm-7.1", &chosen)]);
+    for name in ["rocm_sdk_core", "rocm_sdk_libraries"] {
+        let versions = ["7.0", "7.1"].map(|version| pure(&files, &format!("{name}-{version}"), &[], &[]));
+        add(&name.replace('_', "-"), &versions);
+    }
+    let hyphens = files.join("old-name-1.0.tar.gz");
+    fs_err::copy(source(&files, "old_name-1.0", &["rocm-sdk-core"]), &hyphens).unwrap();
+    add("old-name", &[hyphens]);
+    let broken = files.join("broken-1.0.tar.gz");
+    fs_err::write(&broken, "no archive").unwrap();
+    add("broken", &[broken]);
+    // A wheel is preferred to a newer source distribution.
+    add("both", &[source(&files, "both-2.0", &["gone"]), pure(&files, "both-1.0", &[], &[])]);
+    let server = Server::start(pages);
+    let sources = [Source::parse(&server.address).unwrap()];
+    let cache = at.join("cache");
+    let expected = ["both-1.0", "rocm_sdk_core-7.1", "rocm_sdk_libraries-7.1"];
+    for _ in 0..2 {
+        let found = from(&audited, &sources, &cache).unwrap();
+        assert_eq!(names(&found), expected.map(|stem| format!("{stem}-py3-none-any.whl")));
+        assert_eq!(found.unmet, []);
+    }
+    let downloads = |name: &str| server.asked().iter().filter(|path| path.ends_with(name)).count();
+    assert_eq!(["rocm-7.1.tar.gz", "rocm-7.0.tar.gz", "both-2.0.tar.gz"].map(downloads), [1, 0, 0]);
+}
+
+/// Answers with a page of one source distribution, which has no end.
+struct Endless;
+
+impl Fetch for Endless {
+    fn get(&self, address: &Url, _: &str) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
+        let page: &[u8] = b"<a href='/huge-1.0.tar.gz'>huge</a>";
+        let body: Box<dyn Read + Send> =
+            if address.path().ends_with(".gz") { Box::new(std::io::repeat(0)) } else { Box::new(page) };
+        Ok(Answer { status: 200, content_type: "text/html".to_owned(), address: address.clone(), body })
+    }
+}
+
+#[test]
+fn a_source_distribution_without_an_end_is_not_read_to_it() {
+    let folder = TempDir::new().unwrap();
+    let at = folder.path();
+    let (audited, target) = ([pure(at, "top-1.0", &["huge"], &[])], target());
+    let sources = [Source::parse("http://127.0.0.1:9/simple/").unwrap()];
+    let cache = at.join("cache");
+    let warnings = Warnings::default();
+    let request =
+        Request { audited: &audited, sources: &sources, target: &target, cache: &cache, fetch: Some(&Endless) };
+    assert_eq!(gather(&request, &warnings).unwrap().wheels, Vec::<PathBuf>::new());
+    assert_eq!(walk(&cache), Vec::<String>::new());
+    let said = warnings.0.into_inner().unwrap();
+    let address = "http://127.0.0.1:9/huge-1.0.tar.gz";
+    let expected = format!("what `huge-1.0.tar.gz` requires is not known: `{address}` has 134217728 bytes or more");
+    assert_eq!(said, [expected]);
+}
+
+#[derive(Default)]
+struct Warnings(Mutex<Vec<String>>);
+
+impl Reporter for Warnings {
+    fn begin(&self, _: &str, _: Option<u64>, _: Unit) {}
+    fn advance(&self, _: u64) {}
+    fn end(&self) {}
+    fn warn(&self, message: &str) {
+        self.0.lock().unwrap().push(message.to_owned());
+    }
+    fn interrupted(&self) -> bool {
+        false
+    }
 }
 
 /// An index as PyPI is one: JSON for `top`'s requirement, HTML for the next, METADATA beside one

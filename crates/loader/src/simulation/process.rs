@@ -17,6 +17,9 @@ const NO_DEFAULT_LIBRARIES: u64 = 0x800;
 /// It loads the others, so it is there before any of them.
 const DYNAMIC_LOADER: &str = "ld-linux-x86-64.so.2";
 
+/// What the names of musl's C library begin with: `libc.so`, `libc.musl-x86_64.so.1`.
+const C_LIBRARY_OF_MUSL: &str = "libc.";
+
 /// A process that libraries are loaded into.
 pub(super) struct Process<'l, 'a> {
     loader: &'l Loader<'a>,
@@ -330,11 +333,13 @@ impl<'a> Search<'_, '_, 'a> {
         Some(found(Hit { opened, entry: String::new() }, |_| Rule::System))
     }
 
-    /// All places in the order of musl's loader (`ldso/dynlink.c`): the one search path of a file,
-    /// whichever kind it is, also counts for what that brings in.
+    /// All places in the order of musl's loader (`load_library` in `ldso/dynlink.c`): the one
+    /// search path of a file, whichever kind it is, also counts for what that brings in, and the
+    /// system's directories come last. The C library is the loader itself and is never searched for.
     fn everywhere_of_musl(&mut self, by: usize) -> Option<Searched<'a>> {
         let process = self.process;
-        if process.loader.machine.promises(self.name) {
+        let is_promised = process.loader.machine.promises(self.name);
+        if is_promised && self.name.starts_with(C_LIBRARY_OF_MUSL) {
             return Some(Searched::System(Rule::System));
         }
         if let Some(hit) = self.in_path(Some(&process.loader.library_path)) {
@@ -350,7 +355,7 @@ impl<'a> Search<'_, '_, 'a> {
             }
             owner = process.trace.loaded[index].needed_by;
         }
-        None
+        is_promised.then_some(Searched::System(Rule::System))
     }
 
     fn in_path(&mut self, path: Option<&SearchPath>) -> Option<Hit<'a>> {

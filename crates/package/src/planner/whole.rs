@@ -1,6 +1,7 @@
 //! The last look at planned sets: what they lack in, an error or the packages that are left out for
 //! it out.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use rocwheel_artifact::EntryKind;
@@ -22,9 +23,6 @@ use crate::{Error, Logical};
 const KPACK_MARKERS: [&str; 2] = [".rocm_kpack_ref", ".kpackrf"];
 /// Sections of device code, or of the markers that stand for it.
 const CODE_SECTIONS: [&str; 2] = [".hip_fatbin", ".hip_fat"];
-/// So many files are named where many are wrong.
-const SHOWN: usize = 3;
-
 /// Something that a package lacks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Problem {
@@ -32,26 +30,23 @@ pub(super) struct Problem {
     /// GPU target of a device package, family of libraries of the per-family shape.
     target: Option<String>,
     line: String,
+    /// The library that is missing, where one is.
+    missing: Option<Missing>,
 }
 
 impl Problem {
+    pub(super) fn missing(population: &Population, family: Option<&str>, missing: Missing) -> Self {
+        Self { missing: Some(missing.clone()), ..Self::of(population, family, missing.line()) }
+    }
+
     pub(super) fn of(population: &Population, family: Option<&str>, line: String) -> Self {
         let target = match population.logical {
             Logical::Device => population.target.clone(),
             Logical::Libraries => population.target.clone().or_else(|| family.map(str::to_owned)),
             _ => None,
         };
-        Self { logical: population.logical, target, line }
+        Self { logical: population.logical, target, line, missing: None }
     }
-}
-
-/// A library that is missing, and who needs it.
-pub(super) fn needed(missing: &Missing) -> String {
-    let shown = missing.needed_by.iter().take(3).map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
-    let more = missing.needed_by.len().saturating_sub(3);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let how = if missing.is_loaded_by_name { "loaded by name (dlopen)" } else { "needed" };
-    format!("`{}` is {how} by {shown}{more}", missing.library)
 }
 
 /// Everything that the sets lack, sorted.
@@ -86,10 +81,11 @@ impl Planner<'_> {
             lines.sort();
             lines.dedup();
             let ways = if refused { self.ways() } else { Ways { drop: false, ..self.ways() } };
-            return Err(Error::Incomplete { problems: lines, ways });
+            let missing: BTreeSet<Missing> = problems.iter().filter_map(|problem| problem.missing.clone()).collect();
+            return Err(Error::Incomplete { problems: lines, missing: missing.into_iter().collect(), ways });
         }
         for problem in problems {
-            let reason = [problem.line.clone()];
+            let reason = (problem.line.clone(), problem.missing.clone());
             match (problem.logical, &problem.target) {
                 (Logical::Libraries | Logical::Device, Some(target)) => {
                     let name = self.name_for(target);
@@ -115,7 +111,7 @@ impl Planner<'_> {
         if self.dropped.contains(&Logical::Libraries) && self.shape == Shape::Split {
             for target in std::mem::take(&mut self.targets) {
                 let name = self.name_for(&target);
-                self.note_incomplete(&name, ["it requires rocm-sdk-libraries".to_owned()]);
+                self.note_incomplete(&name, ("it requires rocm-sdk-libraries".to_owned(), None));
             }
         }
         Ok(())
@@ -134,8 +130,8 @@ impl Planner<'_> {
         }
     }
 
-    pub(super) fn note_incomplete(&mut self, package: &str, reasons: impl IntoIterator<Item = String>) {
-        self.incomplete.entry(package.to_owned()).or_default().extend(reasons);
+    pub(super) fn note_incomplete(&mut self, package: &str, reason: (String, Option<Missing>)) {
+        self.incomplete.entry(package.to_owned()).or_default().insert(reason);
     }
 
     /// The packages that are left out, for the plan.
@@ -143,7 +139,8 @@ impl Planner<'_> {
         let rows = self.incomplete.iter();
         rows.map(|(package, reasons)| Incomplete {
             package: package.clone(),
-            reasons: reasons.iter().cloned().collect(),
+            reasons: reasons.iter().map(|(reason, _)| reason.clone()).collect(),
+            missing: reasons.iter().filter_map(|(_, missing)| missing.clone()).collect(),
         })
         .collect()
     }
@@ -164,9 +161,7 @@ impl Planner<'_> {
             return Ok(());
         }
         paths.sort();
-        let count = paths.len();
-        paths.truncate(SHOWN);
-        Err(Error::Foreign { system: self.system, artifacts: self.artifacts.to_owned(), paths, count })
+        Err(Error::Foreign { system: self.system, artifacts: self.artifacts.to_owned(), paths })
     }
 
     /// Pitfalls 8: a runtime without kpack support loads such a library silently and then has no

@@ -139,7 +139,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         let (pruned, verdicts) = last_look::finish(staged, settings.last_look, &looks, printer)?;
         let places = wheels.into_iter().map(|wheel| vec![wheel.place]);
         audited.extend(places.zip(verdicts).filter_map(|(places, verdict)| Some((places, verdict?))));
-        anyhow::Ok(pruned)
+        Ok::<_, Failure>(pruned)
     })?;
     let exit = if outcome.missing.is_empty() { Exit::Done } else { Exit::Failed };
     if printer.format() == Format::Json {

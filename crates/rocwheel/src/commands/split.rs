@@ -411,6 +411,9 @@ pub(super) fn show_report(report: &Report, printer: &Printer) -> Result<()> {
     for note in report.notes.iter().take(SHOWN) {
         printer.warn(note.to_string());
     }
+    if report.notes.len() > SHOWN {
+        printer.warn(format!("{} more of these, which `--json` lists", report.notes.len() - SHOWN));
+    }
     let (code_objects, bytes) = report.code();
     printer.note(format!(
         "checked {} of {} in {}, {} and {}: {}",

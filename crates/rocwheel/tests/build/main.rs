@@ -130,9 +130,13 @@ fn log(context: &TestContext, stage: &str) -> String {
 #[test]
 fn a_wheel_is_built_once() {
     let context = context("good").with_variable("SECRET", "mine").with_variable("CXXFLAGS", "-O9");
-    let ran = build(&context, &[]);
+    let ran = build(&context, &["-v"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stderr.contains("audited: no errors"), "{ran:?}");
+    // The names of stages, as they are in the line that comes every ten seconds.
+    for stage in ["sources (step 1 of 7)", "wheel (step 4 of 7)", "publish (step 7 of 7)"] {
+        assert!(ran.stderr.contains(&format!("\ntiny-1.0-plain-rocm7.2: {stage}: ")), "{stage}: {ran:?}");
+    }
     let bytes = fs_err::read(context.path("out").join(WHEEL)).unwrap();
     // Only what is written down and the logs are left.
     let left: Vec<String> = fs_err::read_dir(job(&context))

@@ -42,6 +42,24 @@ fn work_in_the_tree_is_never_overwritten() {
     assert_eq!(git(&tree, &["log", "-1", "--format=%s", "mine"]), "my work");
 }
 
+/// The message has the first twenty rows, the error has all of them.
+#[test]
+fn every_commit_that_would_be_lost_is_named() {
+    let world = World::new();
+    let mut request = world.at("torch", "nightly");
+    world.run(&request).unwrap();
+    let tree = world.path("pytorch");
+    for number in 0..25 {
+        write(&tree.join("notes.txt"), &number.to_string());
+        commit(&tree, &format!("work {number}"));
+    }
+    request.projects[0].reference = Some("release/2.9".into());
+    let error = world.run(&request).unwrap_err();
+    assert!(error.to_string().ends_with("    and 5 more"), "{error}");
+    let rows = error.rows();
+    assert!(rows.len() == 25 && rows[24].ends_with(" work 0"), "{rows:?}");
+}
+
 #[test]
 fn a_change_on_top_of_what_a_run_left_is_work_too() {
     let world = World::new();

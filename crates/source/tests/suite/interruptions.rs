@@ -59,6 +59,27 @@ fn what_a_killed_run_left_is_kept_before_it_is_taken_back() {
     assert_eq!(fs_err::read_to_string(tree.join("precious.txt")).unwrap(), "somebody's");
 }
 
+/// The commands are those of docs/source.md.
+#[test]
+fn work_after_a_killed_run_and_one_that_failed_early_is_kept_too() {
+    let world = World::new();
+    let mut request = world.at("torch", "nightly");
+    world.run(&request).unwrap();
+    let tree = world.path("pytorch");
+    let state = tree.join(".git/rocwheel/state.json");
+    let text = fs_err::read_to_string(&state).unwrap();
+    fs_err::write(&state, text.replace("\"phase\": \"done\"", "\"phase\": \"moving\"")).unwrap();
+    request.projects[0].reference = Some("release/2.90".into());
+    assert!(matches!(world.run(&request).unwrap_err(), Error::NoRef { .. }));
+    write(&tree.join("later.txt"), "mine");
+    request.projects[0].reference = Some("nightly".into());
+    world.run(&request).unwrap();
+    assert!(!tree.join("later.txt").exists());
+    let kept = git(&tree, &["for-each-ref", "--format=%(refname)", "refs/rocwheel/interrupted"]);
+    git(&tree, &["checkout", &kept, "--", "later.txt"]);
+    assert_eq!(fs_err::read_to_string(tree.join("later.txt")).unwrap(), "mine");
+}
+
 #[test]
 fn commits_after_a_killed_run_come_back_with_the_files() {
     let world = World::new();

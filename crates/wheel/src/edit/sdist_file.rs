@@ -16,6 +16,8 @@ use crate::{Error, Headers};
 
 /// All texts that are held in memory for the search of versions; what comes behind is not searched.
 const HELD: u64 = 64 << 20;
+/// The most bytes that an archive of which only the metadata is read may unpack to.
+const MOST_UNPACKED: u64 = 1 << 30;
 /// The most bytes that may follow the end of the tar archive: writers fill the last record.
 const PADDING: u64 = 1 << 20;
 
@@ -117,14 +119,47 @@ impl SdistFile {
     }
 }
 
-/// The PKG-INFO of a source distribution.
+/// The PKG-INFO of a source distribution, which may come from anywhere: one that unpacks to more
+/// than 1 GiB is refused.
 ///
 /// # Errors
 /// [`Error::OpenSdist`] and [`Error::MalformedSdist`] for a file that is none, and one without
 /// PKG-INFO.
 pub fn sdist_metadata(path: &Path, reporter: &dyn Reporter) -> Result<Headers, Error> {
-    let sdist = SdistFile::read(path, &[], reporter)?;
-    Ok(Headers::parse(&sdist.text("PKG-INFO")?))
+    let malformed = |reason: &str| Error::MalformedSdist { path: path.to_owned(), reason: reason.to_owned() };
+    let mut found = None;
+    each_up_to(MOST_UNPACKED, path, reporter, |entry, content| {
+        let is_it = entry.path.split_once('/').is_some_and(|(_, rest)| rest == "PKG-INFO");
+        if let Kind::File { size, .. } = entry.kind
+            && is_it
+        {
+            if found.is_some() {
+                return Err(malformed("it has several of `PKG-INFO`"));
+            }
+            if size > scan::LARGEST_REWRITTEN {
+                return Err(malformed("its `PKG-INFO` is too large"));
+            }
+            let mut text = String::new();
+            content.read_to_string(&mut text).map_err(|_| malformed("`PKG-INFO` is not UTF-8"))?;
+            found = Some(Headers::parse(&text));
+        }
+        Ok(())
+    })?;
+    found.ok_or_else(|| malformed("it has no `PKG-INFO`"))
+}
+
+/// A reader that gives up where there is more to read than expected.
+struct Limited<R> {
+    reader: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(buffer)?;
+        self.left = self.left.checked_sub(count as u64).ok_or_else(|| io::Error::other("it unpacks to too much"))?;
+        Ok(count)
+    }
 }
 
 /// Files that are about the distribution rather than of it.
@@ -139,12 +174,22 @@ fn is_metadata(path: &str) -> bool {
 pub(super) fn each(
     path: &Path,
     reporter: &dyn Reporter,
+    sink: impl FnMut(Entry, &mut dyn Read) -> Result<(), Error>,
+) -> Result<(), Error> {
+    each_up_to(u64::MAX, path, reporter, sink)
+}
+
+/// As [`each`], for an archive that unpacks to no more than `limit` bytes.
+fn each_up_to(
+    limit: u64,
+    path: &Path,
+    reporter: &dyn Reporter,
     mut sink: impl FnMut(Entry, &mut dyn Read) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let fail = |source| Error::OpenSdist { path: path.to_owned(), source };
     let malformed = |reason| Error::MalformedSdist { path: path.to_owned(), reason };
     let file = BufReader::with_capacity(1 << 18, fs_err::File::open(path).map_err(fail)?);
-    let mut archive = tar::Archive::new(GzDecoder::new(file));
+    let mut archive = tar::Archive::new(Limited { reader: GzDecoder::new(file), left: limit });
     let mut count = 0_u64;
     for entry in archive.entries().map_err(fail)? {
         reporter.check()?;
@@ -188,4 +233,35 @@ pub(super) fn each(
         return Err(malformed("more bytes follow the end of the archive".to_owned()));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::{Compression, write::GzEncoder};
+    use rocwheel_report::Silent;
+
+    use super::*;
+
+    #[test]
+    fn what_unpacks_to_too_much_is_not_unpacked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bomb-1.0.tar.gz");
+        let mut header = tar::Header::new_ustar();
+        header.set_path("bomb-1.0/zeros").unwrap();
+        header.set_size(1 << 20);
+        header.set_mode(0o644);
+        header.set_cksum();
+        let mut gzip = GzEncoder::new(fs_err::File::create(&path).unwrap(), Compression::fast());
+        gzip.write_all(header.as_bytes()).unwrap();
+        gzip.write_all(&vec![0; (1 << 20) + 1024]).unwrap();
+        gzip.finish().unwrap();
+        let read = |limit| each_up_to(limit, &path, &Silent, |_, _| Ok(()));
+        read(1 << 21).unwrap();
+        let Error::OpenSdist { source, .. } = read(1 << 19).unwrap_err() else { panic!("another error") };
+        assert_eq!(source.to_string(), "it unpacks to too much");
+        let error = sdist_metadata(&path, &Silent).unwrap_err();
+        assert!(error.to_string().contains("it has no `PKG-INFO`"), "{error}");
+    }
 }

@@ -63,14 +63,12 @@ impl std::fmt::Display for Obstacle {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Missing(libraries) => {
-                let shown: Vec<String> = libraries.iter().take(3).map(|library| format!("`{library}`")).collect();
-                let more = libraries.len().saturating_sub(shown.len());
-                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let names: Vec<String> = libraries.iter().map(|library| format!("`{library}`")).collect();
                 let (are, they) = if libraries.len() == 1 { ("is", "it is") } else { ("are", "they are") };
                 write!(
                     formatter,
-                    "needs {}{more}, which {are} not on this machine; `rocwheel repair --lib-path DIR` takes libraries from where {they}",
-                    shown.join(", ")
+                    "needs {}, which {are} not on this machine; `rocwheel repair --lib-path DIR` takes libraries from where {they}",
+                    names.join(", ")
                 )
             }
             Self::Other(reason) => write!(formatter, "cannot be repaired here: {reason}"),
