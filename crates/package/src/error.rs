@@ -321,7 +321,7 @@ impl Hint for Error {
         match self {
             Error::Artifact(error) => error.hint(),
             Error::Rocm(error) => error.hint(),
-            Error::Wheel(error) | Error::Name { source: error, .. } => error.hint(),
+            Error::Wheel(error) => error.hint(),
             Error::Elf { source, .. } => source.hint(),
             Error::Stub { source } => source.hint(),
             Error::Output(error) => error.hint(),

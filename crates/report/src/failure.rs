@@ -54,8 +54,9 @@ impl Failure {
     /// The same failure, introduced by what was attempted. Hint and exit code stay.
     #[must_use]
     pub fn context(self, text: impl Into<Cow<'static, str>>) -> Self {
-        let source = self.0.error;
-        Self(Box::new(Inner { error: Box::new(Attempt { text: text.into(), source }), ..*self.0 }))
+        let inner = *self.0;
+        let attempt = Attempt { text: text.into(), source: inner.error };
+        Self(Box::new(Inner { error: Box::new(attempt), ..inner }))
     }
 
     /// What the user can do about it.

@@ -5,13 +5,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rocwheel_report::Context;
 use etcetera::base_strategy::{BaseStrategy as _, Xdg};
 use rocwheel_index::settings::{Places, Told};
 use rocwheel_output::StagingFolder;
+use rocwheel_report::Context;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::arguments::GlobalArguments;
+use crate::failure::{Failure, Result, Usage};
 use crate::github::Step;
 
 /// 1980-01-01, the oldest day that a ZIP file knows.

@@ -17,10 +17,10 @@ use rocwheel_wheel::edit::{
 use rocwheel_wheel::{Existing, FileDigest, TagPart, WheelName, WriteOptions};
 use serde::Serialize;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Places that still say the old version, of which text shows this many for each file.
@@ -281,7 +281,12 @@ type Done = Option<(Edited, Option<Verdict>)>;
 /// Edits one file and says nothing but warnings of the audit. Where the result is.
 pub(super) fn apply(settings: &Settings, printer: &Printer) -> Result<PathBuf> {
     let (_, written) = carry_out(settings, printer)?;
-    written.into_iter().flatten().next().map(|(edited, _)| edited.path).ok_or_else(|| Failure::message("an edit writes a file"))
+    written
+        .into_iter()
+        .flatten()
+        .next()
+        .map(|(edited, _)| edited.path)
+        .ok_or_else(|| Failure::message("an edit writes a file"))
 }
 
 /// Plans all files before the first is written, so that what is wrong with the last is known then.

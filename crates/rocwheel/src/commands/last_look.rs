@@ -12,8 +12,8 @@ pub(crate) use rocwheel_output::LastLook;
 use rocwheel_output::Staged;
 use rocwheel_report::{Exit, Hint};
 
-use crate::failure::Result;
 use crate::commands::audit::text;
+use crate::failure::Result;
 use crate::printer::{self, Format, Printer};
 
 /// What every command that writes wheels has.

@@ -5,16 +5,16 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use rocwheel_report::Context as _;
 use clap::Parser as _;
 use rocwheel_audit::report::Report;
 use rocwheel_audit::{Remedies, WheelRemedy};
 use rocwheel_output::StagingFolder;
 use rocwheel_repair as repairs;
+use rocwheel_report::Context as _;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::arguments::{Arguments, Command};
 use crate::commands::{edit, repair};
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::Printer;
 
 /// Libraries that a repair leaves out at most: beyond that the wheel has to be built anew.
@@ -122,7 +122,10 @@ pub(super) fn apply(remedies: &Remedies, output: &Path, printer: &Printer) -> Re
 }
 
 fn parsed(words: Vec<OsString>) -> Result<Command> {
-    Ok(Arguments::try_parse_from(words).map_err(Failure::other).context("cannot read a command that fixes a finding")?.command)
+    Ok(Arguments::try_parse_from(words)
+        .map_err(Failure::other)
+        .context("cannot read a command that fixes a finding")?
+        .command)
 }
 
 fn all(verb: &str, path: &Path, words: &[String], output: &Path) -> Vec<OsString> {
