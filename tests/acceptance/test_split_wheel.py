@@ -184,7 +184,7 @@ def test_names_are_those_of_rocm_bootstrap(parts: Path) -> None:
     for key in KEYS:
         bundle = lookup_bundle(key.replace("-", "_"))
         assert device(parts, key.replace("-", "_")).headers("Name") == [device_dist_name("demo-hip-device", bundle)]
-    table = REPOSITORY / "data/package-families.toml"
+    table = REPOSITORY / "data/targets.toml"
     assert "gfx1151" in table.read_text()
     for target in ("gfx1100", "gfx1201"):
         chain = {device_dist_name("demo-hip-device", bundle) for bundle in packaging_chain(target)}

@@ -5,28 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_artifact::{Catalog, EntryKind};
 use rocwheel_content::archive_path::file_name;
-use serde::Deserialize;
+use rocwheel_rocm::RocmTables;
 
 use crate::Error;
 use crate::imported::Imported;
 use crate::populate::{PlannedFile, Source};
 
-const EMBEDDED: &str = include_str!("../../../data/artifact-licenses.toml");
-
 /// The artifact that holds bundled system libraries.
 const SYSTEM_LIBRARIES: &str = "sysdeps";
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Table {
-    default: String,
-    artifacts: BTreeMap<String, String>,
-}
 
 /// Licences by artifact name.
 #[derive(Debug)]
 pub struct Licenses {
-    table: Table,
+    tables: &'static RocmTables,
     /// Expressions of the system libraries of an import.
     system: BTreeSet<String>,
     /// Artifact name → path below `dist-info/licenses/` → file.
@@ -36,7 +27,6 @@ pub struct Licenses {
 impl Licenses {
     /// Finds the licence texts in a catalog and the expressions of what was imported.
     pub fn collect(catalog: &Catalog, imported: Option<&Imported>) -> Result<Licenses, Error> {
-        let table: Table = toml::from_str(EMBEDDED).map_err(|source| Error::Rules { source: Box::new(source) })?;
         let mut texts: BTreeMap<String, BTreeMap<String, PlannedFile>> = BTreeMap::new();
         for artifact in &catalog.artifacts {
             for entry in &artifact.entries {
@@ -47,7 +37,11 @@ impl Licenses {
                 texts.entry(artifact.name.name.clone()).or_default().insert(place, file);
             }
         }
-        Ok(Licenses { table, system: imported.map(Imported::licenses).unwrap_or_default(), texts })
+        Ok(Licenses {
+            tables: RocmTables::in_use(),
+            system: imported.map(Imported::licenses).unwrap_or_default(),
+            texts,
+        })
     }
 
     /// The expression and the texts for files of these artifacts.
@@ -58,7 +52,9 @@ impl Licenses {
             if *name == SYSTEM_LIBRARIES && !self.system.is_empty() {
                 expressions.extend(self.system.iter().map(String::as_str));
             } else {
-                expressions.insert(self.table.artifacts.get(*name).unwrap_or(&self.table.default).as_str());
+                let row = self.tables.artifacts().iter().find(|row| row.name == *name);
+                let license = row.and_then(|row| row.license.as_deref());
+                expressions.insert(license.unwrap_or(self.tables.default_license()));
             }
             texts
                 .extend(self.texts.get(*name).into_iter().flatten().map(|(place, file)| (place.clone(), file.clone())));
@@ -114,7 +110,7 @@ mod tests {
     use super::*;
 
     fn licenses() -> Licenses {
-        Licenses { table: toml::from_str(EMBEDDED).unwrap(), system: BTreeSet::new(), texts: BTreeMap::new() }
+        Licenses { tables: RocmTables::in_use(), system: BTreeSet::new(), texts: BTreeMap::new() }
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! The table of distributions: `data/distributions.toml` in, [`Rules`] out (rocm-python-packages
-//! spec 2.5, 2.6, 2.8).
+//! The table of distributions, `data/distributions.toml`, and the artifacts in, [`Rules`] out
+//! (rocm-python-packages spec 2.5, 2.6, 2.8).
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use rocwheel_rocm::{ArtifactRow, RocmTables};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -98,7 +99,8 @@ pub struct Rule {
     pub platform_package: String,
     /// One line for METADATA.
     pub summary: String,
-    /// Artifact names whose `components` are taken.
+    /// Artifact names whose `components` are taken, from the rows of the artifacts.
+    #[serde(skip)]
     pub artifacts: Vec<String>,
     /// Components taken of `artifacts`.
     pub components: Vec<String>,
@@ -142,13 +144,6 @@ impl Rule {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct LeftOutArtifacts {
-    artifacts: Vec<String>,
-    reason: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct LeftOutComponent {
     component: String,
     reason: String,
@@ -162,7 +157,6 @@ struct File {
     device: Rule,
     devel: Rule,
     profiler: Rule,
-    left_out: Vec<LeftOutArtifacts>,
     left_out_component: Vec<LeftOutComponent>,
 }
 
@@ -177,25 +171,29 @@ pub struct Rules {
 impl Rules {
     /// The table that is built into the program.
     pub fn embedded() -> Result<Rules, Error> {
-        Rules::parse(EMBEDDED)
+        Rules::parse(EMBEDDED, RocmTables::in_use())
     }
 
-    /// Reads a table in the format of `data/distributions.toml`.
-    pub fn parse(text: &str) -> Result<Rules, Error> {
+    /// Reads a table in the format of `data/distributions.toml`, for the artifacts of `tables`.
+    pub fn parse(text: &str, tables: &RocmTables) -> Result<Rules, Error> {
         let file: File = toml::from_str(text).map_err(|source| Error::Rules { source: Box::new(source) })?;
-        let left_out = file
-            .left_out
-            .iter()
-            .flat_map(|group| group.artifacts.iter().map(|name| (name.clone(), group.reason.clone())))
-            .collect();
+        let rows = tables.artifacts();
+        let left_out = rows.iter().filter_map(|row| Some((row.name.clone(), row.left_out.clone()?))).collect();
         let left_out_components = file.left_out_component.into_iter().map(|row| (row.component, row.reason)).collect();
-        let distributions = BTreeMap::from([
+        let mut distributions = BTreeMap::from([
             (Logical::Core, file.core),
             (Logical::Profiler, file.profiler),
             (Logical::Libraries, file.libraries),
             (Logical::Device, file.device),
             (Logical::Devel, file.devel),
         ]);
+        for (logical, rule) in &mut distributions {
+            let takes = |row: &&ArtifactRow| match logical {
+                Logical::Device => row.device,
+                _ => row.package.as_deref() == Some(logical.key()),
+            };
+            rule.artifacts = rows.iter().filter(takes).map(|row| row.name.clone()).collect();
+        }
         Ok(Rules { distributions, left_out, left_out_components })
     }
 
@@ -235,7 +233,7 @@ mod tests {
         assert!(rules.of(Logical::Libraries).takes("sparse", "lib"), "older spelling of a part of `blas`");
         assert_eq!(rules.left_out("fftw3"), Some("used while building ROCm or by its tests"));
         assert_eq!(rules.left_out("blas"), None);
-        assert!(Rules::parse("[core]\nnope = 1").is_err());
+        assert!(Rules::parse("[core]\nnope = 1", RocmTables::in_use()).is_err());
     }
 
     #[test]

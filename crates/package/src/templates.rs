@@ -106,8 +106,12 @@ impl Templates {
             (Logical::Devel, DEVEL),
             (Logical::Profiler, PROFILER),
         ];
+        let mut selector: Texts = texts(SELECTOR);
+        if let Some(text) = selector.get_mut(DIST_INFO_PATH) {
+            *text = rocwheel_rocm::with_libraries(text, rocwheel_rocm::RocmTables::in_use());
+        }
         Self {
-            selector: texts(SELECTOR),
+            selector,
             packages: packages.into_iter().map(|(logical, files)| (logical, texts(files))).collect(),
             functions: None,
         }

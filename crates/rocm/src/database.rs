@@ -1,17 +1,16 @@
 //! Input: the path of a file in a flattened tree. Output: the kernel database it belongs to and the
 //! GPU target it is for.
 //!
-//! The rules are data (`data/kernel-databases.toml`): a new library or target is a line there.
+//! The rules are data (`data/libraries.toml`): a new library or target is a line there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
 
 use regex::Regex;
-use serde::Deserialize;
 
+use crate::RocmTables;
 use crate::error::Error;
+use crate::rows::{DatabaseRow, RuleRow, Within};
 
-const TABLE: &str = include_str!("../../../data/kernel-databases.toml");
 /// `gfx`, digits, letters, then `-strict` and `-xnack+` or `-xnack-`, each if it is there.
 const TARGET: &str = r"gfx[0-9]+[a-z]*(?:-strict)?(?:-xnack[-+])?";
 
@@ -47,55 +46,44 @@ struct Rule {
     rename: BTreeMap<String, String>,
 }
 
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Within {
-    #[default]
-    Name,
-    Directory,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Table {
-    rule: Vec<RuleText>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RuleText {
-    database: String,
-    path: String,
-    target: Option<String>,
-    #[serde(default)]
-    within: Within,
-    fixed: Option<String>,
-    #[serde(default)]
-    rename: BTreeMap<String, String>,
+/// How Tensile names its files, for `{name}`: the target in a directory, or in the file's name.
+fn tensile(name: &str) -> [RuleRow; 2] {
+    let row = |path: &str, target: &str, within| RuleRow {
+        path: path.replace("{name}", name),
+        target: Some(target.to_owned()),
+        within,
+        fixed: None,
+        rename: BTreeMap::new(),
+    };
+    let directory = r"(?:^|/){name}/(?:[^/]+/)?library/(?:[^/]*/)*?{target}/";
+    let file = r"(?:^|/){name}/(?:[^/]+/)?library/.*\.(?:co|hsaco|dat)$";
+    [row(directory, "^({target})$", Within::Directory), row(file, "({target})", Within::Name)]
 }
 
 impl Databases {
-    /// The rules this program ships with.
+    /// The rules of the tables in use.
     pub fn embedded() -> &'static Self {
-        static EMBEDDED: LazyLock<Databases> =
-            LazyLock::new(|| Databases::parse(TABLE).expect("the embedded table is tested"));
-        &EMBEDDED
+        RocmTables::in_use().databases()
     }
 
-    /// Reads rules written as in `data/kernel-databases.toml`.
-    pub fn parse(text: &str) -> Result<Self, Error> {
-        let table: Table = toml::from_str(text)?;
-        let rules = table.rule.into_iter().map(|rule| {
-            Ok(Rule {
-                path: expression(&rule.path)?,
-                target: rule.target.as_deref().map(expression).transpose()?,
-                database: rule.database,
-                within: rule.within,
-                fixed: rule.fixed,
-                rename: rule.rename,
-            })
-        });
-        Ok(Self { rules: rules.collect::<Result<_, Error>>()? })
+    /// # Errors
+    /// [`Error::Expression`] for a rule whose expression does not compile.
+    pub(crate) fn new(rows: &[DatabaseRow]) -> Result<Self, Error> {
+        let mut rules = Vec::new();
+        for row in rows {
+            let of_tensile = row.tensile.then(|| tensile(&row.name)).into_iter().flatten();
+            for rule in of_tensile.chain(row.rule.iter().cloned()) {
+                rules.push(Rule {
+                    database: row.name.clone(),
+                    path: expression(&rule.path)?,
+                    target: rule.target.as_deref().map(expression).transpose()?,
+                    within: rule.within,
+                    fixed: rule.fixed,
+                    rename: rule.rename,
+                });
+            }
+        }
+        Ok(Self { rules })
     }
 
     /// The names of the libraries that have rules, sorted.
@@ -216,12 +204,5 @@ mod tests {
     fn the_base_target_has_no_features() {
         let member = Databases::embedded().classify("rocblas/library/k-gfx90a-xnack+.hsaco").unwrap();
         assert_eq!(member.base_target(), Some("gfx90a"));
-    }
-
-    #[test]
-    fn a_broken_table_is_an_error() {
-        assert!(matches!(Databases::parse("rule = 3"), Err(Error::Table(_))));
-        let text = "[[rule]]\ndatabase = \"x\"\npath = '('\n";
-        assert!(matches!(Databases::parse(text), Err(Error::Expression { .. })));
     }
 }

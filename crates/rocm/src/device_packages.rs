@@ -5,11 +5,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::target;
-
-const TABLE: &str = include_str!("../../../data/package-families.toml");
+use crate::{RocmTables, target};
 
 /// How many targets a device package is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -42,55 +40,37 @@ struct Family {
     targets: Vec<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    #[serde(default)]
-    family: Vec<FamilyText>,
-    #[serde(default)]
-    generic: Vec<GenericText>,
-    #[serde(default)]
-    owner: BTreeMap<String, String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FamilyText {
-    name: String,
-    parent: Option<String>,
-    #[serde(default)]
-    aliases: Vec<String>,
-    #[serde(default)]
-    targets: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GenericText {
-    name: String,
-    targets: Vec<String>,
-}
-
 impl DevicePackages {
-    /// The table this program was built with.
+    /// The device packages of the tables in use.
     pub fn embedded() -> &'static DevicePackages {
-        static EMBEDDED: LazyLock<DevicePackages> = LazyLock::new(|| {
-            DevicePackages::parse(TABLE).expect("data/package-families.toml parses: a test sees to it")
-        });
+        static EMBEDDED: LazyLock<DevicePackages> = LazyLock::new(|| DevicePackages::of(RocmTables::in_use()));
         &EMBEDDED
     }
 
-    /// Reads a table written as in `data/package-families.toml`.
-    pub fn parse(text: &str) -> Result<DevicePackages, toml::de::Error> {
-        let file: File = toml::from_str(text)?;
-        let mut aliases = BTreeMap::new();
-        let mut families = BTreeMap::new();
-        for family in file.family {
-            aliases.extend(family.aliases.into_iter().map(|alias| (alias, family.name.clone())));
-            families.insert(family.name, Family { parent: family.parent, targets: family.targets });
+    /// The device packages of these tables.
+    pub fn of(tables: &RocmTables) -> DevicePackages {
+        let mut packages = DevicePackages {
+            families: BTreeMap::new(),
+            aliases: BTreeMap::new(),
+            generics: BTreeMap::new(),
+            owners: BTreeMap::new(),
+        };
+        for row in &tables.packages {
+            packages.aliases.extend(row.aliases.iter().map(|alias| (alias.clone(), row.name.clone())));
+            packages.families.insert(row.name.clone(), Family { parent: row.parent.clone(), targets: Vec::new() });
         }
-        let generics = file.generic.into_iter().map(|generic| (generic.name, generic.targets)).collect();
-        Ok(DevicePackages { families, aliases, generics, owners: file.owner })
+        for row in &tables.targets {
+            if let Some(family) = row.package.as_ref().and_then(|name| packages.families.get_mut(name)) {
+                family.targets.push(row.name.clone());
+            }
+            if let Some(generic) = &row.generic {
+                packages.generics.entry(generic.clone()).or_default().push(row.name.clone());
+            }
+            if let Some(owner) = &row.shares_package_of {
+                packages.owners.insert(row.name.clone(), owner.clone());
+            }
+        }
+        packages
     }
 
     /// The key of the package that code for `target` goes to: the target without its features
@@ -280,11 +260,5 @@ mod tests {
         for owner in families.owners.values() {
             assert_eq!(families.level(owner), PackageLevel::Target);
         }
-    }
-
-    #[test]
-    fn a_broken_table_is_an_error() {
-        assert!(DevicePackages::parse("family = 3").is_err());
-        assert!(DevicePackages::parse("[[family]]\nname = \"a\"\ncolour = \"red\"\n").is_err());
     }
 }

@@ -1,13 +1,10 @@
-//! Input: `data/dlopen.toml`. Output: what a library or script loads at run time, which no NEEDED
+//! Input: the tables. Output: what a library or script loads at run time, which no NEEDED
 //! entry shows.
 
 use std::sync::LazyLock;
 
-use serde::Deserialize;
-
+use crate::RocmTables;
 use crate::pattern::Pattern;
-
-const TABLE: &str = include_str!("../../../data/dlopen.toml");
 
 /// Who loads what at run time.
 #[derive(Debug)]
@@ -36,38 +33,23 @@ impl Load {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TableText {
-    loader: Vec<LoaderText>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LoaderText {
-    library: String,
-    #[serde(default)]
-    required: Vec<String>,
-    #[serde(default)]
-    optional: Vec<String>,
-}
-
 impl DlopenTable {
-    /// The table this program ships with.
+    /// What the tables in use say.
     pub fn embedded() -> &'static Self {
-        static EMBEDDED: LazyLock<DlopenTable> =
-            LazyLock::new(|| DlopenTable::parse(TABLE).expect("the embedded table is tested"));
+        static EMBEDDED: LazyLock<DlopenTable> = LazyLock::new(|| DlopenTable::of_tables(RocmTables::in_use()));
         &EMBEDDED
     }
 
-    fn parse(text: &str) -> Result<Self, toml::de::Error> {
-        let table: TableText = toml::from_str(text)?;
-        let loaders = table.loader.into_iter().map(|loader| {
-            let required = loader.required.into_iter().map(|pattern| Load::new(pattern, true));
-            let optional = loader.optional.into_iter().map(|pattern| Load::new(pattern, false));
-            (Pattern::new(&loader.library), required.chain(optional).collect())
-        });
-        Ok(Self { loaders: loaders.collect() })
+    /// What these tables say.
+    pub fn of_tables(tables: &RocmTables) -> Self {
+        let loads = |required: &[String], optional: &[String]| {
+            let required = required.iter().map(|pattern| Load::new(pattern.clone(), true));
+            required.chain(optional.iter().map(|pattern| Load::new(pattern.clone(), false))).collect::<Vec<Load>>()
+        };
+        let libraries =
+            tables.libraries.iter().map(|row| (Pattern::new(&row.versioned()), loads(&row.loads, &row.may_load)));
+        let others = tables.loaders.iter().map(|row| (Pattern::new(&row.library), loads(&row.loads, &row.may_load)));
+        Self { loaders: libraries.filter(|(_, loads)| !loads.is_empty()).chain(others).collect() }
     }
 
     /// What the library with this SONAME, or the script with this file name, loads. Empty when the

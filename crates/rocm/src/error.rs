@@ -1,6 +1,10 @@
 //! Names and tables that cannot be used.
 
+use std::path::PathBuf;
+
 use rocwheel_report::{Exit, Hint};
+
+use crate::tables::KEYS;
 
 /// A name that is in no table, or a table that does not parse.
 #[derive(Debug, thiserror::Error)]
@@ -14,9 +18,6 @@ pub enum Error {
         /// Why not, without a full stop.
         reason: String,
     },
-    /// A table of GPU targets that does not parse.
-    #[error("could not understand the table of GPU targets")]
-    MalformedTargets(#[source] Box<toml::de::Error>),
     /// A GPU target or family that no table has.
     #[error("unknown GPU target or family `{name}`")]
     UnknownFamily {
@@ -27,17 +28,107 @@ pub enum Error {
         /// All known names.
         known: Vec<String>,
     },
-    /// A table of kernel databases that does not parse.
-    #[error("could not read the table of kernel databases")]
-    Table(#[from] toml::de::Error),
     /// A regular expression of the table that does not compile.
-    #[error("could not compile the expression `{expression}` of the table of kernel databases")]
+    #[error("could not compile the expression `{expression}` of the kernel databases")]
     Expression {
         /// As written in the table.
         expression: String,
         /// What the regular expression engine says.
         source: Box<regex::Error>,
     },
+    /// A pattern for names of DLLs that is not a glob.
+    #[error("could not understand a name of a DLL in the tables")]
+    DllName {
+        /// Which, and why.
+        source: Box<globset::Error>,
+    },
+    /// A file that is not TOML.
+    #[error("could not read the tables in `{file}`")]
+    Syntax {
+        /// The file.
+        file: String,
+        /// Where, and why.
+        source: Box<toml::de::Error>,
+    },
+    /// A table that does not exist.
+    #[error("`{file}` has `{table}`, which is the name of no table")]
+    UnknownTable {
+        /// The file.
+        file: String,
+        /// As written.
+        table: String,
+    },
+    /// Something else than rows.
+    #[error("`{table}` in `{file}` is not a list of rows")]
+    NoRows {
+        /// The file.
+        file: String,
+        /// The table.
+        table: String,
+    },
+    /// A row without the field by which rows are told apart.
+    #[error("a row of `{table}` in `{file}` has no `{key}`")]
+    NoKey {
+        /// The file.
+        file: String,
+        /// The table.
+        table: String,
+        /// The field.
+        key: &'static str,
+    },
+    /// One file with two rows of one key.
+    #[error("`{file}` has two rows `{row}` in `{table}`")]
+    TwiceInTable {
+        /// The file.
+        file: String,
+        /// The table.
+        table: String,
+        /// The key.
+        row: String,
+    },
+    /// A row with a field that the table does not have, or without one that it needs.
+    #[error("could not understand the row `{row}` of `{table}` in `{file}`")]
+    BadRow {
+        /// The file.
+        file: String,
+        /// The table.
+        table: String,
+        /// The key.
+        row: String,
+        /// Which field.
+        source: Box<toml::de::Error>,
+    },
+    /// A row that names another one, which is not there.
+    #[error("the row `{row}` of `{table}` has the {field} `{name}`, which is no row")]
+    NoSuchRow {
+        /// The table.
+        table: &'static str,
+        /// The key of the row.
+        row: String,
+        /// The field that names another row.
+        field: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A folder that is not a checkout of TheRock.
+    #[error("`{folder}` is not a checkout of TheRock")]
+    NoCheckout {
+        /// The folder.
+        folder: PathBuf,
+        /// The file that is not there.
+        source: std::io::Error,
+    },
+    /// A file of a checkout that is written in another way than before.
+    #[error("found no {what} in `{file}`")]
+    NotUnderstood {
+        /// The file.
+        file: PathBuf,
+        /// What it should have.
+        what: &'static str,
+    },
+    /// The tables are in use, and cannot be changed.
+    #[error("the tables were asked for before the user's rows were read")]
+    TooLate,
 }
 
 impl Hint for Error {
@@ -48,13 +139,30 @@ impl Hint for Error {
                 Some((last, others)) => format!("did you mean `{}` or `{last}`?", others.join("`, `")),
                 None => format!("`rocwheel kernels` shows what a file has; known are: {}", known.join(", ")),
             }),
+            Self::UnknownTable { .. } | Self::NoRows { .. } => {
+                let tables: Vec<String> = KEYS.iter().map(|(name, _)| format!("`[[{name}]]`")).collect();
+                Some(format!("rows are written as {}", tables.join(", ")))
+            }
+            Self::BadRow { table, .. } | Self::NoKey { table, .. } => {
+                Some(format!("`rocwheel data list {table}` shows the rows that are there"))
+            }
             _ => None,
         }
     }
 
     fn exit(&self) -> Exit {
         match self {
-            Self::UnknownFamily { .. } => Exit::Usage,
+            Self::TooLate => Exit::Bug,
+            Self::UnknownFamily { .. }
+            | Self::Expression { .. }
+            | Self::DllName { .. }
+            | Self::Syntax { .. }
+            | Self::UnknownTable { .. }
+            | Self::NoRows { .. }
+            | Self::NoKey { .. }
+            | Self::TwiceInTable { .. }
+            | Self::BadRow { .. }
+            | Self::NoSuchRow { .. } => Exit::Usage,
             _ => Exit::Failed,
         }
     }

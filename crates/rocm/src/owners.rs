@@ -1,15 +1,10 @@
-//! Input: `data/library-owners.toml` and the name of a library. Output: which distributions bring
-//! it. Where ROCm's and PyTorch's libraries lie is in the table of [`crate::providers`], and their
-//! names are there only.
+//! Input: the name of a library. Output: which distributions bring it.
 
 use std::sync::LazyLock;
 
-use serde::Deserialize;
-
 use crate::providers::{self, Kind, Providers};
-use crate::{Pattern, windows};
-
-const TABLE: &str = include_str!("../../../data/library-owners.toml");
+use crate::rows::LibraryRow;
+use crate::{Pattern, RocmTables, windows};
 
 /// Who brings well-known libraries.
 #[derive(Debug)]
@@ -29,34 +24,6 @@ pub struct Owner {
     families: Vec<Pattern>,
     windows: Vec<Pattern>,
     kind: Option<Kind>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Table {
-    owner: Vec<Row>,
-    plain: Plain,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Row {
-    name: String,
-    require: String,
-    #[serde(default)]
-    cuda: bool,
-    distributions: Vec<String>,
-    /// Whose families in the other table are this owner's as well.
-    kind: Option<Kind>,
-    families: Vec<String>,
-    #[serde(default)]
-    windows: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Plain {
-    distributions: Vec<String>,
 }
 
 impl Owner {
@@ -87,26 +54,30 @@ impl Owner {
 }
 
 impl Owners {
-    /// The table this program ships with.
+    /// The owners of the tables in use.
     pub fn embedded() -> &'static Owners {
-        static EMBEDDED: LazyLock<Owners> =
-            LazyLock::new(|| Owners::parse(TABLE).expect("the embedded table is tested"));
+        static EMBEDDED: LazyLock<Owners> = LazyLock::new(|| Owners::of_tables(RocmTables::in_use()));
         &EMBEDDED
     }
 
-    fn parse(text: &str) -> Result<Owners, toml::de::Error> {
-        let table: Table = toml::from_str(text)?;
-        let patterns = |texts: Vec<String>| texts.iter().map(|text| Pattern::new(text)).collect();
-        let owners = table.owner.into_iter().map(|row| Owner {
-            name: row.name,
-            require: row.require,
-            cuda: row.cuda,
-            distributions: patterns(row.distributions),
-            families: patterns(row.families),
-            windows: patterns(row.windows),
-            kind: row.kind,
+    /// The owners of these tables, with the libraries that have rows of their own.
+    pub fn of_tables(tables: &RocmTables) -> Owners {
+        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
+        let owners = tables.owners.iter().map(|row| {
+            let mut families: Vec<Pattern> = patterns(&row.families);
+            let unclaimed = |library: &&LibraryRow| library.owner == row.name && library.distribution.is_none();
+            families.extend(tables.libraries.iter().filter(unclaimed).map(|library| Pattern::new(&library.soname)));
+            Owner {
+                name: row.name.clone(),
+                require: row.require.clone(),
+                cuda: row.cuda,
+                distributions: patterns(&row.distributions),
+                families,
+                windows: patterns(&row.windows),
+                kind: row.kind,
+            }
         });
-        Ok(Owners { owners: owners.collect(), plain: table.plain.distributions })
+        Owners { owners: owners.collect(), plain: tables.plain.clone() }
     }
 
     /// Who brings the library of this SONAME, or the DLL of this name.
@@ -167,18 +138,6 @@ mod tests {
         let rocm = owners.of("libamdhip64.so.7").unwrap();
         assert!(rocm.is_brought_by("rocm-sdk-core") && rocm.is_brought_by("torch") && !rocm.is_brought_by("numpy"));
         assert!(owners.is_plain("numpy") && !owners.is_plain("torch"));
-    }
-
-    #[test]
-    fn nothing_is_in_both_tables() {
-        for provider in Providers::embedded().all() {
-            let owners = Owners::embedded().owners.iter();
-            let said: Vec<&str> = owners
-                .filter(|owner| owner.families.iter().any(|pattern| pattern.glob() == provider.family))
-                .map(|owner| owner.name.as_str())
-                .collect();
-            assert!(said.is_empty(), "{} of {said:?}", provider.family);
-        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Input: `data/providers.toml` and the name of a library. Output: which distribution has it,
+//! Input: the libraries of the tables, and the name of one. Output: which distribution has it,
 //! where, and what ROCm's Python package calls it.
 
 use std::collections::BTreeMap;
@@ -6,9 +6,8 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Pattern;
-
-const TABLE: &str = include_str!("../../../data/providers.toml");
+use crate::tables::MACHINE;
+use crate::{Pattern, RocmTables};
 
 /// What a provided library belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -46,28 +45,6 @@ pub struct Providers {
     patterns: Vec<(Pattern, Provider)>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Table {
-    provider: Vec<Row>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Row {
-    kind: Kind,
-    distribution: Option<String>,
-    directory: Option<String>,
-    libraries: Vec<Library>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Library {
-    family: String,
-    shortname: Option<String>,
-}
-
 /// The family of a library: its name up to and with `.so`, whatever the version behind it. A name
 /// without is its own.
 pub fn family(library: &str) -> &str {
@@ -79,36 +56,34 @@ pub fn family(library: &str) -> &str {
 }
 
 impl Providers {
-    /// The table this program ships with.
+    /// The libraries of the tables in use.
     pub fn embedded() -> &'static Providers {
-        static EMBEDDED: LazyLock<Providers> =
-            LazyLock::new(|| Providers::parse(TABLE).expect("a test parses the embedded table"));
+        static EMBEDDED: LazyLock<Providers> = LazyLock::new(|| Providers::of_tables(RocmTables::in_use()));
         &EMBEDDED
     }
 
-    fn parse(text: &str) -> Result<Providers, toml::de::Error> {
-        let table: Table = toml::from_str(text)?;
+    /// The libraries of these tables that are in a distribution, or the machine's.
+    pub fn of_tables(tables: &RocmTables) -> Providers {
         let mut providers = Providers { exact: BTreeMap::new(), patterns: Vec::new() };
-        let mut order = 0;
-        for row in table.provider {
-            for library in row.libraries {
-                let provider = Provider {
-                    family: library.family,
-                    kind: row.kind,
-                    distribution: row.distribution.clone(),
-                    directory: row.directory.clone(),
-                    shortname: library.shortname,
-                    order,
-                };
-                order += 1;
-                if provider.family.contains('*') {
-                    providers.patterns.push((Pattern::new(&provider.family), provider));
-                } else {
-                    providers.exact.insert(provider.family.clone(), provider);
-                }
+        for (order, row) in tables.libraries.iter().enumerate() {
+            let owner = tables.owners.iter().find(|owner| owner.name == row.owner);
+            let kind = if row.owner == MACHINE { Some(Kind::Driver) } else { owner.and_then(|owner| owner.kind) };
+            let Some(kind) = kind.filter(|kind| *kind == Kind::Driver || row.distribution.is_some()) else { continue };
+            let provider = Provider {
+                family: row.soname.clone(),
+                kind,
+                distribution: row.distribution.clone(),
+                directory: row.directory.clone(),
+                shortname: row.shortname.clone(),
+                order,
+            };
+            if provider.family.contains('*') {
+                providers.patterns.push((Pattern::new(&provider.family), provider));
+            } else {
+                providers.exact.insert(provider.family.clone(), provider);
             }
         }
-        Ok(providers)
+        providers
     }
 
     /// Who has the library of this SONAME or file name.
@@ -153,21 +128,6 @@ mod tests {
         // Compilers of others link these; ROCm's own are reached through libamd_comgr.
         for foreign in ["libLLVM.so.19.1", "libz.so.1", "libhipo.so.1", "libamdhip64"] {
             assert!(providers.of(foreign).is_none(), "{foreign}");
-        }
-    }
-
-    #[test]
-    fn every_short_name_is_one_of_the_python_package() {
-        let python = include_str!("../../../python/rocm/src/rocm_sdk/_dist_info.py");
-        let named: Vec<&Provider> =
-            Providers::embedded().all().into_iter().filter(|provider| provider.shortname.is_some()).collect();
-        assert!(named.len() > 25);
-        for provider in named {
-            let shortname = provider.shortname.as_deref().unwrap();
-            let logical = provider.distribution.as_deref().unwrap().strip_prefix("rocm-sdk-").unwrap();
-            let stem = provider.family.strip_suffix(".so").unwrap();
-            let entry = format!("LibraryEntry(\"{shortname}\", \"{logical}\", \"{stem}");
-            assert!(python.contains(&entry), "{entry}");
         }
     }
 }

@@ -8,9 +8,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
+use crate::RocmTables;
 use crate::error::Error;
-
-const GENERIC: &str = include_str!("../../../data/generic-targets.toml");
 
 /// Characters that a processor's name may have besides letters and digits. The name becomes part of
 /// file names.
@@ -74,7 +73,7 @@ impl TargetId {
     /// features.
     pub fn generic(&self) -> Option<Self> {
         let processor = generic_processors().get(self.processor.as_str())?;
-        Some(Self { processor: processor.clone(), ..self.clone() })
+        Some(Self { processor: (*processor).to_owned(), ..self.clone() })
     }
 
     /// Everything the loader asks for on a GPU that calls itself so: [`TargetId::compatible`], then
@@ -87,13 +86,10 @@ impl TargetId {
 }
 
 /// Processor → generic processor.
-fn generic_processors() -> &'static BTreeMap<String, String> {
-    static TABLE: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
-        let table: BTreeMap<String, Vec<String>> = toml::from_str(GENERIC).expect("the embedded table is tested");
-        let pairs = table
-            .into_iter()
-            .flat_map(|(generic, members)| members.into_iter().map(move |member| (member, generic.clone())));
-        pairs.collect()
+fn generic_processors() -> &'static BTreeMap<&'static str, &'static str> {
+    static TABLE: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
+        let rows = RocmTables::in_use().targets.iter();
+        rows.filter_map(|row| Some((row.name.as_str(), row.generic.as_deref()?))).collect()
     });
     &TABLE
 }

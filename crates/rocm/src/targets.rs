@@ -1,19 +1,16 @@
-//! Input: the table of GPU targets (`data/targets.toml`) and lists of targets and families. Output:
-//! targets.
+//! Input: the GPU targets of the tables, and lists of targets and families. Output: targets.
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use crate::RocmTables;
 use crate::error::Error;
-
-const TABLE: &str = include_str!("../../../data/targets.toml");
 
 use crate::target::{base_target, compare, sort};
 
 /// One GPU target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Target {
     /// The LLVM name, for example `gfx942`.
     pub name: String,
@@ -22,7 +19,7 @@ pub struct Target {
     /// The groups it belongs to; it is also a family of its own, which is not listed.
     pub families: Vec<String>,
     /// The first release of LLVM whose clang compiles for it; `None`: every release that is in use.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub llvm: Option<u32>,
 }
 
@@ -32,37 +29,22 @@ pub struct TargetTable {
     targets: Vec<Target>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    #[serde(default)]
-    target: Vec<Target>,
-}
-
 /// Names that are offered for one that is not known.
 const MOST_NEAR: usize = 4;
 
 impl TargetTable {
-    /// The table this program was built with.
+    /// The targets that AMD's releases are built for: those with a product.
     pub fn embedded() -> Self {
-        Self::parse(TABLE).expect("data/targets.toml parses: a test sees to it")
+        Self::of(RocmTables::in_use())
     }
 
-    fn parse(text: &str) -> Result<Self, Error> {
-        let file: File = toml::from_str(text).map_err(|source| Error::MalformedTargets(Box::new(source)))?;
-        Ok(Self { targets: file.target })
-    }
-
-    /// The table with the entries of a user's file: targets of the same name are replaced, others
-    /// come last.
-    pub fn with_override(mut self, text: &str) -> Result<Self, Error> {
-        for target in Self::parse(text)?.targets {
-            match self.targets.iter_mut().find(|known| known.name == target.name) {
-                Some(known) => *known = target,
-                None => self.targets.push(target),
-            }
-        }
-        Ok(self)
+    /// The targets with a product of these tables.
+    pub fn of(tables: &RocmTables) -> Self {
+        let targets = tables.targets.iter().filter_map(|row| {
+            let (name, families) = (row.name.clone(), row.families.clone());
+            Some(Target { name, product: row.product.clone()?, families, llvm: row.llvm })
+        });
+        Self { targets: targets.collect() }
     }
 
     /// The targets in the order of the table.
@@ -200,17 +182,5 @@ mod tests {
         let hint = hint("radeon");
         assert!(hint.starts_with("`rocwheel kernels` shows what a file has; known are: gfx900, gfx906, "), "{hint}");
         assert!(table.expand("gfx803:xnack+").is_err());
-    }
-
-    #[test]
-    fn a_user_file_replaces_and_adds() {
-        let text = "[[target]]\nname = \"gfx942\"\nproduct = \"Mine\"\nfamilies = []\n\
-                    [[target]]\nname = \"gfx1300\"\nproduct = \"New\"\nfamilies = [\"dgpu-all\"]\n";
-        let table = TargetTable::embedded().with_override(text).unwrap();
-        assert_eq!(table.product("gfx942"), Some("Mine"));
-        assert_eq!(table.members("dgpu-all").last(), Some(&"gfx1300"));
-        assert!(table.expand("gfx94X-dcgpu").is_err());
-        let error = TargetTable::embedded().with_override("[[target]]\nnom = 1\n").unwrap_err();
-        assert!(matches!(error, Error::MalformedTargets(_)));
     }
 }

@@ -1,13 +1,11 @@
 //! Input: the name of a DLL that a file imports. Output: who brings it to a machine, as far as
-//! `data/windows-libraries.toml` knows. What manylinux policies are for Linux does not exist for
+//! the tables know. What manylinux policies are for Linux does not exist for
 //! Windows: there is no list that packages are held to.
 
-use std::sync::OnceLock;
-
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use serde::Deserialize;
 
-const TABLE: &str = include_str!("../../../data/windows-libraries.toml");
+use crate::rows::WindowsNames;
+use crate::{Error, RocmTables};
 
 /// The platform tag of 64-bit Windows on x86-64 (PEP 425).
 pub const PLATFORM: &str = "win_amd64";
@@ -40,45 +38,38 @@ pub struct Interpreter {
     pub debug: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Table {
-    system: Vec<String>,
-    python: Vec<String>,
-    runtime: Vec<String>,
-    driver: Vec<String>,
-    debug: Vec<String>,
-    rocm: Vec<String>,
-}
+/// The names of DLLs, by who brings them.
+#[derive(Debug)]
+pub(crate) struct DllNames(Vec<(Provider, GlobSet)>);
 
-fn table() -> &'static [(Provider, GlobSet)] {
-    static BUILT: OnceLock<Vec<(Provider, GlobSet)>> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let table: Table = toml::from_str(TABLE).expect("the built-in table parses: a test sees to it");
-        let set = |patterns: &[String]| {
+impl DllNames {
+    /// # Errors
+    /// [`Error::DllName`] for a pattern that is not one.
+    pub(crate) fn new(names: &WindowsNames, rocm: &[String]) -> Result<Self, Error> {
+        let set = |provider, patterns: &[String]| -> Result<(Provider, GlobSet), Error> {
+            let wrong = |source| Error::DllName { source: Box::new(source) };
             let mut builder = GlobSetBuilder::new();
             for pattern in patterns {
-                let glob = GlobBuilder::new(pattern).case_insensitive(true).build();
-                builder.add(glob.expect("the built-in patterns are right: a test sees to it"));
+                builder.add(GlobBuilder::new(pattern).case_insensitive(true).build().map_err(wrong)?);
             }
-            builder.build().expect("the built-in patterns are right: a test sees to it")
+            Ok((provider, builder.build().map_err(wrong)?))
         };
-        vec![
+        Ok(Self(vec![
             // In front: their names are those of the others with a letter more.
-            (Provider::Debug, set(&table.debug)),
-            (Provider::System, set(&table.system)),
-            (Provider::Python, set(&table.python)),
-            (Provider::Runtime, set(&table.runtime)),
-            (Provider::Driver, set(&table.driver)),
-            (Provider::Rocm, set(&table.rocm)),
-        ]
-    })
+            set(Provider::Debug, &names.debug)?,
+            set(Provider::System, &names.system)?,
+            set(Provider::Python, &names.python)?,
+            set(Provider::Runtime, &names.runtime)?,
+            set(Provider::Driver, &names.driver)?,
+            set(Provider::Rocm, rocm)?,
+        ]))
+    }
 }
 
 /// Who brings the DLL of this file name; `None` when the table does not know. Upper and lower case
 /// are the same.
 pub fn provider(library: &str) -> Option<Provider> {
-    table().iter().find(|(_, names)| names.is_match(library)).map(|(provider, _)| *provider)
+    RocmTables::in_use().dlls.0.iter().find(|(_, names)| names.is_match(library)).map(|(provider, _)| *provider)
 }
 
 /// Whether a machine has the DLL without any package bringing it.

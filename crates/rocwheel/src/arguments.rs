@@ -12,7 +12,7 @@ use crate::commands::source::{checkout, hipify, manifest, patches};
 use crate::commands::split;
 use crate::commands::{artifact_archive, artifact_flatten, artifact_import, artifact_list, artifact_verify};
 use crate::commands::{
-    audit, build, compat, config, diff, edit, fuse, kernels, matrix, package, prune, recipe, release, repair,
+    audit, build, compat, config, data, diff, edit, fuse, kernels, matrix, package, prune, recipe, release, repair,
 };
 use crate::configuration::Choice;
 
@@ -78,6 +78,9 @@ pub(crate) struct GlobalArguments {
     /// Use no file with options
     #[arg(long, global = true)]
     no_config: bool,
+    /// Rows that add to what is known of GPU targets and libraries, or change it (`rocwheel data`)
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) data_file: Vec<PathBuf>,
 }
 
 impl GlobalArguments {
@@ -129,6 +132,7 @@ pub(crate) enum Command {
     Diff(diff::Arguments),
     RocmVersion(rocm_version::Arguments),
     Compat(Box<compat::Arguments>),
+    Data(data::Arguments),
     Config(config::Arguments),
     /// Print a completion script for a shell
     Completions {

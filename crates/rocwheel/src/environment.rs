@@ -9,16 +9,22 @@ use etcetera::base_strategy::{BaseStrategy as _, Xdg};
 use rocwheel_index::settings::{Places, Told};
 use rocwheel_output::StagingFolder;
 use rocwheel_report::Context;
+use rocwheel_rocm::RocmTables;
 
-use crate::arguments::GlobalArguments;
 use crate::failure::{Failure, Result, Usage};
+use crate::arguments::GlobalArguments;
 use crate::github::Step;
 
 /// 1980-01-01, the oldest day that a ZIP file knows.
 const EPOCH: u64 = 315_532_800;
 
-/// Sets up what is one for the whole process: the thread pool.
+/// Sets up what is one for the whole process: the tables and the thread pool.
 pub(crate) fn prepare(global: &GlobalArguments) -> Result<()> {
+    let mut files = Vec::new();
+    for path in &global.data_file {
+        files.push((path.display().to_string(), fs_err::read_to_string(path)?));
+    }
+    RocmTables::use_with(&files)?;
     // available_parallelism knows affinity and cgroup quotas; rayon's own default does not know the
     // latter everywhere.
     let available = || std::thread::available_parallelism().map_or(1, Into::into);

@@ -11,6 +11,7 @@ use rocwheel_report::Context as _;
 
 use crate::failure::{Failure, Result, Usage};
 
+
 /// Bytes that are read to recognise a file.
 const HEAD: u64 = 4096;
 

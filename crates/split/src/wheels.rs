@@ -30,9 +30,6 @@ pub use execute::{Growth, Kind, Outcome, Output, execute, prepare};
 pub use metadata::{Extra, TARGET_PLACEHOLDER};
 pub use planner::{Device, DeviceFile, Dropped, Kept, Plan, plan};
 
-/// The kernel databases of a PyTorch wheel that holds ROCm's libraries (kpack specification 5.1).
-pub const TORCH_FAT: [&str; 5] = ["rocblas", "hipblaslt", "hipsparselt", "aotriton", "miopen"];
-
 /// How to split a wheel.
 #[derive(Debug, Clone)]
 pub struct Request {

@@ -21,6 +21,8 @@ pub(super) struct Control {
     pub(super) source: String,
     pub(super) source_version: String,
     pub(super) depends: Vec<String>,
+    /// Maintainer and homepage.
+    pub(super) origin: String,
     /// Bytes on disk, as the package announces them.
     pub(super) installed: u64,
 }
@@ -56,9 +58,11 @@ impl Control {
             let name = item.trim().split([' ', '(', ':', '[']).next()?;
             (!name.is_empty()).then(|| name.to_owned())
         });
+        let origin = ["maintainer", "homepage"].iter().filter_map(|field| fields.get(*field).cloned());
+        let origin = origin.collect::<Vec<String>>().join(" ");
         let kibibytes = fields.get("installed-size").and_then(|size| size.parse::<u64>().ok()).unwrap_or(0);
         let installed = kibibytes.saturating_mul(1024);
-        Some(Self { depends: depends.collect(), installed, package, version, source, source_version })
+        Some(Self { depends: depends.collect(), origin, installed, package, version, source, source_version })
     }
 }
 

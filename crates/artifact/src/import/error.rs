@@ -18,6 +18,15 @@ pub enum Error {
     /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_report::Interrupted),
+    /// A folder in which packages were looked for.
+    #[error("`{folder}` has no .deb files")]
+    NoPackages {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The name of a GPU target, or a table.
+    #[error(transparent)]
+    Rocm(#[from] rocwheel_rocm::Error),
     /// A file that is no Debian package, or a damaged one.
     #[error("could not read the package `{package}`: {reason}")]
     Package {

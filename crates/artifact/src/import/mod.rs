@@ -12,6 +12,7 @@ mod cmake;
 mod deb;
 mod describe;
 mod error;
+mod gaps;
 mod inspect;
 mod libraries;
 mod members;
@@ -32,6 +33,7 @@ use rocwheel_rocm::Pattern;
 use serde::Serialize;
 
 pub use error::Error;
+pub use gaps::gaps;
 pub use report::{ArtifactSummary, ImportReport, Mention, Missing, Skipped, Source, SourceKind, SystemLibrary, Wanted};
 
 use self::deb::Control;

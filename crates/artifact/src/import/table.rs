@@ -1,10 +1,11 @@
-//! Input: `data/import.toml`. Output: where a file of the input belongs.
+//! Input: `data/import.toml`, and the artifacts of the tables. Output: where a file of the input
+//! belongs.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use rocwheel_rocm::{Databases, Pattern};
+use rocwheel_rocm::{Databases, Pattern, RocmTables};
 use serde::Deserialize;
 
 use super::error::Error;
@@ -57,8 +58,6 @@ pub(super) struct Place {
 struct TableText {
     path: Vec<PathText>,
     skip: Vec<SkipText>,
-    basedir: BTreeMap<String, String>,
-    artifact: Vec<ArtifactText>,
     component: BTreeMap<Component, Vec<String>>,
     cmake: Vec<CmakeText>,
 }
@@ -75,18 +74,6 @@ struct PathText {
 struct SkipText {
     patterns: Vec<String>,
     reason: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ArtifactText {
-    name: String,
-    packages: Vec<String>,
-    files: Vec<String>,
-    #[serde(default)]
-    lib: Vec<String>,
-    #[serde(default)]
-    run: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -108,11 +95,17 @@ fn any(patterns: &[Pattern], path: &str) -> bool {
 impl Table {
     /// The table this program ships with.
     pub(super) fn embedded() -> &'static Self {
-        static EMBEDDED: LazyLock<Table> = LazyLock::new(|| Table::parse(TABLE).expect("the embedded table is tested"));
+        static EMBEDDED: LazyLock<Table> =
+            LazyLock::new(|| Table::parse(TABLE, RocmTables::in_use()).expect("the embedded table is tested"));
         &EMBEDDED
     }
 
-    fn parse(text: &str) -> Result<Self, Error> {
+    /// The rules with the artifacts of `tables`.
+    pub(super) fn of(tables: &RocmTables) -> Result<Self, Error> {
+        Self::parse(TABLE, tables)
+    }
+
+    fn parse(text: &str, tables: &RocmTables) -> Result<Self, Error> {
         let table: TableText =
             toml::from_str(text).map_err(|error| Error::Table { name: NAME, reason: error.to_string() })?;
         let paths = table.path.into_iter().map(|rule| {
@@ -120,13 +113,14 @@ impl Table {
             let expression = expression.map_err(|error| Error::Table { name: NAME, reason: error.to_string() })?;
             Ok((expression, rule.to))
         });
-        let artifacts = table.artifact.into_iter().map(|rule| ArtifactRule {
-            packages: compile(&rule.packages),
-            files: compile(&rule.files),
-            lib: compile(&rule.lib),
-            run: compile(&rule.run),
-            name: rule.name,
+        let artifacts = tables.artifacts().iter().map(|row| ArtifactRule {
+            name: row.name.clone(),
+            packages: compile(&row.packages),
+            files: compile(&row.files),
+            lib: compile(&row.lib),
+            run: compile(&row.run),
         });
+        let basedirs = tables.artifacts().iter().filter_map(|row| Some((row.name.clone(), row.basedir.clone()?)));
         let replacements = table.cmake.into_iter().map(|rule| Replacement {
             files: compile(&rule.files),
             from: rule.from,
@@ -135,7 +129,7 @@ impl Table {
         Ok(Self {
             paths: paths.collect::<Result<_, Error>>()?,
             skips: table.skip.into_iter().map(|skip| (compile(&skip.patterns), skip.reason)).collect(),
-            basedirs: table.basedir,
+            basedirs: basedirs.collect(),
             artifacts: artifacts.collect(),
             components: table.component.into_iter().map(|(component, globs)| (component, compile(&globs))).collect(),
             replacements: replacements.collect(),

@@ -406,7 +406,7 @@ fn content(context: &Context<'_>, path: &str) -> Option<(u64, u32)> {
     context.site.distributions[placed.wheel].checksum(&placed.member)
 }
 
-/// RW022: `data/dlopen.toml` says who does not work without whom.
+/// RW022: The tables say who does not work without whom.
 fn loaded_by_name(context: &Context<'_>, findings: &mut Vec<Finding>) {
     let table = DlopenTable::embedded();
     let mut names: BTreeSet<&str> = context.site.files.keys().map(|path| file_name(path)).collect();

@@ -15,8 +15,8 @@ use rocwheel_rocm::{TargetId, TargetTable};
 use rocwheel_survey::{self as survey, Kernels, Weight};
 use rocwheel_wheel::FileDigest;
 
-use crate::environment;
 use crate::failure::{Failure, Result, Usage};
+use crate::environment;
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{self, Format, Printer};
 use tally::Tally;

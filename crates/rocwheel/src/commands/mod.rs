@@ -11,6 +11,7 @@ pub(crate) mod build;
 pub(crate) mod compat;
 mod completions;
 pub(crate) mod config;
+pub(crate) mod data;
 pub(crate) mod diff;
 pub(crate) mod edit;
 pub(crate) mod fuse;
@@ -64,6 +65,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
     }
     let jobs = arguments.global.jobs;
     let choice = arguments.global.configuration();
+    let has_rows = !arguments.global.data_file.is_empty();
     match arguments.command {
         Command::Artifact(ArtifactCommand::Import(arguments)) => run!(artifact_import, arguments),
         Command::Artifact(ArtifactCommand::List(arguments)) => run!(artifact_list, arguments),
@@ -94,6 +96,9 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
         Command::Source(SourceCommand::Patches(arguments)) => run!(patches, arguments),
         Command::Build(mut arguments) => {
             arguments.compilers = jobs;
+            if has_rows {
+                arguments.take_rows()?;
+            }
             run!(build, *arguments)
         }
         Command::Recipe(command) => run!(recipe, command),
@@ -101,6 +106,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
         Command::Release(ReleaseCommand::Pages(arguments)) => run!(release_pages, *arguments),
         Command::Release(ReleaseCommand::Github(arguments)) => run!(release_github, arguments),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),
+        Command::Data(arguments) => run!(data, arguments),
         Command::Config(arguments) => {
             let settings = arguments.settings(choice)?;
             printer.settings(&settings);

@@ -9,16 +9,17 @@ use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_audit::written::{Programs, Set, Verdict};
 use rocwheel_output::{Staged, StagedFile};
 use rocwheel_report::Exit;
+use rocwheel_rocm::RocmTables;
 use rocwheel_split::TargetNames;
 use rocwheel_split::verify::Verification;
 use rocwheel_split::wheels::{self, Growth, Kind, Outcome, Output, Plan, Request};
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
+use crate::failure::{Failure, Result, Usage};
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
 use crate::commands::{Mode, split};
 use crate::environment;
-use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const PLANNED: [Column; 4] = [("Wheel", Left), ("Code objects", Right), ("Files", Right), ("Raw", Right)];
@@ -82,7 +83,7 @@ pub(crate) enum WheelType {
 impl WheelType {
     pub(crate) fn databases(self) -> Vec<String> {
         match self {
-            Self::TorchFat => wheels::TORCH_FAT.map(str::to_owned).to_vec(),
+            Self::TorchFat => RocmTables::in_use().databases_in_torch(),
         }
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! Archives come to lie in `.kpack/` of the tree that the artifacts make when they are laid over
 //! each other. Files of kernel databases move as they are, by the rules of
-//! `data/kernel-databases.toml`.
+//! `data/libraries.toml`.
 
 mod check;
 mod place;

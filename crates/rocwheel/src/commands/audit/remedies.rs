@@ -12,9 +12,9 @@ use rocwheel_output::StagingFolder;
 use rocwheel_repair as repairs;
 use rocwheel_report::Context as _;
 
+use crate::failure::{Failure, Result, Usage};
 use crate::arguments::{Arguments, Command};
 use crate::commands::{edit, repair};
-use crate::failure::{Failure, Result, Usage};
 use crate::printer::Printer;
 
 /// Libraries that a repair leaves out at most: beyond that the wheel has to be built anew.

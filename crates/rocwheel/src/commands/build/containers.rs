@@ -66,6 +66,20 @@ pub(super) fn absolute(path: &Path) -> PathBuf {
 }
 
 impl ContainerArguments {
+    /// Jobs in containers and of Slurm do not get the rows of `--data-file`: they are other
+    /// processes, with the tables that are built in.
+    ///
+    /// # Errors
+    /// A [`Usage`] unless `--executor here` was said.
+    pub(super) fn take_rows(&self) -> Result<(), Usage> {
+        if self.executor == Some(Executor::Here) {
+            return Ok(());
+        }
+        let usage =
+            Usage::new("`--data-file` counts for builds on this machine only, and a recipe may ask for a container");
+        Err(usage.hint("say `--executor here`, or build without `--data-file`"))
+    }
+
     /// Where jobs run by the options.
     pub(super) fn executor(&self) -> Executor {
         self.executor.unwrap_or(Executor::Here)

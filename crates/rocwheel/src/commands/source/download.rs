@@ -9,8 +9,8 @@ use rocwheel_report::Context;
 use rocwheel_report::{Interrupted, Reporter, Unit};
 use url::Url;
 
-use crate::environment;
 use crate::failure::{Failure, Result};
+use crate::environment;
 
 /// The file below `cache`, where it is under its digest, so that what is there is what is wanted.
 pub(crate) fn archive(address: &str, sha256: &str, cache: &Path, reporter: &dyn Reporter) -> Result<PathBuf> {

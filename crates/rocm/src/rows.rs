@@ -1,0 +1,177 @@
+//! The rows of the tables, as they are written. The head of each file in `data/` says what the
+//! fields mean.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// A GPU target of `data/targets.toml`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TargetRow {
+    pub(crate) name: String,
+    pub(crate) product: Option<String>,
+    #[serde(default)]
+    pub(crate) families: Vec<String>,
+    pub(crate) llvm: Option<u32>,
+    pub(crate) elf_machine: Option<u8>,
+    #[serde(default)]
+    pub(crate) one_bit_features: Vec<String>,
+    pub(crate) generic: Option<String>,
+    pub(crate) package: Option<String>,
+    pub(crate) shares_package_of: Option<String>,
+}
+
+/// A device package for more than one target.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PackageRow {
+    pub(crate) name: String,
+    pub(crate) parent: Option<String>,
+    #[serde(default)]
+    pub(crate) aliases: Vec<String>,
+}
+
+/// A library of `data/libraries.toml`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct LibraryRow {
+    pub(crate) soname: String,
+    #[serde(default = "rocm")]
+    pub(crate) owner: String,
+    pub(crate) distribution: Option<String>,
+    pub(crate) directory: Option<String>,
+    pub(crate) shortname: Option<String>,
+    pub(crate) file: Option<String>,
+    pub(crate) dll: Option<String>,
+    pub(crate) dll_note: Option<String>,
+    pub(crate) dlls: Option<Vec<String>>,
+    #[serde(default)]
+    pub(crate) optional: bool,
+    #[serde(default)]
+    pub(crate) loads: Vec<String>,
+    #[serde(default)]
+    pub(crate) may_load: Vec<String>,
+}
+
+fn rocm() -> String {
+    "ROCm".to_owned()
+}
+
+impl LibraryRow {
+    /// Names by which a DLL is known to be this library; `*` is anything.
+    pub(crate) fn dlls(&self) -> &[String] {
+        self.dlls.as_deref().unwrap_or_else(|| self.dll.as_slice())
+    }
+
+    /// The SONAMEs of all versions, as loaders are looked up: `libamdhip64.so.*`.
+    pub(crate) fn versioned(&self) -> String {
+        format!("{}.*", self.soname)
+    }
+}
+
+/// A script, or a library that is not ROCm's, that loads libraries by name.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct LoaderRow {
+    pub(crate) library: String,
+    #[serde(default)]
+    pub(crate) loads: Vec<String>,
+    #[serde(default)]
+    pub(crate) may_load: Vec<String>,
+}
+
+/// A product whose libraries others link to.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnerRow {
+    pub(crate) name: String,
+    pub(crate) require: String,
+    #[serde(default)]
+    pub(crate) cuda: bool,
+    pub(crate) distributions: Vec<String>,
+    /// Whose rows of libraries are this owner's.
+    pub(crate) kind: Option<crate::providers::Kind>,
+    #[serde(default)]
+    pub(crate) families: Vec<String>,
+    #[serde(default)]
+    pub(crate) windows: Vec<String>,
+}
+
+/// A library's kernel database.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct DatabaseRow {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) in_torch: bool,
+    #[serde(default)]
+    pub(crate) tensile: bool,
+    #[serde(default)]
+    pub(crate) rule: Vec<RuleRow>,
+}
+
+/// How files of a kernel database are named.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleRow {
+    pub(crate) path: String,
+    pub(crate) target: Option<String>,
+    #[serde(default)]
+    pub(crate) within: Within,
+    pub(crate) fixed: Option<String>,
+    #[serde(default)]
+    pub(crate) rename: BTreeMap<String, String>,
+}
+
+/// Where a rule looks for the target.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Within {
+    /// In the name of the file.
+    #[default]
+    Name,
+    /// In a directory below the match of the rule's path.
+    Directory,
+}
+
+/// One of TheRock's artifacts, of `data/artifacts.toml`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ArtifactRow {
+    /// As in the names of its folders and archives: `core-hip`.
+    pub name: String,
+    /// The key of the Python distribution that takes it: `core`.
+    pub package: Option<String>,
+    /// Its parts for one GPU target go into the device packages.
+    #[serde(default)]
+    pub device: bool,
+    /// Why no Python distribution has it.
+    pub left_out: Option<String>,
+    /// Names of distribution packages, `*` is anything.
+    #[serde(default)]
+    pub packages: Vec<String>,
+    /// Globs ([`crate::Pattern`]) on the path in the flattened tree.
+    #[serde(default)]
+    pub files: Vec<String>,
+    /// Globs of files that belong to the component `lib`.
+    #[serde(default)]
+    pub lib: Vec<String>,
+    /// Globs of files that belong to the component `run`.
+    #[serde(default)]
+    pub run: Vec<String>,
+    /// Where its tree begins, if not at `{name}/stage`.
+    pub basedir: Option<String>,
+    /// An SPDX expression, if not [`crate::RocmTables::default_license`].
+    pub license: Option<String>,
+}
+
+/// DLLs that need not be in a set of packages for Windows, of `data/windows-libraries.toml`.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct WindowsNames {
+    pub(crate) system: Vec<String>,
+    pub(crate) python: Vec<String>,
+    pub(crate) runtime: Vec<String>,
+    pub(crate) debug: Vec<String>,
+    pub(crate) driver: Vec<String>,
+}

@@ -1,0 +1,157 @@
+"""`rocwheel data`: what is known of ROCm, a user's rows, and what is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from command import Rocwheel, run
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+TARGET = """\
+[[target]]
+name = "gfx1300"
+product = "A card of next year"
+families = ["dgpu-all", "gfx130X-all"]
+package = "gfx12"
+"""
+LIBRARY = """\
+[[library]]
+soname = "librocnew.so"
+distribution = "rocm-sdk-libraries"
+directory = "_rocm_sdk_libraries/lib"
+shortname = "rocnew"
+dll = "rocnew*.dll"
+"""
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.toml"
+    path.write_text(TARGET + LIBRARY)
+    return path
+
+
+def shown(rocwheel: Rocwheel, *arguments: object) -> list[dict]:
+    return json.loads(rocwheel.run("data", "show", "--json", *arguments).stdout)["rows"]
+
+
+def test_rows_are_shown_as_they_are_written(rocwheel: Rocwheel) -> None:
+    """What is printed is TOML, and the same as in the file."""
+    target = tomllib.loads(rocwheel.run("data", "show", "gfx942").stdout)["target"][0]
+    written = tomllib.loads((REPOSITORY / "data/targets.toml").read_text())["target"]
+    assert target == next(row for row in written if row["name"] == "gfx942")
+    assert [row["key"] for row in shown(rocwheel, "librccl.so.1.0")] == ["librccl.so"]
+    assert [row["key"] for row in shown(rocwheel, "librocm_sysdeps_z.so.1")] == ["librocm_sysdeps_*.so"]
+    tables = json.loads(rocwheel.run("data", "list", "--json").stdout)["tables"]
+    assert next(table["rows"] for table in tables if table["table"] == "target") == len(written)
+    listed = json.loads(rocwheel.run("data", "list", "target", "--json").stdout)["rows"]
+    assert [row["fields"] for row in listed] == written
+    refused = rocwheel.run("data", "show", "gfx1152x", expect=2)
+    assert "no table has a row `gfx1152x`" in refused.stderr and "did you mean `gfx1152`?" in refused.stderr
+    assert "did you mean `target`?" in rocwheel.run("data", "list", "targets", expect=2).stderr
+
+
+def test_a_target_is_one_file(rocwheel: Rocwheel, rows: Path) -> None:
+    """From outside: nothing but a row is written, and every command knows the target."""
+    unknown = rocwheel.run("compat", "expand_amdgpu_families", "--amdgpu-families", "gfx1300", expect=2)
+    assert "unknown GPU target or family `gfx1300`" in unknown.stderr
+    for family in ("gfx1300", "gfx130X-all"):
+        arguments = ("expand_amdgpu_families", "--amdgpu-families", family)
+        known = rocwheel.run("--data-file", rows, "compat", *arguments)
+        assert known.stdout.strip() == "gfx1300"
+    configuration = rows.with_name("rocwheel.toml")
+    configuration.write_text(f'data-file = ["{rows.name}"]\n')
+    (row,) = shown(rocwheel, "gfx1300", "--config", configuration)
+    assert row["from"] == [str(rows)] and row["fields"]["product"] == "A card of next year"
+
+
+def test_a_library_is_one_file(rocwheel: Rocwheel, rows: Path, artifacts: Path, tmp_path: Path) -> None:
+    """Packages made with a user's row list the library; without it they are as they always were."""
+
+    def list_of_libraries(*options: object) -> str:
+        output = tmp_path / ("with" if options else "without")
+        rocwheel.package(artifacts, output, "--version", "7.0.0", *options)
+        (sdist,) = (output / "dist").glob("rocm-*.tar.gz")
+        return run("tar", "-xzOf", sdist, "--wildcards", "*/src/rocm_sdk/_dist_info.py").stdout
+
+    template = (REPOSITORY / "python/rocm/src/rocm_sdk/_dist_info.py").read_text()
+    assert list_of_libraries().startswith(template)
+    changed = list_of_libraries("--data-file", rows)
+    entry = 'LibraryEntry("rocnew", "libraries", "librocnew.so*", "rocnew*.dll")'
+    assert entry in changed and changed.replace(f"        {entry},\n", "").startswith(template)
+    program = changed + "\nprint(ALL_LIBRARIES['rocnew'].matches('lib/librocnew.so.1'))\n"
+    assert run("python3", "-c", program).stdout == "True\n"
+
+
+def test_rows_that_cannot_be_are_refused(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    path = tmp_path / "rows.toml"
+    path.write_text('[[library]]\nsohname = "liba.so"\n')
+    refused = rocwheel.run("data", "list", "--data-file", path, expect=2)
+    assert "has no `soname`" in refused.stderr and "rocwheel data list library" in refused.stderr
+    path.write_text('[[target]]\nname = "gfx1300"\nfamily = "x"\n')
+    assert "unknown field `family`" in rocwheel.run("data", "list", "--data-file", path, expect=2).stderr
+    path.write_text(TARGET)
+    refused = rocwheel.run("build", "torch", "--data-file", path, expect=2)
+    assert "say `--executor here`" in refused.stderr
+
+
+def checkout(folder: Path) -> Path:
+    """The files of TheRock that say what there is, written by hand."""
+    (folder / "cmake").mkdir(parents=True)
+    (folder / "cmake/therock_amdgpu_targets.cmake").write_text(
+        'therock_add_amdgpu_target(gfx942 "MI300A/MI300X CDNA" FAMILY dcgpu-all gfx94X-all gfx94X-dcgpu)\n'
+        'therock_add_amdgpu_target(gfx1300 "New" FAMILY dgpu-all gfx130X-all\n  EXCLUDE_TARGET_PROJECTS\n    rccl # no\n)\n'
+    )
+    (folder / "BUILD_TOPOLOGY.toml").write_text('[artifacts.blas]\n[artifacts.rocnew]\nsplit_databases = ["rocblas"]\n')
+    python = folder / "build_tools/packaging/python/templates/rocm/src/rocm_sdk"
+    python.mkdir(parents=True)
+    (python / "_dist_info.py").write_text('LibraryEntry("rocnew", "libraries", "librocnew.so*", "")\n')
+    return folder
+
+
+def test_what_a_checkout_has_is_rows_to_add(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """What is printed fills what is missing."""
+    folder = checkout(tmp_path / "therock")
+    missing = rocwheel.run("data", "check", "--therock", folder, expect=1)
+    assert re.findall(r'^(?:name|soname) = "(.*)"', missing.stdout, re.M) == ["gfx1300", "rocnew", "librocnew.so"]
+    path = tmp_path / "rows.toml"
+    path.write_text(missing.stdout)
+    filled = rocwheel.run("data", "check", "--therock", folder, "--data-file", path)
+    assert filled.stdout == "" and "lack nothing" in filled.stderr
+    refused = rocwheel.run("data", "check", "--therock", tmp_path, expect=1)
+    assert "is not a checkout of TheRock" in refused.stderr
+
+
+def deb(folder: Path, package: str, files: dict[str, Path], maintainer: str) -> None:
+    """A package as dpkg makes it."""
+    tree = folder / package
+    for path, content in files.items():
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree / path).write_bytes(content.read_bytes())
+    (tree / "DEBIAN").mkdir(parents=True)
+    fields = f"Package: {package}\nVersion: 1.0-1\nArchitecture: amd64\nMaintainer: {maintainer}\nDescription: x\n"
+    (tree / "DEBIAN/control").write_text(fields)
+    subprocess.run(["dpkg-deb", "--build", "--root-owner-group", tree, folder], check=True, capture_output=True)
+
+
+def test_what_packages_have_is_rows_to_add(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    folder = tmp_path / "debs"
+    folder.mkdir()
+    content = tmp_path / "content"
+    content.write_text("x")
+    deb(folder, "libfoo1", {"usr/lib/x86_64-linux-gnu/libfoo.so.1": content}, "Somebody <a@b>")
+    deb(folder, "librccl1", {"usr/lib/x86_64-linux-gnu/librccl.so.1": content}, "ROCm Team <a@b>")
+    assert rocwheel.run("data", "check", "--debian", folder).stdout == ""
+    deb(folder, "librocnew1", {"usr/lib/x86_64-linux-gnu/librocnew.so.1": content}, "ROCm Team <a@b>")
+    deb(folder, "rocblas", {"opt/rocm-9.0/lib/rocblas/library/Kernels_gfx1300.co": content}, "AMD <a@b>")
+    missing = rocwheel.run("data", "check", "--debian", folder, "--json", expect=1)
+    rows = [(gap["table"], gap["key"]) for gap in json.loads(missing.stdout)["missing"]]
+    assert rows == [("artifact", "librocnew1"), ("library", "librocnew.so"), ("target", "gfx1300")]
+    assert "has no .deb files" in rocwheel.run("data", "check", "--debian", tmp_path, expect=1).stderr
