@@ -196,7 +196,7 @@ impl<'a> Planner<'a> {
             tools: Tools::embedded()?,
             dlopen: DlopenTable::embedded(),
             natures,
-            licenses: Licenses::collect(catalog, imported.as_ref())?,
+            licenses: Licenses::collect(catalog, imported.as_ref()),
             is_imported: imported.is_some(),
             allowed: imported
                 .map(|imported| imported.allowed_unresolved)

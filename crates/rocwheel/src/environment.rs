@@ -11,8 +11,8 @@ use rocwheel_output::StagingFolder;
 use rocwheel_report::Context;
 use rocwheel_rocm::RocmTables;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::arguments::GlobalArguments;
+use crate::failure::{Failure, Result, Usage};
 use crate::github::Step;
 
 /// 1980-01-01, the oldest day that a ZIP file knows.

@@ -11,7 +11,6 @@ use rocwheel_report::Context as _;
 
 use crate::failure::{Failure, Result, Usage};
 
-
 /// Bytes that are read to recognise a file.
 const HEAD: u64 = 4096;
 

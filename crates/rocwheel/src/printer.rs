@@ -12,9 +12,9 @@ use rocwheel_report::{Exit, Reporter};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::failure::{Failure, Result};
 use crate::arguments::{Color, GlobalArguments};
 use crate::configuration::Used;
+use crate::failure::{Failure, Result};
 use crate::github::{self, Level};
 use crate::progress::{Display, Progress};
 

@@ -8,10 +8,10 @@ use rocwheel_artifact::archive::{self, ArchivePlan, Compression, WriteOptions};
 use rocwheel_report::Exit;
 use serde::Serialize;
 
-use crate::failure::{Failure, Result};
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
 use crate::environment;
+use crate::failure::{Failure, Result};
 use crate::printer::{self, Column, Format, Printer};
 
 const PLANNED: [Column; 3] = [("Archive", Left), ("Files", Right), ("Raw", Right)];

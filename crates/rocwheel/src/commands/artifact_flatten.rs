@@ -8,9 +8,9 @@ use rocwheel_artifact::flatten::{self, Existing, Run};
 use rocwheel_report::Exit;
 use rocwheel_rocm::{TargetTable, target};
 
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Combine artifacts into one installable tree

@@ -20,8 +20,8 @@ use rocwheel_wheel::edit::Pattern;
 use rocwheel_wheel::manylinux::{Policies, Release};
 use rocwheel_wheel::{PythonVersion, WheelName};
 
-use crate::failure::{Failure, Result, Usage};
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
 

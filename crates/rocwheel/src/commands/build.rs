@@ -31,9 +31,9 @@ use rocwheel_report::{Exit, Hint as _};
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
-use crate::failure::{Failure, Result, Usage, self};
 use crate::commands::Mode;
 use crate::environment;
+use crate::failure::{self, Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
 use after::After;

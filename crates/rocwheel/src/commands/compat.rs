@@ -20,8 +20,8 @@ use rocwheel_report::Exit;
 pub(crate) use flags::explain;
 use translation::Translation;
 
-use crate::failure::{Failure, Result};
 use crate::commands::{rocm_version, split_wheel};
+use crate::failure::{Failure, Result};
 use crate::printer::{Format, Printer};
 
 /// Run scripts of ROCm's build tools under their own names, with their own flags

@@ -7,9 +7,9 @@ use comfy_table::CellAlignment::Left;
 use rocwheel_report::Exit;
 use serde::Serialize;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::configuration::{self, Choice, File, Setting};
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{Format, Printer};
 
 /// Show the configuration, its origin, and its schema

@@ -201,7 +201,7 @@ fn show(rows: &[Row], printer: &Printer) -> Result<()> {
             printer.line("")?;
         }
         printer.line(format!("[[{}]]  # {}", row.table, row.from.join(", ")))?;
-        printer.line(toml::to_string_pretty(row.fields)?.trim_end())?;
+        printer.line(toml::to_string_pretty(row.fields).map_err(Failure::other)?.trim_end())?;
     }
     Ok(())
 }

@@ -11,8 +11,8 @@ use rocwheel_diff::{
 use rocwheel_report::Exit;
 use serde::Serialize;
 
-use crate::failure::{Failure, Result};
 use crate::environment;
+use crate::failure::{Failure, Result};
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{self, Column, Format, Printer};
 

@@ -17,10 +17,10 @@ use rocwheel_wheel::edit::{
 use rocwheel_wheel::{Existing, FileDigest, TagPart, WheelName, WriteOptions};
 use serde::Serialize;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Places that still say the old version, of which text shows this many for each file.

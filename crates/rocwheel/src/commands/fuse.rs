@@ -19,12 +19,12 @@ use rocwheel_split::verify::View;
 use rocwheel_wheel::{WheelName, WriteOptions};
 use serde::Serialize;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
 use crate::commands::split::is_artifacts;
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const FILES: [Column; 4] = [("File", Left), ("Bundles", Right), ("Code objects", Right), ("GPU code", Right)];

@@ -15,8 +15,8 @@ use rocwheel_rocm::{TargetId, TargetTable};
 use rocwheel_survey::{self as survey, Kernels, Weight};
 use rocwheel_wheel::FileDigest;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{self, Format, Printer};
 use tally::Tally;
@@ -169,10 +169,10 @@ fn compare(expected: &BTreeSet<String>, tally: &Tally) -> Result<()> {
     let (missing, more) = (list(expected.difference(&found).collect()), list(found.difference(expected).collect()));
     match (missing.is_empty(), more.is_empty()) {
         (true, true) => Ok(()),
-        (false, true) => return Err(Failure::message(format!("there is no code for {missing}"))),
-        (true, false) => return Err(Failure::message(format!("there is code for {more} too, which was not expected"))),
+        (false, true) => Err(Failure::message(format!("there is no code for {missing}"))),
+        (true, false) => Err(Failure::message(format!("there is code for {more} too, which was not expected"))),
         (false, false) => {
-            return Err(Failure::message(format!("there is no code for {missing}, but there is for {more}")));
+            Err(Failure::message(format!("there is no code for {missing}, but there is for {more}")))
         }
     }
 }

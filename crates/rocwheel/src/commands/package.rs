@@ -17,10 +17,10 @@ use rocwheel_package::{
 use rocwheel_report::Exit;
 use serde::Serialize;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const PLANNED: [Column; 3] = [("Package", Left), ("Files", Right), ("Raw", Right)];

@@ -14,10 +14,10 @@ use rocwheel_split::prune::{
 use rocwheel_wheel::WriteOptions;
 use serde::Serialize;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Keep the GPU code for some targets, remove the rest

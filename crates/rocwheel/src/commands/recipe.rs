@@ -11,8 +11,8 @@ use rocwheel_recipe::{Author, Book, Cell, Evaluated, Platform, SdkKind, Switch, 
 use rocwheel_report::Exit;
 use serde::Serialize;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::build::cell::{CellArguments, Wishes};
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const COLUMNS: [Column; 4] = [("Recipe", Left), ("Backends", Left), ("Systems", Left), ("What it is", Left)];

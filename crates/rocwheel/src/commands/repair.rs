@@ -15,10 +15,10 @@ use rocwheel_report::Exit;
 use rocwheel_wheel::{FileDigest, Level, WriteOptions};
 use serde::Serialize;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Make wheels load on every system their tags promise

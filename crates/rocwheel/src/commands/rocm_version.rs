@@ -9,8 +9,8 @@ use rocwheel_package::version::{self, Date, Form, ReleaseType, Request, VersionF
 use rocwheel_report::Context;
 use rocwheel_report::Exit;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{Format, Printer};
 
 /// File of TheRock's sources that holds the base version.

@@ -17,12 +17,12 @@ use rocwheel_split::{Packing, Selection, TargetNames};
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
 use crate::commands::split_files;
 use crate::commands::split_wheel::WheelArguments;
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const ARTIFACTS: [Column; 3] = [("Artifact", Left), ("Files", Right), ("Size", Right)];
@@ -104,7 +104,7 @@ impl Arguments {
 
     /// Whether wheels are to be split, which is another command behind the same name.
     pub(super) fn is_of_wheels(&self) -> bool {
-        self.inputs.iter().any(|path| WheelName::is_wheel(path))
+        self.inputs.iter().any(WheelName::is_wheel)
     }
 
     pub(super) fn packing(&self) -> Packing {

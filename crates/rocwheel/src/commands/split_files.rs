@@ -13,8 +13,8 @@ use rocwheel_split::{Selection, TargetNames};
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::{Mode, artifact_inputs, split};
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const PLANNED: [Column; 3] = [("Archive", Left), ("Code objects", Right), ("Raw", Right)];

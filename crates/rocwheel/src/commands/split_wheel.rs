@@ -16,10 +16,10 @@ use rocwheel_split::wheels::{self, Growth, Kind, Outcome, Output, Plan, Request}
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
 use crate::commands::{Mode, split};
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const PLANNED: [Column; 4] = [("Wheel", Left), ("Code objects", Right), ("Files", Right), ("Raw", Right)];

@@ -12,9 +12,9 @@ use rocwheel_output::StagingFolder;
 use rocwheel_repair as repairs;
 use rocwheel_report::Context as _;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::arguments::{Arguments, Command};
 use crate::commands::{edit, repair};
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::Printer;
 
 /// Libraries that a repair leaves out at most: beyond that the wheel has to be built anew.
@@ -138,13 +138,13 @@ fn all(verb: &str, path: &Path, words: &[String], output: &Path) -> Vec<OsString
 fn edit_arguments(path: &Path, words: &[String], output: &Path) -> Result<edit::Arguments> {
     match parsed(all("edit", path, words, output))? {
         Command::Edit(arguments) => Ok(*arguments),
-        _ => return Err(Failure::message("`edit` is another command")),
+        _ => Err(Failure::message("`edit` is another command")),
     }
 }
 
 fn repair_arguments(path: &Path, words: &[String], output: &Path) -> Result<repair::Arguments> {
     match parsed(all("repair", path, words, output))? {
         Command::Repair(arguments) => Ok(*arguments),
-        _ => return Err(Failure::message("`repair` is another command")),
+        _ => Err(Failure::message("`repair` is another command")),
     }
 }

@@ -11,8 +11,8 @@ use rocwheel_recipe::preflight::Estimated;
 use rocwheel_report::{Exit, Hint as _};
 
 use super::{Run, Settings, states, text};
-use crate::failure::{Failure, Result};
 use crate::failure;
+use crate::failure::{Failure, Result};
 use crate::printer::{self, Format, Printer};
 
 /// How long a task waits for the one that had its cell before: a node that is lost holds its locks

@@ -16,10 +16,10 @@ use rocwheel_source::{Conversion, Hipify, KnownArchive, Plan, Request, Submodule
 use serde::Serialize;
 
 use super::cell::Named;
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::source::download;
 use crate::commands::source::projects::{self, ByProject};
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::Printer;
 
 /// Where sources are.

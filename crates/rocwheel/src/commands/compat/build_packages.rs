@@ -10,10 +10,10 @@ use rocwheel_package::{Request, Unclaimed, Unsupported};
 use rocwheel_report::Exit;
 
 use super::given;
-use crate::failure::{Failure, Result};
 use crate::commands::last_look::LastLookArguments;
 use crate::commands::{Mode, package as packages, rocm_version};
 use crate::environment;
+use crate::failure::{Failure, Result};
 use crate::printer::Printer;
 
 /// build_python_packages: artifacts → wheels and the selector, in DEST_DIR/dist

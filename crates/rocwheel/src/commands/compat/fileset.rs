@@ -12,8 +12,8 @@ use rocwheel_report::Context;
 use rocwheel_report::Exit;
 use rocwheel_rocm::Predicate;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputOption};
 use crate::printer::{self, Printer};
 

@@ -12,8 +12,8 @@ use rocwheel_split::{Packing, Selection, TargetNames};
 use serde::Serialize;
 
 use super::note_unused;
-use crate::failure::{Failure, Result, Usage};
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const ARTIFACTS: [Column; 3] = [("Artifact", Left), ("Files", Right), ("Size", Right)];

@@ -9,8 +9,8 @@ use rocwheel_report::Exit;
 
 use super::Built;
 use super::pages::repository;
-use crate::failure::{Failure, Result, Usage};
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Upload built files, with their provenance and checksums, to a release on GitHub

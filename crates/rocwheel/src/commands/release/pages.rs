@@ -12,8 +12,8 @@ use rocwheel_report::Exit;
 use serde::Serialize;
 
 use super::Built;
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::Mode;
+use crate::failure::{Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputOption};
 use crate::printer::{self, Column, Format, Printer};
 

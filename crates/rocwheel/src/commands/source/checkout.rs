@@ -15,9 +15,9 @@ use serde::Serialize;
 
 use super::download;
 use super::projects::{self, ByProject};
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::Mode;
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const COLUMNS: [Column; 7] = [

@@ -9,8 +9,8 @@ use rocwheel_report::Context;
 use rocwheel_report::{Interrupted, Reporter, Unit};
 use url::Url;
 
-use crate::failure::{Failure, Result};
 use crate::environment;
+use crate::failure::{Failure, Result};
 
 /// The file below `cache`, where it is under its digest, so that what is there is what is wanted.
 pub(crate) fn archive(address: &str, sha256: &str, cache: &Path, reporter: &dyn Reporter) -> Result<PathBuf> {
@@ -35,8 +35,8 @@ pub(crate) fn archive(address: &str, sha256: &str, cache: &Path, reporter: &dyn 
 }
 
 fn fetch(url: &Url, folder: &Path, reporter: &dyn Reporter) -> Result<tempfile::NamedTempFile> {
-    let http = Http::new(environment::proxy().as_deref()).map_err(|error| Failure::other(error))?;
-    let mut answer = http.get(url, "*/*").map_err(|error| Failure::other(error))?;
+    let http = Http::new(environment::proxy().as_deref()).map_err(Failure::other)?;
+    let mut answer = http.get(url, "*/*").map_err(Failure::other)?;
     if !(200..300).contains(&answer.status) {
         return Err(Failure::message(format!("the server answered with status {}", answer.status)));
     }

@@ -8,9 +8,9 @@ use rocwheel_hipify::{Defects, Launches, Tables, build_amd, tables};
 use rocwheel_report::Exit;
 use serde::Serialize;
 
-use crate::failure::{Failure, Result, Usage};
 use crate::commands::Mode;
 use crate::environment;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Convert CUDA sources to HIP, byte for byte as torch.utils.hipify does
