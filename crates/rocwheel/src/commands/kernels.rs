@@ -171,9 +171,7 @@ fn compare(expected: &BTreeSet<String>, tally: &Tally) -> Result<()> {
         (true, true) => Ok(()),
         (false, true) => Err(Failure::message(format!("there is no code for {missing}"))),
         (true, false) => Err(Failure::message(format!("there is code for {more} too, which was not expected"))),
-        (false, false) => {
-            Err(Failure::message(format!("there is no code for {missing}, but there is for {more}")))
-        }
+        (false, false) => Err(Failure::message(format!("there is no code for {missing}, but there is for {more}"))),
     }
 }
 
