@@ -264,7 +264,7 @@ impl<'a> Tree<'a> {
                 EntryKind::Directory => {
                     let mode = fs_err::symlink_metadata(&source)?.mode();
                     fs_err::create_dir(tree.join(path))?;
-                    rocwheel_system::set_mode(&tree.join(path), mode & 0o777 | 0o700)?;
+                    rocwheel_system::set_mode(tree.join(path), mode & 0o777 | 0o700)?;
                 }
                 EntryKind::Symlink { target } => rocwheel_system::symlink(target, tree.join(path))?,
                 EntryKind::File { size, .. } => {

@@ -37,6 +37,7 @@ impl Hint for Error {
             Self::Loader(error) => error.hint(),
             Self::Index(error) => error.hint(),
             Self::Wheel(error) => error.hint(),
+            Self::GpuCode { source, .. } => source.hint(),
             _ => None,
         }
     }

@@ -62,6 +62,7 @@ fn is_for_windows(platforms: &[String]) -> bool {
 impl Target {
     /// What the requirements of a wheel with these platform tags are for: a wheel for Windows goes
     /// nowhere else, whatever it stands beside.
+    #[must_use]
     pub fn of_wheel(&self, platforms: &[String]) -> Target {
         let platform = if is_for_windows(platforms) { Platform::Windows } else { self.platform };
         Target { platform, ..self.clone() }

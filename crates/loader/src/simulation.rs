@@ -278,6 +278,7 @@ impl<'a> Loader<'a> {
     /// The same without entries of search paths that lead to the packages on some systems only:
     /// those with `$LIB` or `$PLATFORM`, and those that leave the folder of the packages and come
     /// back by its name.
+    #[must_use]
     pub fn only_everywhere(self) -> Loader<'a> {
         Loader { only_everywhere: true, ..self }
     }

@@ -57,17 +57,20 @@ impl<T> Staged<T> {
     }
 
     /// Adds a file: others look at it, and it is moved to its place.
+    #[must_use]
     pub fn with_file(self, file: StagedFile) -> Staged<T> {
         self.with_shown(file.clone()).with_moved(file)
     }
 
     /// Adds a file that others look at, and that is moved with its folder or not at all.
+    #[must_use]
     pub fn with_shown(mut self, file: StagedFile) -> Staged<T> {
         self.files.push(file);
         self
     }
 
     /// Adds a file or folder that is moved to its place, and that nobody looks at.
+    #[must_use]
     pub fn with_moved(mut self, file: StagedFile) -> Staged<T> {
         self.steps.push(Step::Move(file));
         self
@@ -75,6 +78,7 @@ impl<T> Staged<T> {
 
     /// Adds a file or folder that is removed after what was added before. With `below`, folders
     /// inside of it that become empty are removed too.
+    #[must_use]
     pub fn with_removed(mut self, path: PathBuf, below: Option<PathBuf>) -> Staged<T> {
         self.steps.push(Step::Remove { path, below });
         self

@@ -322,6 +322,8 @@ impl Hint for Error {
             Error::Artifact(error) => error.hint(),
             Error::Rocm(error) => error.hint(),
             Error::Wheel(error) => error.hint(),
+            Error::Elf { source, .. } => source.hint(),
+            Error::Stub { source } => source.hint(),
             Error::Output(error) => error.hint(),
             Error::Conflict { .. } => {
                 Some("remove one of the two artifacts, or build both from the same sources".into())

@@ -7,7 +7,6 @@ use rocwheel_artifact::{Catalog, EntryKind};
 use rocwheel_content::archive_path::file_name;
 use rocwheel_rocm::RocmTables;
 
-use crate::Error;
 use crate::imported::Imported;
 use crate::populate::{PlannedFile, Source};
 
@@ -26,7 +25,7 @@ pub struct Licenses {
 
 impl Licenses {
     /// Finds the licence texts in a catalog and the expressions of what was imported.
-    pub fn collect(catalog: &Catalog, imported: Option<&Imported>) -> Result<Licenses, Error> {
+    pub fn collect(catalog: &Catalog, imported: Option<&Imported>) -> Licenses {
         let mut texts: BTreeMap<String, BTreeMap<String, PlannedFile>> = BTreeMap::new();
         for artifact in &catalog.artifacts {
             for entry in &artifact.entries {
@@ -37,11 +36,7 @@ impl Licenses {
                 texts.entry(artifact.name.name.clone()).or_default().insert(place, file);
             }
         }
-        Ok(Licenses {
-            tables: RocmTables::in_use(),
-            system: imported.map(Imported::licenses).unwrap_or_default(),
-            texts,
-        })
+        Licenses { tables: RocmTables::in_use(), system: imported.map(Imported::licenses).unwrap_or_default(), texts }
     }
 
     /// The expression and the texts for files of these artifacts.

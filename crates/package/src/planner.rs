@@ -196,7 +196,7 @@ impl<'a> Planner<'a> {
             tools: Tools::embedded()?,
             dlopen: DlopenTable::embedded(),
             natures,
-            licenses: Licenses::collect(catalog, imported.as_ref())?,
+            licenses: Licenses::collect(catalog, imported.as_ref()),
             is_imported: imported.is_some(),
             allowed: imported
                 .map(|imported| imported.allowed_unresolved)
@@ -408,7 +408,7 @@ impl Planner<'_> {
             let outcome = search.apply(&mut population, &others, &packages);
             findings.dropped.extend(outcome.dropped);
             for missing in outcome.missing {
-                findings.problems.push(Problem::missing(&population, family, &missing));
+                findings.problems.push(Problem::missing(&population, family, missing));
             }
             populations.insert(index, population);
         }
@@ -453,7 +453,7 @@ impl Planner<'_> {
                 populations.iter().enumerate().filter(is_beside).map(|(_, other)| other).collect();
             let outcome = dll_imports::check(population, &others, &self.natures, provided);
             for missing in outcome.missing {
-                findings.problems.push(Problem::missing(population, family, &missing));
+                findings.problems.push(Problem::missing(population, family, missing));
             }
             findings.unknown.extend(outcome.unknown);
         }

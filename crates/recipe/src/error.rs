@@ -298,6 +298,15 @@ impl Hint for Error {
         })
     }
 
+    fn rows(&self) -> Vec<String> {
+        match self {
+            Error::Archive(error) => error.rows(),
+            Error::Repair(error) => error.rows(),
+            Error::Split(error) => error.rows(),
+            _ => Vec::new(),
+        }
+    }
+
     fn exit(&self) -> Exit {
         match self {
             Error::Interrupted(_) => Exit::Interrupted,

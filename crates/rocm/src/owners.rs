@@ -1,5 +1,6 @@
 //! Input: the name of a library. Output: which distributions bring it.
 
+use std::path::Path;
 use std::sync::LazyLock;
 
 use crate::providers::{self, Kind, Providers};
@@ -83,7 +84,7 @@ impl Owners {
     /// Who brings the library of this SONAME, or the DLL of this name.
     pub fn of(&self, library: &str) -> Option<&Owner> {
         let lower = library.to_ascii_lowercase();
-        if lower.ends_with(".dll") {
+        if Path::new(&lower).extension().is_some_and(|extension| extension == "dll") {
             let is_rocm = windows::provider(&lower) == Some(windows::Provider::Rocm);
             let mut owners = self.owners.iter();
             return owners.find(|owner| {

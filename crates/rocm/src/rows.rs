@@ -61,7 +61,7 @@ fn rocm() -> String {
 impl LibraryRow {
     /// Names by which a DLL is known to be this library; `*` is anything.
     pub(crate) fn dlls(&self) -> &[String] {
-        self.dlls.as_deref().unwrap_or_else(|| self.dll.as_slice())
+        self.dlls.as_deref().unwrap_or(self.dll.as_slice())
     }
 
     /// The SONAMEs of all versions, as loaders are looked up: `libamdhip64.so.*`.

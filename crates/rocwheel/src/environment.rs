@@ -5,21 +5,21 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::Context;
 use etcetera::base_strategy::{BaseStrategy as _, Xdg};
 use rocwheel_index::settings::{Places, Told};
 use rocwheel_output::StagingFolder;
+use rocwheel_report::Context;
 use rocwheel_rocm::RocmTables;
 
 use crate::arguments::GlobalArguments;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::github::Step;
 
 /// 1980-01-01, the oldest day that a ZIP file knows.
 const EPOCH: u64 = 315_532_800;
 
 /// Sets up what is one for the whole process: the tables and the thread pool.
-pub(crate) fn prepare(global: &GlobalArguments) -> anyhow::Result<()> {
+pub(crate) fn prepare(global: &GlobalArguments) -> Result<()> {
     let mut files = Vec::new();
     for path in &global.data_file {
         files.push((path.display().to_string(), fs_err::read_to_string(path)?));
@@ -33,12 +33,13 @@ pub(crate) fn prepare(global: &GlobalArguments) -> anyhow::Result<()> {
         .num_threads(threads)
         .thread_name(|index| format!("worker {index}"))
         .build_global()
+        .map_err(Failure::other)
         .with_context(|| format!("cannot start {threads} threads"))
 }
 
 /// Time stamp of everything that is written, in seconds since 1970
 /// (<https://reproducible-builds.org/specs/source-date-epoch/>).
-pub(crate) fn epoch() -> anyhow::Result<u64> {
+pub(crate) fn epoch() -> Result<u64> {
     match std::env::var_os("SOURCE_DATE_EPOCH") {
         None => Ok(EPOCH),
         Some(text) if text.is_empty() => Ok(EPOCH),
@@ -59,7 +60,7 @@ fn parse_epoch(text: &str) -> Result<u64, Usage> {
 }
 
 /// The working directory.
-pub(crate) fn directory() -> anyhow::Result<PathBuf> {
+pub(crate) fn directory() -> Result<PathBuf> {
     std::env::current_dir().context("cannot tell what the working directory is")
 }
 
@@ -85,7 +86,7 @@ pub(crate) fn scratch_near(given: Option<&Path>, folder: Option<&Path>) -> PathB
 
 /// A new directory for what belongs to `output`, which is replaced as a whole and so cannot hold
 /// it.
-pub(crate) fn scratch_beside(given: Option<&Path>, output: Option<&Path>) -> anyhow::Result<StagingFolder> {
+pub(crate) fn scratch_beside(given: Option<&Path>, output: Option<&Path>) -> Result<StagingFolder> {
     let output = output.map(std::path::absolute).transpose()?;
     scratch_below(&scratch_near(given, output.as_deref().map(|output| output.parent().unwrap_or(Path::new("/")))))
 }
@@ -116,9 +117,9 @@ pub(crate) fn proxy() -> Option<String> {
 }
 
 /// Where pip and uv look for packages here, by their variables and files.
-pub(crate) fn indexes() -> anyhow::Result<Places> {
+pub(crate) fn indexes() -> Result<Places> {
     let variable = |name: &str| std::env::var(name).ok();
-    let read = |paths: Vec<PathBuf>, whose: &str| -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let read = |paths: Vec<PathBuf>, whose: &str| -> Result<Vec<(PathBuf, String)>> {
         let mut files = Vec::new();
         for path in paths {
             match fs_err::read_to_string(&path) {
@@ -164,7 +165,7 @@ fn uv_of_machine() -> PathBuf {
 /// uv's configuration files, the weakest first: the machine's, the user's, and the project's that
 /// the working directory is in; or the one that a variable names, alone (uv's documentation,
 /// "Configuration files").
-fn uv_files() -> anyhow::Result<Vec<PathBuf>> {
+fn uv_files() -> Result<Vec<PathBuf>> {
     if is_uv_without_files() {
         return Ok(Vec::new());
     }
@@ -231,7 +232,7 @@ pub(crate) fn installed_rocm(environment: &Path) -> Option<String> {
 }
 
 /// The file of this program, which containers run too.
-pub(crate) fn this_program() -> anyhow::Result<PathBuf> {
+pub(crate) fn this_program() -> Result<PathBuf> {
     std::env::current_exe().context("cannot tell where this program is")
 }
 
@@ -242,7 +243,7 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
 
 /// A new directory below `parent` that is removed when it goes out of scope, or by the next one
 /// when this process is killed.
-pub(crate) fn scratch_below(parent: &Path) -> anyhow::Result<StagingFolder> {
+pub(crate) fn scratch_below(parent: &Path) -> Result<StagingFolder> {
     const PREFIX: &str = "rocwheel-";
     // A run that made the output's folder had its own beside it, the next one has it inside.
     if let Some(above) = parent.parent() {

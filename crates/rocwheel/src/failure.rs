@@ -7,15 +7,20 @@ use std::panic::{self, AssertUnwindSafe};
 use clap::builder::styling::{AnsiColor, Style};
 use rocwheel_audit::written::Verdict;
 use rocwheel_report::{Exit, Hint};
+
+pub(crate) use rocwheel_report::Failure;
 use serde::Serialize;
 
 use crate::commands::last_look::Refused;
 use crate::github::{self, Level};
-use crate::{configuration, environment, printer};
+use crate::{environment, printer};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const CAUSE: Style = AnsiColor::Red.on_default();
 const HINT: Style = AnsiColor::Cyan.on_default();
+
+/// The result of everything in the binary that can fail.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// Wrong usage that clap cannot see.
 #[derive(Debug, thiserror::Error)]
@@ -51,47 +56,10 @@ impl Hint for Usage {
     }
 }
 
-/// An error of one of the libraries as what it is besides an error.
-fn as_hint<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a dyn Hint> {
-    macro_rules! known {
-        ($($kind:ty),* $(,)?) => {
-            $(if let Some(error) = error.downcast_ref::<$kind>() {
-                return Some(error);
-            })*
-        };
-    }
-    known!(
-        Usage,
-        rocwheel_artifact::Error,
-        rocwheel_artifact::import::Error,
-        rocwheel_rocm::Error,
-        rocwheel_kpack::Error,
-        rocwheel_elf::Error,
-        rocwheel_wheel::Error
-    );
-    known!(rocwheel_artifact::descriptor::Error, rocwheel_output::Error, rocwheel_split::Error);
-    known!(rocwheel_package::Error, rocwheel_package::stub::Error, rocwheel_package::version::Error);
-    known!(
-        rocwheel_audit::Error,
-        rocwheel_repair::Error,
-        rocwheel_index::Error,
-        rocwheel_loader::Error,
-        rocwheel_wheel::InvalidPythonVersion,
-        rocwheel_diff::Error,
-        rocwheel_hipify::Error,
-        rocwheel_source::Error,
-        rocwheel_recipe::Error,
-        Refused,
-        configuration::Error
-    );
-    None
-}
-
 /// Prints error, causes and hint, and says which exit code they amount to.
-pub(crate) fn print(error: &anyhow::Error) -> Exit {
-    let exit = error.chain().find_map(as_hint).map_or(Exit::Failed, Hint::exit);
-    tell(text(error, exit), exit);
-    exit
+pub(crate) fn print(failure: &Failure) -> Exit {
+    tell(text(failure), failure.exit());
+    failure.exit()
 }
 
 /// Prints an error, on GitHub as an annotation.
@@ -116,14 +84,14 @@ pub(crate) fn print_usage(error: &clap::Error) {
 /// What `--json` prints when a command fails.
 #[derive(Debug, Serialize)]
 pub(crate) struct Document {
-    error: Failure,
+    error: Description,
     /// What the audit at the end of a command found, when that is the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     audit: Option<Verdict>,
 }
 
 #[derive(Debug, Serialize)]
-struct Failure {
+struct Description {
     message: String,
     /// From the outermost to the first.
     causes: Vec<String>,
@@ -138,40 +106,36 @@ struct Failure {
 }
 
 /// The error for machines: what [`print`] says for people.
-pub(crate) fn document(error: &anyhow::Error) -> Document {
-    let mut chain = error.chain().map(ToString::to_string);
+pub(crate) fn document(failure: &Failure) -> Document {
+    let mut chain = failure.chain().map(ToString::to_string);
     let message = chain.next().unwrap_or_default();
-    let exit = error.chain().find_map(as_hint).map_or(Exit::Failed, Hint::exit);
-    let hint = error.chain().filter_map(as_hint).find_map(Hint::hint);
-    let audit = error.downcast_ref::<Refused>().map(|refused| refused.verdict.clone());
-    let of_build = error.chain().find_map(|error| error.downcast_ref::<rocwheel_recipe::Error>());
-    let failed_step = of_build.and_then(rocwheel_recipe::Error::failed_step).cloned();
-    let rows = error.chain().filter_map(as_hint).map(Hint::rows).find(|rows| !rows.is_empty());
-    let error = Failure {
+    let audit = failure.find::<Refused>().map(|refused| refused.verdict.clone());
+    let failed_step = failure.find::<rocwheel_recipe::Error>().and_then(rocwheel_recipe::Error::failed_step).cloned();
+    let error = Description {
         message,
         causes: chain.collect(),
-        hint,
-        rows: rows.unwrap_or_default(),
-        exit_code: exit as u8,
+        hint: failure.hint().map(str::to_owned),
+        rows: failure.rows().to_vec(),
+        exit_code: failure.exit() as u8,
         failed_step,
     };
     Document { error, audit }
 }
 
-fn text(error: &anyhow::Error, exit: Exit) -> String {
-    if exit == Exit::Interrupted {
+fn text(failure: &Failure) -> String {
+    if failure.exit() == Exit::Interrupted {
         return format!("{ERROR}interrupted{ERROR:#}\n");
     }
     let mut text = String::new();
-    for (depth, cause) in error.chain().enumerate() {
+    for (depth, cause) in failure.chain().enumerate() {
         let (style, label) = if depth == 0 { (ERROR, "error") } else { (CAUSE, "  cause") };
         let cause = cause.to_string();
         // A path that is too long for the system is too long for people.
         let cause = if cause.contains('\n') { printer::harmless_names(&cause) } else { printer::one_line(&cause) };
         text.push_str(&format!("{style}{label}:{style:#} {cause}\n"));
     }
-    if let Some(hint) = error.chain().filter_map(as_hint).find_map(Hint::hint) {
-        text.push_str(&format!("{HINT}hint:{HINT:#} {}\n", printer::one_line(&hint)));
+    if let Some(hint) = failure.hint() {
+        text.push_str(&format!("{HINT}hint:{HINT:#} {}\n", printer::one_line(hint)));
     }
     text
 }
@@ -204,7 +168,6 @@ pub(crate) fn guard(program: impl FnOnce() -> Exit) -> Exit {
 
 #[cfg(test)]
 mod tests {
-    use anyhow::Context;
     use rocwheel_report::Interrupted;
 
     use super::*;
@@ -217,9 +180,9 @@ mod tests {
     fn causes_stand_below_and_the_hint_comes_last() {
         let source = serde_json::from_str::<u32>("]").unwrap_err();
         let error = rocwheel_package::version::Error::VersionFile { path: "version.json".to_owned(), source };
-        let error = anyhow::Error::new(error).context("cannot work out the version");
+        let failure = Failure::from(error).context("cannot work out the version");
         assert_eq!(
-            plain(&text(&error, Exit::Usage)),
+            plain(&text(&failure)),
             "error: cannot work out the version\n  cause: cannot understand `version.json`\n  \
              cause: expected value at line 1 column 1\nhint: the file holds {\"rocm-version\": \"X.Y.Z\"} and optionally \
              {\"release-metadata\": {\"base-date\": \"YYYYMMDD\"}}\n"
@@ -236,48 +199,33 @@ mod tests {
             log: "/builds/torch/wheel.log".into(),
             cause: None,
         };
-        let error = anyhow::Error::new(rocwheel_recipe::Error::Inside {
+        let failure = Failure::from(rocwheel_recipe::Error::Inside {
             image: "image".into(),
             message: "no".into(),
             hint: None,
             exit: Exit::Failed,
             failure: Some(Box::new(failure)),
         });
-        let text = serde_json::to_value(document(&error)).unwrap();
+        let text = serde_json::to_value(document(&failure)).unwrap();
         assert_eq!(text["error"]["failed_step"]["log"], "/builds/torch/wheel.log");
         assert_eq!(text["error"]["failed_step"]["tail"][0], "ninja: stopped");
-        assert!(serde_json::to_value(document(&anyhow::anyhow!("x"))).unwrap()["error"]["failed_step"].is_null());
+        assert!(serde_json::to_value(document(&Failure::message("x"))).unwrap()["error"]["failed_step"].is_null());
     }
 
     #[test]
     fn a_list_that_the_message_cuts_is_whole_for_programs() {
         let found: Vec<String> = (0..30).map(|number| format!("?? file-{number}")).collect();
         let error = rocwheel_source::Error::Dirty { path: "torch".into(), found: found.clone() };
-        let error = anyhow::Error::new(error).context("cannot check out");
-        assert!(plain(&text(&error, Exit::Failed)).contains("and 10 more"));
-        assert_eq!(serde_json::to_value(document(&error)).unwrap()["error"]["rows"], serde_json::json!(found));
-        let error: anyhow::Error = Usage::new("wrong").into();
-        assert!(serde_json::to_value(document(&error)).unwrap()["error"].get("rows").is_none());
-    }
-
-    #[test]
-    fn the_exit_code_is_that_of_the_first_error_which_knows_one() {
-        let exit = |error: &anyhow::Error| error.chain().find_map(as_hint).map_or(Exit::Failed, Hint::exit);
-        let wrong: anyhow::Error = Usage::new("wrong").into();
-        assert_eq!(exit(&wrong), Exit::Usage);
-        assert_eq!(
-            exit(&Err::<(), _>(rocwheel_artifact::Error::Interrupted(Interrupted)).context("outer").unwrap_err()),
-            Exit::Interrupted
-        );
-        assert_eq!(exit(&anyhow::anyhow!("unknown")), Exit::Failed);
+        let failure = Failure::from(error).context("cannot check out");
+        assert!(plain(&text(&failure)).contains("and 10 more"));
+        assert_eq!(serde_json::to_value(document(&failure)).unwrap()["error"]["rows"], serde_json::json!(found));
+        let failure: Failure = Usage::new("wrong").into();
+        assert!(serde_json::to_value(document(&failure)).unwrap()["error"].get("rows").is_none());
     }
 
     #[test]
     fn an_interrupted_run_is_said_in_one_word() {
-        assert_eq!(
-            plain(&text(&rocwheel_artifact::Error::Interrupted(Interrupted).into(), Exit::Interrupted)),
-            "interrupted\n"
-        );
+        assert_eq!(plain(&text(&rocwheel_artifact::Error::Interrupted(Interrupted).into())), "interrupted\n");
     }
 
     #[test]

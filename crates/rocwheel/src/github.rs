@@ -9,9 +9,10 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use anyhow::Context;
+use rocwheel_report::Context;
 
 use crate::environment;
+use crate::failure::Result;
 
 /// Bytes that GitHub takes of a step's summary, and of one output.
 const LARGEST: u64 = 1 << 20;
@@ -83,7 +84,7 @@ impl Step {
 
     /// Appends outputs to the step's. Those that are larger than GitHub takes are left out, and
     /// named in the answer.
-    pub(crate) fn set_outputs<'a>(&self, outputs: &[(&'a str, &str)]) -> anyhow::Result<Vec<&'a str>> {
+    pub(crate) fn set_outputs<'a>(&self, outputs: &[(&'a str, &str)]) -> Result<Vec<&'a str>> {
         let Some(path) = &self.output else { return Ok(Vec::new()) };
         let (small, large): (Vec<_>, Vec<_>) = outputs.iter().partition(|(_, value)| (value.len() as u64) < LARGEST);
         let text: String = small.iter().map(|(name, value)| assignment(name, value)).collect();
@@ -92,7 +93,7 @@ impl Step {
     }
 
     /// Appends a table to the step's summary.
-    pub(crate) fn summarise_table(&self, columns: &[&str], rows: &[Vec<String>]) -> anyhow::Result<()> {
+    pub(crate) fn summarise_table(&self, columns: &[&str], rows: &[Vec<String>]) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
@@ -109,11 +110,11 @@ impl Step {
     }
 
     /// Appends a sentence to the step's summary.
-    pub(crate) fn summarise_sentence(&self, sentence: &str) -> anyhow::Result<()> {
+    pub(crate) fn summarise_sentence(&self, sentence: &str) -> Result<()> {
         self.summarise(&format!("{}\n", cell(sentence)))
     }
 
-    fn summarise(&self, text: &str) -> anyhow::Result<()> {
+    fn summarise(&self, text: &str) -> Result<()> {
         let Some(path) = self.summary.as_ref().filter(|_| self.is_running) else { return Ok(()) };
         let text = format!("### {}\n\n{text}\n", cell(&title()));
         let there = fs_err::metadata(path).map_or(0, |metadata| metadata.len());

@@ -3,18 +3,20 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
+use rocwheel_report::Context;
 use rocwheel_report::Exit;
 
+use crate::failure::{Failure, Result};
 use crate::progress::Progress;
 
 /// Watches for signals from here on.
-pub(crate) fn install(progress: Arc<Progress>) -> anyhow::Result<()> {
+pub(crate) fn install(progress: Arc<Progress>) -> Result<()> {
     ctrlc::set_handler(move || {
         if progress.interrupt() {
             std::process::exit(Exit::Interrupted as i32);
         }
         progress.say("stopping; once more stops at once and may leave temporary files");
     })
+    .map_err(Failure::other)
     .context("cannot watch for Ctrl-C")
 }

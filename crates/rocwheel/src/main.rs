@@ -22,6 +22,7 @@ use rocwheel_report::Exit;
 
 use crate::arguments::Arguments;
 use crate::configuration::{CommandLine, Used};
+use crate::failure::Result;
 use crate::printer::{Format, Printer};
 
 fn main() -> ExitCode {
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
 struct Parsed {
     arguments: Arguments,
     /// The file that added options to it, or what is wrong with that file.
-    configuration: anyhow::Result<Option<Used>>,
+    configuration: Result<Option<Used>>,
 }
 
 /// Reads the command line; what is wrong with it, and `--help`, is printed here.

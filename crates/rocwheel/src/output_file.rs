@@ -7,9 +7,9 @@ use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use rocwheel_report::Context as _;
 
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 
 /// Bytes that are read to recognise a file.
 const HEAD: u64 = 4096;
@@ -140,7 +140,7 @@ impl OutputFile {
 
     /// Writes it: beside its place first, so that it appears as a whole or not at all. A pipe or a
     /// device is written to.
-    pub(crate) fn write(&self, text: &str) -> anyhow::Result<()> {
+    pub(crate) fn write(&self, text: &str) -> Result<()> {
         let failed = || format!("cannot write {} to `{}`", self.kind.words().0, self.path.display());
         if self.path.metadata().is_ok_and(|there| !there.is_file()) {
             return fs_err::write(&self.path, text).with_context(failed);
@@ -151,7 +151,10 @@ impl OutputFile {
         if self.kind == FileKind::Manifest {
             fs_err::create_dir_all(folder).with_context(failed)?;
         }
-        anyhow::ensure!(folder.is_dir(), "{}: there is no folder `{}`", failed(), folder.display());
+        if !folder.is_dir() {
+            let text = format!("{}: there is no folder `{}`", failed(), folder.display());
+            return Err(Failure::message(text));
+        }
         // The umask is subtracted, as from any new file.
         let mode = rocwheel_system::permissions(0o666);
         let file = tempfile::Builder::new().prefix(".rocwheel-").permissions(mode).tempfile_in(folder);

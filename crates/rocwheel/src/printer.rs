@@ -5,15 +5,16 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context;
 use clap::builder::styling::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use rocwheel_report::Context;
 use rocwheel_report::{Exit, Reporter};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::arguments::{Color, GlobalArguments};
 use crate::configuration::Used;
+use crate::failure::{Failure, Result};
 use crate::github::{self, Level};
 use crate::progress::{Display, Progress};
 
@@ -112,41 +113,42 @@ impl Printer {
     }
 
     /// A line of the result, for people.
-    pub(crate) fn line(&self, text: impl AsRef<str>) -> anyhow::Result<()> {
+    pub(crate) fn line(&self, text: impl AsRef<str>) -> Result<()> {
         self.write(&format!("{}\n", harmless(text.as_ref())))
     }
 
     /// As [`Printer::line`], with colours that are taken out where nobody sees them; what comes
     /// from names is to be made harmless before.
-    pub(crate) fn styled(&self, text: impl AsRef<str>) -> anyhow::Result<()> {
+    pub(crate) fn styled(&self, text: impl AsRef<str>) -> Result<()> {
         self.write(&format!("{}\n", text.as_ref()))
     }
 
     /// The result, for machines: the fields of `body`, with the schema's version in front.
-    pub(crate) fn json(&self, body: &impl Serialize) -> anyhow::Result<()> {
+    pub(crate) fn json(&self, body: &impl Serialize) -> Result<()> {
         let mut document = Map::from_iter([("schema".to_owned(), SCHEMA.into())]);
         if let Some(configuration) = &self.configuration {
-            let configuration = serde_json::to_value(configuration).context("cannot write JSON")?;
+            let configuration =
+                serde_json::to_value(configuration).map_err(Failure::other).context("cannot write JSON")?;
             document.insert("configuration".to_owned(), configuration);
         }
-        match serde_json::to_value(body).context("cannot write JSON")? {
+        match serde_json::to_value(body).map_err(Failure::other).context("cannot write JSON")? {
             // A library's own version of its structure stays what it is.
             Value::Object(fields) => document.extend(fields),
             other => drop(document.insert("result".to_owned(), other)),
         }
-        let text = serde_json::to_string_pretty(&document).context("cannot write JSON")?;
+        let text = serde_json::to_string_pretty(&document).map_err(Failure::other).context("cannot write JSON")?;
         self.write(&format!("{text}\n"))
     }
 
     /// As [`Printer::json`] for a result that may be large: it is printed as it is made. `body` has
     /// no schema of its own.
-    pub(crate) fn json_stream(&self, body: &impl Serialize) -> anyhow::Result<()> {
+    pub(crate) fn json_stream(&self, body: &impl Serialize) -> Result<()> {
         let mut pages = Pages { printer: self, page: String::new(), failed: None };
         let written = serde_json::to_writer_pretty(&mut pages, &self.with_schema(body));
         if let Some(error) = pages.failed {
             return Err(error);
         }
-        written.context("cannot write JSON")?;
+        written.map_err(Failure::other).context("cannot write JSON")?;
         pages.page.push('\n');
         self.write(&pages.page)
     }
@@ -160,7 +162,7 @@ impl Printer {
         &self,
         columns: &[(impl AsRef<str>, CellAlignment)],
         rows: impl IntoIterator<Item = Vec<String>>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         table.set_content_arrangement(ContentArrangement::Disabled);
@@ -183,7 +185,7 @@ impl Printer {
     }
 
     /// Bytes of the result as they are: a completion script.
-    pub(crate) fn raw(&self, bytes: &[u8]) -> anyhow::Result<()> {
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Result<()> {
         self.write(&String::from_utf8_lossy(bytes))
     }
 
@@ -224,7 +226,7 @@ impl Printer {
     }
 
     /// Outputs of the GitHub step that this command is, for the steps after it; nothing elsewhere.
-    pub(crate) fn outputs(&self, outputs: &[(&str, &str)]) -> anyhow::Result<()> {
+    pub(crate) fn outputs(&self, outputs: &[(&str, &str)]) -> Result<()> {
         for name in github::step().set_outputs(outputs)? {
             self.warn(format!("the output `{name}` is larger than the 1 MiB that GitHub takes, and is skipped"));
         }
@@ -263,7 +265,7 @@ impl Printer {
     }
 
     /// What is only told to people does not fail the command when it cannot be told.
-    fn worry_about(&self, answer: anyhow::Result<()>) {
+    fn worry_about(&self, answer: Result<()>) {
         if let Err(error) = answer {
             self.warn(format!("{error:#}"));
         }
@@ -276,7 +278,7 @@ impl Printer {
 
     /// A reader who has seen enough (`| head`) is not an error: the command goes on and keeps its
     /// exit code.
-    fn write(&self, text: &str) -> anyhow::Result<()> {
+    fn write(&self, text: &str) -> Result<()> {
         if self.stdout_closed.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -309,7 +311,7 @@ struct WithSchema<'a, T> {
 struct Pages<'a> {
     printer: &'a Printer,
     page: String,
-    failed: Option<anyhow::Error>,
+    failed: Option<Failure>,
 }
 
 impl Write for Pages<'_> {

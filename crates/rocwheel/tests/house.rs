@@ -97,13 +97,15 @@ const STILL_SHARED: &[&str] = &[
 ];
 
 fn sources() -> Vec<PathBuf> {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder of the repository");
     let mut files = Vec::new();
-    let mut folders: Vec<PathBuf> =
-        fs_err::read_dir(crates).unwrap().map(|entry| entry.unwrap().path().join("src")).collect();
+    let mut folders: Vec<PathBuf> = fs_err::read_dir(crates)
+        .expect("a folder of the repository")
+        .map(|entry| entry.expect("a folder of the repository").path().join("src"))
+        .collect();
     while let Some(folder) = folders.pop() {
-        for entry in fs_err::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
+        for entry in fs_err::read_dir(folder).expect("a folder of the repository") {
+            let path = entry.expect("a folder of the repository").path();
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
@@ -179,7 +181,8 @@ fn table_of_crates() -> Vec<CrateRow> {
 
 /// The crates of the workspace that a crate depends on; its tests may use any.
 fn dependencies(folder: &Path) -> BTreeSet<String> {
-    let manifest: toml::Table = fs_err::read_to_string(folder.join("Cargo.toml")).unwrap().parse().unwrap();
+    let manifest: toml::Table =
+        fs_err::read_to_string(folder.join("Cargo.toml")).expect("a manifest").parse().expect("TOML");
     let names = manifest.get("dependencies").and_then(|table| table.as_table()).into_iter().flat_map(toml::Table::keys);
     names.filter_map(|name| name.strip_prefix("rocwheel-")).map(str::to_owned).collect()
 }

@@ -1,9 +1,10 @@
 //! `rocwheel source hipify`: what it prints and writes, and what it says about bad input.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use insta::assert_snapshot;
+use rocwheel_system::symlink;
 use rocwheel_testing::TestContext;
 
 const VERSION: &str = "__version__ = '2.0.0'\n";

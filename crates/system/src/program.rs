@@ -56,7 +56,7 @@ mod tests {
             fs_err::create_dir(path).unwrap();
             fs_err::write(path.join("tool"), "#!/bin/sh\n").unwrap();
         }
-        crate::set_mode(&second.join("tool"), 0o755).unwrap();
+        crate::set_mode(second.join("tool"), 0o755).unwrap();
         let path = format!("relative:{}:{}", first.display(), second.display());
         assert_eq!(find_program("tool", &path), Some(second.join("tool")));
         assert_eq!(find_program("tool", &first.display().to_string()), None);

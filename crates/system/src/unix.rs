@@ -124,6 +124,7 @@ pub fn create_mode(options: &mut fs_err::OpenOptions, mode: u32) -> &mut fs_err:
 ///
 /// # Errors
 /// When that is not allowed.
+#[expect(clippy::disallowed_methods, reason = "this is the place for it")]
 pub fn set_owner(file: &fs_err::File, owner: FileOwner) -> io::Result<()> {
     std::os::unix::fs::fchown(file.file(), Some(owner.user), Some(owner.group))
 }

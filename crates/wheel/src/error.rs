@@ -230,6 +230,7 @@ impl Hint for Error {
                 .parse::<pep440_rs::Version>()
                 .ok()
                 .map(|version| format!("write it as `{version}`, the canonical form of PEP 440")),
+            Error::Elf { source, .. } => source.hint(),
             _ => None,
         }
     }

@@ -199,6 +199,8 @@ impl Hint for Error {
     fn hint(&self) -> Option<String> {
         let text = match self {
             Self::Output(error) => return error.hint(),
+            Self::Elf { source, .. } => return source.hint(),
+            Self::DeviceCode { source, .. } => return source.hint(),
             Self::DiskFull { .. } => "make room on that disk, or choose another output",
             Self::Io(source) | Self::Walk { source, .. } => return crate::error::storage_hint(source),
             Self::Empty { .. } => "give ROCm's .deb files, a directory such as /opt/rocm, or a therock-dist-* tarball",

@@ -35,8 +35,9 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    pub(super) fn missing(population: &Population, family: Option<&str>, missing: &Missing) -> Self {
-        Self { missing: Some(missing.clone()), ..Self::of(population, family, missing.line()) }
+    pub(super) fn missing(population: &Population, family: Option<&str>, missing: Missing) -> Self {
+        let line = missing.line();
+        Self { missing: Some(missing), ..Self::of(population, family, line) }
     }
 
     pub(super) fn of(population: &Population, family: Option<&str>, line: String) -> Self {

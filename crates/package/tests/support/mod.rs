@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rocwheel_artifact::Catalog;
 use rocwheel_package::{Outcome, OutputFolder, Plan, Request, System};
 use rocwheel_report::Silent;
+use rocwheel_system::symlink;
 
 /// A folder of artifacts and a folder for packages.
 pub struct Build {

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
 use crate::environment;
+use crate::failure::{Failure, Result};
 use crate::printer::{self, Column, Format, Printer};
 
 const PLANNED: [Column; 3] = [("Archive", Left), ("Files", Right), ("Raw", Right)];
@@ -57,9 +58,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         let compression = match arguments.compression {
             CompressionArgument::Zstd => Compression::Zstd,
             CompressionArgument::Xz => Compression::Xz,
@@ -81,7 +82,7 @@ struct Archives<T> {
 }
 
 /// Writes the archives and prints what they are.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let directories = artifact_inputs::expand(&settings.directories, Forms::Directories, printer)?;
     let plan = archive::plan(&directories, &settings.output, settings.options, printer.reporter())?;
     if settings.mode == Mode::DryRun {
@@ -107,7 +108,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     Ok(Exit::Done)
 }
 
-fn show(plan: &ArchivePlan, printer: &Printer) -> anyhow::Result<Exit> {
+fn show(plan: &ArchivePlan, printer: &Printer) -> Result<Exit> {
     if printer.format() == Format::Json {
         printer.json(plan)?;
         return Ok(Exit::Done);

@@ -10,7 +10,7 @@ use rocwheel_rocm::{TargetTable, target};
 
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Combine artifacts into one installable tree
@@ -52,9 +52,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         let component = |name: &String| {
             Component::parse(name).ok_or_else(|| {
                 let known = Component::CHAIN.map(Component::name).join(", ");
@@ -94,7 +94,7 @@ impl Settings {
 }
 
 /// Makes the tree and prints what is in it.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let mut inputs = artifact_inputs::expand(&settings.inputs, Forms::All, printer)?;
     inputs.retain(|path| settings.wants(path));
     if inputs.is_empty() {

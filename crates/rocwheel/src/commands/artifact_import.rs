@@ -10,6 +10,7 @@ use rocwheel_report::Exit;
 
 use crate::commands::Mode;
 use crate::environment;
+use crate::failure::Result;
 use crate::printer::{self, Column, Format, Printer};
 
 /// Links that lead nowhere and are said on the terminal.
@@ -85,7 +86,7 @@ impl From<Arguments> for Settings {
 }
 
 /// Imports, and prints what came of it.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let plan = import::plan(&settings.source, &settings.options, printer.reporter())?;
     let report = match settings.mode {
         Mode::Execute => import::execute(&plan, printer.reporter())?,
@@ -113,7 +114,7 @@ fn show_lost_links(report: &ImportReport, printer: &Printer) {
     }
 }
 
-fn show(report: &ImportReport, mode: Mode, printer: &Printer) -> anyhow::Result<()> {
+fn show(report: &ImportReport, mode: Mode, printer: &Printer) -> Result<()> {
     let rows = report.artifacts.iter().map(|artifact| {
         let (files, links) = (artifact.files.to_string(), artifact.links.to_string());
         vec![artifact.name.clone(), files, links, printer::bytes(artifact.bytes)]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_artifact::{ArtifactName, Ignored, Place};
 
+use crate::failure::Result;
 use crate::printer::Printer;
 
 /// The file that makes a directory an artifact.
@@ -20,7 +21,7 @@ pub(crate) enum Forms {
 }
 
 /// Replaces each directory that is no artifact by the artifacts in it.
-pub(crate) fn expand(paths: &[PathBuf], forms: Forms, printer: &Printer) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn expand(paths: &[PathBuf], forms: Forms, printer: &Printer) -> Result<Vec<PathBuf>> {
     let mut inputs = Vec::new();
     for path in paths {
         let metadata = fs_err::metadata(path).map_err(|error| match error.kind() {
@@ -45,7 +46,7 @@ pub(crate) fn name_of(path: &Path) -> Option<ArtifactName> {
     archive.or_else(|| if path.is_file() { None } else { ArtifactName::parse(file_name) })
 }
 
-fn inside(directory: &Path, forms: Forms, printer: &Printer) -> anyhow::Result<Vec<PathBuf>> {
+fn inside(directory: &Path, forms: Forms, printer: &Printer) -> Result<Vec<PathBuf>> {
     let survey = rocwheel_artifact::survey(directory)?;
     if let Some(problem) = survey.problems.into_iter().next() {
         return Err(problem.into());

@@ -8,6 +8,7 @@ use rocwheel_artifact::Ignored;
 use rocwheel_artifact::list::{self, ListedForm};
 use rocwheel_report::Exit;
 
+use crate::failure::Result;
 use crate::printer::{self, Column, Format, Printer};
 
 const COLUMNS: [Column; 5] = [("Artifact", Left), ("Form", Left), ("Files", Right), ("Size", Right), ("Digest", Left)];
@@ -32,7 +33,7 @@ impl From<Arguments> for Settings {
 }
 
 /// Prints the listing. An artifact with a defect is in it and makes the exit code 1.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let listing = list::list(&settings.directory, printer.reporter())?;
     if listing.artifacts.is_empty() && listing.problems.is_empty() {
         return Err(rocwheel_artifact::Error::NoArtifacts { path: settings.directory.clone() }.into());

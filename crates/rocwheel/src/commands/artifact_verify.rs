@@ -8,6 +8,7 @@ use rocwheel_report::Exit;
 use rocwheel_rocm::TargetTable;
 
 use crate::environment;
+use crate::failure::Result;
 use crate::printer::{self, Format, Printer};
 
 /// Check names, manifests, digests, links, and that no path is in two places
@@ -36,7 +37,7 @@ impl From<Arguments> for Settings {
 }
 
 /// Prints the findings; the exit code is 1 when one of them is an error.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let scratch = environment::scratch_below(&settings.scratch)?;
     let report = verify::verify(&settings.directory, scratch.path(), &TargetTable::embedded(), printer.reporter())?;
     let exit = if report.has_errors() { Exit::Failed } else { Exit::Done };

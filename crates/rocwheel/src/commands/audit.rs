@@ -21,7 +21,7 @@ use rocwheel_wheel::manylinux::{Policies, Release};
 use rocwheel_wheel::{PythonVersion, WheelName};
 
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
 
@@ -230,14 +230,14 @@ fn code(text: &str) -> Result<Code, Usage> {
 }
 
 /// Looks at the wheels and prints what is the matter with them.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     match settings {
         Settings::Explain(codes) => explain(codes, printer),
         Settings::Look(look) => self::look(look, printer),
     }
 }
 
-fn explain(codes: &[Code], printer: &Printer) -> anyhow::Result<Exit> {
+fn explain(codes: &[Code], printer: &Printer) -> Result<Exit> {
     let explanations: Vec<_> = codes.iter().map(|code| code.explanation()).collect();
     match printer.format() {
         Format::Json => printer.json(&serde_json::json!({ "findings": explanations }))?,
@@ -253,7 +253,7 @@ fn explain(codes: &[Code], printer: &Printer) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn look(look: &Look, printer: &Printer) -> anyhow::Result<Exit> {
+fn look(look: &Look, printer: &Printer) -> Result<Exit> {
     let Some(output) = &look.fixed else { return report_on(look, &look.wheels, printer) };
     let scratch = environment::scratch_below(&look.scratch)?;
     let mut before = examine(look, &look.wheels, scratch.path(), printer)?;
@@ -275,12 +275,12 @@ fn look(look: &Look, printer: &Printer) -> anyhow::Result<Exit> {
 }
 
 /// Audits wheels without printing.
-fn examine(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> anyhow::Result<Report> {
+fn examine(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> Result<Report> {
     let (site, facts) = read(look, wheels, scratch, printer)?;
     Ok(rocwheel_audit::audit(&site, &facts, &look.options, printer.reporter())?)
 }
 
-fn read(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> anyhow::Result<(Site, Facts)> {
+fn read(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> Result<(Site, Facts)> {
     let site = open(look, wheels, scratch, printer)?;
     let mut facts = Facts::read(&site, printer.reporter())?;
     // The names are in data that would otherwise stay packed.
@@ -294,7 +294,7 @@ fn read(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> a
 }
 
 /// Audits wheels and prints the report.
-fn report_on(look: &Look, wheels: &[PathBuf], printer: &Printer) -> anyhow::Result<Exit> {
+fn report_on(look: &Look, wheels: &[PathBuf], printer: &Printer) -> Result<Exit> {
     let scratch = environment::scratch_below(&look.scratch)?;
     if let Some(library) = &look.why {
         let (site, facts) = read(look, wheels, scratch.path(), printer)?;
@@ -303,7 +303,8 @@ fn report_on(look: &Look, wheels: &[PathBuf], printer: &Printer) -> anyhow::Resu
     let mut report = examine(look, wheels, scratch.path(), printer)?;
     let remedies = remedies::find(&mut report, scratch.path(), printer)?;
     if let Some(file) = &look.sarif {
-        let log = serde_json::to_string_pretty(&sarif::log(&report, env!("CARGO_PKG_VERSION")))?;
+        let log =
+            serde_json::to_string_pretty(&sarif::log(&report, env!("CARGO_PKG_VERSION"))).map_err(Failure::other)?;
         if file.is_stdout() {
             printer.line(log)?;
             return Ok(exit(&report, look.fail_on));
@@ -324,7 +325,7 @@ fn exit(report: &Report, fail_on: Severity) -> Exit {
     if report.has(fail_on) { Exit::Failed } else { Exit::Done }
 }
 
-fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> anyhow::Result<Site> {
+fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> Result<Site> {
     let given = given(audited, printer)?;
     let mut wheels: Vec<(PathBuf, Role)> = given.iter().map(|path| (path.clone(), Role::Audited)).collect();
     let mut sources: Vec<String> = Vec::new();
@@ -373,7 +374,7 @@ fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> 
 
 /// The paths to audit: a folder without installed packages stands for its wheels, and source
 /// distributions are skipped, since they have nothing that is loaded.
-fn given(paths: &[PathBuf], printer: &Printer) -> anyhow::Result<Vec<PathBuf>> {
+fn given(paths: &[PathBuf], printer: &Printer) -> Result<Vec<PathBuf>> {
     let mut given = Vec::new();
     for path in paths {
         if path.is_dir() && PackageFolder::find(path)?.is_none() {
@@ -464,7 +465,7 @@ fn gather(
     sources: &[String],
     scratch: &Path,
     printer: &Printer,
-) -> anyhow::Result<Vec<PathBuf>> {
+) -> Result<Vec<PathBuf>> {
     let sources: Vec<Source> = sources.iter().map(|text| Source::parse(text)).collect::<Result<_, _>>()?;
     let glibc = look.options.glibc.as_ref().and_then(|glibc| {
         let text = glibc.to_string();
@@ -478,7 +479,7 @@ fn gather(
     let http = if offline {
         None
     } else {
-        Some(Http::new(proxy.as_deref()).map_err(|error| anyhow::anyhow!(error).context("cannot set up HTTP"))?)
+        Some(Http::new(proxy.as_deref()).map_err(|error| Failure::other(error).context("cannot set up HTTP"))?)
     };
     let fetch = http.as_ref().map(|http| http as &dyn Fetch);
     let request = Request { audited, sources: &sources, target: &target, cache: &cache, fetch };
@@ -493,7 +494,7 @@ fn gather(
 /// Libraries that a hint names.
 const SHOWN: usize = 8;
 
-fn why(site: &Site, facts: &Facts, library: &str, printer: &Printer) -> anyhow::Result<Exit> {
+fn why(site: &Site, facts: &Facts, library: &str, printer: &Printer) -> Result<Exit> {
     let Some(why) = rocwheel_audit::why::why(site, facts, library) else {
         let names = rocwheel_audit::why::names(facts);
         let usage = Usage::new(format!("no file of the wheels is `{library}` or needs it"));

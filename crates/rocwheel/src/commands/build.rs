@@ -33,7 +33,7 @@ use serde::Serialize;
 
 use crate::commands::Mode;
 use crate::environment;
-use crate::failure::{self, Usage};
+use crate::failure::{self, Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
 use after::After;
@@ -174,7 +174,7 @@ enum What {
 
 impl What {
     /// Whether something is built in a container; an error where an image is named and nothing is.
-    fn is_in_container(&self, containers: Option<&Containers>) -> anyhow::Result<bool> {
+    fn is_in_container(&self, containers: Option<&Containers>) -> Result<bool> {
         let Some(containers) = containers else { return Ok(false) };
         match self {
             What::Recipes(recipes) => {
@@ -231,9 +231,9 @@ impl Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(mut arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(mut arguments: Arguments) -> Result<Self> {
         let executor = arguments.containers.executor();
         if arguments.job.is_some() && executor == Executor::Slurm {
             let usage = Usage::new("`--job` runs one job on this machine, and `--executor slurm` runs plans");
@@ -336,7 +336,7 @@ struct Ran {
 }
 
 /// Builds, or says what would be built.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     into::check(settings, printer)?;
     let deadline = settings.time_limit.map(|limit| Instant::now() + limit);
     let recipes = match &settings.what {
@@ -378,7 +378,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
             let container = recipes.planned_container(&recipe)?;
             Ok(PlannedRecipe { recipe, container })
         });
-        return text::plan(&planned.collect::<anyhow::Result<Vec<_>>>()?, &checkouts, printer);
+        return text::plan(&planned.collect::<Result<Vec<_>>>()?, &checkouts, printer);
     }
     let mut run = Run { settings, deadline, printer, done: Vec::new() };
     if let Some(file) = &settings.write_job {
@@ -388,7 +388,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     run.conclude()
 }
 
-fn write_job(recipes: &Recipes, place: &Place, path: &Path, printer: &Printer) -> anyhow::Result<Exit> {
+fn write_job(recipes: &Recipes, place: &Place, path: &Path, printer: &Printer) -> Result<Exit> {
     let [named] = &recipes.names[..] else {
         return Err(Usage::new("`--write-job` writes one job, and several recipes are named").into());
     };
@@ -426,7 +426,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Recipes in order. Those that wait for one that failed are left out, others go on.
-    fn recipes(&mut self, recipes: &Recipes) -> anyhow::Result<()> {
+    fn recipes(&mut self, recipes: &Recipes) -> Result<()> {
         let mut with: BTreeSet<String> = recipes.sdk.given();
         let mut inputs = recipes.sdk.inputs(self.printer.reporter())?;
         let mut failed: BTreeSet<String> = BTreeSet::new();
@@ -476,7 +476,7 @@ impl Run<'_> {
 
     /// Runs a job. What it made; `None` when it was stopped, or when only a part of it was asked
     /// for.
-    fn job(&mut self, job: &Job) -> anyhow::Result<Option<Vec<Input>>> {
+    fn job(&mut self, job: &Job) -> Result<Option<Vec<Input>>> {
         let settled = self.settled(job)?;
         let job = &*settled;
         let listener = text::Talk { printer: self.printer };
@@ -501,7 +501,7 @@ impl Run<'_> {
     }
 
     /// The job as it is run: in which image exactly is known now.
-    fn settled<'b>(&self, job: &'b Job) -> anyhow::Result<Cow<'b, Job>> {
+    fn settled<'b>(&self, job: &'b Job) -> Result<Cow<'b, Job>> {
         match self.settings.containers_of(job) {
             Some(containers) => containers.settled(job, self.printer),
             None => Ok(Cow::Borrowed(job)),
@@ -509,7 +509,7 @@ impl Run<'_> {
     }
 
     /// Runs a job where it is to run.
-    fn execute(&self, job: &Job, place: &Place, listener: &dyn Listener) -> anyhow::Result<Outcome> {
+    fn execute(&self, job: &Job, place: &Place, listener: &dyn Listener) -> Result<Outcome> {
         let (printer, settings) = (self.printer, self.settings);
         match (settings.containers_of(job), &job.image) {
             (Some(containers), _) => {
@@ -527,7 +527,7 @@ impl Run<'_> {
     }
 
     /// Runs a job on this machine.
-    fn run_here(&self, job: &Job, place: &Place, listener: &dyn Listener) -> anyhow::Result<Outcome> {
+    fn run_here(&self, job: &Job, place: &Place, listener: &dyn Listener) -> Result<Outcome> {
         let (printer, settings) = (self.printer, self.settings);
         let machine = Machine::look(Path::new("/"), &place.work);
         let jobs = machine.jobs(&job.recipe, settings.compilers);
@@ -543,7 +543,7 @@ impl Run<'_> {
     }
 
     /// Prints what was done; the exit code is that of the worst.
-    fn conclude(self) -> anyhow::Result<Exit> {
+    fn conclude(self) -> Result<Exit> {
         let exits: Vec<Exit> = self.done.iter().map(|(_, exit)| *exit).collect();
         let ran: Vec<Ran> = self.done.into_iter().map(|(ran, _)| ran).collect();
         text::conclude(&ran, &self.settings.place, self.printer)?;

@@ -21,6 +21,7 @@ pub(crate) use flags::explain;
 use translation::Translation;
 
 use crate::commands::{rocm_version, split_wheel};
+use crate::failure::{Failure, Result};
 use crate::printer::{Format, Printer};
 
 /// Run scripts of ROCm's build tools under their own names, with their own flags
@@ -89,9 +90,9 @@ pub(crate) enum Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         let jobs = arguments.jobs;
         let Some(script) = arguments.script else { return Ok(Self::List) };
         let translated = |mut translation: Translation| {
@@ -144,7 +145,7 @@ pub(crate) fn has_script(name: &str) -> bool {
 }
 
 /// Runs a script, or lists them.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     match settings {
         Settings::List => list(printer),
         Settings::BuildPackages(settings) => build_packages::command(settings, printer),
@@ -173,7 +174,7 @@ fn given(value: Option<String>) -> Option<String> {
     value.filter(|value| !value.trim().is_empty())
 }
 
-fn list(printer: &Printer) -> anyhow::Result<Exit> {
+fn list(printer: &Printer) -> Result<Exit> {
     if printer.format() == Format::Json {
         let scripts = SCRIPTS
             .map(|[name, about, instead]| serde_json::json!({ "name": name, "about": about, "instead": instead }));

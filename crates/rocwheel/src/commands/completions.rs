@@ -5,10 +5,11 @@ use clap_complete::Shell;
 use rocwheel_report::Exit;
 
 use crate::arguments::Arguments;
+use crate::failure::Result;
 use crate::printer::Printer;
 
 /// Prints the script.
-pub(crate) fn command(shell: Shell, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(shell: Shell, printer: &Printer) -> Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "rocwheel", &mut script);
     printer.raw(&script)?;

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::configuration::{self, Choice, File, Setting};
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{Format, Printer};
 
 /// Show the configuration, its origin, and its schema
@@ -55,7 +55,7 @@ pub(crate) enum Origins {
 
 impl Arguments {
     /// `choice`: what the options of all commands say about the file.
-    pub(crate) fn settings(self, choice: Choice) -> anyhow::Result<Settings> {
+    pub(crate) fn settings(self, choice: Choice) -> Result<Settings> {
         Ok(match self.action {
             Action::Schema => Settings::Schema,
             Action::Show { command, origin } => Settings::Show {
@@ -100,12 +100,12 @@ struct Source<'a> {
 }
 
 /// Prints the settings or the schema.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let mut program = crate::arguments::Arguments::command();
     program.build();
     match settings {
         Settings::Schema => {
-            let schema = serde_json::to_string_pretty(&configuration::schema(&program))?;
+            let schema = serde_json::to_string_pretty(&configuration::schema(&program)).map_err(Failure::other)?;
             printer.line(schema)?;
         }
         Settings::Show { command, choice, directory, origins } => {
@@ -149,7 +149,7 @@ fn environment_of(argument: &Arg) -> Option<(String, String)> {
 }
 
 /// Every option of a command, with its default where nothing is set.
-fn all(names: &[String], file: Option<&File>, program: &clap::Command) -> anyhow::Result<Vec<Row>> {
+fn all(names: &[String], file: Option<&File>, program: &clap::Command) -> Result<Vec<Row>> {
     let mut command = program;
     for name in names {
         let known: Vec<&str> = configuration::commands(command).map(clap::Command::get_name).collect();
@@ -184,7 +184,7 @@ fn default(argument: &Arg) -> Option<String> {
     (!values.is_empty()).then(|| values.join(", "))
 }
 
-fn show(file: Option<&File>, rows: &[Row], origins: Origins, printer: &Printer) -> anyhow::Result<()> {
+fn show(file: Option<&File>, rows: &[Row], origins: Origins, printer: &Printer) -> Result<()> {
     if printer.format() == Format::Json {
         let configuration = file.map(|file| Source { path: &file.path, sha256: &file.sha256 });
         return printer.json(&Document { configuration, settings: rows });

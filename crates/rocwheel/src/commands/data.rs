@@ -11,7 +11,7 @@ use rocwheel_rocm::{KEYS, RocmTables, providers};
 use serde::Serialize;
 use toml::{Table, Value};
 
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Show what is known of GPU targets, libraries and artifacts, and find out what is missing
@@ -64,9 +64,9 @@ pub(crate) enum Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         Ok(match arguments.action {
             Action::List { table: None } => Self::Tables,
             Action::List { table: Some(table) } => {
@@ -94,7 +94,7 @@ struct Row<'a> {
 }
 
 /// Prints tables, rows, or what is missing.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let tables = RocmTables::in_use();
     match settings {
         Settings::Tables => list_tables(tables, printer)?,
@@ -119,7 +119,7 @@ fn rows_of<'a>(tables: &'a RocmTables, table: &'a str) -> Vec<Row<'a>> {
     rows.map(|(key, fields)| Row { table, key, fields, from: tables.sources(table, key) }).collect()
 }
 
-fn list_tables(tables: &RocmTables, printer: &Printer) -> anyhow::Result<()> {
+fn list_tables(tables: &RocmTables, printer: &Printer) -> Result<()> {
     #[derive(Serialize)]
     struct Listed {
         table: &'static str,
@@ -145,7 +145,7 @@ fn list_tables(tables: &RocmTables, printer: &Printer) -> anyhow::Result<()> {
     printer.table(&columns, cells)
 }
 
-fn list_rows(rows: &[Row], printer: &Printer) -> anyhow::Result<()> {
+fn list_rows(rows: &[Row], printer: &Printer) -> Result<()> {
     if printer.format() == Format::Json {
         return printer.json(&serde_json::json!({ "schema": 1, "rows": rows }));
     }
@@ -168,7 +168,7 @@ fn short(value: &Value) -> String {
 }
 
 /// The rows of this key; for a library also by its file name, with version.
-fn find<'a>(tables: &'a RocmTables, name: &str) -> anyhow::Result<Vec<Row<'a>>> {
+fn find<'a>(tables: &'a RocmTables, name: &str) -> Result<Vec<Row<'a>>> {
     let all = || KEYS.iter().flat_map(|(table, _)| rows_of(tables, table));
     let mut found: Vec<Row> = all().filter(|row| row.key == name).collect();
     if found.is_empty() {
@@ -192,7 +192,7 @@ fn find<'a>(tables: &'a RocmTables, name: &str) -> anyhow::Result<Vec<Row<'a>>> 
     Ok(found)
 }
 
-fn show(rows: &[Row], printer: &Printer) -> anyhow::Result<()> {
+fn show(rows: &[Row], printer: &Printer) -> Result<()> {
     if printer.format() == Format::Json {
         return printer.json(&serde_json::json!({ "schema": 1, "rows": rows }));
     }
@@ -201,12 +201,12 @@ fn show(rows: &[Row], printer: &Printer) -> anyhow::Result<()> {
             printer.line("")?;
         }
         printer.line(format!("[[{}]]  # {}", row.table, row.from.join(", ")))?;
-        printer.line(toml::to_string_pretty(row.fields)?.trim_end())?;
+        printer.line(toml::to_string_pretty(row.fields).map_err(Failure::other)?.trim_end())?;
     }
     Ok(())
 }
 
-fn report(found: &[Gap], printer: &Printer) -> anyhow::Result<Exit> {
+fn report(found: &[Gap], printer: &Printer) -> Result<Exit> {
     let exit = if found.is_empty() { Exit::Done } else { Exit::Failed };
     if printer.format() == Format::Json {
         printer.json(&serde_json::json!({ "schema": 1, "missing": found }))?;

@@ -12,6 +12,7 @@ use rocwheel_report::Exit;
 use serde::Serialize;
 
 use crate::environment;
+use crate::failure::{Failure, Result};
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{self, Column, Format, Printer};
 
@@ -89,9 +90,9 @@ enum Detail {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         let (Some(old), Some(new)) = (arguments.old, arguments.new) else { return Ok(Self::Explain) };
         let fail_on = match &arguments.fail_on {
             Some(list) => FailOn::parse(list)?,
@@ -125,7 +126,7 @@ struct Document<'a> {
 }
 
 /// Compares and prints what changed.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let Settings::Compare(comparison) = settings else { return explain(printer) };
     let scratch = environment::scratch_below(&comparison.request.scratch)?;
     let request = Request { scratch: scratch.path().to_owned(), ..comparison.request.clone() };
@@ -159,7 +160,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     Ok(Exit::Done)
 }
 
-fn explain(printer: &Printer) -> anyhow::Result<Exit> {
+fn explain(printer: &Printer) -> Result<Exit> {
     if printer.format() == Format::Json {
         let kinds = ChangeKind::ALL.iter().map(|kind| serde_json::json!({"change": kind, "meaning": kind.meaning()}));
         printer.json(&serde_json::json!({ "changes": kinds.collect::<Vec<_>>() }))?;
@@ -170,7 +171,7 @@ fn explain(printer: &Printer) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn print(report: &Report, comparison: &Comparison, printer: &Printer) -> anyhow::Result<()> {
+fn print(report: &Report, comparison: &Comparison, printer: &Printer) -> Result<()> {
     for package in &report.packages {
         printer.line(heading(package))?;
         if let (Some(old), Some(new)) = (&package.old, &package.new) {
@@ -334,7 +335,7 @@ fn whole_size(file: &FileReport) -> String {
     }
 }
 
-fn targets(package: &PackageReport, printer: &Printer) -> anyhow::Result<()> {
+fn targets(package: &PackageReport, printer: &Printer) -> Result<()> {
     let rows: Vec<Vec<String>> = package
         .targets
         .iter()

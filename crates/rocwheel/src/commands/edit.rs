@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::Context as _;
 use clap::Args;
 use rocwheel_audit::Scope;
 use rocwheel_audit::written::{Set, Verdict};
@@ -21,7 +20,7 @@ use serde::Serialize;
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Places that still say the old version, of which text shows this many for each file.
@@ -163,9 +162,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         for file in &arguments.files {
             if !WheelName::is_wheel(file) && !file.to_string_lossy().ends_with(".tar.gz") {
                 let message = format!("`{}` is neither a wheel nor a source distribution by its name", file.display());
@@ -280,13 +279,18 @@ struct Row<'a> {
 type Done = Option<(Edited, Option<Verdict>)>;
 
 /// Edits one file and says nothing but warnings of the audit. Where the result is.
-pub(super) fn apply(settings: &Settings, printer: &Printer) -> anyhow::Result<PathBuf> {
+pub(super) fn apply(settings: &Settings, printer: &Printer) -> Result<PathBuf> {
     let (_, written) = carry_out(settings, printer)?;
-    written.into_iter().flatten().next().map(|(edited, _)| edited.path).context("an edit writes a file")
+    written
+        .into_iter()
+        .flatten()
+        .next()
+        .map(|(edited, _)| edited.path)
+        .ok_or_else(|| Failure::message("an edit writes a file"))
 }
 
 /// Plans all files before the first is written, so that what is wrong with the last is known then.
-fn carry_out(settings: &Settings, printer: &Printer) -> anyhow::Result<(Vec<Plan>, Vec<Done>)> {
+fn carry_out(settings: &Settings, printer: &Printer) -> Result<(Vec<Plan>, Vec<Done>)> {
     // Made only where a library is to be unpacked into it.
     let needs_scratch = !settings.edit.search_paths.is_empty();
     let scratch = needs_scratch.then(|| environment::scratch_below(&settings.scratch)).transpose()?;
@@ -314,7 +318,7 @@ fn carry_out(settings: &Settings, printer: &Printer) -> anyhow::Result<(Vec<Plan
 }
 
 /// Edits the files and says what changed.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let begin = Instant::now();
     let (plans, written) = carry_out(settings, printer)?;
     if printer.format() == Format::Json {
@@ -385,7 +389,7 @@ fn check_names(plans: &[Plan]) -> Result<(), Usage> {
     Ok(())
 }
 
-fn show(plan: &Plan, written: Option<&Edited>, printer: &Printer) -> anyhow::Result<()> {
+fn show(plan: &Plan, written: Option<&Edited>, printer: &Printer) -> Result<()> {
     let input = plan.input.display();
     match (plan.changes_anything(), written) {
         (true, Some(written)) if written.unchanged => {

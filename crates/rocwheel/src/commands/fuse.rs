@@ -24,7 +24,7 @@ use crate::commands::artifact_inputs::{self, Forms};
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
 use crate::commands::split::is_artifacts;
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const FILES: [Column; 4] = [("File", Left), ("Bundles", Right), ("Code objects", Right), ("GPU code", Right)];
@@ -100,9 +100,9 @@ struct Audited<'a> {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         if arguments.family.is_empty() || arguments.family.contains(['/', '_', '\0']) {
             let family = arguments.family.escape_debug();
             return Err(Usage::new(format!("`{family}` cannot be the last part of an artifact's name")).into());
@@ -138,7 +138,7 @@ struct Document<'a, W: Serialize> {
 }
 
 /// Fuses, and prints what came of it.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     for input in &settings.inputs {
         if !input.exists() {
             return Err(rocwheel_artifact::Error::NotThere { path: input.clone() }.into());
@@ -169,7 +169,7 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn file(&self) -> anyhow::Result<Exit> {
+    fn file(&self) -> Result<Exit> {
         let (mut hosts, mut archives) = (Vec::new(), Vec::new());
         for input in &self.settings.inputs {
             if input.is_dir() {
@@ -193,7 +193,7 @@ impl Job<'_> {
         Self::needs_code(&[&plan])?;
         let scratch = self.scratch(Some(output))?;
         let fused = self.fuse(&plan, &builds, scratch.path())?;
-        let Some(content) = fused.view.file(&path) else { anyhow::bail!("the fused file was lost") };
+        let Some(content) = fused.view.file(&path) else { return Err(Failure::message("the fused file was lost")) };
         let written = fuse::write_file(content.as_ref(), &hosts[0], output, self.printer.reporter())?;
         drop(fused.view);
         self.show(&[&plan], &fused.files, (&[], Some(&written), written.bytes, &written.path))
@@ -208,7 +208,7 @@ impl Job<'_> {
     }
 
     /// Libraries of one folder with other names are probably not builds of one.
-    fn needs_builds_of_one(&self, plan: &Plan, hosts: &[PathBuf]) -> anyhow::Result<()> {
+    fn needs_builds_of_one(&self, plan: &Plan, hosts: &[PathBuf]) -> Result<()> {
         let folder = hosts[0].parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let apart = |host: &PathBuf| host.file_name() != hosts[0].file_name() && host.parent() == hosts[0].parent();
         if plan.differences.is_empty() || !hosts[1..].iter().all(apart) {
@@ -233,7 +233,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn directories(&self) -> anyhow::Result<Exit> {
+    fn directories(&self) -> Result<Exit> {
         let mut builds: Vec<Build> = Vec::new();
         for input in &self.settings.inputs {
             let next = builds::of_directory(input)?;
@@ -253,7 +253,7 @@ impl Job<'_> {
         self.show(&[&plan], &fused.files, (&[], Some(&written), written.bytes, &written.path))
     }
 
-    fn artifacts(&self) -> anyhow::Result<Exit> {
+    fn artifacts(&self) -> Result<Exit> {
         let output = self.output();
         let scratch = self.scratch(output)?;
         let mut catalogs = Vec::new();
@@ -286,7 +286,7 @@ impl Job<'_> {
         self.show(&all, &files, (&[], Some(&written), written.bytes, &written.path))
     }
 
-    fn wheels(&self) -> anyhow::Result<Exit> {
+    fn wheels(&self) -> Result<Exit> {
         let scratch = self.scratch(self.output())?;
         let set = wheels::open(&self.settings.inputs, scratch.path())?;
         for note in &set.notes {
@@ -317,17 +317,17 @@ impl Job<'_> {
         self.settings.output.as_deref().filter(|_| self.settings.mode == Mode::Execute)
     }
 
-    fn scratch(&self, output: Option<&Path>) -> anyhow::Result<StagingFolder> {
+    fn scratch(&self, output: Option<&Path>) -> Result<StagingFolder> {
         environment::scratch_beside(self.settings.scratch.as_deref(), output)
     }
 
-    fn fuse(&self, plan: &Plan, builds: &[Build], scratch: &Path) -> anyhow::Result<Fused> {
+    fn fuse(&self, plan: &Plan, builds: &[Build], scratch: &Path) -> Result<Fused> {
         self.show_differences(plan)?;
         Ok(fuse::fuse(plan, builds, self.settings.form, scratch, self.printer.reporter())?)
     }
 
     /// An input in which there is nothing to do is probably not the one that was meant.
-    fn needs_code(plans: &[&Plan]) -> anyhow::Result<()> {
+    fn needs_code(plans: &[&Plan]) -> Result<()> {
         let idle = |plan: &&Plan| plan.binaries.is_empty() && plan.differences.is_empty();
         if plans.iter().all(idle) {
             let usage =
@@ -337,7 +337,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn show_differences(&self, plan: &Plan) -> anyhow::Result<()> {
+    fn show_differences(&self, plan: &Plan) -> Result<()> {
         for difference in plan.differences.iter().take(SHOWN) {
             self.printer.line(format!("difference: {difference}"))?;
         }
@@ -347,7 +347,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn show_plans(&self, plans: &[&Plan], removed: &[String]) -> anyhow::Result<Exit> {
+    fn show_plans(&self, plans: &[&Plan], removed: &[String]) -> Result<Exit> {
         let differs = plans.iter().any(|plan| !plan.differences.is_empty() || !plan.missing.is_empty());
         let exit = if differs { Exit::Failed } else { Exit::Done };
         if self.printer.format() == Format::Json {
@@ -375,7 +375,7 @@ impl Job<'_> {
         Ok(exit)
     }
 
-    fn table(&self, plans: &[&Plan]) -> anyhow::Result<()> {
+    fn table(&self, plans: &[&Plan]) -> Result<()> {
         let rows = plans.iter().flat_map(|plan| &plan.binaries).map(|binary| {
             let (code_objects, bytes) = binary.code();
             let numbers = [binary.bundles.len().to_string(), code_objects.to_string(), printer::bytes(bytes)];
@@ -390,7 +390,7 @@ impl Job<'_> {
         plans: &[&Plan],
         fused: &[FusedFile],
         (removed, written, bytes, path): (&[String], Option<&W>, u64, &Path),
-    ) -> anyhow::Result<Exit> {
+    ) -> Result<Exit> {
         let seconds = self.begin.elapsed().as_secs_f64();
         let stay = path.is_dir() || WheelName::is_wheel(path);
         if self.printer.format() == Format::Json {

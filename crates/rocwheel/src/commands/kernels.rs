@@ -16,7 +16,7 @@ use rocwheel_survey::{self as survey, Kernels, Weight};
 use rocwheel_wheel::FileDigest;
 
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{self, Format, Printer};
 use tally::Tally;
@@ -75,9 +75,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         let targets = arguments.targets.as_deref().map(expand).transpose()?;
         let expected = arguments.expect.as_deref().map(expand).transpose()?;
         let scratch = arguments.scratch.unwrap_or_else(environment::scratch);
@@ -111,11 +111,11 @@ fn expand(list: &str) -> Result<BTreeSet<String>, rocwheel_artifact::Error> {
 }
 
 /// Prints what there is. Anything wrong makes the exit code 1, nothing at all does not.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     // One of several is a warning, and the others are listed.
     if settings.paths.iter().all(|path| !path.exists()) {
         let names: Vec<String> = settings.paths.iter().map(|path| format!("`{}`", path.display())).collect();
-        anyhow::bail!("there is no {}", names.join(", "));
+        return Err(Failure::message(format!("there is no {}", names.join(", "))));
     }
     let is_detailed = settings.by == By::Kernel;
     let options = survey::Options {
@@ -159,7 +159,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
 }
 
 /// An error unless the code is for the targets that were expected, and for no others.
-fn compare(expected: &BTreeSet<String>, tally: &Tally) -> anyhow::Result<()> {
+fn compare(expected: &BTreeSet<String>, tally: &Tally) -> Result<()> {
     let found: BTreeSet<String> = tally.targets.keys().cloned().collect();
     let list = |targets: Vec<&String>| {
         let mut targets: Vec<String> = targets.into_iter().cloned().collect();
@@ -169,9 +169,9 @@ fn compare(expected: &BTreeSet<String>, tally: &Tally) -> anyhow::Result<()> {
     let (missing, more) = (list(expected.difference(&found).collect()), list(found.difference(expected).collect()));
     match (missing.is_empty(), more.is_empty()) {
         (true, true) => Ok(()),
-        (false, true) => anyhow::bail!("there is no code for {missing}"),
-        (true, false) => anyhow::bail!("there is code for {more} too, which was not expected"),
-        (false, false) => anyhow::bail!("there is no code for {missing}, but there is for {more}"),
+        (false, true) => Err(Failure::message(format!("there is no code for {missing}"))),
+        (true, false) => Err(Failure::message(format!("there is code for {more} too, which was not expected"))),
+        (false, false) => Err(Failure::message(format!("there is no code for {missing}, but there is for {more}"))),
     }
 }
 
@@ -207,7 +207,7 @@ fn summarise(settings: &Settings, tally: &Tally, printer: &Printer) {
 }
 
 /// Writes the picture.
-fn draw(file: &OutputFile, settings: &Settings, tally: &Tally) -> anyhow::Result<()> {
+fn draw(file: &OutputFile, settings: &Settings, tally: &Tally) -> Result<()> {
     let names: Vec<String> = settings
         .paths
         .iter()

@@ -13,6 +13,7 @@ use rocwheel_output::Staged;
 use rocwheel_report::{Exit, Hint};
 
 use crate::commands::audit::text;
+use crate::failure::Result;
 use crate::printer::{self, Format, Printer};
 
 /// What every command that writes wheels has.
@@ -73,16 +74,16 @@ pub(crate) fn finish<T>(
     last_look: LastLook,
     looks: &[Look<'_>],
     printer: &Printer,
-) -> anyhow::Result<(T, Vec<Option<Verdict>>)> {
+) -> Result<(T, Vec<Option<Verdict>>)> {
     let looked = looks.iter().map(|look| look_at(look, last_look, printer));
-    let verdicts = looked.collect::<anyhow::Result<Vec<_>>>()?;
+    let verdicts = looked.collect::<Result<Vec<_>>>()?;
     Ok((staged.commit()?, verdicts))
 }
 
 /// Looks at wheels that are installed together.
 ///
 /// New errors are shown, and then everything is one error; what else there is, is counted.
-pub(crate) fn look_at(look: &Look<'_>, last_look: LastLook, printer: &Printer) -> anyhow::Result<Option<Verdict>> {
+pub(crate) fn look_at(look: &Look<'_>, last_look: LastLook, printer: &Printer) -> Result<Option<Verdict>> {
     let Look { set, what, scratch } = look;
     if last_look == LastLook::Skip || set.wheels.is_empty() {
         return Ok(None);

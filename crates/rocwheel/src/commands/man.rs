@@ -3,16 +3,17 @@
 
 use std::path::Path;
 
-use anyhow::Context;
 use clap::CommandFactory;
 use clap_mangen::Man;
+use rocwheel_report::Context;
 use rocwheel_report::Exit;
 
 use crate::arguments::Arguments;
+use crate::failure::Result;
 use crate::printer::Printer;
 
 /// Writes the pages and prints their paths.
-pub(crate) fn command(directory: &Path, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(directory: &Path, printer: &Printer) -> Result<Exit> {
     fs_err::create_dir_all(directory).context("cannot make the directory of the manual pages")?;
     let mut program = Arguments::command();
     program.build();
@@ -20,7 +21,7 @@ pub(crate) fn command(directory: &Path, printer: &Printer) -> anyhow::Result<Exi
     Ok(Exit::Done)
 }
 
-fn write(command: &clap::Command, directory: &Path, printer: &Printer) -> anyhow::Result<()> {
+fn write(command: &clap::Command, directory: &Path, printer: &Printer) -> Result<()> {
     // No date: the page depends on the command line only.
     let manual = Man::new(command.clone()).manual("rocwheel");
     let path = directory.join(manual.get_filename());

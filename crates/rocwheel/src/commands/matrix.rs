@@ -14,7 +14,7 @@ use rocwheel_report::Exit;
 use serde::Serialize;
 
 use self::jobs::{JobArguments, JobChoices};
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format as Output, Printer};
 
 const COLUMNS: [Column; 9] = [
@@ -140,9 +140,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         let table = match &arguments.table {
             Some(path) => Table::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?,
             None => Table::built_in()?,
@@ -198,7 +198,7 @@ struct Document<'a> {
 }
 
 /// Prints the matrix. The exit code is 0 whatever is missing: it is a question, not a check.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if let Some(table) = settings.printed {
         printer.line(table.text().trim_end())?;
         return Ok(Exit::Done);
@@ -247,7 +247,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     Ok(Exit::Done)
 }
 
-fn json(matrix: &Matrix, rows: Vec<&Row>, printer: &Printer) -> anyhow::Result<()> {
+fn json(matrix: &Matrix, rows: Vec<&Row>, printer: &Printer) -> Result<()> {
     let [exists, missing, excluded] = matrix.counts();
     let coverage = matrix.coverage();
     printer.json(&Document { exists, missing, excluded, coverage, rows, unclear: &matrix.unclear })
@@ -266,7 +266,7 @@ fn sign(status: Option<Status>, settings: &Settings) -> &'static str {
 
 /// A grid for each framework, version and backend; lines in which nothing can be built are left
 /// out.
-fn grids(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
+fn grids(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer) -> Result<()> {
     let group = |row: &Row| {
         let point = &row.point;
         (point.platform, point.recipe.clone(), point.version.clone(), point.backend.clone())
@@ -316,7 +316,7 @@ fn grids(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer)
     Ok(())
 }
 
-fn table(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
+fn table(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer) -> Result<()> {
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "–".to_owned());
     // Without wheels to look at, what is not excluded can be built, and there is no more to say.
     let is_told = !settings.wheels.is_empty() || settings.excluded;
@@ -368,7 +368,7 @@ fn missing<'a>(rows: &[&'a Row], settings: &Settings) -> Vec<(&'a Row, Option<Or
     missing.map(|row| (row, Origin::of(&row.point, &settings.book, &sources))).collect()
 }
 
-fn slurm(rows: &[&Row], settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
+fn slurm(rows: &[&Row], settings: &Settings, printer: &Printer) -> Result<()> {
     let rows = missing(rows, settings);
     if rows.is_empty() {
         printer.note("nothing is missing");

@@ -35,7 +35,7 @@ use rocwheel_report::Exit;
 use crate::arguments::{Arguments, ArtifactCommand, Command, SourceCommand};
 use crate::commands::release::{ReleaseCommand, github as release_github, pages as release_pages};
 use crate::commands::source::{checkout, hipify as source_hipify, manifest, patches};
-use crate::failure::Usage;
+use crate::failure::{Result, Usage};
 use crate::printer::{Format, Printer};
 
 /// What a command that writes is to do.
@@ -54,7 +54,7 @@ impl Mode {
 }
 
 /// Runs the command that was asked for.
-pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> {
     /// Settings are made, shown with `-vv`, and handed to the command.
     macro_rules! run {
         ($command:ident, $arguments:expr) => {{

@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const PLANNED: [Column; 3] = [("Package", Left), ("Files", Right), ("Raw", Right)];
@@ -161,9 +161,9 @@ pub(super) enum Earlier {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         let shape = arguments.shape.map(|shape| match shape {
             ShapeArgument::Split => Shape::Split,
             ShapeArgument::PerFamily => Shape::PerFamily,
@@ -271,7 +271,7 @@ impl Artifacts {
 }
 
 /// Plans, writes, and prints what was written.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let begin = Instant::now();
     let request = &settings.request;
     if settings.mode == Mode::DryRun {
@@ -351,7 +351,7 @@ fn exit_of(plan: &Plan) -> Exit {
 }
 
 /// Outputs for the steps of a job that upload or install the packages.
-fn tell_next_steps(plan: &Plan, outcome: &Outcome, output: &Path, printer: &Printer) -> anyhow::Result<()> {
+fn tell_next_steps(plan: &Plan, outcome: &Outcome, output: &Path, printer: &Printer) -> Result<()> {
     let paths: Vec<String> =
         outcome.packages.iter().map(|package| output.join(&package.path).display().to_string()).collect();
     printer.outputs(&[
@@ -370,7 +370,7 @@ fn audit(
     settings: &Settings,
     folder: &OutputFolder,
     printer: &Printer,
-) -> anyhow::Result<Vec<Verdict>> {
+) -> Result<Vec<Verdict>> {
     // What `--force` asks for.
     let wanted = match settings.request.unsupported {
         Unsupported::Allow => BTreeSet::from([Code::KpackRuntime]),
@@ -405,7 +405,7 @@ fn audit(
     Ok(verdicts.into_iter().flatten().collect())
 }
 
-fn show_outcome(outcome: &Outcome, seconds: f64, printer: &Printer) -> anyhow::Result<()> {
+fn show_outcome(outcome: &Outcome, seconds: f64, printer: &Printer) -> Result<()> {
     let mut rows: Vec<Vec<String>> = outcome
         .packages
         .iter()
@@ -425,7 +425,7 @@ fn row(package: &str, [files, raw, compressed]: [u64; 3], time: String) -> Vec<S
     vec![package.to_owned(), files.to_string(), printer::bytes(raw), printer::bytes(compressed), time]
 }
 
-fn show_plan(plan: &Plan, request: &Request, printer: &Printer) -> anyhow::Result<Exit> {
+fn show_plan(plan: &Plan, request: &Request, printer: &Printer) -> Result<Exit> {
     if printer.format() == Format::Json {
         printer.json(plan)?;
         return Ok(exit_of(plan));

@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Keep the GPU code for some targets, remove the rest
@@ -88,9 +88,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         let keep = Keep::parse(&arguments.keep, &TargetTable::embedded())?;
         let destination = match (arguments.output, arguments.in_place) {
             (Some(folder), false) => Destination::Folder(folder),
@@ -119,7 +119,7 @@ impl TryFrom<Arguments> for Settings {
 }
 
 /// Prunes and prints what was saved.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let scratch = environment::scratch_below(&settings.scratch)?;
     let options = Options {
         keep: settings.keep.clone(),
@@ -139,7 +139,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         let (pruned, verdicts) = last_look::finish(staged, settings.last_look, &looks, printer)?;
         let places = wheels.into_iter().map(|wheel| vec![wheel.place]);
         audited.extend(places.zip(verdicts).filter_map(|(places, verdict)| Some((places, verdict?))));
-        anyhow::Ok(pruned)
+        Ok::<_, Failure>(pruned)
     })?;
     let exit = if outcome.missing.is_empty() { Exit::Done } else { Exit::Failed };
     if printer.format() == Format::Json {
@@ -176,7 +176,7 @@ fn look<'a>(input: &Path, output: &Path, wheel: &StagedFile, scratch: &'a Path) 
     Look { set, what: format!("`{}`", wheel.place.file_name().unwrap_or_default().display()), scratch }
 }
 
-fn print(outcome: &Outcome, settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
+fn print(outcome: &Outcome, settings: &Settings, printer: &Printer) -> Result<()> {
     let columns =
         [("action", Left), ("before", Right), ("after", Right), ("kept", Left), ("dropped", Left), ("file", Left)];
     let mut rows = Vec::new();

@@ -12,7 +12,7 @@ use rocwheel_report::Exit;
 use serde::Serialize;
 
 use crate::commands::build::cell::{CellArguments, Wishes};
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const COLUMNS: [Column; 4] = [("Recipe", Left), ("Backends", Left), ("Systems", Left), ("What it is", Left)];
@@ -107,9 +107,9 @@ pub(crate) struct Show {
 }
 
 impl TryFrom<RecipeCommand> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(command: RecipeCommand) -> anyhow::Result<Self> {
+    fn try_from(command: RecipeCommand) -> Result<Self> {
         Ok(match command {
             RecipeCommand::List(arguments) => {
                 let mut book = Book::built_in()?;
@@ -177,7 +177,7 @@ struct Shown<'a> {
 }
 
 /// Does what was asked for.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     match settings {
         Settings::List(book) => list(book, printer)?,
         Settings::Show(show) => self::show(show, printer)?,
@@ -187,7 +187,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     Ok(Exit::Done)
 }
 
-fn list(book: &Book, printer: &Printer) -> anyhow::Result<()> {
+fn list(book: &Book, printer: &Printer) -> Result<()> {
     if printer.format() == Format::Json {
         let listed = book.entries().map(|entry| Listed {
             name: &entry.recipe.name,
@@ -208,7 +208,7 @@ fn list(book: &Book, printer: &Printer) -> anyhow::Result<()> {
     )
 }
 
-fn show(show: &Show, printer: &Printer) -> anyhow::Result<()> {
+fn show(show: &Show, printer: &Printer) -> Result<()> {
     let names = show.wishes.recipes(std::slice::from_ref(&show.recipe))?;
     for named in &names {
         let entry = show.wishes.book.get(&named.recipe)?;
@@ -248,7 +248,7 @@ fn undecided(recipe: &Recipe, cell: &Cell) -> Vec<String> {
     features.map(|feature| feature.name.clone()).collect()
 }
 
-fn check(book: &Book, names: &[String], printer: &Printer) -> anyhow::Result<()> {
+fn check(book: &Book, names: &[String], printer: &Printer) -> Result<()> {
     let mut rows = Vec::new();
     for name in names {
         let entry = book.get(name)?;
@@ -271,7 +271,7 @@ fn check(book: &Book, names: &[String], printer: &Printer) -> anyhow::Result<()>
     Ok(())
 }
 
-fn new(name: &str, path: &Path, printer: &Printer) -> anyhow::Result<()> {
+fn new(name: &str, path: &Path, printer: &Printer) -> Result<()> {
     if path.exists() {
         let usage = Usage::new(format!("`{}` exists already", path.display()));
         return Err(usage.hint("choose another name, or remove it first").into());

@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Make wheels load on every system their tags promise
@@ -120,9 +120,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         if arguments.rocm.is_some() && arguments.mode != Some(WayArgument::Fat) {
             return Err(Usage::new("`--rocm` is for fat wheels").hint("add `--mode fat`").into());
         }
@@ -194,7 +194,7 @@ impl Settings {
 }
 
 /// Repairs one wheel and prints nothing. Where the result is.
-pub(super) fn apply(settings: &Settings, printer: &Printer) -> anyhow::Result<PathBuf> {
+pub(super) fn apply(settings: &Settings, printer: &Printer) -> Result<PathBuf> {
     let scratch = environment::scratch_below(&settings.scratch)?;
     let request = Request { scratch: scratch.path().to_owned(), ..settings.request.clone() };
     let prepared = repair::plan(&settings.wheels[0], &request, printer.reporter())?;
@@ -205,7 +205,7 @@ pub(super) fn apply(settings: &Settings, printer: &Printer) -> anyhow::Result<Pa
 }
 
 /// Repairs one wheel after the other.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let begin = Instant::now();
     let scratch = environment::scratch_below(&settings.scratch)?;
     let request = Request { scratch: scratch.path().to_owned(), ..settings.request.clone() };
@@ -258,7 +258,7 @@ fn look<'a>(settings: &'a Settings, plan: &Plan, wheels: &[StagedFile]) -> Optio
     Some(Look { set, what: format!("`{}`", plan.output), scratch: &settings.scratch })
 }
 
-fn show(repaired: &Repaired, printer: &Printer) -> anyhow::Result<()> {
+fn show(repaired: &Repaired, printer: &Printer) -> Result<()> {
     let Repaired { plan, outcome, .. } = repaired;
     if !plan.grafted.is_empty() {
         let rows = plan.grafted.iter().map(|graft| {

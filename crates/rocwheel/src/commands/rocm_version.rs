@@ -3,14 +3,14 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::builder::PossibleValue;
 use clap::{ArgGroup, Args, ValueEnum};
 use rocwheel_package::version::{self, Date, Form, ReleaseType, Request, VersionFile};
+use rocwheel_report::Context;
 use rocwheel_report::Exit;
 
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{Format, Printer};
 
 /// File of TheRock's sources that holds the base version.
@@ -97,9 +97,9 @@ pub(crate) enum Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         if let Some([left, right]) = arguments.compare.as_deref() {
             return Ok(Self::Compare { left: left.clone(), right: right.clone() });
         }
@@ -141,7 +141,7 @@ pub(crate) struct Sources {
 
 /// Settings that work out a version of this form; what is not given is looked for in the
 /// environment.
-pub(crate) fn settings(form: Form, sources: Sources) -> anyhow::Result<Settings> {
+pub(crate) fn settings(form: Form, sources: Sources) -> Result<Settings> {
     let file = read_version_file(sources.version_file.as_deref())?;
     let base_date = file.as_ref().and_then(|file| file.base_date);
     let base = sources.base.or(file.map(|file| file.rocm_version)).ok_or_else(|| {
@@ -159,7 +159,7 @@ pub(crate) fn settings(form: Form, sources: Sources) -> anyhow::Result<Settings>
 }
 
 /// The given file, or the one in the working directory if there is one.
-pub(crate) fn read_version_file(given: Option<&std::path::Path>) -> anyhow::Result<Option<VersionFile>> {
+pub(crate) fn read_version_file(given: Option<&std::path::Path>) -> Result<Option<VersionFile>> {
     let path = given.map_or_else(|| PathBuf::from(VERSION_FILE), PathBuf::from);
     match fs_err::read_to_string(&path) {
         Ok(text) => Ok(Some(VersionFile::parse(&text, &path.display().to_string())?)),
@@ -169,7 +169,7 @@ pub(crate) fn read_version_file(given: Option<&std::path::Path>) -> anyhow::Resu
 }
 
 /// Prints versions, or a comparison.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     match settings {
         Settings::Compute { request } => {
             let versions = request.versions()?;

@@ -22,7 +22,7 @@ use crate::commands::artifact_inputs::{self, Forms};
 use crate::commands::split_files;
 use crate::commands::split_wheel::WheelArguments;
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const ARTIFACTS: [Column; 3] = [("Artifact", Left), ("Files", Right), ("Size", Right)];
@@ -104,7 +104,7 @@ impl Arguments {
 
     /// Whether wheels are to be split, which is another command behind the same name.
     pub(super) fn is_of_wheels(&self) -> bool {
-        self.inputs.iter().any(|path| WheelName::is_wheel(path))
+        self.inputs.iter().any(WheelName::is_wheel)
     }
 
     pub(super) fn packing(&self) -> Packing {
@@ -139,9 +139,9 @@ enum Work {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         arguments.wheel.refuse()?;
         let packing = arguments.packing();
         let databases = match arguments.split_databases {
@@ -172,7 +172,7 @@ impl TryFrom<Arguments> for Settings {
 
 /// The targets of a list of targets and families. Names that look like targets are taken even if no
 /// table knows them: the input may have code for them.
-pub(super) fn selected(list: &str) -> anyhow::Result<Vec<String>> {
+pub(super) fn selected(list: &str) -> Result<Vec<String>> {
     let unknown: Vec<String> = list
         .split([',', ';'])
         .map(str::trim)
@@ -199,7 +199,7 @@ struct Document<'a> {
 }
 
 /// Splits or checks, and prints what came of it.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     match &settings.work {
         Work::Split { inputs, output, mode } => split(settings, (inputs, output.as_deref(), *mode), printer),
         Work::Verify { before, after, targets } => verify(settings, (before, after, targets.as_deref()), printer),
@@ -210,7 +210,7 @@ fn split(
     settings: &Settings,
     (inputs, output, mode): (&[PathBuf], Option<&Path>, Mode),
     printer: &Printer,
-) -> anyhow::Result<Exit> {
+) -> Result<Exit> {
     let begin = Instant::now();
     if let Some(output) = output {
         rocwheel_artifact::separate(output, inputs)?;
@@ -247,7 +247,7 @@ fn split(
     Ok(exit)
 }
 
-fn show_plan(plan: &TreePlan, printer: &Printer) -> anyhow::Result<Exit> {
+fn show_plan(plan: &TreePlan, printer: &Printer) -> Result<Exit> {
     if printer.format() == Format::Json {
         printer.json(plan)?;
         return Ok(Exit::Done);
@@ -344,7 +344,7 @@ fn verify(
     settings: &Settings,
     (before, after, targets): (&Path, &Path, Option<&str>),
     printer: &Printer,
-) -> anyhow::Result<Exit> {
+) -> Result<Exit> {
     let selection = &settings.request.selection;
     let reporter = printer.reporter();
     let report = if WheelName::is_wheel(before) && after.is_dir() {
@@ -360,7 +360,7 @@ fn verify(
         )?
     } else if is_artifacts(before) {
         let scratch = environment::scratch_beside(settings.scratch.as_deref(), None)?;
-        let read = |path: &Path| -> anyhow::Result<Catalog> {
+        let read = |path: &Path| -> Result<Catalog> {
             let paths = artifact_inputs::expand(&[path.to_owned()], Forms::All, printer)?;
             Ok(Catalog::read(&paths, scratch.path(), reporter)?)
         };
@@ -387,7 +387,7 @@ pub(crate) fn is_artifacts(path: &Path) -> bool {
 }
 
 /// The table, then the differences, then one line.
-pub(super) fn show_report(report: &Report, printer: &Printer) -> anyhow::Result<()> {
+pub(super) fn show_report(report: &Report, printer: &Printer) -> Result<()> {
     let rows = report.binaries.iter().map(|binary| {
         let numbers = [binary.wrappers, binary.bundles, binary.code_objects].map(|number| number.to_string());
         let differences = match binary.left_alone {

@@ -14,7 +14,7 @@ use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
 use crate::commands::{Mode, artifact_inputs, split};
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const PLANNED: [Column; 3] = [("Archive", Left), ("Code objects", Right), ("Raw", Right)];
@@ -31,9 +31,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<split::Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: split::Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: split::Arguments) -> Result<Self> {
         arguments.wheel.refuse()?;
         if let Some(other) = arguments.inputs.iter().find(|path| !is_program(path)) {
             let message = format!(
@@ -82,7 +82,7 @@ struct Document<'a> {
 }
 
 /// Splits the files and prints what came of it.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let begin = Instant::now();
     let plan = files::plan(&settings.files, &settings.request, printer.reporter())?;
     let (Some(output), Mode::Execute) = (&settings.output, settings.mode) else {
@@ -127,7 +127,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     Ok(exit)
 }
 
-fn show_plan(plan: &[PlannedFile], seconds: f64, printer: &Printer) -> anyhow::Result<Exit> {
+fn show_plan(plan: &[PlannedFile], seconds: f64, printer: &Printer) -> Result<Exit> {
     if printer.format() == Format::Json {
         printer.json(&Document { files: plan, outcome: None, seconds })?;
         return Ok(Exit::Done);

@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
 use crate::commands::{Mode, split};
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const PLANNED: [Column; 4] = [("Wheel", Left), ("Code objects", Right), ("Files", Right), ("Raw", Right)];
@@ -99,9 +99,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<split::Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: split::Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: split::Arguments) -> Result<Self> {
         if let Some(other) = arguments.inputs.iter().find(|path| !WheelName::is_wheel(path)) {
             let message =
                 format!("`{}` is not a wheel, and wheels and artifacts cannot be split together", other.display());
@@ -154,7 +154,7 @@ struct Split {
 
 /// Plans all wheels before the first is written, so that what is wrong with the last is known then,
 /// and moves none to its place before all are written.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let begin = Instant::now();
     let mut splits = Vec::with_capacity(settings.wheels.len());
     for path in &settings.wheels {
@@ -224,7 +224,7 @@ fn check_names(splits: &[Split]) -> Result<(), Usage> {
     Ok(())
 }
 
-fn show_plans(splits: &[Split], seconds: f64, printer: &Printer) -> anyhow::Result<Exit> {
+fn show_plans(splits: &[Split], seconds: f64, printer: &Printer) -> Result<Exit> {
     if printer.format() == Format::Json {
         printer.json(&Document { wheels: splits, seconds })?;
         return Ok(Exit::Done);
@@ -262,7 +262,7 @@ fn show_plans(splits: &[Split], seconds: f64, printer: &Printer) -> anyhow::Resu
     Ok(Exit::Done)
 }
 
-fn show_outcomes(splits: &[Split], printer: &Printer) -> anyhow::Result<()> {
+fn show_outcomes(splits: &[Split], printer: &Printer) -> Result<()> {
     let outputs: Vec<&Output> =
         splits.iter().filter_map(|split| split.outcome.as_ref()).flat_map(|outcome| &outcome.wheels).collect();
     let name = |output: &Output| output.path.file_name().unwrap_or_default().to_string_lossy().into_owned();

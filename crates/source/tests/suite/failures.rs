@@ -50,7 +50,7 @@ fn every_commit_that_would_be_lost_is_named() {
     world.run(&request).unwrap();
     let tree = world.path("pytorch");
     for number in 0..25 {
-        write(&tree.join("notes.txt"), &number.to_string());
+        write(&tree.join("notes.txt"), number.to_string());
         commit(&tree, &format!("work {number}"));
     }
     request.projects[0].reference = Some("release/2.9".into());

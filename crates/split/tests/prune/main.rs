@@ -2,7 +2,7 @@
 //! bundler, Python and a runtime that says what it finds.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,6 +13,7 @@ use rocwheel_report::Silent;
 use rocwheel_rocm::TargetTable;
 use rocwheel_split::Error;
 use rocwheel_split::prune::{Action, Compress, Destination, Empty, Keep, Options, Outcome, Run, prune};
+use rocwheel_system::symlink;
 use rocwheel_testing::gpu::{Gpu, Link, Unit};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, Tag, WriteOptions, write_wheel};

@@ -1,6 +1,6 @@
 //! Artifacts, split and written.
 
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rocwheel_artifact::{Catalog, Manifest};
@@ -8,6 +8,7 @@ use rocwheel_report::{Hint as _, Reporter, Silent, Unit};
 use rocwheel_split::tree::{self, DatabaseChoice, Outcome, Request, TreePlan, Unsupported};
 use rocwheel_split::verify::Verification;
 use rocwheel_split::{Error, Packing, Selection, TargetNames};
+use rocwheel_system::symlink;
 use tempfile::TempDir;
 
 use crate::fixture;

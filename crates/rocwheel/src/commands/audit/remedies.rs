@@ -5,16 +5,16 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use clap::Parser as _;
 use rocwheel_audit::report::Report;
 use rocwheel_audit::{Remedies, WheelRemedy};
 use rocwheel_output::StagingFolder;
 use rocwheel_repair as repairs;
+use rocwheel_report::Context as _;
 
 use crate::arguments::{Arguments, Command};
 use crate::commands::{edit, repair};
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::Printer;
 
 /// Libraries that a repair leaves out at most: beyond that the wheel has to be built anew.
@@ -23,7 +23,7 @@ const MOST_EXCLUDED: usize = 8;
 /// The remedies of a report. A repair needs libraries of this machine, so it is planned first: a
 /// finding about a library that is not here loses its fix, and the reason becomes a note of the
 /// report.
-pub(super) fn find(report: &mut Report, scratch: &Path, printer: &Printer) -> anyhow::Result<Remedies> {
+pub(super) fn find(report: &mut Report, scratch: &Path, printer: &Printer) -> Result<Remedies> {
     for wheel in Remedies::of(&report.findings).wheels.iter().filter(|wheel| wheel.repair().is_some()) {
         let Some(obstacle) = obstacle(wheel, scratch, printer)? else { continue };
         // Without these libraries it can be repaired; any other obstacle is one for every finding.
@@ -76,7 +76,7 @@ impl std::fmt::Display for Obstacle {
     }
 }
 
-fn obstacle(wheel: &WheelRemedy, scratch: &Path, printer: &Printer) -> anyhow::Result<Option<Obstacle>> {
+fn obstacle(wheel: &WheelRemedy, scratch: &Path, printer: &Printer) -> Result<Option<Obstacle>> {
     let Some(words) = wheel.repair() else { return Ok(None) };
     let settings = repair::Settings::try_from(repair_arguments(&wheel.path, &words, Path::new("."))?)?;
     Ok(match settings.plan(&wheel.path, scratch, printer) {
@@ -94,7 +94,7 @@ fn obstacle(wheel: &WheelRemedy, scratch: &Path, printer: &Printer) -> anyhow::R
 
 /// Writes fixed wheels into a folder. Each appears there when all its steps are done; the wheels of
 /// the report stay.
-pub(super) fn apply(remedies: &Remedies, output: &Path, printer: &Printer) -> anyhow::Result<Vec<(PathBuf, PathBuf)>> {
+pub(super) fn apply(remedies: &Remedies, output: &Path, printer: &Printer) -> Result<Vec<(PathBuf, PathBuf)>> {
     let mut fixed = Vec::new();
     for wheel in &remedies.wheels {
         let staging = StagingFolder::for_results(output, ".rocwheel-fix-")
@@ -121,8 +121,11 @@ pub(super) fn apply(remedies: &Remedies, output: &Path, printer: &Printer) -> an
     Ok(fixed)
 }
 
-fn parsed(words: Vec<OsString>) -> anyhow::Result<Command> {
-    Ok(Arguments::try_parse_from(words).context("cannot read a command that fixes a finding")?.command)
+fn parsed(words: Vec<OsString>) -> Result<Command> {
+    Ok(Arguments::try_parse_from(words)
+        .map_err(Failure::other)
+        .context("cannot read a command that fixes a finding")?
+        .command)
 }
 
 fn all(verb: &str, path: &Path, words: &[String], output: &Path) -> Vec<OsString> {
@@ -132,16 +135,16 @@ fn all(verb: &str, path: &Path, words: &[String], output: &Path) -> Vec<OsString
     all
 }
 
-fn edit_arguments(path: &Path, words: &[String], output: &Path) -> anyhow::Result<edit::Arguments> {
+fn edit_arguments(path: &Path, words: &[String], output: &Path) -> Result<edit::Arguments> {
     match parsed(all("edit", path, words, output))? {
         Command::Edit(arguments) => Ok(*arguments),
-        _ => anyhow::bail!("`edit` is another command"),
+        _ => Err(Failure::message("`edit` is another command")),
     }
 }
 
-fn repair_arguments(path: &Path, words: &[String], output: &Path) -> anyhow::Result<repair::Arguments> {
+fn repair_arguments(path: &Path, words: &[String], output: &Path) -> Result<repair::Arguments> {
     match parsed(all("repair", path, words, output))? {
         Command::Repair(arguments) => Ok(*arguments),
-        _ => anyhow::bail!("`repair` is another command"),
+        _ => Err(Failure::message("`repair` is another command")),
     }
 }

@@ -8,6 +8,7 @@ use rocwheel_audit::finding::{Explanation, Finding, Severity};
 use rocwheel_audit::report::{Report, WheelSummary};
 use rocwheel_audit::why::{Puller, Why};
 
+use crate::failure::Result;
 use crate::printer::{self, Column, Printer};
 
 const WIDTH: usize = 80;
@@ -20,7 +21,7 @@ const WHEELS: [Column; 6] =
     [("Wheel", Left), ("Size", Right), ("Promises", Left), ("Needs", Left), ("CPU", Left), ("Errors", Right)];
 
 /// Prints wheels, findings and how many there are.
-pub(super) fn report(report: &Report, remedies: &Remedies, printer: &Printer) -> anyhow::Result<()> {
+pub(super) fn report(report: &Report, remedies: &Remedies, printer: &Printer) -> Result<()> {
     let audited = || report.wheels.iter().filter(|wheel| wheel.role == "audited");
     printer.table(&WHEELS, audited().map(|wheel| row(wheel, report)))?;
     let mut shown: Option<&Option<String>> = None;
@@ -83,7 +84,7 @@ fn row(wheel: &WheelSummary, report: &Report) -> Vec<String> {
 }
 
 /// Prints one finding.
-pub(in crate::commands) fn print(finding: &Finding, printer: &Printer) -> anyhow::Result<()> {
+pub(in crate::commands) fn print(finding: &Finding, printer: &Printer) -> Result<()> {
     let style = match finding.severity {
         Severity::Error => ERROR,
         Severity::Warning => WARNING,
@@ -105,7 +106,7 @@ pub(in crate::commands) fn print(finding: &Finding, printer: &Printer) -> anyhow
 }
 
 /// Prints the commands that fix what was found: typed in this order, they work.
-fn block(report: &Report, remedies: &Remedies, printer: &Printer) -> anyhow::Result<()> {
+fn block(report: &Report, remedies: &Remedies, printer: &Printer) -> Result<()> {
     let all = report.findings.len();
     let commands = remedies.commands();
     if !commands.is_empty() {

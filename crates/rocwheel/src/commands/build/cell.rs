@@ -15,7 +15,7 @@ use rocwheel_rocm::TargetTable;
 
 use super::machine;
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Result, Usage};
 
 /// Options about what is built.
 #[derive(Debug, Clone, Args)]
@@ -156,7 +156,7 @@ fn values<T: PartialEq>(given: impl IntoIterator<Item = T>) -> Vec<Option<T>> {
 
 impl CellArguments {
     /// Reads the options, and the variables that people use for the same.
-    pub(crate) fn wishes(self, platform: Option<Platform>) -> anyhow::Result<Wishes> {
+    pub(crate) fn wishes(self, platform: Option<Platform>) -> Result<Wishes> {
         let mut book = Book::built_in()?;
         if let Some(folder) = &self.recipes {
             book.add_folder(folder)?;
@@ -175,7 +175,7 @@ impl CellArguments {
         let (sets, chosen_by) = match &lists[..] {
             [] if platform == here => (vec![machine::gpu_targets(std::path::Path::new("/"))], ChosenBy::Machine),
             [] => (vec![Vec::new()], ChosenBy::Recipe),
-            lists => (lists.iter().map(|list| target_set(list)).collect::<anyhow::Result<_>>()?, ChosenBy::User),
+            lists => (lists.iter().map(|list| target_set(list)).collect::<Result<_>>()?, ChosenBy::User),
         };
         let asked = self.rocm.clone();
         let named = || wish(&["DESIRED_ROCM"]).map(|rocm| rocm.trim_start_matches("rocm").to_owned());
@@ -241,7 +241,7 @@ impl Wishes {
 
     /// Names of recipes, `all`, and names that say for which ROCm: recipes in the order in which
     /// they are built, with that ROCm.
-    pub(crate) fn recipes(&self, names: &[String]) -> anyhow::Result<Vec<Named>> {
+    pub(crate) fn recipes(&self, names: &[String]) -> Result<Vec<Named>> {
         // apex is built by its name only, as TheRock's script builds it only where its sources are.
         const ALL: [&str; 4] = ["triton", "torch", "torchaudio", "torchvision"];
         let mut rocm: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -284,13 +284,13 @@ impl Wishes {
     }
 
     /// The cells of a recipe that is built after others: every combination of the axes.
-    pub(crate) fn cells(&self, named: &Named, with: &BTreeSet<String>) -> anyhow::Result<Vec<Cell>> {
+    pub(crate) fn cells(&self, named: &Named, with: &BTreeSet<String>) -> Result<Vec<Cell>> {
         Ok(self.combinations(named, with)?.into_iter().map(|(cell, _)| cell).collect())
     }
 
     /// The same, each with the number of its combination, which is that of the cells of other
     /// recipes that it belongs to: backends are a recipe's own.
-    pub(crate) fn combinations(&self, named: &Named, with: &BTreeSet<String>) -> anyhow::Result<Vec<(Cell, usize)>> {
+    pub(crate) fn combinations(&self, named: &Named, with: &BTreeSet<String>) -> Result<Vec<(Cell, usize)>> {
         let recipe = &self.book.get(&named.recipe)?.recipe;
         let mut base = self.cell.clone();
         base.with.clone_from(with);
@@ -323,7 +323,7 @@ impl Wishes {
     }
 
     /// Every value of the table on the axes that nobody named.
-    pub(crate) fn fill_axes(&mut self, names: &[String]) -> anyhow::Result<()> {
+    pub(crate) fn fill_axes(&mut self, names: &[String]) -> Result<()> {
         let frameworks: Vec<_> = self.table.frameworks.iter().filter(|one| names.contains(&one.recipe)).collect();
         let unknown = names.iter().find(|name| !frameworks.iter().any(|one| one.recipe == **name));
         if let Some(name) = unknown {
@@ -376,7 +376,7 @@ fn check_compact(rocm: &str, table: &Table) -> Result<(), Usage> {
 }
 
 /// GPU targets of a list, sorted.
-pub(crate) fn target_set(list: &str) -> anyhow::Result<Vec<String>> {
+pub(crate) fn target_set(list: &str) -> Result<Vec<String>> {
     // What the variable may hold: separated by blanks as well.
     let targets = TargetTable::embedded().expand(&list.replace(' ', ";"))?;
     if targets.is_empty() {

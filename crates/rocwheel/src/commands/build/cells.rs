@@ -12,6 +12,7 @@ use rocwheel_report::{Exit, Hint as _};
 
 use super::{Run, Settings, states, text};
 use crate::failure;
+use crate::failure::{Failure, Result};
 use crate::printer::{self, Format, Printer};
 
 /// How long a task waits for the one that had its cell before: a node that is lost holds its locks
@@ -20,12 +21,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Runs what is left of a plan, or the cells that are named, one after the other. What a cell comes
 /// to does not stop the others.
-pub(super) fn run(
-    folder: &PlanFolder,
-    named: &[String],
-    settings: &Settings,
-    printer: &Printer,
-) -> anyhow::Result<Exit> {
+pub(super) fn run(folder: &PlanFolder, named: &[String], settings: &Settings, printer: &Printer) -> Result<Exit> {
     let cells: Vec<&PlannedCell> = if named.is_empty() {
         folder.plan.to_build().collect()
     } else {
@@ -83,7 +79,7 @@ impl<'a> Runner<'a> {
 
     /// One cell. Errors of the build are its state; those that are given back are of the plan
     /// itself, and the user's wish to stop.
-    fn cell(&mut self, cell: &PlannedCell) -> anyhow::Result<Exit> {
+    fn cell(&mut self, cell: &PlannedCell) -> Result<Exit> {
         let patience = if self.task.is_some() { PATIENCE } else { Duration::ZERO };
         let mut taken = self.folder.take(cell, patience, self.printer.reporter())?;
         let is_there = taken.last().is_some_and(|end| end.status.is_there());
@@ -128,7 +124,7 @@ impl<'a> Runner<'a> {
                     .chain()
                     .find_map(|error| error.downcast_ref::<rocwheel_recipe::Error>())
                     .map_or(Exit::Failed, rocwheel_report::Hint::exit);
-                let known = error.chain().find_map(|error| error.downcast_ref::<rocwheel_recipe::Error>());
+                let known = error.find::<rocwheel_recipe::Error>();
                 // From inside a container nothing was heard of stages.
                 if let Some(failure) = known.and_then(rocwheel_recipe::Error::failed_step) {
                     taken.stage(&failure.step, &failure.log)?;
@@ -149,7 +145,7 @@ impl<'a> Runner<'a> {
         answer
     }
 
-    fn build(&self, job: &Job, folder: &str, watch: &Watch<'_>) -> anyhow::Result<Outcome> {
+    fn build(&self, job: &Job, folder: &str, watch: &Watch<'_>) -> Result<Outcome> {
         let plan = &self.folder.plan;
         let place = Place { output: plan.output.join(folder), work: plan.work.clone(), ..self.settings.place.clone() };
         let run = Run { settings: self.settings, deadline: self.deadline, printer: self.printer, done: Vec::new() };
@@ -207,8 +203,8 @@ fn of_outcome(outcome: &Outcome) -> End {
     }
 }
 
-fn of_error(error: &anyhow::Error, exit: Exit) -> End {
-    let known = error.chain().find_map(|error| error.downcast_ref::<rocwheel_recipe::Error>());
+fn of_error(error: &Failure, exit: Exit) -> End {
+    let known = error.find::<rocwheel_recipe::Error>();
     if let Some(failure) = known.and_then(rocwheel_recipe::Error::failed_step) {
         return End {
             error: Some(format!("step `{}`: {}", failure.step, failure.reason)),

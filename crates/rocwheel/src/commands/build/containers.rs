@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::cell::target_set;
 use super::inputs::Sdk;
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Result, Usage};
 use crate::printer::Printer;
 use crate::progress::Display;
 
@@ -116,7 +116,7 @@ impl ContainerArguments {
     }
 
     /// What is started for jobs that run in containers; `None`: all run here.
-    pub(super) fn containers(&self, surroundings: &Surroundings) -> anyhow::Result<Option<Containers>> {
+    pub(super) fn containers(&self, surroundings: &Surroundings) -> Result<Option<Containers>> {
         let variable = environment::first_of(&["DOCKER_CMD"]);
         let reach = match self.executor {
             Some(Executor::Docker | Executor::Podman) => Reach::All,
@@ -166,7 +166,7 @@ impl ContainerArguments {
     }
 
     /// No containers; an image is for some.
-    fn none(&self) -> anyhow::Result<Option<Containers>> {
+    fn none(&self) -> Result<Option<Containers>> {
         match &self.image {
             Some(image) if self.executor == Some(Executor::Here) => Err(for_containers(image).into()),
             _ => Ok(None),
@@ -262,7 +262,7 @@ impl Containers {
     }
 
     /// What a recipe would be built in.
-    pub(super) fn planned(&self, recipe: &Evaluated) -> anyhow::Result<Planned> {
+    pub(super) fn planned(&self, recipe: &Evaluated) -> Result<Planned> {
         Ok(Planned { engine: self.request.command.clone(), image: self.image_name(recipe)?, pull: self.request.pull })
     }
 
@@ -274,7 +274,7 @@ impl Containers {
     }
 
     /// The image that the user names, else the table's.
-    pub(super) fn image_name(&self, recipe: &Evaluated) -> anyhow::Result<String> {
+    pub(super) fn image_name(&self, recipe: &Evaluated) -> Result<String> {
         let cell = &recipe.cell;
         if let Some(name) = &self.image {
             return Ok(self.images.full_name(name, cell)?);
@@ -283,13 +283,7 @@ impl Containers {
     }
 
     /// The image for a recipe. What is in it is looked for only when it decides something.
-    pub(super) fn ground(
-        &self,
-        recipe: &Evaluated,
-        sdk: &Sdk,
-        place: &Place,
-        printer: &Printer,
-    ) -> anyhow::Result<Ground> {
+    pub(super) fn ground(&self, recipe: &Evaluated, sdk: &Sdk, place: &Place, printer: &Printer) -> Result<Ground> {
         let prefix = if recipe.sdk { sdk.prefix_inside() } else { None };
         let interpreter = place.interpreter.as_deref();
         let image = self.looked_at(&Image::named(self.image_name(recipe)?), printer)?;
@@ -314,7 +308,7 @@ impl Containers {
     }
 
     /// The same job, in the image that the user names or that it names itself, as it is here.
-    pub(super) fn settled<'a>(&self, job: &'a Job, printer: &Printer) -> anyhow::Result<Cow<'a, Job>> {
+    pub(super) fn settled<'a>(&self, job: &'a Job, printer: &Printer) -> Result<Cow<'a, Job>> {
         let named = self.image.as_ref().map(|name| self.images.full_name(name, &job.recipe.cell)).transpose()?;
         let wanted = match (&named, &job.image) {
             (Some(name), Some(image)) if image.name == *name => image.clone(),
@@ -333,7 +327,7 @@ impl Containers {
     }
 
     /// Runs a job in a container: the one that runs, when that has what the job needs.
-    pub(super) fn run(&self, order: &Order<'_>, printer: &Printer) -> anyhow::Result<Outcome> {
+    pub(super) fn run(&self, order: &Order<'_>, printer: &Printer) -> Result<Outcome> {
         let job = order.job;
         let image = job.image.as_ref().ok_or_else(|| Usage::new(format!("{} has no image", job.title())))?;
         let needs = Needs::of(job, order.place)?.with_options(self.images.options(&image.name));
@@ -357,7 +351,7 @@ impl Containers {
         Ok(outcome?)
     }
 
-    fn engine(&self, printer: &Printer) -> anyhow::Result<&Engine> {
+    fn engine(&self, printer: &Printer) -> Result<&Engine> {
         if let Some(engine) = self.engine.get() {
             return Ok(engine);
         }
@@ -371,13 +365,13 @@ impl Containers {
     }
 
     /// The image with the packages of the system that a recipe needs besides.
-    fn completed(&self, image: &Image, recipe: &Evaluated, place: &Place, printer: &Printer) -> anyhow::Result<Image> {
+    fn completed(&self, image: &Image, recipe: &Evaluated, place: &Place, printer: &Printer) -> Result<Image> {
         let (engine, packages) = (self.engine(printer)?, &recipe.image_packages);
         let note = |text: &str| printer.note(text);
         Ok(engine.with_packages(image, packages, &place.work, printer.reporter(), &note)?)
     }
 
-    fn looked_at(&self, image: &Image, printer: &Printer) -> anyhow::Result<Image> {
+    fn looked_at(&self, image: &Image, printer: &Printer) -> Result<Image> {
         if let Some(known) = self.known.borrow().get(&image.name)
             && (image.digest.is_none() || image.digest == known.digest)
         {
@@ -391,7 +385,7 @@ impl Containers {
 
 impl Ground {
     /// The Python of the image.
-    pub(super) fn python(&self) -> anyhow::Result<Option<rocwheel_recipe::PythonVersion>> {
+    pub(super) fn python(&self) -> Result<Option<rocwheel_recipe::PythonVersion>> {
         let Some(found) = &self.found else { return Ok(None) };
         let Some(python) = &found.python else {
             let usage = Usage::new(format!("there is no Python in the image `{}`", self.image.name));
@@ -401,7 +395,7 @@ impl Ground {
     }
 
     /// Gives a cell the GPU targets of the image, unless the user or the ROCm packages name others.
-    pub(super) fn inherit_targets(&self, cell: &mut Cell) -> anyhow::Result<()> {
+    pub(super) fn inherit_targets(&self, cell: &mut Cell) -> Result<()> {
         let list = self.found.as_ref().and_then(|found| found.variables.get("PYTORCH_ROCM_ARCH"));
         let list = list.filter(|list| !list.is_empty());
         if let Some(list) = list.filter(|_| !matches!(cell.chosen_by, ChosenBy::User | ChosenBy::Sdk)) {
@@ -412,7 +406,7 @@ impl Ground {
     }
 
     /// The ROCm of the image; `None`: it is not there that one is looked for.
-    pub(super) fn rocm(&self, version: Option<&str>) -> anyhow::Result<Option<Rocm>> {
+    pub(super) fn rocm(&self, version: Option<&str>) -> Result<Option<Rocm>> {
         let (Some(path), Some(found)) = (&self.prefix, &self.found) else { return Ok(None) };
         if !found.has_rocm {
             let usage =

@@ -11,7 +11,7 @@ use rocwheel_report::Reporter;
 use rocwheel_rocm::TargetTable;
 use rocwheel_wheel::WheelName;
 
-use crate::failure::Usage;
+use crate::failure::{Result, Usage};
 
 /// Where ROCm is, and what else is installed before.
 #[derive(Clone, Args)]
@@ -65,7 +65,7 @@ impl Sdk {
     }
 
     /// The ROCm that recipes are built against.
-    pub(crate) fn rocm(&self, version: Option<&str>, surroundings: &BTreeMap<String, String>) -> anyhow::Result<Rocm> {
+    pub(crate) fn rocm(&self, version: Option<&str>, surroundings: &BTreeMap<String, String>) -> Result<Rocm> {
         let Some(text) = &self.rocm_sdk else {
             let Some(path) = found(surroundings) else {
                 let usage = Usage::new("the ROCm to build against is not given, and there is none at /opt/rocm");
@@ -116,11 +116,7 @@ impl Sdk {
     ///
     /// # Errors
     /// A folder that cannot be read, and a file of TheRock's that is damaged.
-    pub(crate) fn targets(
-        &self,
-        surroundings: &BTreeMap<String, String>,
-        is_here: bool,
-    ) -> anyhow::Result<Vec<String>> {
+    pub(crate) fn targets(&self, surroundings: &BTreeMap<String, String>, is_here: bool) -> Result<Vec<String>> {
         let (kind, place) = match self.rocm_sdk.as_deref() {
             None => ("prefix", found(surroundings).map(|path| path.to_string_lossy().into_owned())),
             Some(text) => {
@@ -165,7 +161,7 @@ impl Sdk {
     }
 
     /// The wheels that are given, looked at.
-    pub(crate) fn inputs(&self, reporter: &dyn Reporter) -> anyhow::Result<Vec<Input>> {
+    pub(crate) fn inputs(&self, reporter: &dyn Reporter) -> Result<Vec<Input>> {
         let look = |path: &PathBuf| {
             if path.file_name().and_then(|name| name.to_str()).is_none_or(|name| name.parse::<WheelName>().is_err()) {
                 return Err(Usage::new(format!("`{}` is not the name of a wheel", path.display())).into());
@@ -201,7 +197,7 @@ fn installed_in(folder: &Path) -> Option<PathBuf> {
 
 /// The families and targets in the names of ROCm's packages: `rocm_sdk_libraries_gfx110x_all-…`,
 /// `rocm_sdk_device_gfx942-…`.
-fn families_of_packages(folder: &Path) -> anyhow::Result<Vec<String>> {
+fn families_of_packages(folder: &Path) -> Result<Vec<String>> {
     let mut families = Vec::new();
     for entry in fs_err::read_dir(folder)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
@@ -214,7 +210,7 @@ fn families_of_packages(folder: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 /// An installed ROCm, and what it says it is.
-fn prefix(path: &Path, version: Option<&str>) -> anyhow::Result<Rocm> {
+fn prefix(path: &Path, version: Option<&str>) -> Result<Rocm> {
     let path = std::path::absolute(path)?;
     if !path.join("bin").is_dir() {
         let usage = Usage::new(format!("`{}` is not an installed ROCm: it has no folder `bin`", path.display()));

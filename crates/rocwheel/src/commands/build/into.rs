@@ -9,11 +9,11 @@ use super::inputs::Sdk;
 use super::recipes::Recipes;
 use super::{Settings, What};
 use crate::commands::Mode;
-use crate::failure::Usage;
+use crate::failure::{Result, Usage};
 use crate::printer::Printer;
 
 /// Refuses, before anything is built, an environment that nothing can be installed into.
-pub(super) fn check(settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
+pub(super) fn check(settings: &Settings, printer: &Printer) -> Result<()> {
     let Some(into) = &settings.place.into else { return Ok(()) };
     if let What::Recipes(recipes) = &settings.what {
         check_recipes(recipes, settings)?;
@@ -22,7 +22,7 @@ pub(super) fn check(settings: &Settings, printer: &Printer) -> anyhow::Result<()
     Ok(())
 }
 
-fn check_recipes(recipes: &Recipes, settings: &Settings) -> anyhow::Result<()> {
+fn check_recipes(recipes: &Recipes, settings: &Settings) -> Result<()> {
     if settings.executor == Executor::Slurm || recipes.are_many(&settings.choices)? {
         let usage = Usage::new("`--into` installs what one combination makes, and several are asked for");
         return Err(usage.hint("name one ROCm, torch, Python and set of GPU targets").into());
@@ -35,7 +35,7 @@ fn check_recipes(recipes: &Recipes, settings: &Settings) -> anyhow::Result<()> {
 }
 
 /// Installs the wheels that a job made, and those that it was built with.
-pub(super) fn install(job: &Job, made: &[Input], place: &Place, printer: &Printer) -> anyhow::Result<()> {
+pub(super) fn install(job: &Job, made: &[Input], place: &Place, printer: &Printer) -> Result<()> {
     let Some(into) = place.into.as_ref().filter(|_| !made.is_empty()) else { return Ok(()) };
     let wheels: Vec<_> = job.with.iter().chain(made).map(|input| input.path.clone()).collect();
     UserEnvironment::open(into, place, printer.reporter())?.install(&wheels, &job.rocm)?;
@@ -44,7 +44,7 @@ pub(super) fn install(job: &Job, made: &[Input], place: &Place, printer: &Printe
 }
 
 /// Installs the packages of ROCm and nothing else.
-pub(super) fn install_rocm(sdk: &Sdk, settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(super) fn install_rocm(sdk: &Sdk, settings: &Settings, printer: &Printer) -> Result<Exit> {
     let Some(into) = &settings.place.into else {
         let usage = Usage::new("`install-rocm` needs the environment to install into");
         return Err(usage.hint("name it: `--into .venv`").into());

@@ -17,7 +17,7 @@ use super::containers::Planned;
 use super::recipes::Recipes;
 use super::sources::ToCheckOut;
 use crate::commands::Mode;
-use crate::failure::Usage;
+use crate::failure::{Result, Usage};
 use crate::printer::Printer;
 
 /// Options about builds of many cells.
@@ -131,7 +131,7 @@ impl PlanArguments {
 
 impl Recipes {
     /// Whether there are so many cells that they are planned first.
-    pub(super) fn are_many(&self, choices: &Choices) -> anyhow::Result<bool> {
+    pub(super) fn are_many(&self, choices: &Choices) -> Result<bool> {
         let planned = choices.matrix || choices.missing_only || choices.write_plan.is_some();
         let are_several = self.wishes.axes.are_several() || self.names.iter().any(|named| named.rocm.len() > 1);
         Ok(planned || are_several || self.sources.variants()? > 1)
@@ -150,7 +150,7 @@ pub(super) struct Made {
 }
 
 /// Plans every cell. When nothing is to be built, nothing is fetched or started either.
-pub(super) fn make(recipes: &Recipes, settings: &Settings, printer: &Printer) -> anyhow::Result<Made> {
+pub(super) fn make(recipes: &Recipes, settings: &Settings, printer: &Printer) -> Result<Made> {
     recipes.check_backends()?;
     let existing = settings.choices.missing_only.then(|| recipes.existing(settings)).transpose()?;
     let given = recipes.sdk.inputs(printer.reporter())?;
@@ -190,7 +190,7 @@ fn nothing_left(plan: &Plan) -> Result<(), Usage> {
 
 impl Recipes {
     /// With every value of the table on the axes that nobody named, and the releases that it has.
-    pub(super) fn of_the_table(&self) -> anyhow::Result<Recipes> {
+    pub(super) fn of_the_table(&self) -> Result<Recipes> {
         let names: Vec<String> = self.names.iter().map(|named| named.recipe.clone()).collect();
         let mut wishes = self.wishes.as_ref().clone();
         wishes.fill_axes(&names)?;
@@ -204,7 +204,7 @@ impl Recipes {
     }
 
     /// Every backend that was asked for is one of a recipe's.
-    fn check_backends(&self) -> anyhow::Result<()> {
+    fn check_backends(&self) -> Result<()> {
         let mut known: Vec<&str> = Vec::new();
         for named in &self.names {
             known.extend(self.wishes.book.get(&named.recipe)?.recipe.backends.iter().map(String::as_str));
@@ -222,7 +222,7 @@ impl Recipes {
     }
 
     /// What is in the output already.
-    fn existing(&self, settings: &Settings) -> anyhow::Result<Existing> {
+    fn existing(&self, settings: &Settings) -> Result<Existing> {
         let axes = &self.wishes.axes;
         let of_names = self.names.iter().flat_map(|named| &named.rocm);
         let rocm: Vec<String> = axes.rocm.iter().flatten().chain(of_names).cloned().collect();
@@ -269,7 +269,7 @@ struct Maker<'a> {
 impl Maker<'_> {
     /// Notes the checkouts that a cell needs, each folder once. A real run makes them when it gets
     /// there.
-    fn plan_checkouts(&mut self, placed: &Recipes, cell: &Cell) -> anyhow::Result<()> {
+    fn plan_checkouts(&mut self, placed: &Recipes, cell: &Cell) -> Result<()> {
         if self.settings.mode != Mode::DryRun {
             return Ok(());
         }
@@ -282,7 +282,7 @@ impl Maker<'_> {
     }
 
     /// All cells of a recipe.
-    fn recipe(&mut self, named: &Named, planner: &mut Planner<'_>, existing: Option<&Existing>) -> anyhow::Result<()> {
+    fn recipe(&mut self, named: &Named, planner: &mut Planner<'_>, existing: Option<&Existing>) -> Result<()> {
         let recipes = self.recipes;
         let name = &named.recipe;
         let order: Vec<String> = recipes.names.iter().map(|named| named.recipe.clone()).collect();
@@ -342,7 +342,7 @@ impl Maker<'_> {
     }
 
     /// The job of a cell, with the sources and the ROCm that are its own.
-    fn job(&mut self, name: &str, mut cell: Cell, evaluated: Evaluated, placed: &Recipes) -> anyhow::Result<Job> {
+    fn job(&mut self, name: &str, mut cell: Cell, evaluated: Evaluated, placed: &Recipes) -> Result<Job> {
         let sdk = &placed.sdk;
         let Keys { sources: key, rocm: rocm_key, image: image_key } = Keys::of(name, &cell, placed);
         if let Some(like) = self.like(name, &cell, placed).cloned() {
@@ -409,7 +409,7 @@ pub(super) fn filled(text: &str, cell: &Cell) -> Result<String, Usage> {
 }
 
 /// The folder of the plan, written.
-pub(super) fn write(plan: Plan, jobs: &[Job], settings: &Settings) -> anyhow::Result<PlanFolder> {
+pub(super) fn write(plan: Plan, jobs: &[Job], settings: &Settings) -> Result<PlanFolder> {
     Ok(match &settings.choices.write_plan {
         Some(place) => PlanFolder::create_at(place, plan, jobs)?,
         None => PlanFolder::create(plan, jobs)?,

@@ -14,7 +14,7 @@ use super::containers::{Containers, Ground, Planned};
 use super::inputs::Sdk;
 use super::plan;
 use super::sources::{Sources, ToCheckOut};
-use crate::failure::Usage;
+use crate::failure::{Result, Usage};
 use crate::printer::Printer;
 
 /// What is asked for with recipes and options.
@@ -32,7 +32,7 @@ pub(super) struct Recipes {
 
 impl Recipes {
     /// All of them, without looking at sources and ROCm.
-    pub(super) fn evaluated(&self, place: &Place) -> anyhow::Result<Vec<Evaluated>> {
+    pub(super) fn evaluated(&self, place: &Place) -> Result<Vec<Evaluated>> {
         let mut all = Vec::new();
         let mut with = self.sdk.given();
         for named in &self.names {
@@ -55,18 +55,18 @@ impl Recipes {
     }
 
     /// Whether any of the recipes is built in a container.
-    pub(super) fn use_containers(&self) -> anyhow::Result<bool> {
+    pub(super) fn use_containers(&self) -> Result<bool> {
         Ok(self.written()?.into_iter().any(|recipe| self.containers_of(recipe).is_some()))
     }
 
     /// The container that a recipe would be built in.
-    pub(super) fn planned_container(&self, recipe: &Evaluated) -> anyhow::Result<Option<Planned>> {
+    pub(super) fn planned_container(&self, recipe: &Evaluated) -> Result<Option<Planned>> {
         let written = &self.wishes.book.get(&recipe.recipe)?.recipe;
         self.containers_of(written).map(|containers| containers.planned(recipe)).transpose()
     }
 
     /// A recipe for a cell, with what variables say, and the options of the time after the build.
-    pub(super) fn evaluate(&self, name: &str, cell: &Cell, place: &Place) -> anyhow::Result<Evaluated> {
+    pub(super) fn evaluate(&self, name: &str, cell: &Cell, place: &Place) -> Result<Evaluated> {
         self.evaluate_with(name, cell, &place.surroundings)
     }
 
@@ -77,7 +77,7 @@ impl Recipes {
         name: &str,
         cell: &Cell,
         place: &Place,
-    ) -> anyhow::Result<Evaluated> {
+    ) -> Result<Evaluated> {
         match (&self.containers, image) {
             (Some(containers), Some(image)) => {
                 self.evaluate_with(name, cell, &containers.surroundings(image, &place.surroundings))
@@ -86,7 +86,7 @@ impl Recipes {
         }
     }
 
-    fn evaluate_with(&self, name: &str, cell: &Cell, surroundings: &Surroundings) -> anyhow::Result<Evaluated> {
+    fn evaluate_with(&self, name: &str, cell: &Cell, surroundings: &Surroundings) -> Result<Evaluated> {
         let mut recipe = evaluate(self.wishes.book.get(name)?, &self.wishes.book, cell)?;
         recipe.take_defaults(surroundings);
         let is_tried = recipe.python != Pythons::Any || recipe.checks.iter().any(|check| check.fresh);
@@ -99,7 +99,7 @@ impl Recipes {
     }
 
     /// Refuses what the table of versions calls impossible, before anything is fetched for it.
-    fn refuse_impossible(&self, recipe: &Evaluated) -> anyhow::Result<()> {
+    fn refuse_impossible(&self, recipe: &Evaluated) -> Result<()> {
         let Some(why) = self.wishes.table.why_not(recipe, ChosenBy::User)? else { return Ok(()) };
         let usage = Usage::new(format!("{} cannot be built: {}", recipe.title(), why.reason()));
         let hint = match why {
@@ -114,12 +114,12 @@ impl Recipes {
     }
 
     /// The recipes of this run as they are written.
-    pub(super) fn written(&self) -> anyhow::Result<Vec<&Recipe>> {
+    pub(super) fn written(&self) -> Result<Vec<&Recipe>> {
         self.names.iter().map(|named| Ok(&self.wishes.book.get(&named.recipe)?.recipe)).collect()
     }
 
     /// What would be checked out.
-    pub(super) fn checkouts(&self, place: &Place) -> anyhow::Result<Vec<ToCheckOut>> {
+    pub(super) fn checkouts(&self, place: &Place) -> Result<Vec<ToCheckOut>> {
         let Some(named) = self.names.first() else { return Ok(Vec::new()) };
         let cells = self.wishes.cells(named, &self.sdk.given())?;
         match cells.first() {
@@ -129,20 +129,14 @@ impl Recipes {
     }
 
     /// The same for one cell: with its versions in the places of sources and ROCm.
-    pub(super) fn placed(&self, cell: &Cell, sources: &Sources) -> anyhow::Result<Recipes> {
+    pub(super) fn placed(&self, cell: &Cell, sources: &Sources) -> Result<Recipes> {
         let fill = |text: &str| plan::filled(text, cell);
         Ok(Recipes { sources: sources.filled(&fill)?, sdk: self.sdk.filled(&fill)?, ..self.clone() })
     }
 
     /// What is known of the job of a cell before anything is fetched or started for it. The cell is
     /// placed.
-    pub(super) fn sketch(
-        &self,
-        recipe: Evaluated,
-        cell: &Cell,
-        inputs: Vec<Input>,
-        place: &Place,
-    ) -> anyhow::Result<Job> {
+    pub(super) fn sketch(&self, recipe: Evaluated, cell: &Cell, inputs: Vec<Input>, place: &Place) -> Result<Job> {
         let entry = self.wishes.book.get(&recipe.recipe)?;
         let source = self.sources.sketch(&entry.recipe, cell, place)?;
         let is_here = recipe.sdk && self.containers_of(&entry.recipe).is_none();
@@ -160,7 +154,7 @@ impl Recipes {
         inputs: Vec<Input>,
         place: &Place,
         printer: &Printer,
-    ) -> anyhow::Result<Job> {
+    ) -> Result<Job> {
         let entry = self.wishes.book.get(name)?;
         let containers = self.containers_of(&entry.recipe);
         if cell.python.is_none() && place.interpreter.is_some() && containers.is_none() {

@@ -16,6 +16,7 @@ use super::states::Before;
 use super::{Settings, cells, states};
 use crate::commands::Mode;
 use crate::environment;
+use crate::failure::Result;
 use crate::printer::{self, Format, Printer};
 
 /// How often it is looked whether cells have ended.
@@ -24,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 const ASK_EVERY: Duration = Duration::from_secs(10);
 
 /// Does what is asked of a plan that is there.
-pub(super) fn asked(asked: &Asked, settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(super) fn asked(asked: &Asked, settings: &Settings, printer: &Printer) -> Result<Exit> {
     match asked {
         Asked::Run(folder, named) => {
             let folder = PlanFolder::open(folder)?;
@@ -49,7 +50,7 @@ pub(super) fn asked(asked: &Asked, settings: &Settings, printer: &Printer) -> an
 }
 
 /// The plan of a folder; of several the one that was used last.
-fn last(place: &Path, printer: &Printer) -> anyhow::Result<PlanFolder> {
+fn last(place: &Path, printer: &Printer) -> Result<PlanFolder> {
     let all = PlanFolder::all_in(place)?;
     if all.len() > 1 {
         let others: Vec<String> = all[1..].iter().map(|path| path.display().to_string()).collect();
@@ -80,12 +81,7 @@ fn ask(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> Option<BT
 }
 
 /// Gives a plan to Slurm, what of it is neither built nor with it already.
-pub(super) fn submit(
-    folder: &PlanFolder,
-    named: &[String],
-    settings: &Settings,
-    printer: &Printer,
-) -> anyhow::Result<Exit> {
+pub(super) fn submit(folder: &PlanFolder, named: &[String], settings: &Settings, printer: &Printer) -> Result<Exit> {
     let client = Client { environment: &settings.place.surroundings, reporter: printer.reporter() };
     let alone = Alone::with(folder)?;
     let queue = slurm::queue(folder, &client)?;
@@ -143,7 +139,7 @@ pub(super) fn submit(
 
 /// Waits until nobody is at any cell any more. When the user does not want to wait, the tasks go
 /// on.
-fn wait(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+fn wait(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> Result<Exit> {
     let client = Client { environment: &settings.place.surroundings, reporter: printer.reporter() };
     let total = folder.plan.to_build().count() as u64;
     printer.reporter().begin("Waiting for Slurm", Some(total), Unit::Items);
@@ -198,7 +194,7 @@ fn wait(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> anyhow::
     Ok(states::exit(&folder.look()?, queue.as_ref()))
 }
 
-fn cancel(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+fn cancel(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> Result<Exit> {
     let client = Client { environment: &settings.place.surroundings, reporter: printer.reporter() };
     let queue = slurm::queue(folder, &client)?;
     let active: Vec<&Queued> = queue.values().filter(|queued| queued.is_active()).collect();

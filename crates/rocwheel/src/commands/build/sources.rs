@@ -19,7 +19,7 @@ use super::cell::Named;
 use crate::commands::source::download;
 use crate::commands::source::projects::{self, ByProject};
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::Printer;
 
 /// Where sources are.
@@ -144,7 +144,7 @@ impl Sources {
 
     /// With recipes before `=` in `--source` and projects in `--ref` and `--origin`, whichever of
     /// both the user wrote: flash-attn is built from flash-attention.
-    pub(crate) fn with_names(self, book: &Book) -> anyhow::Result<Sources> {
+    pub(crate) fn with_names(self, book: &Book) -> Result<Sources> {
         let recipes: Vec<&Recipe> = book.entries().map(|entry| &entry.recipe).collect();
         let renamed = |texts: &[String], name: &dyn Fn(&str) -> Option<String>| -> Vec<String> {
             let rename = |text: &String| match parts(text) {
@@ -182,7 +182,7 @@ impl Sources {
 
     /// With the versions of `--framework-version` as what they are: releases of the recipe, or a
     /// line of torch.
-    pub(crate) fn with_versions(self, book: &Book, names: &[Named]) -> anyhow::Result<Sources> {
+    pub(crate) fn with_versions(self, book: &Book, names: &[Named]) -> Result<Sources> {
         let [named] = names else {
             if self.versions.is_empty() {
                 return Ok(self);
@@ -205,7 +205,7 @@ impl Sources {
 
     /// With the releases that the table of frameworks has of a recipe, unless the user says what is
     /// built.
-    pub(crate) fn with_table(self, recipe: &Recipe, versions: &[String]) -> anyhow::Result<Sources> {
+    pub(crate) fn with_table(self, recipe: &Recipe, versions: &[String]) -> Result<Sources> {
         let is_said = self.given(recipe).is_some()
             || self.source_root.is_some()
             || self.line.is_some()
@@ -246,7 +246,7 @@ impl Sources {
         Some(parts(text).1)
     }
 
-    fn table(&self) -> anyhow::Result<&Table> {
+    fn table(&self) -> Result<&Table> {
         if let Some(known) = self.known.get() {
             return Ok(known);
         }
@@ -254,7 +254,7 @@ impl Sources {
         Ok(self.known.get_or_init(|| table))
     }
 
-    fn kind(&self, recipe: &Recipe, table: &Table) -> anyhow::Result<Kind> {
+    fn kind(&self, recipe: &Recipe, table: &Table) -> Result<Kind> {
         let Some(text) = self.given(recipe) else { return Ok(Kind::Checkout(None)) };
         if Path::new(text).exists() || !is_version(text) {
             return Ok(Kind::Path(PathBuf::from(text)));
@@ -274,7 +274,7 @@ impl Sources {
     }
 
     /// The line of what is checked out for a cell.
-    fn line(&self, cell: &Cell, table: &Table) -> anyhow::Result<String> {
+    fn line(&self, cell: &Cell, table: &Table) -> Result<String> {
         if let Some(name) = &self.line {
             return Ok(table.line(name)?.name.clone());
         }
@@ -284,7 +284,7 @@ impl Sources {
     }
 
     /// Where the tree of a recipe is, or will be.
-    fn folder(&self, recipe: &Recipe, tag: Option<&str>, cell: &Cell, place: &Place) -> anyhow::Result<PathBuf> {
+    fn folder(&self, recipe: &Recipe, tag: Option<&str>, cell: &Cell, place: &Place) -> Result<PathBuf> {
         let table = self.table()?;
         let name = table.project(&recipe.source).map_or(recipe.source.clone(), |project| project.directory.clone());
         if let Some(root) = &self.source_root {
@@ -312,7 +312,7 @@ impl Sources {
 
     /// The version of the sources, as far as it can be told without unpacking or checking out
     /// anything.
-    pub(crate) fn version(&self, recipe: &Recipe, cell: &Cell, place: &Place) -> anyhow::Result<Option<String>> {
+    pub(crate) fn version(&self, recipe: &Recipe, cell: &Cell, place: &Place) -> Result<Option<String>> {
         let folder = match self.kind(recipe, self.table()?)? {
             Kind::Archive(known) => return Ok(Some(known.version)),
             Kind::Path(path) if path.is_file() => {
@@ -328,7 +328,7 @@ impl Sources {
         };
         let Ok(text) = fs_err::read_to_string(folder.join(&file.path)) else { return Ok(otherwise()) };
         let Some(pattern) = &file.pattern else { return Ok(Some(text.trim().to_owned())) };
-        let pattern = Regex::new(&format!("(?m){pattern}"))?;
+        let pattern = Regex::new(&format!("(?m){pattern}")).map_err(Failure::other)?;
         Ok(pattern.captures(&text).and_then(|found| found.get(1)).map(|found| found.as_str().to_owned()))
     }
 
@@ -348,7 +348,7 @@ impl Sources {
 
     /// The checkouts that have to be made before these recipes can be built, as one request, since
     /// some pin others.
-    fn request(&self, recipes: &[&Recipe], cell: &Cell, place: &Place) -> anyhow::Result<Option<(Request, &Table)>> {
+    fn request(&self, recipes: &[&Recipe], cell: &Cell, place: &Place) -> Result<Option<(Request, &Table)>> {
         let table = self.table()?;
         let projects: Vec<_> = recipes.iter().filter_map(|recipe| table.project(&recipe.source).ok()).collect();
         let references = ByProject::new("--ref", &self.reference, table);
@@ -439,13 +439,7 @@ impl Sources {
 
     /// A checkout of torch that is only read for its pins; `None` if nothing that is needed follows
     /// torch, or if torch is checked out in the usual place.
-    fn torch_that_pins(
-        &self,
-        needed: &[Needed],
-        table: &Table,
-        line: &str,
-        place: &Place,
-    ) -> anyhow::Result<Option<Needed>> {
+    fn torch_that_pins(&self, needed: &[Needed], table: &Table, line: &str, place: &Place) -> Result<Option<Needed>> {
         let is_required = table.line(line)?.related;
         let follows = |needed: &Needed| {
             let project = table.project(&needed.wanted.project).ok();
@@ -466,7 +460,7 @@ impl Sources {
     }
 
     /// What would be checked out.
-    pub(crate) fn planned(&self, recipes: &[&Recipe], cell: &Cell, place: &Place) -> anyhow::Result<Vec<ToCheckOut>> {
+    pub(crate) fn planned(&self, recipes: &[&Recipe], cell: &Cell, place: &Place) -> Result<Vec<ToCheckOut>> {
         let Some((request, table)) = self.request(recipes, cell, place)? else { return Ok(Vec::new()) };
         let plan = Plan::new(&request, table)?;
         let planned = |checkout: rocwheel_source::Checkout| ToCheckOut {
@@ -479,13 +473,7 @@ impl Sources {
 
     /// Checks out what the recipes need and is not there: at the commits that belong together,
     /// converted.
-    pub(crate) fn obtain(
-        &self,
-        recipes: &[&Recipe],
-        cell: &Cell,
-        place: &Place,
-        printer: &Printer,
-    ) -> anyhow::Result<()> {
+    pub(crate) fn obtain(&self, recipes: &[&Recipe], cell: &Cell, place: &Place, printer: &Printer) -> Result<()> {
         let Some((request, table)) = self.request(recipes, cell, place)? else { return Ok(()) };
         fs_err::create_dir_all(&request.root)?;
         let convert = Hipify {
@@ -503,7 +491,7 @@ impl Sources {
     }
 
     /// Where the sources of a recipe are or will be, without looking at them.
-    pub(crate) fn sketch(&self, recipe: &Recipe, cell: &Cell, place: &Place) -> anyhow::Result<Source> {
+    pub(crate) fn sketch(&self, recipe: &Recipe, cell: &Cell, place: &Place) -> Result<Source> {
         let path = match self.kind(recipe, self.table()?)? {
             Kind::Path(path) => path,
             Kind::Archive(known) => return Ok(Source::Archive { path: known.url.into(), sha256: known.sha256 }),
@@ -513,13 +501,7 @@ impl Sources {
     }
 
     /// The sources of a recipe, looked at; a release that is known is fetched.
-    pub(crate) fn source(
-        &self,
-        recipe: &Recipe,
-        cell: &Cell,
-        place: &Place,
-        printer: &Printer,
-    ) -> anyhow::Result<Source> {
+    pub(crate) fn source(&self, recipe: &Recipe, cell: &Cell, place: &Place, printer: &Printer) -> Result<Source> {
         let surroundings: &BTreeMap<String, String> = &place.surroundings;
         let reporter = printer.reporter();
         let path = match self.kind(recipe, self.table()?)? {

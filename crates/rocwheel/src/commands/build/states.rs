@@ -14,6 +14,7 @@ use super::containers::Planned;
 use super::plan::words;
 use super::sources::ToCheckOut;
 use super::text;
+use crate::failure::Result;
 use crate::printer::{self, Column, Format, Printer};
 
 const COLUMNS: [Column; 5] =
@@ -120,11 +121,7 @@ fn goes_on(ended: Ended) -> bool {
 }
 
 /// All cells and how they stand.
-pub(super) fn table(
-    folder: &PlanFolder,
-    printer: &Printer,
-    queue: Option<&BTreeMap<String, Queued>>,
-) -> anyhow::Result<()> {
+pub(super) fn table(folder: &PlanFolder, printer: &Printer, queue: Option<&BTreeMap<String, Queued>>) -> Result<()> {
     let seen = folder.look()?;
     let rows: Vec<Row<'_>> =
         seen.iter().map(|seen| row(seen, queue.and_then(|queue| queue.get(&seen.cell.id)))).collect();
@@ -189,8 +186,8 @@ pub(super) fn exit(seen: &[Seen<'_>], queue: Option<&BTreeMap<String, Queued>>) 
 }
 
 /// The last lines of logs: of cells that are named, else of those that failed, are lost or run.
-pub(super) fn logs(folder: &PlanFolder, named: &[String], printer: &Printer) -> anyhow::Result<Exit> {
-    let chosen = named.iter().map(|name| Ok(folder.plan.cell(name)?.id.clone())).collect::<anyhow::Result<Vec<_>>>()?;
+pub(super) fn logs(folder: &PlanFolder, named: &[String], printer: &Printer) -> Result<Exit> {
+    let chosen = named.iter().map(|name| Ok(folder.plan.cell(name)?.id.clone())).collect::<Result<Vec<_>>>()?;
     let seen = folder.look()?;
     let is_telling = |seen: &&Seen<'_>| match seen.state {
         _ if !chosen.is_empty() => chosen.contains(&seen.cell.id),
@@ -236,7 +233,7 @@ pub(super) struct Before {
 
 /// Prints a plan: cells to build, then existing ones, then (`with_excluded`) those that the table
 /// excludes.
-pub(super) fn planned(plan: &Plan, before: &Before, with_excluded: bool, printer: &Printer) -> anyhow::Result<Exit> {
+pub(super) fn planned(plan: &Plan, before: &Before, with_excluded: bool, printer: &Printer) -> Result<Exit> {
     let Before { checkouts, containers } = before;
     if printer.format() == Format::Json {
         let document = serde_json::json!({

@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::Ran;
 use super::containers::Planned;
 use super::sources::ToCheckOut;
+use crate::failure::Result;
 use crate::printer::{self, Column, Format, Printer};
 
 const COLUMNS: [Column; 5] = [("Job", Left), ("Status", Left), ("Time", Right), ("Size", Right), ("Result", Left)];
@@ -56,7 +57,7 @@ pub(super) struct PlannedRecipe {
 }
 
 /// What would be checked out and built.
-pub(super) fn plan(recipes: &[PlannedRecipe], checkouts: &[ToCheckOut], printer: &Printer) -> anyhow::Result<Exit> {
+pub(super) fn plan(recipes: &[PlannedRecipe], checkouts: &[ToCheckOut], printer: &Printer) -> Result<Exit> {
     if printer.format() == Format::Json {
         printer.json(&serde_json::json!({ "checkouts": checkouts, "recipes": recipes }))?;
         return Ok(Exit::Done);
@@ -86,7 +87,7 @@ pub(super) fn checkouts(checkouts: &[ToCheckOut], printer: &Printer) {
 }
 
 /// What was built.
-pub(super) fn conclude(ran: &[Ran], place: &Place, printer: &Printer) -> anyhow::Result<()> {
+pub(super) fn conclude(ran: &[Ran], place: &Place, printer: &Printer) -> Result<()> {
     if printer.format() == Format::Json {
         return printer.json(&serde_json::json!({ "jobs": ran, "output": place.output }));
     }

@@ -13,6 +13,7 @@ use super::given;
 use crate::commands::last_look::LastLookArguments;
 use crate::commands::{Mode, package as packages, rocm_version};
 use crate::environment;
+use crate::failure::{Failure, Result};
 use crate::printer::Printer;
 
 /// build_python_packages: artifacts → wheels and the selector, in DEST_DIR/dist
@@ -70,9 +71,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         let version = match given(arguments.version) {
             Some(version) => Some(version),
             None => default_version(&arguments.artifact_dir)?,
@@ -109,7 +110,7 @@ impl TryFrom<Arguments> for Settings {
 
 /// The version of a build that was given none. `None` where neither file says one: the plan will
 /// say what is wrong.
-fn default_version(artifacts: &Path) -> anyhow::Result<Option<String>> {
+fn default_version(artifacts: &Path) -> Result<Option<String>> {
     let base = if let Some(file) = rocm_version::read_version_file(None)? {
         Some(file.rocm_version)
     } else {
@@ -120,7 +121,7 @@ fn default_version(artifacts: &Path) -> anyhow::Result<Option<String>> {
 }
 
 /// Makes the packages.
-pub(super) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(super) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     for flag in &settings.unused {
         printer.note(format!("`{flag}` has no effect: the wheel that holds the tar is compressed"));
     }

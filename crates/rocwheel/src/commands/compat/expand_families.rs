@@ -5,6 +5,7 @@ use rocwheel_report::Exit;
 use rocwheel_rocm::TargetTable;
 use rocwheel_rocm::target::base_target;
 
+use crate::failure::{Failure, Result};
 use crate::printer::{Format, Printer};
 
 /// expand_amdgpu_families: GPU families → their targets, or the extras that install them
@@ -36,16 +37,16 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         let targets = TargetTable::embedded().expand(&arguments.amdgpu_families)?;
         Ok(Self { mode: arguments.output_mode, targets })
     }
 }
 
 /// Prints the list.
-pub(super) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(super) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let mut names: Vec<String> = match settings.mode {
         Mode::Targets => settings.targets.clone(),
         // Variants of a target are in one package.

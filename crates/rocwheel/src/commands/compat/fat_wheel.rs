@@ -7,7 +7,8 @@ use clap::Args;
 use rocwheel_wheel::WheelName;
 
 use super::translation::Translation;
-use crate::failure::Usage;
+
+use crate::failure::{Result, Usage};
 
 /// windows_patch_fat_wheel: a wheel and a ROCm → one wheel with both
 #[derive(Debug, Args)]
@@ -32,7 +33,7 @@ pub(super) struct Arguments {
 
 impl Arguments {
     /// The command line of ours.
-    pub(super) fn translated(self) -> anyhow::Result<Translation> {
+    pub(super) fn translated(self) -> Result<Translation> {
         if self.output_path.as_ref().is_some_and(WheelName::is_wheel) {
             let usage = Usage::new("`--output-path` names a file, and the name of a wheel follows from its version");
             let hint = "name a folder: the version gets `+rocm` and that of the ROCm, in the name and in the \

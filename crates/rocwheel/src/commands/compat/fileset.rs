@@ -2,18 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use rocwheel_artifact::ArtifactName;
 use rocwheel_artifact::archive::{self, Compression, WriteOptions};
 use rocwheel_artifact::descriptor::{self, Descriptor};
 use rocwheel_artifact::fileset::{Before, Fileset, Transfer};
 use rocwheel_artifact::flatten::{self, Existing, Run};
+use rocwheel_report::Context;
 use rocwheel_report::Exit;
 use rocwheel_rocm::Predicate;
 
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputOption};
 use crate::printer::{self, Printer};
 
@@ -148,9 +148,9 @@ pub(crate) enum Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         Ok(match arguments {
             Arguments::List(files) => {
                 let (directories, predicate) = files.settings();
@@ -187,7 +187,7 @@ impl Files {
 }
 
 impl ArtifactArguments {
-    fn settings(self) -> anyhow::Result<Settings> {
+    fn settings(self) -> Result<Settings> {
         if self.artifact_name.trim().is_empty() {
             return Err(Usage::new("`--artifact-name` is empty")
                 .hint("give the first field of the artifact's name")
@@ -217,7 +217,7 @@ impl ArtifactArguments {
 }
 
 impl ArchiveArguments {
-    fn settings(mut self) -> anyhow::Result<Settings> {
+    fn settings(mut self) -> Result<Settings> {
         if self.hash_algorithm != "sha256" {
             return Err(Usage::new(format!("`--hash-algorithm {}` is not supported", self.hash_algorithm))
                 .hint("only sha256 is: it is what all of ROCm's tools read")
@@ -256,7 +256,7 @@ impl ArchiveArguments {
 }
 
 /// Runs one of the tool's commands.
-pub(super) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(super) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if printer.format() == printer::Format::Json {
         return Err(Usage::new("`rocwheel compat fileset_tool` has no JSON form").hint("remove `--json`").into());
     }
@@ -290,7 +290,7 @@ pub(super) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     Ok(Exit::Done)
 }
 
-fn list(files: &Fileset, printer: &Printer) -> anyhow::Result<()> {
+fn list(files: &Fileset, printer: &Printer) -> Result<()> {
     let lines: Vec<&str> = files.entries.keys().map(String::as_str).collect();
     if lines.is_empty() { Ok(()) } else { printer.line(lines.join("\n")) }
 }
@@ -300,7 +300,7 @@ fn write_components(
     root: &Path,
     components: &[(String, PathBuf)],
     printer: &Printer,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let claims = descriptor.claim(root, printer.reporter())?;
     for (component, _) in components {
         // All names are looked at before the first directory is written.
@@ -327,7 +327,7 @@ fn write_archive(
     options: WriteOptions,
     hash_file: Option<&Path>,
     printer: &Printer,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut plan = archive::plan(&[artifact.to_owned()], parent, options, printer.reporter())?;
     for planned in &mut plan.archives {
@@ -355,7 +355,7 @@ fn same_path(left: &Path, right: &Path) -> bool {
 
 /// Makes the tree beside the output, and then moves what is in it there: an artifact that cannot be
 /// read, or a path with two contents, leaves the output as it was.
-fn merge(inputs: &[PathBuf], output: &Path, printer: &Printer) -> anyhow::Result<()> {
+fn merge(inputs: &[PathBuf], output: &Path, printer: &Printer) -> Result<()> {
     let output = rocwheel_artifact::separate(output, inputs)?;
     let parent = output.parent().unwrap_or(Path::new("/"));
     fs_err::create_dir_all(parent)?;
@@ -375,7 +375,7 @@ fn merge(inputs: &[PathBuf], output: &Path, printer: &Printer) -> anyhow::Result
 
 /// The artifact directories named PREFIX_TARGET. Other entries with such a name are reported;
 /// today's script ignores them silently.
-fn beginning_with(prefixes: &[String], parent: &Path, printer: &Printer) -> anyhow::Result<Vec<PathBuf>> {
+fn beginning_with(prefixes: &[String], parent: &Path, printer: &Printer) -> Result<Vec<PathBuf>> {
     let mut paths: Vec<PathBuf> =
         fs_err::read_dir(parent)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
     paths.sort();

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::translation::Translation;
-use crate::failure::Usage;
+
+use crate::failure::{Result, Usage};
 
 /// build_rocm.sh of flash-attention-prebuild-wheels: a wheel of flash-attn for one torch and ROCm
 ///
@@ -31,7 +32,7 @@ const OUTPUT: &str = "dist";
 
 impl Arguments {
     /// The command line of ours.
-    pub(super) fn translated(self) -> anyhow::Result<Translation> {
+    pub(super) fn translated(self) -> Result<Translation> {
         let [flash_attention, python, torch, rocm] = &self.versions[..] else {
             let usage = Usage::new(format!(
                 "`build_rocm` takes four versions, of flash-attn, Python, torch and ROCm, and has {}",

@@ -5,7 +5,7 @@ use rocwheel_package::version::{Form, ReleaseType};
 
 use super::given;
 use crate::commands::rocm_version::{self, Sources};
-use crate::failure::Usage;
+use crate::failure::{Result, Usage};
 
 /// compute_rocm_package_version: the versions of wheels, Debian and RPM packages
 ///
@@ -32,7 +32,7 @@ pub(super) struct Arguments {
 
 impl Arguments {
     /// The settings of the command behind it.
-    pub(super) fn settings(self) -> anyhow::Result<rocm_version::Settings> {
+    pub(super) fn settings(self) -> Result<rocm_version::Settings> {
         let form = match (given(self.release_type), given(self.custom_version_suffix)) {
             (Some(name), None) => Form::Type(release_type(&name)?),
             (None, Some(suffix)) => Form::Suffix(suffix),

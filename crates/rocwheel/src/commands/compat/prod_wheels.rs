@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use super::given;
 use super::translation::Translation;
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Result, Usage};
 
 /// build_prod_wheels: wheels of torch, torchaudio, torchvision, triton and apex
 ///
@@ -159,7 +159,7 @@ struct BuildArguments {
 
 impl Arguments {
     /// The command line of ours.
-    pub(super) fn translated(self) -> anyhow::Result<Translation> {
+    pub(super) fn translated(self) -> Result<Translation> {
         let active = environment::first_of(&["VIRTUAL_ENV"]).map(PathBuf::from);
         let mut line = match self.action {
             Action::InstallRocm => {
@@ -229,7 +229,7 @@ fn wish(yes: bool, no: bool) -> Wish {
 }
 
 impl BuildArguments {
-    fn translated(self, rocm: &RocmArguments, active: Option<&Path>) -> anyhow::Result<Translation> {
+    fn translated(self, rocm: &RocmArguments, active: Option<&Path>) -> Result<Translation> {
         let trees = self.trees()?;
         if trees.is_empty() {
             let usage = Usage::new(format!("there are no sources to build in `{}`", self.root_checkout_dir.display()));
@@ -309,7 +309,7 @@ impl BuildArguments {
 
     /// The ROCm: the script takes the packages of the active environment, and a job here installs
     /// its own.
-    fn add_rocm(&self, line: &mut Translation, rocm: &RocmArguments, active: Option<&Path>) -> anyhow::Result<()> {
+    fn add_rocm(&self, line: &mut Translation, rocm: &RocmArguments, active: Option<&Path>) -> Result<()> {
         let Some(place) = rocm.place()? else {
             if self.install_rocm {
                 line.option("--rocm-sdk", Some("index"));

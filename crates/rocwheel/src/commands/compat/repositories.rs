@@ -8,7 +8,8 @@ use rocwheel_source::Table;
 
 use super::given;
 use super::translation::Translation;
-use crate::failure::Usage;
+
+use crate::failure::{Result, Usage};
 
 /// The options that all these scripts share.
 #[derive(Debug, Args)]
@@ -115,7 +116,7 @@ struct CheckoutArguments {
 
 impl Arguments {
     /// The command line of ours, for a project of the table of sources.
-    pub(super) fn translated(self, project: &str) -> anyhow::Result<Translation> {
+    pub(super) fn translated(self, project: &str) -> Result<Translation> {
         match self.action {
             Action::Checkout(arguments) => arguments.translated(project),
             Action::Hipify(tree) => tree.hipify(project),
@@ -134,7 +135,7 @@ impl Arguments {
 }
 
 impl CheckoutArguments {
-    fn translated(self, project: &str) -> anyhow::Result<Translation> {
+    fn translated(self, project: &str) -> Result<Translation> {
         self.tree.check(project, "checkout")?;
         if self.release && project != "triton" {
             return Err(not_of(project, "--release").into());
@@ -183,14 +184,13 @@ impl TreeArguments {
     }
 
     /// Where the checkout is.
-    fn folder(&self, project: &str) -> anyhow::Result<PathBuf> {
-        let default =
-            || -> anyhow::Result<PathBuf> { Ok(Table::built_in().project(project)?.directory.clone().into()) };
+    fn folder(&self, project: &str) -> Result<PathBuf> {
+        let default = || -> Result<PathBuf> { Ok(Table::built_in().project(project)?.directory.clone().into()) };
         self.checkout_dir.clone().map_or_else(default, Ok)
     }
 
     /// The script runs PyTorch's own `build_amd.py`, and does nothing in a tree that has none.
-    fn hipify(self, project: &str) -> anyhow::Result<Translation> {
+    fn hipify(self, project: &str) -> Result<Translation> {
         self.check(project, "hipify")?;
         let folder = self.folder(project)?;
         let is_there = folder.is_dir();
@@ -228,7 +228,7 @@ impl TreeArguments {
 
 impl PatchArguments {
     /// Our folder of patches has a folder for each project, which is the script's.
-    fn folder(&self, project: &str) -> anyhow::Result<Option<PathBuf>> {
+    fn folder(&self, project: &str) -> Result<Option<PathBuf>> {
         let Some(folder) = &self.patch_dir else { return Ok(None) };
         let name = Table::built_in().project(project)?.directory.clone();
         if folder.file_name().is_none_or(|last| *last != *name) {

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::note_unused;
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const ARTIFACTS: [Column; 3] = [("Artifact", Left), ("Files", Right), ("Size", Right)];
@@ -65,9 +65,9 @@ enum Inputs {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         let inputs = match (arguments.artifact_dir, arguments.artifact_prefix, arguments.batch_artifact_parent_dir) {
             (_, _, Some(parent)) => Inputs::Batch(parent),
             (Some(directory), Some(prefix), None) => {
@@ -109,7 +109,7 @@ struct Document<'a> {
 
 /// Splits into a folder of its own, and moves the artifacts beside those that are in the output
 /// from other runs.
-pub(super) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(super) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     note_unused(&settings.unused, printer);
     let catalog = catalog(&settings.inputs, printer)?;
     let inputs: Vec<PathBuf> = catalog.artifacts.iter().map(|artifact| artifact.root.clone()).collect();
@@ -143,7 +143,7 @@ pub(super) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     Ok(Exit::Done)
 }
 
-fn catalog(inputs: &Inputs, printer: &Printer) -> anyhow::Result<Catalog> {
+fn catalog(inputs: &Inputs, printer: &Printer) -> Result<Catalog> {
     let mut artifacts = Vec::new();
     match inputs {
         Inputs::One { directory, name } => {
@@ -169,7 +169,7 @@ fn catalog(inputs: &Inputs, printer: &Printer) -> anyhow::Result<Catalog> {
             }
             if artifacts.is_empty() {
                 let message = format!("`{}` has no artifact to split", parent.display());
-                return Err(anyhow::anyhow!(message));
+                return Err(Failure::other(message));
             }
         }
     }

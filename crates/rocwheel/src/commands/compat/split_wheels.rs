@@ -11,7 +11,7 @@ use crate::commands::Mode;
 use crate::commands::last_look::LastLook;
 use crate::commands::split_wheel::{self, WheelType};
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Result, Usage};
 
 /// rocm_kpack.tools.split_python_wheels: a wheel → a host wheel and device wheels
 #[derive(Debug, Args)]
@@ -74,7 +74,7 @@ enum Compression {
 
 impl Arguments {
     /// The settings of the command behind it, and the flags that have no effect.
-    pub(super) fn settings(self) -> anyhow::Result<(Box<split_wheel::Settings>, Vec<&'static str>)> {
+    pub(super) fn settings(self) -> Result<(Box<split_wheel::Settings>, Vec<&'static str>)> {
         if self.output_format == OutputFormat::Directory {
             return Err(Usage::new("`--output-format directory` is not supported: wheels are written as files")
                 .hint("unpack them with `python -m zipfile -e`, or install them with `pip install --target`")

@@ -9,7 +9,7 @@ use rocwheel_report::Exit;
 
 use crate::arguments;
 use crate::commands;
-use crate::failure::Usage;
+use crate::failure::{Result, Usage};
 use crate::printer::Printer;
 
 /// A command line of ours, and what there is to say about the options of the script.
@@ -88,7 +88,7 @@ impl Translation {
 }
 
 /// Prints the command line and runs it.
-pub(super) fn command(translation: &Translation, printer: &Printer) -> anyhow::Result<Exit> {
+pub(super) fn command(translation: &Translation, printer: &Printer) -> Result<Exit> {
     for note in &translation.notes {
         printer.note(note);
     }

@@ -4,6 +4,7 @@ use comfy_table::CellAlignment::{Left, Right};
 
 use super::By;
 use super::tally::{Span, Sum, Tally, targets_of};
+use crate::failure::Result;
 use crate::printer::{self, Column, Printer};
 
 const BY_TARGET: [Column; 5] =
@@ -30,7 +31,7 @@ const BY_KERNEL: [Column; 8] = [
     ("Kernel", Left),
 ];
 
-pub(super) fn print(tally: &Tally, by: By, printer: &Printer) -> anyhow::Result<()> {
+pub(super) fn print(tally: &Tally, by: By, printer: &Printer) -> Result<()> {
     if tally.total.code_objects == 0 {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Settings;
 use crate::commands::build::cell::target_set;
-use crate::failure::Usage;
+use crate::failure::{Result, Usage};
 use crate::printer::{self, Printer};
 
 /// How cells become jobs.
@@ -50,7 +50,7 @@ pub(super) struct JobChoices {
 }
 
 impl JobChoices {
-    pub(super) fn new(arguments: JobArguments, book: &Book) -> anyhow::Result<JobChoices> {
+    pub(super) fn new(arguments: JobArguments, book: &Book) -> Result<JobChoices> {
         let mut targets: Vec<GpuTargetSet> = Vec::new();
         for list in &arguments.gpu_targets {
             let set = GpuTargetSet { text: list.trim().to_owned(), names: target_set(list)? };
@@ -117,7 +117,7 @@ pub(super) fn print(
     matrix: &Matrix,
     settings: &Settings,
     printer: &Printer,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let JobChoices { stages, parts, targets, runners } = &settings.jobs;
     let sources = JobSources { table: &settings.table, book: &settings.book, matrix, targets, runners };
     let mut jobs = StagedJobs::new(rows, &sources)?;

@@ -10,7 +10,7 @@ use rocwheel_report::Exit;
 use super::Built;
 use super::pages::repository;
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Upload built files, with their provenance and checksums, to a release on GitHub
@@ -63,9 +63,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         if arguments.tag.is_empty() || arguments.tag.starts_with('-') {
             return Err(Usage::new(format!("`{}` cannot be the tag of a release", arguments.tag)).into());
         }
@@ -101,7 +101,7 @@ impl TryFrom<Arguments> for Settings {
 }
 
 /// Uploads, or says what would be.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let table = settings.built.table()?;
     let assets: Vec<Asset> = settings.built.look(&table, printer.reporter())?;
     if assets.is_empty() {
@@ -147,9 +147,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     Ok(Exit::Done)
 }
 
-fn show(plan: &Plan, upload: bool, printer: &Printer) -> anyhow::Result<()> {
+fn show(plan: &Plan, upload: bool, printer: &Printer) -> Result<()> {
     if printer.format() == Format::Json {
-        let mut document = serde_json::to_value(plan)?;
+        let mut document = serde_json::to_value(plan).map_err(Failure::other)?;
         document["uploaded"] = upload.into();
         return printer.json(&document);
     }

@@ -10,6 +10,8 @@ use rocwheel_recipe::matrix::Table;
 use rocwheel_recipe::pages::{self as page, Asset};
 use rocwheel_report::Reporter;
 
+use crate::failure::Result;
+
 /// The documentation of the commands is at their arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ReleaseCommand {
@@ -29,7 +31,7 @@ pub(crate) struct Built {
 }
 
 impl Built {
-    fn table(&self) -> anyhow::Result<Table> {
+    fn table(&self) -> Result<Table> {
         Ok(match &self.table {
             Some(path) => Table::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?,
             None => Table::built_in()?,
@@ -37,7 +39,7 @@ impl Built {
     }
 
     /// All files, looked at.
-    fn look(&self, table: &Table, reporter: &dyn Reporter) -> anyhow::Result<Vec<Asset>> {
+    fn look(&self, table: &Table, reporter: &dyn Reporter) -> Result<Vec<Asset>> {
         Ok(page::look(&self.wheels, &table.rocm_versions(), reporter)?)
     }
 }

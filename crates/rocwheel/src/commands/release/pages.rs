@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::Built;
 use crate::commands::Mode;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputOption};
 use crate::printer::{self, Column, Format, Printer};
 
@@ -81,9 +81,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         let is_plain = |tag: &str| !tag.is_empty() && !tag.contains(['[', ']', '(', ')', '|', '\n', ' ']);
         if !is_plain(&arguments.tag) {
             return Err(Usage::new(format!("`{}` cannot be the tag of a release", arguments.tag)).into());
@@ -135,7 +135,7 @@ enum Status {
 }
 
 impl Page {
-    fn new(path: PathBuf, text: String) -> anyhow::Result<Page> {
+    fn new(path: PathBuf, text: String) -> Result<Page> {
         let status = match read(&path)? {
             None => Status::New,
             Some(there) if there == text => Status::Unchanged,
@@ -145,7 +145,7 @@ impl Page {
     }
 
     /// Written beside its place and moved there, so that nobody reads half of it.
-    fn write(&self) -> anyhow::Result<()> {
+    fn write(&self) -> Result<()> {
         if self.status == Status::Unchanged {
             return Ok(());
         }
@@ -161,7 +161,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 /// A text; `None` when there is none.
-fn read(path: &Path) -> anyhow::Result<Option<String>> {
+fn read(path: &Path) -> Result<Option<String>> {
     match fs_err::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -170,7 +170,7 @@ fn read(path: &Path) -> anyhow::Result<Option<String>> {
 }
 
 /// Writes the pages, or says what would change.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let table = settings.built.table()?;
     let rocm = table.rocm_versions();
     let assets = settings.built.look(&table, printer.reporter())?;

@@ -17,7 +17,7 @@ use super::download;
 use super::projects::{self, ByProject};
 use crate::commands::Mode;
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const COLUMNS: [Column; 7] = [
@@ -143,9 +143,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         let table = projects::table(arguments.table.as_deref())?;
         let manifest = arguments.manifest.as_deref().map(Manifest::read).transpose()?;
         let (chosen, unknown) = chosen(&arguments, manifest.as_ref(), &table)?;
@@ -193,7 +193,7 @@ fn chosen<'a>(
     arguments: &Arguments,
     manifest: Option<&Manifest>,
     table: &'a Table,
-) -> anyhow::Result<(Vec<&'a Project>, Vec<String>)> {
+) -> Result<(Vec<&'a Project>, Vec<String>)> {
     let mut chosen = Vec::new();
     for name in &arguments.projects {
         chosen.push(table.project(name)?);
@@ -217,7 +217,7 @@ fn chosen<'a>(
         let found = torch.and_then(|entry| entry.branch.as_deref());
         if found != Some(expected) {
             let found = found.map_or("no branch".to_owned(), |found| format!("`{found}`"));
-            return Err(anyhow::anyhow!("the manifest `{path}` names {found} for torch, not `{expected}`"));
+            return Err(Failure::message(format!("the manifest `{path}` names {found} for torch, not `{expected}`")));
         }
     }
     let unknown =
@@ -232,7 +232,7 @@ fn wanted(
     table: &Table,
     chosen: &[&Project],
     downloads: &mut Vec<(usize, String)>,
-) -> anyhow::Result<Vec<Wanted>> {
+) -> Result<Vec<Wanted>> {
     let directories = ByProject::new("--directory", &arguments.directory, table);
     let references = ByProject::new("--ref", &arguments.reference, table);
     let origins = ByProject::new("--origin", &arguments.origin, table);
@@ -268,12 +268,7 @@ fn wanted(
 }
 
 /// A file, or an address that is to be fetched, or a known release.
-fn archive(
-    text: &str,
-    digest: Option<&str>,
-    project: &Project,
-    table: &Table,
-) -> anyhow::Result<(Archive, Option<String>)> {
+fn archive(text: &str, digest: Option<&str>, project: &Project, table: &Table) -> Result<(Archive, Option<String>)> {
     let digest = digest.map(str::to_ascii_lowercase);
     if let Some(digest) = &digest
         && (digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()))
@@ -324,7 +319,7 @@ struct Done<'a> {
 }
 
 /// Makes the checkouts, or says how.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     for key in &settings.unknown {
         printer.warn(format!("the manifest's `{key}` is not known here and is skipped"));
     }
@@ -372,7 +367,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     Ok(Exit::Done)
 }
 
-fn show(plan: &Plan, printer: &Printer) -> anyhow::Result<Exit> {
+fn show(plan: &Plan, printer: &Printer) -> Result<Exit> {
     if printer.format() == Format::Json {
         let planned = |checkout| PlannedCheckout { checkout, commands: Checkout::commands(checkout) };
         printer.json(&Planned { checkouts: plan.checkouts.iter().map(planned).collect() })?;

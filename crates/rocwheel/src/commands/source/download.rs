@@ -4,16 +4,19 @@
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
 use rocwheel_index::{Fetch as _, Http};
+use rocwheel_report::Context;
 use rocwheel_report::{Interrupted, Reporter, Unit};
 use url::Url;
 
 use crate::environment;
+use crate::failure::{Failure, Result};
 
 /// The file below `cache`, where it is under its digest, so that what is there is what is wanted.
-pub(crate) fn archive(address: &str, sha256: &str, cache: &Path, reporter: &dyn Reporter) -> anyhow::Result<PathBuf> {
-    let url = Url::parse(address).with_context(|| format!("cannot understand the address `{address}`"))?;
+pub(crate) fn archive(address: &str, sha256: &str, cache: &Path, reporter: &dyn Reporter) -> Result<PathBuf> {
+    let url = Url::parse(address)
+        .map_err(Failure::other)
+        .with_context(|| format!("cannot understand the address `{address}`"))?;
     let name = url.path_segments().and_then(|mut parts| parts.next_back()).filter(|name| !name.is_empty());
     let folder = cache.join("archives").join(sha256);
     let path = folder.join(name.unwrap_or("archive"));
@@ -31,11 +34,11 @@ pub(crate) fn archive(address: &str, sha256: &str, cache: &Path, reporter: &dyn 
     Ok(path)
 }
 
-fn fetch(url: &Url, folder: &Path, reporter: &dyn Reporter) -> anyhow::Result<tempfile::NamedTempFile> {
-    let http = Http::new(environment::proxy().as_deref()).map_err(|error| anyhow!(error))?;
-    let mut answer = http.get(url, "*/*").map_err(|error| anyhow!(error))?;
+fn fetch(url: &Url, folder: &Path, reporter: &dyn Reporter) -> Result<tempfile::NamedTempFile> {
+    let http = Http::new(environment::proxy().as_deref()).map_err(Failure::other)?;
+    let mut answer = http.get(url, "*/*").map_err(Failure::other)?;
     if !(200..300).contains(&answer.status) {
-        return Err(anyhow!("the server answered with status {}", answer.status));
+        return Err(Failure::message(format!("the server answered with status {}", answer.status)));
     }
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     reporter.begin("Fetching the archive", None, Unit::Bytes);

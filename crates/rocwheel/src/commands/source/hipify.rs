@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::commands::Mode;
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
 /// Convert CUDA sources to HIP, byte for byte as torch.utils.hipify does
@@ -123,9 +123,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         let within = |path: &Path| within(&arguments.tree, path);
         let extra_files: Vec<String> = arguments.source.iter().map(|path| within(path)).collect::<Result<_, _>>()?;
         // The setup.py of an extension names folders of submodules that may not be checked out.
@@ -164,7 +164,7 @@ impl TryFrom<Arguments> for Settings {
 }
 
 /// The path as seen from the tree: as it is where the tree has it, else from the working directory.
-fn within(tree: &Path, path: &Path) -> anyhow::Result<String> {
+fn within(tree: &Path, path: &Path) -> Result<String> {
     let relative = match (tree.join(path).exists() && path.is_relative(), tree.canonicalize(), path.canonicalize()) {
         (true, ..) => path.to_owned(),
         (false, Ok(tree), Ok(path)) => {
@@ -184,7 +184,7 @@ fn within(tree: &Path, path: &Path) -> anyhow::Result<String> {
 }
 
 /// Converts the tree.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if !settings.tree.is_dir() {
         return Err(rocwheel_hipify::Error::NoTree(settings.tree.display().to_string()).into());
     }
@@ -246,7 +246,7 @@ struct Recovery<'a> {
 }
 
 /// Takes back what a killed run has left.
-fn recover(tree: &Path, printer: &Printer) -> anyhow::Result<Exit> {
+fn recover(tree: &Path, printer: &Printer) -> Result<Exit> {
     let recovered = tree::recover(tree)?;
     if printer.format() == Format::Json {
         printer.json(&Recovery { tree, recovered })?;
@@ -267,7 +267,7 @@ struct Document<'a> {
 }
 
 /// The tree's own settings where it has some, with what the user adds.
-fn request(settings: &Settings, format: Format) -> anyhow::Result<Request> {
+fn request(settings: &Settings, format: Format) -> Result<Request> {
     let build_amd = match settings.follow {
         Some(Follow::Extension) => None,
         Some(Follow::Pytorch) => Some(build_amd::read(&settings.tree)?.ok_or_else(|| {
@@ -321,7 +321,7 @@ fn request(settings: &Settings, format: Format) -> anyhow::Result<Request> {
     Ok(request)
 }
 
-fn print(plan: &Plan, settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
+fn print(plan: &Plan, settings: &Settings, printer: &Printer) -> Result<()> {
     for file in &plan.files {
         for trouble in &file.left {
             let (path, line) = (&file.source, trouble.line);

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use clap::Args;
+use rocwheel_report::Context;
 use rocwheel_report::Exit;
 use rocwheel_source::Table;
 use rocwheel_source::manifest::{self, Entry, Manifest, Sources};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::projects::{self, ByProject};
-use crate::failure::Usage;
+use crate::failure::{Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
 
@@ -73,9 +73,9 @@ pub(crate) struct Settings {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
         let table = projects::table(arguments.table.as_deref())?;
         let root = projects::absolute(&arguments.root)?;
         let directories = ByProject::new("--directory", &arguments.directory, &table);
@@ -100,7 +100,7 @@ impl TryFrom<Arguments> for Settings {
         }
         directories.check(&chosen)?;
         let checkouts = chosen.iter().map(|project| Ok((project.name.clone(), place(project)?)));
-        let checkouts = checkouts.collect::<anyhow::Result<Vec<_>>>()?;
+        let checkouts = checkouts.collect::<Result<Vec<_>>>()?;
         let derived = arguments.rocm_version.as_deref().map(manifest::suffix).transpose()?;
         let therock = arguments.therock_commit.map(|commit| Entry {
             key: "therock".to_owned(),
@@ -123,7 +123,7 @@ struct Written {
 }
 
 /// Writes the manifest.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let Settings { sources, table, output, folder } = settings;
     let manifest = manifest::describe(sources, table, &projects::git()?, printer.reporter())?;
     let file = match folder {
@@ -139,7 +139,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         printer.note(format!("wrote {}", file.path().display()));
     }
     if printer.format() == Format::Json {
-        let manifest = serde_json::from_str(&text).context("cannot write JSON")?;
+        let manifest = serde_json::from_str(&text).map_err(Failure::other).context("cannot write JSON")?;
         printer.json(&Written { path: file.map(|file| file.path().to_owned()), manifest })?;
     } else if file.is_none() {
         printer.raw(text.as_bytes())?;
@@ -148,7 +148,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
 }
 
 /// The name that TheRock's scripts look for.
-fn file_name(manifest: &Manifest, table: &Table) -> anyhow::Result<String> {
+fn file_name(manifest: &Manifest, table: &Table) -> Result<String> {
     let torch = manifest.entry(table.project("torch")?);
     let Some(torch) = torch else {
         let usage = Usage::new("the name of the file is made of torch's branch, and torch is not among the projects");

@@ -10,6 +10,7 @@ use rocwheel_source::patches::{self, Group, PatchSet, Stage};
 use serde::Serialize;
 
 use super::projects;
+use crate::failure::{Failure, Result};
 use crate::printer::{self, Column, Format, Printer};
 
 const COLUMNS: [Column; 4] = [("Project", Left), ("Set", Left), ("Repository", Left), ("Patch", Left)];
@@ -89,10 +90,10 @@ enum Action {
 }
 
 impl TryFrom<Arguments> for Settings {
-    type Error = anyhow::Error;
+    type Error = Failure;
 
-    fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
-        let set = |place: &Place| -> anyhow::Result<PatchSet> {
+    fn try_from(arguments: Arguments) -> Result<Self> {
+        let set = |place: &Place| -> Result<PatchSet> {
             let table = projects::table(place.table.as_deref())?;
             let (tree, patches) = (projects::absolute(&place.tree)?, projects::absolute(&place.patches)?);
             Ok(PatchSet::of(&tree, &patches, place.set.as_deref(), &table)?)
@@ -131,7 +132,7 @@ struct Listed {
 }
 
 /// Saves, applies or lists.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let (set, groups, done) = match &settings.action {
         Action::Save(set) => (set, set.save(&projects::git()?, printer.reporter())?, "saved"),
         Action::Apply(set, stage) => (set, set.apply(*stage, &projects::git()?, printer.reporter())?, "applied"),
@@ -156,7 +157,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     Ok(Exit::Done)
 }
 
-fn list(folder: &Path, project: Option<&str>, printer: &Printer) -> anyhow::Result<Exit> {
+fn list(folder: &Path, project: Option<&str>, printer: &Printer) -> Result<Exit> {
     let mut listed = Vec::new();
     let mut names: Vec<PathBuf> = Vec::new();
     for entry in fs_err::read_dir(folder)? {

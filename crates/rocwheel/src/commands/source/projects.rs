@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use rocwheel_report::Context;
 use rocwheel_source::{Git, Project, Table};
 
 use crate::environment;
-use crate::failure::Usage;
+use crate::failure::{Result, Usage};
 
 /// Reads the table of sources: the user's, or the one of the program.
-pub(crate) fn table(path: Option<&Path>) -> anyhow::Result<Table> {
+pub(crate) fn table(path: Option<&Path>) -> Result<Table> {
     match path {
         None => Ok(Table::built_in()),
         Some(path) => Ok(Table::parse(&fs_err::read_to_string(path)?, &path.display().to_string())?),
@@ -17,19 +17,19 @@ pub(crate) fn table(path: Option<&Path>) -> anyhow::Result<Table> {
 }
 
 /// git in this program's environment.
-pub(crate) fn git() -> anyhow::Result<Git> {
+pub(crate) fn git() -> Result<Git> {
     Ok(Git::new(environment::variables())?)
 }
 
 /// A path from the root of the file system on, without following links.
-pub(crate) fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
     let path = std::path::absolute(path).with_context(|| format!("cannot tell where `{}` is", path.display()))?;
     // `.` and an ending `/` would be part of what is compared and shown.
     Ok(path.components().collect())
 }
 
 /// An origin that is a path here is one wherever git runs.
-pub(crate) fn local(project: &Project, origin: &str) -> anyhow::Result<String> {
+pub(crate) fn local(project: &Project, origin: &str) -> Result<String> {
     if project.origins.contains_key(origin) || origin.contains("://") || !Path::new(origin).exists() {
         return Ok(origin.to_owned());
     }
