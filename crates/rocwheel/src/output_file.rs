@@ -208,9 +208,10 @@ mod tests {
     use crate::arguments::Arguments;
 
     /// Options that name a file to read.
-    const READ: [&str; 14] = [
+    const READ: [&str; 15] = [
         "--accept",
         "--config",
+        "--data-file",
         "--deb",
         "--descriptor",
         "--images",
