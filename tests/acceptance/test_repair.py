@@ -484,7 +484,7 @@ def test_tags_that_are_not_known(rocwheel: Rocwheel, linked: Path, libraries: Pa
     said = rocwheel.run(
         "repair", linked, "-o", tmp_path, "--lib-path", libraries, "--plat", "manylinux_1_1", expect=2
     ).stderr
-    assert "`manylinux_1_1` is no manylinux tag that is known" in said
+    assert "`manylinux_1_1` is not a known manylinux tag" in said
     musl = tmp_path / "demo-1.0-py3-none-musllinux_1_2_x86_64.whl"
     shutil.copy(linked, musl)
     assert "a wheel for musl systems" in rocwheel.run("repair", musl, "-o", tmp_path / "out", expect=1).stderr
