@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::cell::minor;
+use crate::cell::{Platform, minor};
 use crate::error::Error;
 use crate::recipe::{Layer, Recipe};
 use rocwheel_report::suggestion;
@@ -154,6 +154,12 @@ impl Book {
             };
         }
         Ok((self.get(name)?, None))
+    }
+
+    /// The recipes that `all` builds on a platform, sorted by name.
+    pub fn part_of_all(&self, platform: Platform) -> impl Iterator<Item = &Recipe> {
+        let recipes = self.recipes.values().map(|entry| &entry.recipe);
+        recipes.filter(move |recipe| recipe.part_of_all && recipe.platforms.contains(&platform))
     }
 
     pub(crate) fn layer(&self, name: &str) -> Option<&Layer> {

@@ -74,6 +74,17 @@ pub enum Error {
         /// What to do.
         hint: Option<String>,
     },
+    /// GPU targets that do not exist, or an installed ROCm with a damaged file.
+    #[error(transparent)]
+    Rocm(#[from] rocwheel_artifact::Error),
+    /// A source archive could not be downloaded.
+    #[error("{attempt}")]
+    Download {
+        /// What was attempted, with the address.
+        attempt: String,
+        /// Why it failed.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The archive of the sources.
     #[error(transparent)]
     Archive(#[from] rocwheel_source::Error),
@@ -262,6 +273,7 @@ impl Hint for Error {
                 let more = more.as_ref().map(|more| format!("; {more}")).unwrap_or_default();
                 format!("it can be built for {}{more}", known.join(", "))
             }
+            Error::Rocm(error) => return error.hint(),
             Error::Archive(error) => return error.hint(),
             Error::Wheel(error) => return error.hint(),
             Error::Repair(rocwheel_audit::repair::Error::Missing { .. } | rocwheel_audit::repair::Error::Unreachable { .. }) => {
@@ -290,7 +302,7 @@ impl Hint for Error {
                 format!("`rocwheel audit {wheel}` shows all; `--no-audit` takes the wheel as it is")
             }
             Error::Locked { .. } => "wait until it has ended".into(),
-            Error::Io(_) | Error::Interrupted => return None,
+            Error::Io(_) | Error::Interrupted | Error::Download { .. } => return None,
         })
     }
 
@@ -300,6 +312,7 @@ impl Hint for Error {
             Error::Unknown { .. } | Error::Request { .. } | Error::Targets { .. } => Exit::Usage,
             Error::Locked { .. } | Error::Slurm { is_temporary: true, .. } => Exit::TryAgain,
             Error::Inside { exit, .. } => *exit,
+            Error::Rocm(error) => error.exit(),
             Error::Archive(error) => error.exit(),
             Error::Wheel(error) => error.exit(),
             Error::Repair(error) => error.exit(),

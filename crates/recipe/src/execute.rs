@@ -21,19 +21,21 @@ mod requirements;
 mod tarball;
 mod user_environment;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rocwheel_report::{Reporter, Unit};
+use rocwheel_report::{Exit, Reporter, Unit};
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{ChosenBy, Mode, PythonVersion, Repair};
 use crate::error::Error;
 use crate::evaluated::{Check, Pythons, Step};
-use crate::job::{Job, Rocm};
+use crate::job::{Input, Job, Rocm};
+use crate::plan::PlanFolder;
 use crate::preflight::{Estimated, Machine};
 use crate::process::Ended;
 use crate::python::Search;
+use crate::slurm::Submitted;
 use crate::surroundings::Surroundings;
 pub(crate) use after::is_wheel;
 use context::Context;
@@ -112,10 +114,24 @@ pub enum Selection {
     From(String),
 }
 
-/// What is told while a job runs.
+/// Hears what happens while jobs are made and run.
 pub trait Listener {
+    /// Progress, warnings, and the user's wish to stop.
+    fn reporter(&self) -> &dyn Reporter;
+    /// Something worth saying that is no warning.
+    fn note(&self, _text: &str) {}
+    /// The same for users who want to know more (`-v`).
+    fn detail(&self, _text: &str) {}
+    /// Options of this program that make it say in a container what it says here: `-v`.
+    fn talk(&self) -> &'static [&'static str] {
+        &[]
+    }
+    /// A job failed, and others go on.
+    fn failed(&self, _error: Error) {}
+    /// Slurm has taken tasks for so many cells of a plan.
+    fn submitted(&self, _folder: &PlanFolder, _submitted: &Submitted, _cells: usize) {}
     /// A stage begins; its log is being written.
-    fn begins(&self, _title: &str, _stage: &str, _log: &std::path::Path) {}
+    fn begins(&self, _title: &str, _stage: &str, _log: &Path) {}
     /// A stage is over.
     fn done(&self, _title: &str, _stage: &str, _took: Duration) {}
     /// How much there is to compile.
@@ -155,6 +171,20 @@ pub enum Outcome {
         /// The stage that was stopped.
         stage: String,
     },
+}
+
+impl Outcome {
+    /// [`Exit::Partial`] if another run goes on.
+    pub fn exit(&self) -> Exit {
+        if matches!(self, Outcome::Stopped { .. }) { Exit::Partial } else { Exit::Done }
+    }
+
+    /// The wheels that were made, as what others install; `output` is the folder of outputs.
+    pub(crate) fn wheels(&self, output: &Path) -> Vec<Input> {
+        let (Outcome::Built { outputs, .. } | Outcome::Unchanged { outputs }) = self else { return Vec::new() };
+        let wheels = outputs.iter().filter(|made| is_wheel(&made.path));
+        wheels.map(|made| Input { path: output.join(&made.path), sha256: made.sha256.clone() }).collect()
+    }
 }
 
 /// What is done one after the other.

@@ -35,6 +35,9 @@ pub struct Recipe {
     /// Distributions that have to be there: built before, or installed because `--torch` says so.
     #[serde(default)]
     pub needs: Vec<String>,
+    /// `true`: `rocwheel build all` builds it.
+    #[serde(default)]
+    pub part_of_all: bool,
     /// Systems it can be built on.
     pub platforms: Vec<Platform>,
     /// Variants; the first is the default.

@@ -2,8 +2,12 @@
 //! hints and interruption. A library never prints; the binary implements [`Reporter`] with bars,
 //! lines or silence.
 
+mod text;
+
 use std::fmt;
 use std::io::{self, Read};
+
+pub use text::{escape_controls, one_line};
 
 /// Receives progress and answers whether the work should go on. Implementations are called from
 /// many threads.

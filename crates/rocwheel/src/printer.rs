@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use clap::builder::styling::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use rocwheel_report::{Exit, Reporter};
+pub(crate) use rocwheel_report::one_line;
+use rocwheel_report::{Exit, Reporter, escape_controls};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -21,10 +22,6 @@ const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 
 /// Version of the JSON documents on stdout.
 const SCHEMA: u32 = 1;
-
-/// Characters of a warning or of a cell of a table from which on the middle is left out: a path has
-/// up to 4096.
-const LONGEST_LINE: usize = 4096;
 
 /// What a command prints its result as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -361,7 +358,7 @@ fn in_words(exit: Exit) -> &'static str {
 /// A text that does nothing to a terminal but be read: names come from archives, and a name can
 /// hold anything. Line breaks stay.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
-    escaped(text, |character| character != '\n')
+    escape_controls(text, |character| character != '\n')
 }
 
 /// The same for messages: text between backticks is a name, so its line breaks are escaped.
@@ -369,7 +366,7 @@ pub(crate) fn harmless_names(text: &str) -> Cow<'_, str> {
     let mut parts = text.split('`').collect::<Vec<_>>();
     // With an odd number of backticks it is not known what is a name.
     if parts.len() % 2 == 1 && parts.iter().skip(1).step_by(2).any(|name| name.contains('\n')) {
-        let names: Vec<String> = parts.iter().map(|name| escaped(name, |_| true).into_owned()).collect();
+        let names: Vec<String> = parts.iter().map(|name| escape_controls(name, |_| true).into_owned()).collect();
         parts = parts
             .iter()
             .zip(&names)
@@ -379,34 +376,6 @@ pub(crate) fn harmless_names(text: &str) -> Cow<'_, str> {
         return harmless(&parts.join("`")).into_owned().into();
     }
     harmless(text)
-}
-
-/// The same, with line breaks escaped too, and without the middle of what no one reads to the end.
-pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
-    let text = escaped(text, |_| true);
-    let length = text.chars().count();
-    if length <= LONGEST_LINE {
-        return text;
-    }
-    let head: String = text.chars().take(LONGEST_LINE / 2).collect();
-    let tail: String = text.chars().skip(length - LONGEST_LINE / 2).collect();
-    format!("{head}[…]{tail}").into()
-}
-
-fn escaped(text: &str, unwanted: impl Fn(char) -> bool) -> Cow<'_, str> {
-    let is_unwanted = |character: char| character.is_control() && unwanted(character);
-    if !text.contains(is_unwanted) {
-        return Cow::Borrowed(text);
-    }
-    let mut safe = String::with_capacity(text.len() + 8);
-    for character in text.chars() {
-        if is_unwanted(character) {
-            safe.extend(character.escape_default());
-        } else {
-            safe.push(character);
-        }
-    }
-    Cow::Owned(safe)
 }
 
 /// Bytes as people read them, in decimal units.
