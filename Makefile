@@ -11,9 +11,10 @@ setup:
 lint: setup
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
-	shellcheck --external-sources scripts/* .ci/run tests/acceptance/*.bash
-	.venv/bin/ruff check --config tests/ruff.toml tests bench crates examples
+	shellcheck --external-sources $$(grep -L '^#!.*python' scripts/*) .ci/run tests/acceptance/*.bash
+	.venv/bin/ruff check --config tests/ruff.toml tests bench crates examples scripts/check-width
 	.venv/bin/ruff check python
+	scripts/check-width
 
 test: setup
 	scripts/run-tests

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Inside a root without ROCm: install from a directory, test, load, uninstall, and see that nothing is left.
+# Inside a root without ROCm: install from a directory, test, load, uninstall, and see that nothing
+# is left.
 #
-#   in_root.bash INSTALLER DIST HERE [REQUIREMENT]...    INSTALLER: pip, or the path of uv; HERE holds loading.py
+#   in_root.bash INSTALLER DIST HERE [REQUIREMENT]...
+#
+# INSTALLER is pip or the path of uv; HERE holds loading.py.
 set -euo pipefail
 installer=$1 dist=$2 here=$3
 shift 3

@@ -14,7 +14,7 @@ use crate::component::Component;
 use crate::error::Error;
 use crate::name::{self, ArtifactName};
 use crate::scan::{self, MANIFEST};
-use crate::targets;
+use rocwheel_rocm::target;
 
 /// The artifacts of one build.
 #[derive(Debug, Clone, Default)]
@@ -334,7 +334,7 @@ impl Catalog {
     pub fn target_families(&self) -> Vec<String> {
         let specific = self.artifacts.iter().filter(|artifact| !artifact.name.is_generic() && artifact.holds_basedir());
         let mut families: Vec<String> = specific.map(|artifact| artifact.name.target_family.clone()).collect();
-        targets::sort(&mut families);
+        target::sort(&mut families);
         families
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::pattern::{Pattern, Predicate};
+use rocwheel_rocm::{Pattern, Predicate};
 
 /// The six parts an artifact is divided into. Each extends the one before it: a file claimed by an
 /// earlier component is not offered to a later one.

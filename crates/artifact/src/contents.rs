@@ -46,9 +46,7 @@ pub(crate) fn same(left: &Path, right: &Path, reporter: &dyn Reporter) -> Result
     let (mut left, mut right) = (fs_err::File::open(left)?, fs_err::File::open(right)?);
     let (mut left_window, mut right_window) = (vec![0; WINDOW], vec![0; WINDOW]);
     loop {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         let read = fill(&mut left, &mut left_window)?;
         if fill(&mut right, &mut right_window)? != read || left_window[..read] != right_window[..read] {
             return Ok(false);

@@ -21,9 +21,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// The user asked to stop.
-    #[error("interrupted")]
-    Interrupted,
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
     /// The disk is full. No source: it would name a temporary file that is gone by now.
     #[error("no space is left on the disk of `{output}`")]
     DiskFull {
@@ -269,19 +269,9 @@ pub enum Error {
         #[source]
         source: serde_json::Error,
     },
-    /// A table of GPU targets that does not parse.
-    #[error("could not understand the table of GPU targets")]
-    MalformedTargets(#[source] Box<toml::de::Error>),
-    /// A GPU target or family that no table knows.
-    #[error("unknown GPU target or family `{name}`")]
-    UnknownFamily {
-        /// What was asked for.
-        name: String,
-        /// The known names that begin with it, else the one that looks most like it.
-        near: Vec<String>,
-        /// All known names.
-        known: Vec<String>,
-    },
+    /// The name of a GPU target, or a table.
+    #[error(transparent)]
+    Rocm(#[from] rocwheel_rocm::Error),
 }
 
 impl Error {
@@ -349,13 +339,7 @@ impl Hint for Error {
             Self::NoArtifacts { .. } => {
                 "an artifact is called {name}_{component}_{target} and holds artifact_manifest.txt"
             }
-            Self::UnknownFamily { near, known, .. } => {
-                return Some(match near.split_last() {
-                    Some((only, [])) => format!("did you mean `{only}`?"),
-                    Some((last, others)) => format!("did you mean `{}` or `{last}`?", others.join("`, `")),
-                    None => format!("`rocwheel kernels` shows what a file has; known are: {}", known.join(", ")),
-                });
-            }
+            Self::Rocm(error) => return error.hint(),
             _ => return None,
         };
         Some(text.to_owned())
@@ -363,8 +347,9 @@ impl Hint for Error {
 
     fn exit(&self) -> Exit {
         match self {
-            Self::Interrupted => Exit::Interrupted,
-            Self::UnknownFamily { .. } | Self::UnknownArchive { .. } | Self::UnknownLevel { .. } => Exit::Usage,
+            Self::Interrupted(_) => Exit::Interrupted,
+            Self::Rocm(error) => error.exit(),
+            Self::UnknownArchive { .. } | Self::UnknownLevel { .. } => Exit::Usage,
             _ => Exit::Failed,
         }
     }

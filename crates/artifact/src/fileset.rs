@@ -12,8 +12,8 @@ use crate::catalog::EntryKind;
 use crate::error::Error;
 use crate::flatten;
 use crate::input::separate;
-use crate::pattern::Predicate;
 use crate::scan::kind_of;
+use rocwheel_rocm::Predicate;
 
 /// Bytes copied at a time.
 const PIECE: u64 = 64 << 20;
@@ -70,9 +70,7 @@ impl Fileset {
                 Err(error) => return Err(error.into()),
             }
             for found in WalkDir::new(directory).min_depth(1).follow_links(false).sort_by_file_name() {
-                if reporter.interrupted() {
-                    return Err(Error::Interrupted);
-                }
+                reporter.check()?;
                 let found = found.map_err(|error| {
                     let path = error.path().unwrap_or(directory).to_owned();
                     Error::Walk { path, source: error.into_io_error().unwrap_or_else(|| io::Error::other("a circle")) }
@@ -132,9 +130,7 @@ impl Fileset {
         fs_err::create_dir_all(tree)?;
         let mut first_names: HashMap<(u64, u64), PathBuf> = HashMap::new();
         for (path, found) in &self.entries {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            reporter.check()?;
             let destination = tree.join(path);
             if let EntryKind::Directory = found.kind {
                 make_directory(&destination)?;
@@ -189,9 +185,7 @@ fn copy_file(source: &Path, copy: &Path, reporter: &dyn Reporter) -> Result<(), 
     let mut from = fs_err::File::open(source)?.into_file();
     let mut to = fs_err::File::create_new(copy)?.into_file();
     loop {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         let copied = io::copy(&mut (&mut from).take(PIECE), &mut to).map_err(failed)?;
         reporter.advance(copied);
         if copied < PIECE {

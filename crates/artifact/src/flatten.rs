@@ -113,9 +113,7 @@ fn make(
     if run == Run::Execute {
         let made = work.path().join("tree");
         tree.write(&made, &flattened, reporter)?;
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         replace(&made, output, work.path())?;
     }
     if let Err(error) = work.close() {
@@ -303,9 +301,7 @@ impl<'a> Tree<'a> {
 
 impl Transfer<'_> {
     fn transfer(&self, tree: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         let destination = tree.join(self.path);
         if self.temporary {
             fs_err::rename(&self.source, &destination)?;
@@ -322,9 +318,7 @@ impl Transfer<'_> {
         let mut source = fs_err::File::open(&self.source)?.into_file();
         let mut copy = fs_err::File::create_new(destination)?.into_file();
         loop {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            reporter.check()?;
             let copied = io::copy(&mut (&mut source).take(PIECE), &mut copy).map_err(|error| self.failed(&error))?;
             reporter.advance(copied);
             if copied < PIECE {

@@ -121,7 +121,7 @@ fn list_one(name: &ArtifactName, place: &Place, reporter: &dyn Reporter) -> Resu
         Place::Directory(path) => {
             let (entries, problem) = match scan::scan(path, name, path, reporter) {
                 Ok(scan) => (scan.entries, scan.problems.first().map(ToString::to_string)),
-                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                Err(error @ Error::Interrupted(_)) => return Err(error),
                 Err(error) => (Vec::new(), Some(error.to_string())),
             };
             (ListedForm::Directory, DigestState::NotAnArchive, entries, problem)
@@ -134,7 +134,7 @@ fn list_one(name: &ArtifactName, place: &Place, reporter: &dyn Reporter) -> Resu
             let (digest, wrong) = digest_state(path, reporter)?;
             match archive::for_each_member(path, reporter, &mut |_, _| Ok(())) {
                 Ok(entries) => (form, digest, entries, wrong),
-                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                Err(error @ Error::Interrupted(_)) => return Err(error),
                 Err(error) => (form, digest, Vec::new(), Some(wrong.unwrap_or_else(|| error.to_string()))),
             }
         }
@@ -163,7 +163,7 @@ fn digest_state(path: &Path, reporter: &dyn Reporter) -> Result<(DigestState, Op
     }
     match archive::verify_digest(path, reporter) {
         Ok(_) => Ok((DigestState::Verified, None)),
-        Err(Error::Interrupted) => Err(Error::Interrupted),
+        Err(error @ Error::Interrupted(_)) => Err(error),
         Err(error @ Error::DigestMismatch { .. }) => Ok((DigestState::Mismatch, Some(error.to_string()))),
         Err(error) => Ok((DigestState::Unreadable, Some(error.to_string()))),
     }

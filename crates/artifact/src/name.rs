@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::archive::Compression;
 use crate::component::Component;
 use crate::error::Error;
-use crate::targets;
+use rocwheel_rocm::target;
 
 /// The target family of artifacts that hold nothing for a particular GPU.
 pub const GENERIC: &str = "generic";
@@ -58,7 +58,7 @@ impl ArtifactName {
 
     /// The target family up to its first `:`, so `gfx942` for `gfx942:xnack+`.
     pub fn base_target(&self) -> &str {
-        targets::base_target(&self.target_family)
+        target::base_target(&self.target_family)
     }
 
     /// Whether the artifact holds nothing for a particular GPU.

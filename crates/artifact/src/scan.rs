@@ -109,9 +109,7 @@ pub(crate) fn scan(root: &Path, name: &ArtifactName, shown: &Path, reporter: &dy
     let mut outside: Vec<String> = Vec::new();
     let lookup = Basedirs::new(&scan.basedirs);
     for found in WalkDir::new(root).min_depth(1).follow_links(false) {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         let found = found.map_err(|error| {
             let path = error.path().unwrap_or(root).to_owned();
             let source = error.into_io_error().unwrap_or_else(|| io::Error::other("links in a circle"));

@@ -14,10 +14,10 @@ use crate::error::{Error, with_source};
 use crate::links::{self, Links};
 use crate::manifest::{DistInfo, Manifest};
 use crate::name::ArtifactName;
-use crate::pattern::{Pattern, Predicate};
 use crate::portable;
 use crate::scan;
-use crate::targets::TargetTable;
+use rocwheel_rocm::TargetTable;
+use rocwheel_rocm::{Pattern, Predicate};
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -168,7 +168,7 @@ fn read(
                 let (basedirs, entries) = (scan.basedirs, scan.entries);
                 catalog.artifacts.push(Artifact { name: name.clone(), root, form, basedirs, entries });
             }
-            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error @ Error::Interrupted(_)) => return Err(error),
             Err(error) => findings.add(Severity::Error, &label, problem_path(&error), with_source(&error)),
         }
     }

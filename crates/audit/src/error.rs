@@ -12,9 +12,9 @@ pub enum Error {
     /// A file is no wheel, or a member of it cannot be unpacked.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
-    /// The user asked to stop.
-    #[error("interrupted")]
-    Interrupted,
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
     /// Nothing to look at.
     #[error("there is no wheel to look at")]
     NoWheels,
@@ -229,7 +229,7 @@ impl Hint for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Wheel(error) => error.exit(),
-            Self::Interrupted => Exit::Interrupted,
+            Self::Interrupted(_) => Exit::Interrupted,
             Self::PythonVersion { .. }
             | Self::NoWheels
             | Self::NotPackages { .. }

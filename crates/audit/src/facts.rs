@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use positioned_io::ReadAt;
 use rayon::prelude::*;
-use rocwheel_artifact::dlopen;
+use rocwheel_artifact::mentions;
 use rocwheel_elf::{DynamicSymbols, Elf, Imports, Kind, Pe};
 use rocwheel_report::{Reporter, Unit, with_causes};
 
@@ -189,9 +189,7 @@ impl Facts {
         let found: Result<Vec<(String, Found)>, Error> = paths
             .into_par_iter()
             .map(|path| {
-                if reporter.interrupted() {
-                    return Err(Error::Interrupted);
-                }
+                reporter.check()?;
                 let found = look(site, path);
                 reporter.advance(1);
                 Ok((path.clone(), found))
@@ -220,9 +218,7 @@ impl Facts {
         reporter.begin("names of libraries", Some(callers.len() as u64), Unit::Items);
         callers.sort_by_key(|(_, object)| std::cmp::Reverse(object.size));
         let found = callers.into_par_iter().try_for_each(|(path, object)| {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            reporter.check()?;
             object.loads = Some(mentions(site, path, &object.elf).unwrap_or_default());
             reporter.advance(1);
             Ok(())
@@ -283,7 +279,7 @@ fn mentions(site: &Site, path: &str, elf: &Elf) -> Option<BTreeSet<String>> {
     let places = site.distributions[placed.wheel].places(&placed.member, site.scratch()).ok()?;
     let ends =
         |section: &rocwheel_elf::Section| section.offset..section.offset.saturating_add(section.size).min(placed.size);
-    places.want(&dlopen::sections(elf).map(ends).collect::<Vec<_>>());
+    places.want(&mentions::sections(elf).map(ends).collect::<Vec<_>>());
     let file = path.rsplit('/').next().unwrap_or(path);
     // A name without version in the data means the same library as one with it that the file is
     // linked to.
@@ -291,7 +287,7 @@ fn mentions(site: &Site, path: &str, elf: &Elf) -> Option<BTreeSet<String>> {
         file.starts_with(name.as_str())
             || elf.soname.iter().chain(&elf.needed).any(|known| known.starts_with(name.as_str()))
     };
-    let mut names = dlopen::mentions(places.reader(), elf);
+    let mut names = mentions::mentions(places.reader(), elf);
     names.retain(|name| !is_known(name));
     Some(names)
 }

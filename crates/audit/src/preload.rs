@@ -8,7 +8,7 @@ mod python;
 
 use std::collections::BTreeMap;
 
-use rocwheel_artifact::pattern::Pattern;
+use rocwheel_rocm::Pattern;
 
 use crate::site::Site;
 use python::{Call, Value, calls};

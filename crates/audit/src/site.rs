@@ -112,9 +112,7 @@ impl Site {
         let opened: Vec<Found> = paths
             .par_iter()
             .map(|(path, role)| {
-                if reporter.interrupted() {
-                    return Err(Error::Interrupted);
-                }
+                reporter.check()?;
                 if path.is_dir() {
                     let folder = PackageFolder::find(path)?.ok_or_else(|| Error::NotPackages { path: path.clone() })?;
                     return folder.read(place, *role);
@@ -285,7 +283,7 @@ impl Site {
     /// # Errors
     /// [`Error::NoSuchFile`], [`Error::Wheel`] when it cannot be unpacked and [`Error::Read`] when
     /// it cannot be opened.
-    pub fn reader(&self, path: &str) -> Result<rocwheel_wheel::Reader, Error> {
+    pub fn reader(&self, path: &str) -> Result<rocwheel_content::Reader, Error> {
         let placed = self.placed(path)?;
         self.distributions[placed.wheel].reader(&placed.member, &self.scratch)
     }

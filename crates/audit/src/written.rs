@@ -118,7 +118,7 @@ pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdi
     };
     let (mut report, facts) = match look(&wheels, set, Facts::default(), scratch, reporter) {
         Ok(found) => found,
-        Err(Error::Interrupted) => return Err(Error::Interrupted),
+        Err(error @ Error::Interrupted(_)) => return Err(error),
         // Somebody else's wheel that is refused now was refused before: that is not this command's
         // doing.
         Err(error) if !set.before.is_empty() && before(Facts::default()).is_err() => {

@@ -6,8 +6,8 @@ use std::io;
 use std::path::Path;
 
 use positioned_io::ReadAt;
+use rocwheel_content::Content;
 use rocwheel_report::{Reporter, with_causes};
-use rocwheel_wheel::Content;
 use rocwheel_wheel::read::Spool;
 
 use crate::change::{Change, ChangeKind};
@@ -71,9 +71,7 @@ impl<'a> Context<'a> {
 
     /// Compares two entries that belong together; `key` is their path without version.
     pub(crate) fn entries(&self, key: &str, old: &Named, new: &Named) -> Result<Compared, Error> {
-        if self.reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        self.reporter.check()?;
         let mut findings = match (&old.entry, &new.entry) {
             (Entry::File(old), Entry::File(new)) => self.files(key, old, new)?,
             (Entry::Link { target: old }, Entry::Link { target: new }) => {
@@ -198,7 +196,7 @@ fn imports(content: &dyn Content) -> Result<BTreeSet<String>, Error> {
 /// A file that cannot be understood is compared by its bytes, and said to be so.
 fn or_unreadable(opened: &Opened<'_>, findings: Result<Findings, Error>) -> Result<Findings, Error> {
     match findings {
-        Err(Error::Interrupted) => Err(Error::Interrupted),
+        Err(error @ Error::Interrupted(_)) => Err(error),
         Err(error) => {
             let mut findings = data(opened)?;
             let reason = with_causes(&error);

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use positioned_io::ReadAt;
+use rocwheel_content::{Content, FileContent, Reader};
 use rocwheel_wheel::read::{Spool, Wheel};
-use rocwheel_wheel::{Content, FileContent, Reader};
 
 use crate::Error;
 

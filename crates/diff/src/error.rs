@@ -12,9 +12,9 @@ pub enum Error {
     /// Reading a file or a folder failed; the message of the source names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The user asked to stop.
-    #[error("interrupted")]
-    Interrupted,
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
     /// An ELF file cannot be read.
     #[error(transparent)]
     Elf(#[from] rocwheel_elf::Error),
@@ -84,7 +84,7 @@ pub enum Error {
 
 /// What an error of a reader that was asked to stop means.
 pub(crate) fn read(error: io::Error, reporter: &dyn Reporter) -> Error {
-    if reporter.interrupted() { Error::Interrupted } else { Error::Io(error) }
+    if reporter.interrupted() { Error::Interrupted(rocwheel_report::Interrupted) } else { Error::Io(error) }
 }
 
 impl Hint for Error {
@@ -107,7 +107,7 @@ impl Hint for Error {
 
     fn exit(&self) -> Exit {
         match self {
-            Self::Interrupted => Exit::Interrupted,
+            Self::Interrupted(_) => Exit::Interrupted,
             Self::Wheel(source) => source.exit(),
             Self::Rule { .. } | Self::Growth { .. } | Self::Deviations { .. } | Self::Deviation { .. } => Exit::Usage,
             _ => Exit::Failed,

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_kpack::survey::{self, Found, Kernels, Location, Surveyed, Weight};
-use rocwheel_wheel::{Content, FileDigest};
+use rocwheel_content::Content;
+use rocwheel_survey::{self as survey, Found, Kernels, Location, Surveyed, Weight};
+use rocwheel_wheel::FileDigest;
 
 use crate::Error;
 use crate::change::{Change, ChangeKind};
@@ -65,7 +66,8 @@ fn read(content: &dyn Content, context: &Context<'_>) -> Result<Surveyed, Error>
     };
     let location = Location { path: content.origin().map(ToOwned::to_owned).unwrap_or_default(), member: None };
     let surveyed = survey::survey_file(location, content.open()?, content.size(), &options)?;
-    if context.reporter.interrupted() { Err(Error::Interrupted) } else { Ok(surveyed) }
+    context.reporter.check()?;
+    Ok(surveyed)
 }
 
 fn by_target(surveyed: &Surveyed) -> BTreeMap<&str, Vec<&Found>> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufReader, Read};
 
 use positioned_io::Cursor;
-use rocwheel_wheel::Content;
+use rocwheel_content::Content;
 
 use crate::change::{Change, ChangeKind};
 use crate::compare::{Compared, Context, Findings, Opened, size};

@@ -65,9 +65,7 @@ fn floor(package: &Package, context: &Context<'_>) -> Result<Option<String>, Err
         .entries
         .par_iter()
         .map(|(_, named)| {
-            if context.reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            context.reporter.check()?;
             let Entry::File(file) = &named.entry else { return Ok(None) };
             Ok(headers(file, context)?
                 .filter(|elf| elf.machine == X86_64 && elf.is_64)

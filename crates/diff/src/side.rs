@@ -76,9 +76,7 @@ impl Side {
         let mut rest = BTreeMap::new();
         let walk = WalkDir::new(path).sort_by_file_name().into_iter();
         for found in walk.filter_entry(|found| found.file_name().to_str() != Some(OURS)) {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            reporter.check()?;
             let found = found.map_err(std::io::Error::from)?;
             let kind = found.file_type();
             if kind.is_dir() {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use positioned_io::{Cursor, ReadAt};
-use rocwheel_report::Reporter;
+use rocwheel_report::{Interrupted, Reporter};
 use tar::EntryType;
 
 use crate::Error;
@@ -56,7 +56,11 @@ pub(crate) fn unpack(
 ) -> Result<BTreeMap<String, Entry>, Error> {
     let mut unpacked = tempfile::tempfile_in(scratch)?;
     let parts = collect(reader, &mut unpacked, reporter).map_err(|source| {
-        if reporter.interrupted() { Error::Interrupted } else { Error::Archive { archive: name.to_owned(), source } }
+        if reporter.interrupted() {
+            Error::Interrupted(Interrupted)
+        } else {
+            Error::Archive { archive: name.to_owned(), source }
+        }
     })?;
     let unpacked: Unpacked = Arc::new(unpacked);
     let entry = |part| match part {

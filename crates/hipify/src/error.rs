@@ -169,9 +169,9 @@ pub enum Error {
     /// Reading or writing.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// Ctrl-C.
-    #[error("interrupted")]
-    Interrupted,
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
 }
 
 /// The first places, one a line.
@@ -222,14 +222,14 @@ impl Hint for Error {
             Self::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 "nothing was converted; `--output` writes into another folder"
             }
-            Self::Pattern(..) | Self::Io(_) | Self::Interrupted => return None,
+            Self::Pattern(..) | Self::Io(_) | Self::Interrupted(_) => return None,
         };
         Some(text.to_owned())
     }
 
     fn exit(&self) -> Exit {
         match self {
-            Self::Interrupted => Exit::Interrupted,
+            Self::Interrupted(_) => Exit::Interrupted,
             Self::Locked(_) => Exit::TryAgain,
             Self::NoTree(_) | Self::Pattern(..) | Self::OutputInside(_) => Exit::Usage,
             _ => Exit::Failed,

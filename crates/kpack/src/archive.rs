@@ -15,7 +15,7 @@ use positioned_io::ReadAt;
 
 use crate::code_object;
 use crate::error::Error;
-use crate::target;
+use rocwheel_rocm::target;
 use table::Table;
 
 pub use write::{ArchiveWriter, Blob};

@@ -20,7 +20,7 @@ use std::ops::Range;
 use positioned_io::ReadAt;
 
 use crate::error::Error;
-use crate::target::{self, TargetId};
+use rocwheel_rocm::target::{self, TargetId};
 
 pub use visit::{Checksum, Limits};
 pub use write::{Form, Part, plain_size, write};
@@ -92,9 +92,9 @@ impl Entry {
     /// [`Entry::target`] in its parts.
     ///
     /// # Errors
-    /// [`Error::Target`] for a target that has a feature nobody knows.
+    /// [`rocwheel_rocm::Error::Target`] for a target that has a feature nobody knows.
     pub fn target_id(&self) -> Result<Option<TargetId>, Error> {
-        self.target().map(str::parse).transpose()
+        Ok(self.target().map(str::parse).transpose()?)
     }
 }
 

@@ -5,7 +5,6 @@
 //! Code objects have up to tens of megabytes; only headers and the one note are read. Layout:
 //! LLVM's "User Guide for AMDGPU Backend", sections "ELF Code Object" and "Code Object Metadata".
 
-mod machine;
 mod metadata;
 
 use object::LittleEndian;
@@ -14,7 +13,7 @@ use object::pod::{self, Pod};
 use positioned_io::ReadAt;
 
 use crate::error::Error;
-use crate::target::{Feature, TargetId};
+use rocwheel_rocm::target::{Feature, TargetId};
 
 pub use metadata::{Kernel, Metadata};
 
@@ -80,7 +79,7 @@ pub fn target(reader: &dyn ReadAt) -> Result<Option<(TargetId, bool)>, Error> {
 
 /// Whether a declared target is what the code object's own header says. `-strict` has no flag. Up
 /// to version 3 the flags do not tell "off" from "any".
-pub(crate) fn agrees(declared: &TargetId, read: &CodeObject) -> bool {
+pub fn agrees(declared: &TargetId, read: &CodeObject) -> bool {
     let processor = declared.processor.strip_suffix("-strict").unwrap_or(&declared.processor);
     let is_old = read.code_object_version.is_none_or(|version| version <= 3) && read.abi_version <= 1;
     let feature =
@@ -91,12 +90,12 @@ pub(crate) fn agrees(declared: &TargetId, read: &CodeObject) -> bool {
 }
 
 /// Whether a file starts as LLVM bitcode does, bare or with a wrapper.
-pub(crate) fn is_bitcode(start: &[u8]) -> bool {
+pub fn is_bitcode(start: &[u8]) -> bool {
     start.starts_with(b"BC\xc0\xde") || start.starts_with(&[0xde, 0xc0, 0x17, 0x0b])
 }
 
 /// Whether a file starts as SPIR-V does.
-pub(crate) fn is_spirv(start: &[u8]) -> bool {
+pub fn is_spirv(start: &[u8]) -> bool {
     start.starts_with(&[0x03, 0x02, 0x23, 0x07])
 }
 
@@ -175,7 +174,7 @@ impl<'a> Image<'a> {
         let abi_version = self.header.e_ident.abi_version;
         let (is_hsa, code_object_version) = (self.is_hsa(), self.version());
         let machine = (flags & 0xff) as u8;
-        let known = machine::processor(machine);
+        let known = rocwheel_rocm::machine::processor(machine);
         let processor = known.map_or_else(|| format!("unknown-{machine:#04x}"), str::to_owned);
         let mut target = TargetId { processor, xnack: Feature::Any, sramecc: Feature::Any };
         let mut is_known = known.is_some();
@@ -185,8 +184,8 @@ impl<'a> Image<'a> {
             }
         } else if abi_version <= 1 || !is_hsa {
             // PAL and Mesa use the flags of version 3.
-            target.xnack = machine::one_bit(flags & 0x100 != 0, "xnack", &target.processor);
-            target.sramecc = machine::one_bit(flags & 0x200 != 0, "sramecc", &target.processor);
+            target.xnack = rocwheel_rocm::machine::one_bit(flags & 0x100 != 0, "xnack", &target.processor);
+            target.sramecc = rocwheel_rocm::machine::one_bit(flags & 0x200 != 0, "sramecc", &target.processor);
         } else {
             target.xnack = two_bits(flags >> 8);
             target.sramecc = two_bits(flags >> 10);

@@ -123,14 +123,9 @@ pub enum Error {
     /// A bundle could not be compressed or written.
     #[error("could not write an offload bundle")]
     WriteBundle(#[source] io::Error),
-    /// A text that is no GPU target.
-    #[error("`{target}` is no GPU target: {reason}")]
-    Target {
-        /// The text.
-        target: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    /// The name of a GPU target.
+    #[error(transparent)]
+    Rocm(#[from] rocwheel_rocm::Error),
     /// Bytes that are no marker, or a marker that the loader would refuse.
     #[error("malformed kpack marker: {reason}")]
     Marker {
@@ -183,20 +178,9 @@ pub enum Error {
     /// An archive could not be compressed or written.
     #[error("could not write a kpack archive")]
     WriteArchive(#[source] io::Error),
-    /// The user ended it.
-    #[error("interrupted")]
-    Interrupted,
-    /// A table of kernel databases that cannot be used.
-    #[error("could not read the table of kernel databases")]
-    Table(#[from] toml::de::Error),
-    /// An expression of the table does not compile.
-    #[error("could not compile the expression `{expression}` of the table of kernel databases")]
-    Expression {
-        /// As written in the table.
-        expression: String,
-        /// Why.
-        source: Box<regex::Error>,
-    },
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
 }
 
 impl Hint for Error {
@@ -204,6 +188,7 @@ impl Hint for Error {
         match self {
             Self::Unsupported { .. } => Some("the file was made by a newer compiler than this program knows".into()),
             Self::Elf(error) => error.hint(),
+            Self::Rocm(error) => error.hint(),
             Self::Damaged { .. } => Some("get the archive again, or make it anew from the original".into()),
             Self::UnsupportedArchive { .. } => {
                 Some("the archive was made by a newer tool than this program knows".into())
@@ -215,7 +200,8 @@ impl Hint for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Elf(error) => error.exit(),
-            Self::Interrupted => Exit::Interrupted,
+            Self::Rocm(error) => error.exit(),
+            Self::Interrupted(_) => Exit::Interrupted,
             _ => Exit::Failed,
         }
     }

@@ -4,26 +4,19 @@
 //! [`bundle`] reads and writes the offload bundles in a fat binary's `.hip_fatbin` section,
 //! [`fatbin`] the wrappers that point at them; [`archive`] the `.kpack` archives that hold one
 //! target's code objects of many binaries; [`marker`] what stands in a split binary instead of its
-//! code; [`code_object`] what an AMDGPU ELF file says about itself; [`target`] the names of GPU
-//! targets; [`database`] knows which files beside a library are its kernels for one target.
+//! code; [`code_object`] what an AMDGPU ELF file says about itself.
 
 pub mod archive;
 pub mod bundle;
 pub mod code_object;
-pub mod database;
 mod error;
 pub mod fatbin;
 pub mod marker;
 mod messagepack;
-pub mod plot;
-pub mod survey;
-pub mod target;
 
 pub use archive::{Archive, ArchiveWriter, Blob, Located, Scheme};
 pub use bundle::{Bundle, Compression, Entry};
 pub use code_object::{CodeObject, Kernel};
-pub use database::{Databases, Member};
 pub use error::Error;
 pub use fatbin::{FatBinary, Format, Magic, NewWrapper, Points, Replacement, Wrapper};
 pub use marker::Marker;
-pub use target::{Feature, TargetId};

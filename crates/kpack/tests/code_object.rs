@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use rocwheel_kpack::code_object::Metadata;
-use rocwheel_kpack::{CodeObject, Feature, Kernel};
+use rocwheel_kpack::{CodeObject, Kernel};
+use rocwheel_rocm::Feature;
 
 const SOURCE: &str = "
 kernel void add(global float *a, global const float *b, local float *s) { s[0] = b[1]; a[0] = s[1] + b[0]; }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use rocwheel_artifact::Pattern;
+use rocwheel_rocm::Pattern;
 use serde::{Deserialize, Serialize};
 
 use crate::inspect::Natures;

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_artifact::targets::base_target;
+use rocwheel_rocm::target::base_target;
 
 use crate::Logical;
 use crate::system::System;

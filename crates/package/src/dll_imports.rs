@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_wheel::windows;
+use rocwheel_rocm::windows;
 
 use crate::inspect::{Nature, Natures};
 use crate::populate::Population;

@@ -21,6 +21,9 @@ pub enum Error {
     /// The artifacts cannot be read.
     #[error(transparent)]
     Artifact(#[from] rocwheel_artifact::Error),
+    /// The name of a GPU target or family.
+    #[error(transparent)]
+    Rocm(#[from] rocwheel_rocm::Error),
     /// A wheel or the selector cannot be written.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
@@ -232,9 +235,9 @@ pub enum Error {
         /// The output folder.
         output: PathBuf,
     },
-    /// Ctrl-C.
-    #[error("interrupted")]
-    Interrupted,
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
 }
 
 /// Ways out of a missing library, besides adding the artifact that holds it.
@@ -308,6 +311,7 @@ impl Hint for Error {
     fn hint(&self) -> Option<String> {
         match self {
             Error::Artifact(error) => error.hint(),
+            Error::Rocm(error) => error.hint(),
             Error::Wheel(error) => error.hint(),
             Error::Conflict { .. } => {
                 Some("remove one of the two artifacts, or build both from the same sources".into())
@@ -363,8 +367,9 @@ impl Hint for Error {
     fn exit(&self) -> Exit {
         match self {
             Error::Artifact(error) => error.exit(),
+            Error::Rocm(error) => error.exit(),
             Error::Wheel(error) => error.exit(),
-            Error::Interrupted => Exit::Interrupted,
+            Error::Interrupted(_) => Exit::Interrupted,
             Error::Locked { .. } => Exit::TryAgain,
             Error::Version { .. }
             | Error::VersionForm { .. }

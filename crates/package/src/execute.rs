@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fs_err as fs;
+use rocwheel_content::{Content, FileContent, Reader};
 use rocwheel_elf::{Edit, Patch, Patched, SearchPath, StackFlag};
 use rocwheel_report::Reporter;
 use rocwheel_wheel::tar::TarBuilder;
-use rocwheel_wheel::{Content, Distribution, EntryPoints, FileContent, Member, Reader, Tag, WriteOptions, Written};
+use rocwheel_wheel::{Distribution, EntryPoints, Member, Tag, WriteOptions, Written};
 use serde::Serialize;
 
 use crate::devel::DevelEntry;
@@ -209,9 +210,7 @@ fn write(
             })
         })?;
     }
-    if reporter.interrupted() {
-        return Err(Error::Interrupted);
-    }
+    reporter.check()?;
     Ok(Prepared { packages, moved })
 }
 
@@ -237,9 +236,7 @@ impl Run<'_> {
         moved: &mut Moved,
         write: impl FnOnce(&Path) -> Result<Written, Error>,
     ) -> Result<(), Error> {
-        if self.reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        self.reporter.check()?;
         let begin = Instant::now();
         if let Some(finished) = folder.up_to_date(&path, &digest) {
             packages.push(package(path, finished, Duration::ZERO, false));
@@ -295,9 +292,7 @@ impl Run<'_> {
         files
             .iter()
             .map(|(name, file)| {
-                if self.reporter.interrupted() {
-                    return Err(Error::Interrupted);
-                }
+                self.reporter.check()?;
                 Ok(Member { name: name.clone(), executable: file.executable, content: content(file)? })
             })
             .collect()

@@ -91,9 +91,7 @@ impl Natures {
         let known = paths
             .par_iter()
             .map(|(path, executable)| {
-                if reporter.interrupted() {
-                    return Err(Error::Interrupted);
-                }
+                reporter.check()?;
                 Ok((path.clone(), nature(path, *executable)?))
             })
             .collect::<Result<_, Error>>()?;

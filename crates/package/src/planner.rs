@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rocwheel_artifact::dlopen::DlopenTable;
-use rocwheel_artifact::targets::{self, base_target};
-use rocwheel_artifact::{Catalog, EntryKind, Manifest, Pattern, TargetTable};
+use rocwheel_artifact::{Catalog, EntryKind, Manifest};
 use rocwheel_report::{Reporter, Unit};
+use rocwheel_rocm::target::{self, base_target};
+use rocwheel_rocm::{DlopenTable, Pattern, TargetTable};
 use rocwheel_wheel::manylinux;
 
 use crate::contents::Tools;
@@ -84,7 +84,7 @@ fn targets(
 ) -> Result<(Vec<String>, Vec<String>), Error> {
     let per_target = catalog.artifacts.iter().map(|artifact| &artifact.name).filter(|name| !name.is_generic());
     let mut present: Vec<String> = per_target.map(|name| name.base_target().to_owned()).collect();
-    targets::sort(&mut present);
+    target::sort(&mut present);
     present.dedup();
     if asked.is_empty() {
         return Ok((present, Vec::new()));
@@ -111,7 +111,7 @@ fn expand(lists: &[String], shape: Shape, present: &[String]) -> Result<Vec<Stri
         let expanded = TargetTable::embedded().expand_with(&list, present)?;
         expanded.iter().map(|target| base_target(target).to_owned()).collect()
     };
-    targets::sort(&mut names);
+    target::sort(&mut names);
     names.dedup();
     Ok(names)
 }

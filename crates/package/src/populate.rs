@@ -8,7 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use rocwheel_artifact::{EntryKind, Pattern};
+use rocwheel_artifact::EntryKind;
+use rocwheel_rocm::Pattern;
 use serde::Serialize;
 
 use crate::Logical;

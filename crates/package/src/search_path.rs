@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_artifact::dlopen::{DlopenTable, Load};
 use rocwheel_elf::Elf;
+use rocwheel_rocm::dlopen::{DlopenTable, Load};
 use serde::Serialize;
 
 use crate::Logical;

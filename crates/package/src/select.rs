@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_artifact::{Artifact, Catalog, EntryKind, Predicate};
+use rocwheel_artifact::{Artifact, Catalog, EntryKind};
+use rocwheel_rocm::Predicate;
 
 use crate::Logical;
 use crate::request::{LeftOut, Shape};

@@ -13,9 +13,9 @@ pub enum Error {
     /// Reading or writing a file failed; the message of the source names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The user asked to stop.
-    #[error("interrupted")]
-    Interrupted,
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
     /// A recipe, a layer or a table is not what it has to be.
     #[error("could not understand `{path}`{}: {reason}", at_line(*line))]
     Malformed {
@@ -74,9 +74,12 @@ pub enum Error {
         /// What to do.
         hint: Option<String>,
     },
-    /// GPU targets that do not exist, or an installed ROCm with a damaged file.
+    /// GPU targets that do not exist.
     #[error(transparent)]
-    Rocm(#[from] rocwheel_artifact::Error),
+    Rocm(#[from] rocwheel_rocm::Error),
+    /// A file of an installed ROCm is damaged.
+    #[error(transparent)]
+    Artifact(#[from] rocwheel_artifact::Error),
     /// A source archive could not be downloaded.
     #[error("{attempt}")]
     Download {
@@ -274,6 +277,7 @@ impl Hint for Error {
                 format!("it can be built for {}{more}", known.join(", "))
             }
             Error::Rocm(error) => return error.hint(),
+            Error::Artifact(error) => return error.hint(),
             Error::Archive(error) => return error.hint(),
             Error::Wheel(error) => return error.hint(),
             Error::Repair(rocwheel_audit::repair::Error::Missing { .. } | rocwheel_audit::repair::Error::Unreachable { .. }) => {
@@ -302,17 +306,18 @@ impl Hint for Error {
                 format!("`rocwheel audit {wheel}` shows all; `--no-audit` takes the wheel as it is")
             }
             Error::Locked { .. } => "wait until it has ended".into(),
-            Error::Io(_) | Error::Interrupted | Error::Download { .. } => return None,
+            Error::Io(_) | Error::Interrupted(_) | Error::Download { .. } => return None,
         })
     }
 
     fn exit(&self) -> Exit {
         match self {
-            Error::Interrupted => Exit::Interrupted,
+            Error::Interrupted(_) => Exit::Interrupted,
             Error::Unknown { .. } | Error::Request { .. } | Error::Targets { .. } => Exit::Usage,
             Error::Locked { .. } | Error::Slurm { is_temporary: true, .. } => Exit::TryAgain,
             Error::Inside { exit, .. } => *exit,
             Error::Rocm(error) => error.exit(),
+            Error::Artifact(error) => error.exit(),
             Error::Archive(error) => error.exit(),
             Error::Wheel(error) => error.exit(),
             Error::Repair(error) => error.exit(),

@@ -379,9 +379,7 @@ fn walk(
         if folder.is_done(&name) {
             continue;
         }
-        if context.reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        context.reporter.check()?;
         if context.is_late() {
             return Ok(Some(name));
         }

@@ -92,9 +92,7 @@ pub(crate) fn of_folder(folder: &Path, reporter: &dyn Reporter) -> Result<String
     let rows: Vec<[u8; 32]> = files(folder)?
         .into_par_iter()
         .map(|relative| {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            reporter.check()?;
             let path = folder.join(&relative);
             let mut digest = blake3::Hasher::new();
             digest.update(relative.to_string_lossy().as_bytes()).update(&[0]);
@@ -138,9 +136,7 @@ pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 /// What cannot be read or written.
 pub(crate) fn copy(from: &Path, to: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
     for relative in files(from)? {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         let (source, place) = (from.join(&relative), to.join(&relative));
         if let Some(parent) = place.parent() {
             fs_err::create_dir_all(parent)?;

@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rocwheel_report::Reporter;
+use rocwheel_report::{Interrupted, Reporter};
 
 use crate::error::Error;
 
@@ -116,9 +116,8 @@ impl Held {
             if text.lines().any(|other| other.trim_end() == line) {
                 return Ok(None);
             }
-            let ended = if reporter.interrupted() {
-                return Err(Error::Interrupted);
-            } else if began.elapsed() >= timeout {
+            reporter.check()?;
+            let ended = if began.elapsed() >= timeout {
                 Ended::TimedOut
             } else if page == Err(RecvTimeoutError::Disconnected) {
                 ended(self.child.wait()?)
@@ -200,9 +199,7 @@ pub(crate) fn run(
     log: Option<&mut dyn Write>,
     reporter: &dyn Reporter,
 ) -> Result<Finished, Error> {
-    if reporter.interrupted() {
-        return Err(Error::Interrupted);
-    }
+    reporter.check()?;
     let (mut child, pages) = spawn(program, Stdio::null())?;
     let mut watch = Watch { program, reporter, began: Instant::now(), stopped: None };
     let listened = watch.listen(&mut child, &pages, log);
@@ -211,10 +208,10 @@ pub(crate) fn run(
     }
     let (status, said) = listened?;
     let ended = match watch.stopped {
-        Some(Stopped::Interrupted) => return Err(Error::Interrupted),
+        Some(Stopped::Interrupted) => return Err(Error::Interrupted(Interrupted)),
         Some(Stopped::TimedOut) => Ended::TimedOut,
         Some(Stopped::Deadline) => Ended::Deadline,
-        None if reporter.interrupted() && !status.success() => return Err(Error::Interrupted),
+        None if reporter.interrupted() && !status.success() => return Err(Error::Interrupted(Interrupted)),
         None => ended(status),
     };
     Ok(Finished { ended, said: String::from_utf8_lossy(&said).into_owned() })
@@ -447,7 +444,7 @@ mod tests {
     #[test]
     fn the_users_wish_stops_it() {
         let error = shell("sleep 60", 60.0, None, &Wish(AtomicUsize::new(1))).unwrap_err();
-        assert!(matches!(error, Error::Interrupted), "{error}");
+        assert!(matches!(error, Error::Interrupted(_)), "{error}");
     }
 
     #[test]

@@ -8,8 +8,8 @@ pub mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_artifact::targets::TargetTable;
 use rocwheel_report::suggestion;
+use rocwheel_rocm::TargetTable;
 
 use crate::book::{Book, Entry};
 use crate::cell::{Cell, ChosenBy, Mode, PythonVersion, SdkKind};

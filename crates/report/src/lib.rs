@@ -21,9 +21,26 @@ pub trait Reporter: Send + Sync {
     fn end(&self);
     /// Something the user should know, which does not stop the work.
     fn warn(&self, message: &str);
-    /// True after Ctrl-C: long loops return their error enum's `Interrupted` as soon as they see
-    /// it.
+    /// `true` after Ctrl-C or SIGTERM.
     fn interrupted(&self) -> bool;
+    /// Ends a loop that the user no longer wants, with `?`. Long loops call it once for each item.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    fn check(&self) -> Result<(), Interrupted> {
+        if self.interrupted() { Err(Interrupted) } else { Ok(()) }
+    }
+}
+
+/// The user stopped the work. A variant of every error enum, so that the exit code says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+impl Hint for Interrupted {
+    fn exit(&self) -> Exit {
+        Exit::Interrupted
+    }
 }
 
 /// What a stage counts.

@@ -34,3 +34,15 @@ pub fn escape_controls(text: &str, unwanted: impl Fn(char) -> bool) -> Cow<'_, s
     }
     Cow::Owned(safe)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_one_line_and_not_endless() {
+        assert_eq!(one_line("a\nb ü"), "a\\nb ü");
+        let long = one_line(&"ü".repeat(5000)).into_owned();
+        assert_eq!((long.chars().count(), long.contains("ü[…]ü")), (LONGEST_LINE + 3, true));
+    }
+}

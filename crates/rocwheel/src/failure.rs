@@ -64,6 +64,7 @@ fn as_hint<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a dyn H
         Usage,
         rocwheel_artifact::Error,
         rocwheel_artifact::import::Error,
+        rocwheel_rocm::Error,
         rocwheel_kpack::Error,
         rocwheel_elf::Error,
         rocwheel_wheel::Error
@@ -189,6 +190,7 @@ pub(crate) fn guard(program: impl FnOnce() -> Exit) -> Exit {
 #[cfg(test)]
 mod tests {
     use anyhow::Context;
+    use rocwheel_report::Interrupted;
 
     use super::*;
 
@@ -238,7 +240,7 @@ mod tests {
         let wrong: anyhow::Error = Usage::new("wrong").into();
         assert_eq!(exit(&wrong), Exit::Usage);
         assert_eq!(
-            exit(&Err::<(), _>(rocwheel_artifact::Error::Interrupted).context("outer").unwrap_err()),
+            exit(&Err::<(), _>(rocwheel_artifact::Error::Interrupted(Interrupted)).context("outer").unwrap_err()),
             Exit::Interrupted
         );
         assert_eq!(exit(&anyhow::anyhow!("unknown")), Exit::Failed);
@@ -246,7 +248,10 @@ mod tests {
 
     #[test]
     fn an_interrupted_run_is_said_in_one_word() {
-        assert_eq!(plain(&text(&rocwheel_artifact::Error::Interrupted.into(), Exit::Interrupted)), "interrupted\n");
+        assert_eq!(
+            plain(&text(&rocwheel_artifact::Error::Interrupted(Interrupted).into(), Exit::Interrupted)),
+            "interrupted\n"
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
 use fs_err::os::unix::fs::OpenOptionsExt as _;
-use rocwheel_report::{Reporter, Unit, Watched};
+use rocwheel_report::{Interrupted, Reporter, Unit, Watched};
 use sha2::{Digest as _, Sha256};
 use tar::EntryType;
 
@@ -42,7 +42,7 @@ pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
         }
     };
     reporter.end();
-    read.map_err(|error| if reporter.interrupted() { Error::Interrupted } else { error.into() })?;
+    read.map_err(|error| if reporter.interrupted() { Error::Interrupted(Interrupted) } else { error.into() })?;
     Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
@@ -67,7 +67,9 @@ pub fn unpack(archive: &Path, folder: &Path, reporter: &dyn Reporter) -> Result<
 
 fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Reporter) -> Result<Unpacked, Error> {
     let wrong = |reason: String| Error::Archive { path: path.to_owned(), reason };
-    let failed = |error: io::Error| if reporter.interrupted() { Error::Interrupted } else { wrong(error.to_string()) };
+    let failed = |error: io::Error| {
+        if reporter.interrupted() { Error::Interrupted(Interrupted) } else { wrong(error.to_string()) }
+    };
     let mut tarball = tar::Archive::new(decoder(BufReader::new(Watched::new(file, reporter))).map_err(failed)?);
     let mut unpacked = Unpacked { newest: 0, files: 0 };
     // Links come last: then nothing can be written through one.

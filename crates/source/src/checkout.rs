@@ -6,7 +6,7 @@ mod protect;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use rocwheel_report::{Reporter, Silent, Unit};
+use rocwheel_report::{Interrupted, Reporter, Silent, Unit};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -357,7 +357,7 @@ impl Run<'_> {
         let converted = self.convert.convert(tree, self.repository.reporter);
         let failed = |source| {
             if self.repository.reporter.interrupted() {
-                Error::Interrupted
+                Error::Interrupted(Interrupted)
             } else {
                 Error::Hipify { path: tree.clone(), source }
             }

@@ -14,9 +14,9 @@ pub enum Error {
     /// Reading or writing a file failed; the message of the source names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The user asked to stop.
-    #[error("interrupted")]
-    Interrupted,
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
     /// git is not there or cannot be started.
     #[error("could not start `git`")]
     NoGit {
@@ -303,7 +303,7 @@ impl Hint for Error {
 
     fn exit(&self) -> Exit {
         match self {
-            Error::Interrupted => Exit::Interrupted,
+            Error::Interrupted(_) => Exit::Interrupted,
             Error::UnknownProject { .. }
             | Error::UnknownLine { .. }
             | Error::Request { .. }

@@ -17,7 +17,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use rocwheel_report::{Exit, Hint, Reporter};
+use rocwheel_report::{Exit, Hint, Interrupted, Reporter};
 use rustix::process::{Pid, Signal};
 
 use crate::error::Error;
@@ -181,9 +181,7 @@ impl Call<'_> {
         // A group of its own: when the work is to stop, everything that git has started stops with
         // it.
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         if let Some(lock) = &self.git.lock {
             let (name, value) = lock.variable();
             command.env(name, value);
@@ -224,7 +222,7 @@ fn watch(mut child: Child, reporter: &dyn Reporter) -> Result<(ExitStatus, Vec<u
         |thread: Option<thread::JoinHandle<Vec<u8>>>| thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
     let (output, complaint) = (joined(output), joined(complaint));
     if interrupted || (reporter.interrupted() && !status.success()) {
-        return Err(Error::Interrupted);
+        return Err(Error::Interrupted(Interrupted));
     }
     Ok((status, output, complaint))
 }

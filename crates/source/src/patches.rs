@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use rocwheel_report::{Reporter, Silent};
+use rocwheel_report::{Interrupted, Reporter, Silent};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -171,10 +171,10 @@ pub(crate) fn apply(checkout: &Repository<'_>, group: &PatchGroup) -> Result<(),
         repository.git.at(&repository.path).arg("am").args(am_options(&group.files)).arg("--").args(&group.files);
     match call.run(repository.reporter) {
         Ok(_) => Ok(()),
-        Err(Broken::Other(Error::Interrupted)) => {
+        Err(Broken::Other(Error::Interrupted(_))) => {
             // Nobody has looked at it yet, so there is nothing to lose.
             let _ = repository.git.at(&repository.path).args(["am", "--abort"]).succeeds(&Silent);
-            Err(Error::Interrupted)
+            Err(Error::Interrupted(Interrupted))
         }
         Err(Broken::Other(error)) => Err(error),
         Err(Broken::Failed(source)) => {

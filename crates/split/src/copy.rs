@@ -3,8 +3,8 @@
 use std::io::{BufWriter, Write};
 
 use positioned_io::ReadAt as _;
+use rocwheel_content::Content;
 use rocwheel_report::Reporter;
-use rocwheel_wheel::Content;
 
 use crate::error::Error;
 
@@ -21,9 +21,7 @@ pub(crate) fn copy(content: &dyn Content, to: impl Write, reporter: &dyn Reporte
     let mut window = vec![0; WINDOW.min(content.size() as usize)];
     let mut done = 0;
     while done < content.size() {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         let length = (content.size() - done).min(WINDOW as u64) as usize;
         reader.read_exact_at(done, &mut window[..length])?;
         to.write_all(&window[..length])?;

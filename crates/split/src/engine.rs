@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fs_err::File;
+use rocwheel_content::Content;
 use rocwheel_kpack::archive::{ArchiveWriter, Blob, Scheme};
 use rocwheel_kpack::fatbin::{FatBinary, Magic, NewWrapper, Replacement};
 use rocwheel_kpack::marker::Marker;
 use rocwheel_report::{Reporter, Unit as Counted};
-use rocwheel_wheel::Content;
 use serde::Serialize;
 
 use crate::code::{self, Piece, Source};
@@ -135,9 +135,7 @@ fn write_archives(
         rocwheel_pipeline::ordered(
             work,
             |work| {
-                if reporter.interrupted() {
-                    return Err(Error::Interrupted);
-                }
+                reporter.check()?;
                 pack(plan, &units[work.binary.unit], &work, packing)
             },
             |packed| {

@@ -18,9 +18,9 @@ pub enum Error {
     /// Reading or writing a file failed; the message of the source names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The user asked to stop.
-    #[error("interrupted")]
-    Interrupted,
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
     /// The GPU code of a file is malformed or of an unknown form.
     #[error("could not read the GPU code of `{key}`")]
     GpuCode {
@@ -207,9 +207,9 @@ pub enum Error {
     /// No target is to be kept.
     #[error("no GPU target is named that is to be kept")]
     NothingWanted,
-    /// A target with a feature that nobody knows.
+    /// A name in a list of targets that is not one.
     #[error(transparent)]
-    Target(rocwheel_kpack::Error),
+    Rocm(#[from] rocwheel_rocm::Error),
     /// A file, or a bundle of it, would have no code for any GPU left.
     #[error("`{key}` would have no GPU code left{}: it has code for {found}", of(*bundle))]
     Empty {
@@ -383,6 +383,7 @@ impl Hint for Error {
                 source.hint()
             }
             Self::Artifact(error) => error.hint(),
+            Self::Rocm(error) => error.hint(),
             Self::Output(error) => error.hint(),
             Self::Wheel(error) => error.hint(),
             Self::Unequal { .. } => {
@@ -435,7 +436,7 @@ impl Hint for Error {
 
     fn exit(&self) -> Exit {
         match self {
-            Self::Interrupted => Exit::Interrupted,
+            Self::Interrupted(_) => Exit::Interrupted,
             Self::Artifact(error) => error.exit(),
             Self::Wheel(error) => error.exit(),
             // The writer contradicts itself: that is not the user's fault.
@@ -444,7 +445,7 @@ impl Hint for Error {
             Self::Code { source, .. } => source.exit(),
             Self::UnknownDatabase { .. }
             | Self::NothingWanted
-            | Self::Target(_)
+            | Self::Rocm(_)
             | Self::Requirement { .. }
             | Self::Label { .. }
             | Self::SameFolder { .. } => Exit::Usage,

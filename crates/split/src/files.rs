@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rocwheel_artifact::staging::Staging;
+use rocwheel_content::{Content as _, FileContent};
+use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_report::{Reporter, Unit as Counted};
-use rocwheel_wheel::{Content as _, FileContent, PatchedContent};
 use serde::Serialize;
 
 use crate::copy::copy;
@@ -174,9 +175,7 @@ pub fn execute(
         let checks = Checks { selection: &request.selection, checksum: Checksum::Skip, ..Checks::default() };
         outcome.verification = Some(verify::verify(&before, &after, &checks, reporter)?);
     }
-    if reporter.interrupted() {
-        return Err(Error::Interrupted);
-    }
+    reporter.check()?;
     if outcome.is_good() {
         staging.commit()?;
     }

@@ -31,7 +31,7 @@ impl TargetNames {
     /// What stands for `target` in the name of its archive.
     pub fn in_file_name(self, target: &str) -> &str {
         match self {
-            Self::Base => rocwheel_artifact::targets::base_target(target),
+            Self::Base => rocwheel_rocm::target::base_target(target),
             Self::Verbatim => target,
         }
     }
@@ -53,7 +53,7 @@ impl Selection {
 
     /// Whether a target, with or without features, is wanted.
     pub fn takes(&self, target: &str) -> bool {
-        let base = rocwheel_artifact::targets::base_target(target);
+        let base = rocwheel_rocm::target::base_target(target);
         self.0.as_ref().is_none_or(|only| only.iter().any(|wanted| wanted == target || wanted == base))
     }
 
@@ -95,7 +95,7 @@ pub fn group(name: &str, bundles: &[BTreeSet<String>]) -> (Vec<TargetSet>, Vec<u
     let mut counts: BTreeMap<Vec<String>, u64> = BTreeMap::new();
     let sorted = |targets: &BTreeSet<String>| {
         let mut targets: Vec<String> = targets.iter().cloned().collect();
-        rocwheel_artifact::targets::sort(&mut targets);
+        rocwheel_rocm::target::sort(&mut targets);
         targets
     };
     let of_bundles: Vec<Vec<String>> = bundles.iter().map(sorted).collect();

@@ -12,7 +12,6 @@ mod error;
 pub mod files;
 pub mod fuse;
 pub mod group;
-pub mod names;
 mod plan;
 pub mod prune;
 pub mod tree;

@@ -6,11 +6,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use rocwheel_artifact::targets;
+use rocwheel_content::Content;
 use rocwheel_kpack::bundle::{Checksum, Limits};
 use rocwheel_kpack::fatbin::{FatBinary, Magic, Points};
 use rocwheel_report::Reporter;
-use rocwheel_wheel::Content;
+use rocwheel_rocm::target;
 use serde::Serialize;
 
 use crate::error::Error;
@@ -133,7 +133,7 @@ pub struct PlannedArchive {
 impl PlannedArchive {
     /// The base target that all targets of the archive are variants of.
     pub fn base_target(&self) -> &str {
-        targets::base_target(&self.family)
+        target::base_target(&self.family)
     }
 }
 
@@ -263,9 +263,7 @@ pub(crate) fn plan_any(units: &[Unit], options: &Options, reporter: &dyn Reporte
         return Err(Error::DuplicateFile { key: units[pair[0]].key.clone() });
     }
     let read = |unit: &usize| {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         read_unit(&units[*unit])
     };
     let fats: Vec<Option<FatBinary>> = order.par_iter().map(read).collect::<Result<_, _>>()?;
@@ -300,7 +298,7 @@ pub(crate) fn plan_any(units: &[Unit], options: &Options, reporter: &dyn Reporte
     let planned = plan.binaries.iter_mut().flat_map(|binary| &mut binary.bundles);
     planned.zip(assigned).for_each(|(bundle, set)| bundle.set = set);
     plan.targets = bundles.into_iter().flatten().collect();
-    targets::sort(&mut plan.targets);
+    target::sort(&mut plan.targets);
     plan.sets = sets;
     plan.archives = archives(&plan, options.names);
     Ok(plan)

@@ -3,7 +3,7 @@
 //! code is byte for byte what it was and that nothing else changed.
 //!
 //! What goes: entries of offload bundles in host files and alone, `.kpack` archives, files of
-//! kernel databases by the rules of [`rocwheel_kpack::database`], artifacts for one target. What
+//! kernel databases by the rules of [`rocwheel_rocm::database`], artifacts for one target. What
 //! stays: generic targets that cover a wanted one, portable code, files that serve all targets, and
 //! code that nothing registers, since nobody knows who reads it.
 
@@ -20,8 +20,8 @@ mod wheel_file;
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_artifact::TargetTable;
 use rocwheel_report::Reporter;
+use rocwheel_rocm::TargetTable;
 use rocwheel_wheel::WriteOptions;
 
 use crate::error::Error;

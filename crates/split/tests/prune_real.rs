@@ -4,8 +4,8 @@
 
 use std::path::PathBuf;
 
-use rocwheel_artifact::TargetTable;
 use rocwheel_report::Silent;
+use rocwheel_rocm::TargetTable;
 use rocwheel_split::prune::{Destination, Empty, Keep, Options, Run, prune};
 use rocwheel_wheel::WriteOptions;
 use rocwheel_wheel::read::Wheel;

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use rocwheel_content::FileContent;
 use rocwheel_report::Silent;
-use rocwheel_wheel::{Distribution, EntryPoints, FileContent, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
+use rocwheel_wheel::{Distribution, EntryPoints, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);

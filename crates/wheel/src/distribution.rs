@@ -9,7 +9,8 @@ use rocwheel_report::{Reporter, Silent, Unit};
 use crate::archive::{Archive, Source, file_mode};
 use crate::names::{self, Tag, WheelName};
 use crate::record::Record;
-use crate::{Content, Error, Metadata};
+use crate::{Error, Metadata};
+use rocwheel_content::Content;
 
 /// One file of an archive.
 pub struct Member {

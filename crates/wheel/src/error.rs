@@ -55,7 +55,7 @@ pub enum Error {
         member: String,
         /// The file its content comes from, where it is one.
         origin: Option<PathBuf>,
-        /// Bytes that [`crate::Content::size`] announced.
+        /// Bytes that [`rocwheel_content::Content::size`] announced.
         expected: u64,
         /// How it showed.
         source: io::Error,
@@ -105,11 +105,8 @@ pub enum Error {
         reason: &'static str,
     },
     /// The user stopped the work.
-    #[error("interrupted while writing `{}`", path.display())]
-    Interrupted {
-        /// The file that did not come into being.
-        path: PathBuf,
-    },
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
     /// A wheel cannot be opened or one of its members cannot be unpacked.
     #[error("cannot read wheel `{}`", path.display())]
     Open {
@@ -243,7 +240,7 @@ impl Hint for Error {
 
     fn exit(&self) -> Exit {
         match self {
-            Error::Interrupted { .. } => Exit::Interrupted,
+            Error::Interrupted(_) => Exit::Interrupted,
             _ => Exit::Failed,
         }
     }

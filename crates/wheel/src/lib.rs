@@ -1,5 +1,6 @@
-//! Input: members (bytes at random access, [`Content`]) and metadata. Output: reproducible `.whl`
-//! and sdist files; and back: what a wheel holds and whether its RECORD is true.
+//! Input: members (bytes at random access, [`Content`](rocwheel_content::Content)) and metadata.
+//! Output: reproducible `.whl` and sdist files; and back: what a wheel holds and whether its RECORD
+//! is true.
 //!
 //! Nothing here knows ROCm. [`write_wheel`] and [`write_sdist`] are the doors; [`tar`] lays a tar
 //! archive over contents without copying them, [`manylinux`] finds the platform tag a set of files
@@ -9,7 +10,6 @@
 //! other tags, other requirements.
 
 mod archive;
-mod content;
 mod distribution;
 pub mod edit;
 mod error;
@@ -25,9 +25,7 @@ mod rewrite;
 mod sdist;
 mod staging;
 pub mod tar;
-pub mod windows;
 
-pub use content::{Concat, Content, FileContent, PatchedContent, Reader};
 pub use distribution::{
     DEFAULT_EPOCH, Distribution, EntryPoints, FileDigest, Level, Member, WriteOptions, Written, top_level, write_wheel,
 };

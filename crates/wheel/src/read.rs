@@ -21,10 +21,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use rayon::prelude::*;
 use rocwheel_report::Reporter;
 
-use crate::content::Shared;
 use crate::record::{Algorithm, Hash, Row, parse_rows};
-use crate::{Content, Error, Reader, WheelName};
+use crate::{Error, WheelName};
 pub(crate) use directory::Entries;
+use rocwheel_content::{Content, Reader, SharedFile};
 pub use sparse::Sparse;
 pub use spool::{Spool, Spooled};
 pub use unpack::Fault;
@@ -39,7 +39,7 @@ pub struct Wheel {
     /// What the file name says.
     pub name: WheelName,
     path: PathBuf,
-    file: Shared,
+    file: SharedFile,
     members: Vec<Listed>,
     /// Name → index of the member.
     index: BTreeMap<String, usize>,
@@ -271,9 +271,7 @@ impl Wheel {
         members.sort_by_key(|packed| std::cmp::Reverse(packed.listed.size));
         members.into_par_iter().try_for_each(|packed| {
             packed.each(|_| {
-                if reporter.interrupted() {
-                    return Err(Error::Interrupted { path: self.path.clone() });
-                }
+                reporter.check()?;
                 Ok(())
             })
         })

@@ -17,14 +17,15 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use rocwheel_report::{Reporter, Silent, Unit};
+use rocwheel_report::{Interrupted, Reporter, Silent, Unit};
 
 use crate::archive::{Archive, Copied, DIRECTORY, Method, REGULAR_FILE, Run, SYMLINK, Source, file_mode};
 use crate::distribution::check_tree;
 use crate::names::canonical_name;
 use crate::read::{Entries, Kind, Listed, Wheel, same_version, unhashed};
 use crate::record::{Hash, Record};
-use crate::{Content, Error, FileDigest, Headers, Level, Member, WheelName, WriteOptions, Written};
+use crate::{Error, FileDigest, Headers, Level, Member, WheelName, WriteOptions, Written};
+use rocwheel_content::Content;
 
 /// What is to be different. The default changes nothing, which still puts members in order, makes
 /// RECORD complete and drops its signatures.
@@ -387,7 +388,7 @@ fn hashes<'a>(
         missing.into_iter(),
         |listed| {
             let go_on = || {
-                let interrupted = || Error::Interrupted { path: wheel.path().to_owned() };
+                let interrupted = || Error::Interrupted(Interrupted);
                 if reporter.interrupted() { Err(interrupted()) } else { Ok(()) }
             };
             Ok((listed, wheel.hash(listed, Hash::SHA256, go_on)?))

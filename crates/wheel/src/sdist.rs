@@ -11,7 +11,8 @@ use rocwheel_report::{Reporter, Unit};
 use crate::distribution::check_tree;
 use crate::output::Output;
 use crate::tar::TarBuilder;
-use crate::{Content, Error, Level, Member, Metadata, WriteOptions, Written, names};
+use crate::{Error, Level, Member, Metadata, WriteOptions, Written, names};
+use rocwheel_content::Content;
 
 /// What goes into one source distribution.
 pub struct Sdist {
@@ -65,9 +66,7 @@ fn write_archive(
     let mut buffer = vec![0; WINDOW];
     let builder = TarBuilder::new(options.epoch);
     for (name, executable, content) in files {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted { path: path.to_owned() });
-        }
+        reporter.check()?;
         let member = format!("{stem}/{name}");
         let write = |source| Error::Write { path: path.to_owned(), member: Some((*name).to_owned()), source };
         encoder.write_all(&builder.file_header(&member, *executable, content.size())).map_err(write)?;

@@ -6,8 +6,7 @@
 
 use std::io;
 
-use crate::content::Reader;
-use crate::{Concat, Content};
+use rocwheel_content::{Concat, Content, Reader};
 
 const BLOCK: usize = 512;
 /// Two zero blocks end an archive.

@@ -5,12 +5,13 @@
 use std::process::Command;
 
 use positioned_io::ReadAt;
+use rocwheel_content::{Content, Reader};
 use rocwheel_report::Silent;
 use rocwheel_wheel::edit::{self, Destination, Edit, Place, VersionEdit};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{
-    Content, Distribution, EntryPoints, Existing, FileDigest, Level, Member, Metadata, Reader, Rewrite, Tag,
-    WriteOptions, rewrite, write_wheel,
+    Distribution, EntryPoints, Existing, FileDigest, Level, Member, Metadata, Rewrite, Tag, WriteOptions, rewrite,
+    write_wheel,
 };
 
 struct Zeros(u64);

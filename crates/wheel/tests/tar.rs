@@ -3,9 +3,10 @@
 use std::io::Write as _;
 use std::process::Command;
 
+use rocwheel_content::{Content, FileContent};
 use rocwheel_report::Silent;
 use rocwheel_wheel::tar::TarBuilder;
-use rocwheel_wheel::{Content, FileContent, Member, Metadata, Sdist, WriteOptions, write_sdist};
+use rocwheel_wheel::{Member, Metadata, Sdist, WriteOptions, write_sdist};
 
 fn bytes(content: &dyn Content) -> Vec<u8> {
     let mut bytes = vec![0; content.size() as usize];

@@ -6,11 +6,11 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
+use rocwheel_content::{Content, FileContent, Reader};
 use rocwheel_report::{Reporter, Silent, Unit};
 use rocwheel_wheel::read::{Problem, Wheel};
 use rocwheel_wheel::{
-    Content, Distribution, EntryPoints, Error, FileContent, Level, Member, Metadata, Reader, Tag, WriteOptions,
-    Written, write_wheel,
+    Distribution, EntryPoints, Error, Level, Member, Metadata, Tag, WriteOptions, Written, write_wheel,
 };
 
 const CHUNK: usize = 4 << 20;
@@ -381,7 +381,7 @@ fn an_interruption_leaves_nothing() {
     let reporter = Stops { after: 5_000_000, ..Stops::default() };
     let options = WriteOptions { level: Level::Fast, ..WriteOptions::default() };
     let error = write_wheel(&distribution(members()), folder.path(), &options, &reporter).expect_err("stopped");
-    assert!(matches!(error, Error::Interrupted { .. }), "{error}");
+    assert!(matches!(error, Error::Interrupted(_)), "{error}");
     assert_eq!(fs_err::read_dir(folder.path()).expect("list").count(), 0);
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use rocwheel_report::{Reporter, Watched};
+use rocwheel_report::{Interrupted, Reporter, Watched};
 use tar::EntryType;
 
 use super::Compression;
@@ -62,7 +62,7 @@ pub(crate) fn for_each_member(
     let file = Watched::new(fs_err::File::open(archive)?, reporter);
     let failed = |source: io::Error| {
         if reporter.interrupted() {
-            Error::Interrupted
+            Error::Interrupted(Interrupted)
         } else {
             Error::DamagedArchive { path: archive.to_owned(), source }
         }

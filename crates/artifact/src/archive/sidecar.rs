@@ -22,9 +22,7 @@ pub fn digest(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         let read = file.read(&mut buffer)?;
         if read == 0 {
             return Ok(hexadecimal(&hash.finalize()));

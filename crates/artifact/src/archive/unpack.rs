@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_report::{Reporter, Unit};
+use rocwheel_report::{Interrupted, Reporter, Unit};
 
 use super::read::{self, Content, Member, MemberKind};
 use super::sidecar::verify_digest;
@@ -54,7 +54,7 @@ fn unpack_into(archive: &Path, destination: &Path, reporter: &dyn Reporter) -> R
                 loop {
                     let read = content.read(&mut buffer).map_err(|source| {
                         if reporter.interrupted() {
-                            Error::Interrupted
+                            Error::Interrupted(Interrupted)
                         } else {
                             Error::DamagedArchive { path: archive.to_owned(), source }
                         }
@@ -138,7 +138,7 @@ pub(crate) fn provide(
         .iter()
         .map(|(_, place)| match place {
             Place::Directory(path) => Ok((path.clone(), Form::Directory)),
-            Place::Archive(..) => unpacked.next().unwrap_or(Err(Error::Interrupted)),
+            Place::Archive(..) => unpacked.next().unwrap_or(Err(Error::Interrupted(Interrupted))),
         })
         .collect()
 }

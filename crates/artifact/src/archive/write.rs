@@ -7,7 +7,7 @@ use std::io::{self, Read as _, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use rocwheel_report::{Reporter, Unit};
+use rocwheel_report::{Interrupted, Reporter, Unit};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tar::EntryType;
@@ -130,7 +130,7 @@ fn write_one(planned: &PlannedArchive, options: WriteOptions, reporter: &dyn Rep
     fs_err::create_dir_all(directory)?;
     let failed = |source: io::Error| {
         if reporter.interrupted() {
-            Error::Interrupted
+            Error::Interrupted(Interrupted)
         } else {
             Error::WriteArchive { path: planned.path.clone(), source }
         }
@@ -147,9 +147,7 @@ fn write_one(planned: &PlannedArchive, options: WriteOptions, reporter: &dyn Rep
     let mut temporary_sidecar = new_file(directory).map_err(failed)?;
     let file_name = planned.path.file_name().unwrap_or_default().to_string_lossy();
     temporary_sidecar.write_all(sidecar_line(&digest, &file_name).as_bytes()).map_err(failed)?;
-    if reporter.interrupted() {
-        return Err(Error::Interrupted);
-    }
+    reporter.check()?;
     // An older sidecar must not stand beside the new archive, should the next step be the last one.
     match fs_err::remove_file(&sidecar) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),

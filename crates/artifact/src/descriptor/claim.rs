@@ -10,7 +10,7 @@ use super::{Descriptor, Error};
 use crate::catalog::EntryKind;
 use crate::contents::same;
 use crate::fileset::Fileset;
-use crate::pattern::Predicate;
+use rocwheel_rocm::Predicate;
 
 /// What every component of an artifact gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

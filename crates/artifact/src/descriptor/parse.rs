@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::Error;
 use crate::component::Component;
 use crate::input::read_small;
-use crate::pattern::{Pattern, Predicate};
+use rocwheel_rocm::{Pattern, Predicate};
 
 const TOP: &[&str] = &["components", "options"];
 const OPTIONS: &[&str] = &["unmatched_include", "unmatched_exclude"];

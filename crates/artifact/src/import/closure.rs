@@ -12,7 +12,7 @@ use super::error::Error;
 use super::libraries::SystemLibraries;
 use super::report::{Mention, Missing, Wanted};
 use super::unpack::{Placed, SYSDEPS_DIRECTORY, Unpacked, owner};
-use crate::dlopen::DlopenTable;
+use rocwheel_rocm::DlopenTable;
 
 /// ELF's number for x86-64.
 const EM_X86_64: u16 = 62;

@@ -18,7 +18,7 @@ use crate::component::Component;
 use crate::manifest::{DIST_INFO_FILE, DistInfo, MANIFEST_FILE, Manifest};
 use crate::name::{ArtifactName, GENERIC};
 use crate::scan::MANIFEST;
-use crate::targets;
+use rocwheel_rocm::target;
 
 /// Where both JSON files lie in the flattened tree.
 const THEROCK: &str = "share/therock";
@@ -31,8 +31,8 @@ pub(super) fn gpu_targets(unpacked: &Unpacked) -> Vec<String> {
     let code = unpacked.files.iter().flat_map(|file| &file.inspected.targets);
     let databases =
         unpacked.files.iter().map(|file| &file.place.artifact.target_family).filter(|name| *name != GENERIC);
-    let mut found: Vec<String> = code.chain(databases).map(|target| targets::base_target(target).to_owned()).collect();
-    targets::sort(&mut found);
+    let mut found: Vec<String> = code.chain(databases).map(|target| target::base_target(target).to_owned()).collect();
+    target::sort(&mut found);
     found
 }
 

@@ -16,9 +16,9 @@ pub enum Error {
     /// Reading or writing a file failed; the source names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The user asked to stop.
-    #[error("interrupted")]
-    Interrupted,
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
     /// A file that is no Debian package, or a damaged one.
     #[error("could not read the package `{package}`: {reason}")]
     Package {
@@ -216,7 +216,7 @@ impl Hint for Error {
 
     fn exit(&self) -> Exit {
         match self {
-            Self::Interrupted => Exit::Interrupted,
+            Self::Interrupted(_) => Exit::Interrupted,
             Self::Output(error) => error.exit(),
             Self::BadVersion { .. } => Exit::Usage,
             _ => Exit::Failed,

@@ -26,7 +26,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_report::{Reporter, Unit};
+use rocwheel_report::{Interrupted, Reporter, Unit};
 use serde::Serialize;
 
 pub use error::Error;
@@ -37,8 +37,8 @@ use self::members::Visitor;
 use self::relink::Context;
 use self::table::Table;
 use self::unpack::{Belongs, Incoming, Unpacker};
-use crate::pattern::Pattern;
 use crate::staging::{Maker, Staging};
+use rocwheel_rocm::Pattern;
 
 const MAKER: Maker = Maker { marker: ".rocwheel-import", command: "rocwheel artifact import" };
 /// Version of the plan and the report.
@@ -218,7 +218,7 @@ fn plan_debs(paths: &[PathBuf], options: &ImportOptions, reporter: &dyn Reporter
         let control = deb::control(path)?;
         let sha256 = crate::archive::digest(path, reporter).map_err(|error| match error {
             crate::Error::Io(source) => Error::Io(source),
-            _ => Error::Interrupted,
+            _ => Error::Interrupted(Interrupted),
         })?;
         let installed = control.installed;
         let mut source = planned(control);

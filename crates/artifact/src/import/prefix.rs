@@ -22,7 +22,7 @@ use super::report::{Skipped, Source, SourceKind};
 use super::table::Table;
 use super::unpack::{Belongs, Incoming, Unpacker};
 use super::{ImportOptions, ImportPlan, PlannedSource, SCHEMA, belongs, planned, version_of};
-use crate::dlopen::DlopenTable;
+use rocwheel_rocm::DlopenTable;
 
 /// Below the root that holds a prefix.
 const DPKG: &str = "var/lib/dpkg";

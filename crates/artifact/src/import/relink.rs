@@ -167,9 +167,7 @@ fn edit(
         ));
     }
     let sizes = edits.par_iter().map(|(index, edit)| {
-        if context.reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        context.reporter.check()?;
         let file = &files[*index];
         let failed = |source| Error::Elf { action: "edit", path: file.place.path.clone(), source };
         let path = context.unpacker.path(&file.place);

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use rocwheel_kpack::Databases;
+use rocwheel_rocm::Databases;
 use serde::Deserialize;
 
 use super::error::Error;
 use crate::component::Component;
 use crate::name::{ArtifactName, GENERIC};
-use crate::pattern::Pattern;
+use rocwheel_rocm::Pattern;
 
 const NAME: &str = "import.toml";
 const TABLE: &str = include_str!("../../../../data/import.toml");

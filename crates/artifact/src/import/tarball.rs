@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use rocwheel_report::Reporter;
+use rocwheel_report::{Interrupted, Reporter};
 
 use super::error::Error;
 use super::members::{self, Decoding, Visitor};
@@ -29,7 +29,7 @@ pub(super) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter
     reporter.begin("Reading the tarball", Some(size), rocwheel_report::Unit::Bytes);
     let sha256 = crate::archive::digest(path, reporter).map_err(|error| match error {
         crate::Error::Io(source) => Error::Io(source),
-        _ => Error::Interrupted,
+        _ => Error::Interrupted(Interrupted),
     })?;
     reporter.end();
     let source = Source {

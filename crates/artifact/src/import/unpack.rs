@@ -337,9 +337,7 @@ fn write(path: &Path, executable: bool, content: &mut dyn Read, reporter: &dyn R
     let mut buffer = vec![0; WINDOW];
     let mut size = 0;
     loop {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         let read = match content.read(&mut buffer) {
             Ok(0) => return Ok(size),
             Ok(read) => read,

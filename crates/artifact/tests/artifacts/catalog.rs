@@ -347,7 +347,7 @@ fn an_interruption_leaves_nothing_half_unpacked() {
     for questions in (0..400).step_by(7) {
         match Catalog::open(&packed, &scratch, &Impatient::after(questions)) {
             Ok(_) => finished += 1,
-            Err(error) => assert!(matches!(error, Error::Interrupted), "{questions}: {error}"),
+            Err(error) => assert!(matches!(error, Error::Interrupted(_)), "{questions}: {error}"),
         }
         if scratch.exists() {
             let left = names(&scratch);

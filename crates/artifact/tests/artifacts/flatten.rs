@@ -189,7 +189,7 @@ fn an_interruption_keeps_the_tree_that_was_there() {
                     finished = true;
                     break;
                 }
-                Err(error) => assert!(matches!(error, Error::Interrupted), "{error}"),
+                Err(error) => assert!(matches!(error, Error::Interrupted(_)), "{error}"),
             }
             assert_eq!(snapshot(&output), before);
             let left: Vec<_> = names(temporary.path()).into_iter().filter(|name| name.starts_with('.')).collect();

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_artifact::dlopen::{DlopenTable, Load};
+use rocwheel_rocm::dlopen::{DlopenTable, Load};
 use rocwheel_wheel::manylinux::Policies;
 
 use super::requirements::Brought;
@@ -13,8 +13,8 @@ use super::{Context, file_name, listed, not_given, windows};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix::{self, Fix};
 use crate::loader::{Missing, Where};
-use crate::owners::{Owner, Owners};
-use crate::providers::Providers;
+use rocwheel_rocm::owners::{Owner, Owners};
+use rocwheel_rocm::providers::Providers;
 
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     missing(context, findings);

@@ -14,7 +14,7 @@ use crate::Error;
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
 use crate::loader::{Loader, Rule, Scenario, System, Trace, Where};
-use crate::owners::{Owner, Owners};
+use rocwheel_rocm::owners::{Owner, Owners};
 
 /// The wheel, a library, where it comes from now, and where it came from without: a file of the
 /// set, the system, or nowhere.
@@ -24,9 +24,7 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) -> Resul
     let Some(searched) = &context.options.library_path else { return Ok(()) };
     let mut taken: BTreeMap<Taken, BTreeSet<&str>> = BTreeMap::new();
     for (wheel, _) in context.audited() {
-        if context.reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        context.reporter.check()?;
         let rooted: Vec<_> = context.rooted.iter().filter(|rooted| rooted.wheel == wheel).collect();
         // All files of a wheel have the same ones loaded before them.
         let Some(first) = rooted.first() else { continue };

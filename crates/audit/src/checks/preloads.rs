@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_artifact::dlopen::DlopenTable;
+use rocwheel_rocm::dlopen::DlopenTable;
 
 use super::{Context, file_name, listed};
 use crate::finding::{Code, Finding, Severity};

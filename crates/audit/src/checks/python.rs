@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_elf::{Lookup, NameHash};
-use rocwheel_wheel::windows;
+use rocwheel_rocm::windows;
 
 use super::traces::has_module_tag;
 use super::{Context, Extra, file_name};

@@ -14,9 +14,7 @@ const LFS: &[u8] = b"version https://git-lfs.github.com/spec/v1";
 
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, installed) in context.audited() {
-        if context.reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        context.reporter.check()?;
         record(context, installed, findings)?;
         if context.options.scope == Scope::Files {
             unreadable(context, wheel, findings);

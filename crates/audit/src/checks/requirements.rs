@@ -8,8 +8,8 @@ use crate::Error;
 use crate::finding::{Code, Finding};
 use crate::fix;
 use crate::loader::Where;
-use crate::owners::{Owner, Owners};
 use crate::requirements::{self, Declared, Requirement, System, Target};
+use rocwheel_rocm::owners::{Owner, Owners};
 
 /// What one wheel requires, as canonical names.
 #[derive(Debug, Default)]
@@ -155,9 +155,7 @@ fn shortened(text: &str) -> String {
 /// Requirements that nothing needs (RW013).
 pub(super) fn unneeded(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, installed) in context.audited() {
-        if context.reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        context.reporter.check()?;
         if !installed.is_complete() {
             continue;
         }

@@ -4,20 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use rocwheel_artifact::Pattern;
-use rocwheel_kpack::FatBinary;
-use rocwheel_kpack::Marker;
 use rocwheel_kpack::fatbin::Magic;
 use rocwheel_kpack::marker::TARGET_PLACEHOLDER;
-use rocwheel_kpack::survey::{self, CUDA, Kernels, WINDOWS_CUDA, Weight};
+use rocwheel_kpack::{FatBinary, Marker};
+use rocwheel_rocm::Pattern;
+use rocwheel_survey::{self as survey, CUDA, Kernels, WINDOWS_CUDA, Weight};
 use rocwheel_wheel::FileDigest;
 
 use super::{Context, Extra, file_name, listed};
 use crate::Error;
 use crate::facts::{Object, Purpose, WindowsFile};
 use crate::finding::{Code, Finding, Severity};
-use crate::owners::{Owner, Owners};
 use crate::site::Distribution;
+use rocwheel_rocm::owners::{Owner, Owners};
 
 /// Section of the wrappers, which register GPU code with the runtime.
 const WRAPPERS: &str = ".hipFatBinSegment";
@@ -261,7 +260,7 @@ fn gpu_code(
         Ok(())
     })
     .map_err(|error| match error {
-        rocwheel_kpack::Error::Interrupted => Error::Interrupted,
+        rocwheel_kpack::Error::Interrupted(interrupted) => Error::Interrupted(interrupted),
         other => Error::GpuCode { path: installed.path.clone(), source: Box::new(other) },
     })
 }

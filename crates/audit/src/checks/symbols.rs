@@ -83,9 +83,7 @@ fn undefined(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), E
     let answers: Result<Vec<Vec<(&str, String)>>, Error> = judged
         .par_iter()
         .map(|rooted| {
-            if context.reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            context.reporter.check()?;
             Ok(open(context, rooted).unwrap_or_default())
         })
         .collect();

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
-use rocwheel_artifact::dlopen::DlopenTable;
+use rocwheel_rocm::dlopen::DlopenTable;
 
 use super::{Context, file_name};
 use crate::Error;
@@ -108,9 +108,7 @@ pub(crate) fn trace(context: &Context<'_>) -> Result<Vec<Rooted>, Error> {
     // asks.
     let mut imports: BTreeMap<usize, Vec<(String, Trace)>> = BTreeMap::new();
     for (wheel, _) in context.audited() {
-        if context.reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        context.reporter.check()?;
         let roots = roots(context, wheel, &needed);
         let (mut preloaded, mut traced) = after_import(context, wheel, &roots);
         let missing = missing(&traced);

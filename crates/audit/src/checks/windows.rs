@@ -16,15 +16,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use regex::bytes::Regex;
-use rocwheel_wheel::windows::{self, PLATFORM, Provider};
+use rocwheel_rocm::windows::{self, PLATFORM, Provider};
 
 use super::libraries::{Groups, Verdict, owned, say};
 use super::requirements::Brought;
 use super::{Context, file_name, not_given};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
-use crate::owners::{Owner, Owners};
 use crate::site::Distribution;
+use rocwheel_rocm::owners::{Owner, Owners};
 
 /// Python files that name folders to Windows are small.
 const LARGEST: u64 = 1 << 20;

@@ -47,7 +47,7 @@ impl Beside {
                 .filter_map(|member| {
                     let Place::Site(site) = Place::of(member, wheel.info()) else { return None };
                     let content = spool.member(&wheel, member).ok()?;
-                    let reader = rocwheel_wheel::Content::open(&content).ok()?;
+                    let reader = rocwheel_content::Content::open(&content).ok()?;
                     let elf = Elf::read(&reader).ok().flatten()?;
                     let is_library = elf.kind == Kind::SharedLibrary && elf.machine == MACHINE && elf.is_64;
                     // Only a file of the needed name is found by a search path.

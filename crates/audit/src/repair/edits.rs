@@ -41,16 +41,14 @@ pub(super) struct Edits<'a> {
 
 impl Read {
     /// Reads the libraries, and the lists of files of all packages: both are a lot.
-    pub(super) fn new(wheel: &Wheel, resolution: &Resolution, reporter: &dyn Reporter) -> Result<Read, Error> {
+    pub(super) fn new(resolution: &Resolution, reporter: &dyn Reporter) -> Result<Read, Error> {
         let externals = &resolution.externals;
         let hashes = || -> Result<Vec<String>, Error> {
             let files: Vec<&Path> = externals.iter().map(|external| external.found.real.as_path()).collect();
             files
                 .par_iter()
                 .map(|file| {
-                    if reporter.interrupted() {
-                        return Err(Error::Interrupted { path: wheel.path().to_owned() });
-                    }
+                    reporter.check()?;
                     hash(file).map_err(Error::file("read", *file))
                 })
                 .collect()

@@ -154,11 +154,8 @@ pub enum Error {
         largest: Vec<String>,
     },
     /// The user stopped the work.
-    #[error("interrupted while repairing `{}`", path.display())]
-    Interrupted {
-        /// The wheel.
-        path: PathBuf,
-    },
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
 }
 
 fn list(missing: &[Missing]) -> String {
@@ -242,7 +239,7 @@ impl Hint for Error {
             Error::Wheel(error) => error.exit(),
             Error::Binary { source, .. } => source.exit(),
             Error::Glob { .. } | Error::UnknownTag { .. } | Error::RocmVersion { .. } => Exit::Usage,
-            Error::Interrupted { .. } => Exit::Interrupted,
+            Error::Interrupted(_) => Exit::Interrupted,
             _ => Exit::Failed,
         }
     }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use rocwheel_content::{Content, FileContent, Reader};
 use rocwheel_elf::{NeededEdit, Patch, Patched, SearchPath, SearchPathTag, StackFlag};
 use rocwheel_report::Reporter;
 use rocwheel_wheel::read::Wheel;
-use rocwheel_wheel::{Content, FileContent, Member, Reader, Rewrite, Staging, WheelName};
+use rocwheel_wheel::{Member, Rewrite, Staging, WheelName};
 use serde::Serialize;
 
 use super::plan::{Edit, Plan};

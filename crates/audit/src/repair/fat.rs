@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use rocwheel_artifact::Pattern;
 use rocwheel_elf::{Elf, Kind};
+use rocwheel_rocm::Pattern;
 use rocwheel_wheel::read::Wheel;
 use walkdir::WalkDir;
 

@@ -4,13 +4,13 @@
 //! `_rocm_init.py` has the form of those that framework builds write (framework-builds, 2.5):
 //! promotion tools edit its version as text.
 
-use rocwheel_artifact::dlopen::DlopenTable;
+use rocwheel_rocm::dlopen::DlopenTable;
 use rocwheel_wheel::read::Wheel;
 
 use super::inventory::{Binary, Inventory};
 use super::plan::Text;
 use super::{Error, paths, python_source};
-use crate::providers::{Kind, Provider, Providers};
+use rocwheel_rocm::providers::{Kind, Provider, Providers};
 
 const INIT: &str = include_str!("../../../../python/wheel-repair/_rocm_init.py");
 const INSIDE: &str = include_str!("../../../../python/wheel-repair/_rocm_inside.py");

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use rocwheel_content::{Content, FileContent};
 use rocwheel_elf::{Elf, Kind};
 use rocwheel_report::Reporter;
 use rocwheel_wheel::read::{Kind as MemberKind, Listed, Spool, Wheel};
-use rocwheel_wheel::{Content, FileContent};
 
 use super::directories::MACHINE;
 use super::{Error, paths};
@@ -102,9 +102,7 @@ impl Inventory {
         let found: Vec<Found> = files
             .par_iter()
             .map(|listed| {
-                if reporter.interrupted() {
-                    return Err(Error::Interrupted { path: wheel.path().to_owned() });
-                }
+                reporter.check()?;
                 member(wheel, listed, &spool)
             })
             .collect::<Result<_, Error>>()?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::providers::Kind;
+use rocwheel_rocm::providers::Kind;
 
 /// What kind of repair it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

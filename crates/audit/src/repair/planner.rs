@@ -14,7 +14,7 @@ use super::plan::{Change, FileEdit, Graft, KeptOut, Mode, Plan, Reason, Requirem
 use super::resolve::{Families, Resolution, Rules, resolve};
 use super::tags::{self, Judged, Wanted};
 use super::{Error, Prepared, Request, RocmFrom, beside, exclude, fat, initialize, paths, requirement, sbom};
-use crate::providers::{self, Kind};
+use rocwheel_rocm::providers::{self, Kind};
 
 /// Works out what repairing the wheel at `path` comes to. Nothing is written but temporary files in
 /// the request's scratch folder.
@@ -110,7 +110,7 @@ impl Draft<'_> {
         fat: Option<fat::Fat>,
         reporter: &dyn Reporter,
     ) -> Result<(Plan, Option<String>), Error> {
-        let read = Read::new(self.wheel, self.resolution, reporter)?;
+        let read = Read::new(self.resolution, reporter)?;
         let decided = Edits::new(self.wheel, self.request, self.inventory, (self.resolution, &read), self.mode);
         let (grafted, members) = decided.grafts();
         let (mut edits, mut texts) = decided.files()?;

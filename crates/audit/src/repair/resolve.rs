@@ -22,8 +22,8 @@ use super::paths;
 use super::plan::Reason;
 use crate::facts::{Facts, Object};
 use crate::loader::{Led, Loader, Scenario};
-use crate::providers::{self, Providers};
 use crate::site::{self, PythonVersion, Site};
+use rocwheel_rocm::providers::{self, Providers};
 
 /// What is looked for where, and what is not.
 pub(crate) struct Rules<'a> {

@@ -7,8 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rocwheel_content::{Content, Reader};
 use rocwheel_elf::Elf;
-use rocwheel_wheel::{Content, Reader};
 use tempfile::{NamedTempFile, TempPath};
 
 use super::Error;

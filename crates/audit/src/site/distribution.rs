@@ -43,7 +43,7 @@ pub(crate) enum Places {
     /// Of a member of a wheel.
     Member(Box<Sparse>),
     /// Of a file of this machine.
-    File(rocwheel_wheel::Reader),
+    File(rocwheel_content::Reader),
 }
 
 impl Places {
@@ -202,7 +202,7 @@ impl Distribution {
     }
 
     /// Random access to a file; `scratch` is for what must be unpacked.
-    pub(crate) fn reader(&self, member: &str, scratch: &Path) -> Result<rocwheel_wheel::Reader, Error> {
+    pub(crate) fn reader(&self, member: &str, scratch: &Path) -> Result<rocwheel_content::Reader, Error> {
         match &self.form {
             Form::Wheel(wheel) => Ok(wheel.reader(member, scratch)?),
             Form::Installed(installed) => installed.reader(member),

@@ -437,7 +437,7 @@ impl Installed {
         Ok(start)
     }
 
-    pub(super) fn reader(&self, member: &str) -> Result<rocwheel_wheel::Reader, Error> {
+    pub(super) fn reader(&self, member: &str) -> Result<rocwheel_content::Reader, Error> {
         Ok(Box::new(self.open(member)?.0.into_parts().0))
     }
 

@@ -28,9 +28,7 @@ pub(super) struct Store<'a> {
 
 impl Store<'_> {
     fn ask(&self, action: &'static str, address: &Url, accept: &str) -> Result<Answer, Error> {
-        if self.reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        self.reporter.check()?;
         let answer = self.fetch.get(address, accept);
         answer.map_err(|source| Error::Fetch { action, address: shown(address), source })
     }
@@ -107,9 +105,7 @@ impl Store<'_> {
         let mut context = context(algorithm);
         let mut window = vec![0; WINDOW];
         loop {
-            if self.reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            self.reporter.check()?;
             let count = match body.read(&mut window) {
                 Ok(0) => return Ok(context),
                 Ok(count) => count,

@@ -8,8 +8,9 @@ use std::process::Command;
 use rocwheel_audit::facts::Facts;
 use rocwheel_audit::loader::{Loader, Root, Scenario, System, Trace, Where};
 use rocwheel_audit::site::{Place, Role, Site};
+use rocwheel_content::FileContent;
 use rocwheel_report::Silent;
-use rocwheel_wheel::{Distribution, EntryPoints, FileContent, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
+use rocwheel_wheel::{Distribution, EntryPoints, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
 use tempfile::TempDir;
 
 pub(crate) const PACKAGES: &str = "lib/python3.11/site-packages";

@@ -54,9 +54,7 @@ impl<'a> Includes<'a> {
         // Whether the result is another file; files that could not be read count as they are.
         let mut moved: BTreeMap<String, bool> = BTreeMap::new();
         loop {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            reporter.check()?;
             let ready =
                 |node: &Node| node.includes.iter().all(|path| moved.contains_key(path) || !nodes.contains_key(path));
             let mut round: Vec<String> =
@@ -100,9 +98,7 @@ impl<'a> Includes<'a> {
         let mut seen = begin.clone();
         let mut wanted: Vec<String> = begin.iter().cloned().collect();
         while !wanted.is_empty() {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            reporter.check()?;
             let read: Vec<Result<Node, Failed>> = wanted.par_iter().map(|path| self.node(path)).collect();
             wanted.clear();
             for node in read {

@@ -169,7 +169,7 @@ fn a_run_that_is_stopped_or_fails_leaves_the_tree_as_it_was() {
     let plan = plan(&request(folder.path()), &tables(), &Silent).unwrap();
     for asked in 0..8 {
         match plan.execute(&Place::InPlace, &Stop(AtomicI64::new(asked))) {
-            Err(Error::Interrupted) => assert_eq!(contents(folder.path()), before, "{asked}"),
+            Err(Error::Interrupted(_)) => assert_eq!(contents(folder.path()), before, "{asked}"),
             result => assert!(result.is_ok() && asked > 5, "{result:?}"),
         }
         if asked > 5 {

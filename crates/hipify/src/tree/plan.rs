@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_report::{Reporter, Unit};
+use rocwheel_report::{Interrupted, Reporter, Unit};
 
 use super::convert::{Converted, Converter, Failed, root};
 use super::includes::Includes;
@@ -51,7 +51,7 @@ pub fn plan(request: &Request, tables: &Tables, reporter: &dyn Reporter) -> Resu
             .into_par_iter()
             .map(|path| {
                 if reporter.interrupted() {
-                    return Err(Failed::Other(Error::Interrupted));
+                    return Err(Failed::Other(Error::Interrupted(Interrupted)));
                 }
                 reporter.advance(1);
                 converter.convert(&converter.read(path)?, &mut |_, _| None)
@@ -75,7 +75,7 @@ fn sorted(results: Vec<Result<Converted, Failed>>) -> Result<Vec<Converted>, Err
             Err(Failed::Other(error)) => others.push(error),
         }
     }
-    if let Some(at) = others.iter().position(|error| matches!(error, Error::Interrupted)) {
+    if let Some(at) = others.iter().position(|error| matches!(error, Error::Interrupted(_))) {
         return Err(others.swap_remove(at));
     }
     // In an order that does not depend on threads.

@@ -118,9 +118,7 @@ fn entries(
     found: &mut dyn FnMut(&str) -> bool,
 ) -> Result<(), Error> {
     for entry in entries {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         let entry = entry.map_err(|error| Error::Io(error.into()))?;
         if entry.file_type().is_dir() {
             continue;

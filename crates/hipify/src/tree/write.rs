@@ -70,9 +70,7 @@ impl Plan {
         }
         reporter.begin("writing", Some(self.writes.len() as u64), Unit::Items);
         let stamp = |(index, write): (usize, &Write)| {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            reporter.check()?;
             reporter.advance(1);
             step();
             let replaced = journal.replaced(index).map(fs_err::metadata).transpose()?;
@@ -81,7 +79,8 @@ impl Plan {
         let stamps: Vec<Result<Stamp, Error>> = self.writes.par_iter().enumerate().map(stamp).collect();
         reporter.end();
         let stamps = stamps.into_iter().collect::<Result<_, _>>()?;
-        if reporter.interrupted() { Err(Error::Interrupted) } else { Ok(stamps) }
+        reporter.check()?;
+        Ok(stamps)
     }
 
     /// The whole tree with the results in it, complete before it gets its name.
@@ -100,9 +99,7 @@ impl Plan {
         copy_tree(&self.root, &copy, reporter)?;
         reporter.begin("writing", Some(self.writes.len() as u64), Unit::Items);
         let put = |write: &Write| {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            reporter.check()?;
             reporter.advance(1);
             let path = copy.join(&write.path);
             fs_err::create_dir_all(path.parent().unwrap_or(&copy))?;
@@ -199,10 +196,8 @@ fn copy_tree(from: &Path, to: &Path, reporter: &dyn Reporter) -> Result<(), Erro
         }
     }
     reporter.begin("copying", Some(files.len() as u64), Unit::Items);
-    files.par_iter().try_for_each(|path| {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+    files.par_iter().try_for_each(|path| -> Result<(), Error> {
+        reporter.check()?;
         reporter.advance(1);
         fs_err::copy(from.join(path), to.join(path))?;
         Ok(())

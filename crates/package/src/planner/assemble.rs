@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rocwheel_artifact::portable;
-use rocwheel_artifact::targets::base_target;
+use rocwheel_rocm::target::base_target;
 use rocwheel_wheel::manylinux::{self, FileNeeds, LibraryNeeds};
 use rocwheel_wheel::{Tag, WheelName};
 
@@ -78,7 +78,7 @@ impl Planner<'_> {
             }
         }
         if self.system == System::Windows {
-            return Ok((rocwheel_wheel::windows::PLATFORM.to_owned(), None));
+            return Ok((rocwheel_rocm::windows::PLATFORM.to_owned(), None));
         }
         let needs: Vec<FileNeeds> = needs.collect();
         let floor = manylinux::floor(&needs);

@@ -50,7 +50,7 @@ pub(super) fn make(planners: Vec<Planner<'_>>) -> Result<Plan, Error> {
     let promise = promise(&halves);
     let mut families: Vec<String> =
         halves.iter().flat_map(|half| &half.settled.sets).filter_map(|set| set.family.clone()).collect();
-    rocwheel_artifact::targets::sort(&mut families);
+    rocwheel_rocm::target::sort(&mut families);
     let folders = if families.len() > 1 { Folders::EachFamily } else { Folders::One };
     let mut plan = empty(&halves);
     for half in &halves {
@@ -93,7 +93,7 @@ fn empty(halves: &[Half<'_>]) -> Plan {
     let systems: BTreeMap<System, Vec<String>> =
         halves.iter().map(|half| (half.planner.system, half.planner.targets.clone())).collect();
     let mut targets: Vec<String> = systems.values().flatten().cloned().collect();
-    rocwheel_artifact::targets::sort(&mut targets);
+    rocwheel_rocm::target::sort(&mut targets);
     Plan {
         schema: 1,
         shape: first.shape,
@@ -170,7 +170,7 @@ fn promise(halves: &[Half<'_>]) -> Promise {
     };
     let (mut linux, mut windows) = (on(System::Linux), on(System::Windows));
     let mut families: Vec<String> = linux.iter().chain(&windows).cloned().collect();
-    rocwheel_artifact::targets::sort(&mut families);
+    rocwheel_rocm::target::sort(&mut families);
     // Markers tell the systems apart, so both lists are needed as soon as there is the other
     // system's. Without it the own one says nothing that is not known, unless it was asked for.
     if halves.len() == 1 && first.request.targets_on(first.system).is_empty() && on(first.system.other()).is_empty() {

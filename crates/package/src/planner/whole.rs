@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use rocwheel_artifact::EntryKind;
-use rocwheel_artifact::targets::base_target;
 use rocwheel_kpack::{FatBinary, Magic};
+use rocwheel_rocm::target::base_target;
 
 use super::{Planner, Set};
 use crate::error::Ways;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rocwheel_report::{Exit, Reporter, Silent};
+use rocwheel_report::{Exit, Interrupted, Reporter, Silent};
 use serde::Deserialize;
 use tempfile::TempDir;
 
@@ -128,7 +128,7 @@ impl Engine {
         container.end();
         Err(match heard? {
             Some(finished) => container.not_started(&finished),
-            None => Error::Interrupted,
+            None => Error::Interrupted(Interrupted),
         })
     }
 }
@@ -172,10 +172,12 @@ impl Container {
         let document = serde_json::from_slice::<Document>(&answer).ok();
         match document {
             Some(Document { error: Some(said), .. }) => Err(self.failed(said)),
-            Some(Document { jobs, .. }) if jobs.len() == 1 => jobs.into_iter().next().ok_or(Error::Interrupted),
+            Some(Document { jobs, .. }) if jobs.len() == 1 => {
+                jobs.into_iter().next().ok_or(Error::Interrupted(Interrupted))
+            }
             _ if process::is_stopping(reporter) => {
                 self.stop(&process_file);
-                Err(Error::Interrupted)
+                Err(Error::Interrupted(Interrupted))
             }
             _ => Err(self.broken(&finished, &lines.error)),
         }
@@ -210,7 +212,7 @@ impl Container {
             3 => Exit::Partial,
             4 => Exit::TryAgain,
             70 => Exit::Bug,
-            130 => return Error::Interrupted,
+            130 => return Error::Interrupted(Interrupted),
             _ => Exit::Failed,
         };
         Error::Inside { image: self.image.name.clone(), message, hint: said.hint, exit, failure: said.failed_step }

@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rocwheel_report::{Reporter, Silent};
+use rocwheel_report::{Interrupted, Reporter, Silent};
 
 use super::{Engine, PATIENCE, is_labelled};
 use crate::error::Error;
@@ -123,7 +123,7 @@ impl Engine {
         let answer = self.run_for(&words, INSTALLING, reporter)?;
         match answer.ended {
             Ended::Code(0) => Ok(()),
-            _ if process::is_stopping(reporter) => Err(Error::Interrupted),
+            _ if process::is_stopping(reporter) => Err(Error::Interrupted(Interrupted)),
             _ => Err(self
                 .refused(&format!("could not install {} in the image `{}`", packages.describe(), image.name), &answer)),
         }

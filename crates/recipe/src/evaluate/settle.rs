@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use globset::Glob;
-use rocwheel_artifact::targets::{TargetTable, base_target};
+use rocwheel_rocm::{TargetTable, target::base_target};
 
 use crate::cell::{Cell, ChosenBy, SdkKind, Switch};
 use crate::condition::Facts;

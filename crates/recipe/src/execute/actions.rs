@@ -26,7 +26,7 @@ impl Context<'_> {
             }
         }
         match self.act(step, log) {
-            Err(error @ Error::Interrupted) => Err(error),
+            Err(error @ Error::Interrupted(_)) => Err(error),
             Err(error) if step.may_fail => {
                 log.say(&format!("(it may fail: {})", rocwheel_report::with_causes(&error)))?;
                 Ok(None)

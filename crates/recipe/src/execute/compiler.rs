@@ -6,7 +6,7 @@ use std::env::consts::EXE_SUFFIX;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rocwheel_artifact::targets::base_target;
+use rocwheel_rocm::target::base_target;
 
 use crate::error::Error;
 use crate::execute::context::{Call, Context};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rocwheel_report::Reporter;
+use rocwheel_report::{Interrupted, Reporter};
 
 use crate::causes;
 use crate::cell::Mode;
@@ -114,7 +114,7 @@ impl<'a> Context<'a> {
         let finished = self.attempt(call, log)?;
         match finished.ended {
             Ended::Code(0) | Ended::Deadline => Ok(finished),
-            _ if process::is_stopping(self.reporter) => Err(Error::Interrupted),
+            _ if process::is_stopping(self.reporter) => Err(Error::Interrupted(Interrupted)),
             ended => Err(self.failed(stage, ended, timeout, &finished, log)),
         }
     }

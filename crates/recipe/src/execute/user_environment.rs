@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_report::Reporter;
+use rocwheel_report::{Interrupted, Reporter};
 
 use crate::cell::PythonVersion;
 use crate::error::{Error, Failure};
@@ -112,7 +112,7 @@ impl<'a> UserEnvironment<'a> {
             return Ok(());
         }
         if process::is_stopping(self.reporter) {
-            return Err(Error::Interrupted);
+            return Err(Error::Interrupted(Interrupted));
         }
         Err(Error::Step(Box::new(Failure {
             job: format!("`{}`", self.path.display()),

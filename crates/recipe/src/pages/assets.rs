@@ -79,9 +79,7 @@ pub fn look(folders: &[PathBuf], rocm: &[String], reporter: &dyn Reporter) -> Re
     let mut found: BTreeMap<String, Asset> = BTreeMap::new();
     let mut read = || -> Result<(), Error> {
         for path in &paths {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            reporter.check()?;
             let asset = asset(path, rocm)?;
             if let Some(other) = found.get(&asset.name).filter(|other| other.sha256 != asset.sha256) {
                 let (one, two) = (other.path.display(), path.display());

@@ -213,9 +213,7 @@ impl PlanFolder {
             if let Some(lock) = files::lock(&path.with_extension("lock"))? {
                 break lock;
             }
-            if reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            reporter.check()?;
             // Who only looks has it for a moment.
             if began.elapsed() >= patience.max(TICK * 5) {
                 return Err(Error::Locked { job: cell.title.clone() });

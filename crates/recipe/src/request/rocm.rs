@@ -5,8 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use rocwheel_artifact::manifest::{DIST_INFO_FILE, DistInfo};
-use rocwheel_artifact::targets::TargetTable;
 use rocwheel_report::Reporter;
+use rocwheel_rocm::TargetTable;
 use rocwheel_wheel::WheelName;
 
 use crate::cell::SdkKind;
@@ -131,7 +131,7 @@ impl RocmChoice {
         let family = |name: &String| known.iter().find(|known| known.eq_ignore_ascii_case(name));
         let mut targets: Vec<String> =
             names.iter().filter_map(family).flat_map(|family| table.members(family)).map(str::to_owned).collect();
-        rocwheel_artifact::targets::sort(&mut targets);
+        rocwheel_rocm::target::sort(&mut targets);
         targets.dedup();
         Ok(targets)
     }

@@ -122,7 +122,7 @@ fn wait(folder: &PlanFolder, client: &Client<'_>, runner: &Runner<'_>) -> Result
     reporter.begin("Waiting for Slurm", Some(folder.plan.to_build().count() as u64), Unit::Items);
     let ended = watch_until_over(folder, client, reporter);
     reporter.end();
-    if let Err(Error::Interrupted) = ended {
+    if let Err(Error::Interrupted(_)) = ended {
         let shown = folder.path().display();
         runner.listener.note(&format!("the tasks go on; `rocwheel build cancel {shown}` ends them"));
     }
@@ -132,9 +132,7 @@ fn wait(folder: &PlanFolder, client: &Client<'_>, runner: &Runner<'_>) -> Result
 fn watch_until_over(folder: &PlanFolder, client: &Client<'_>, reporter: &dyn Reporter) -> Result<(), Error> {
     let (mut asked, mut done, mut queue) = (None::<Instant>, 0, None::<Queue>);
     loop {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         if asked.is_none_or(|asked| asked.elapsed() >= ASK_EVERY) {
             queue = match slurm::queue(folder, client) {
                 Ok(queue) => Some(queue),

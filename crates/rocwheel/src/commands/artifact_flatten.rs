@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use rocwheel_artifact::Component;
 use rocwheel_artifact::flatten::{self, Existing, Run};
-use rocwheel_artifact::{Component, TargetTable, targets};
 use rocwheel_report::Exit;
+use rocwheel_rocm::{TargetTable, target};
 
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
@@ -86,7 +87,7 @@ impl Settings {
         let family = &name.target_family;
         let target = name.is_generic()
             || self.targets.as_ref().is_none_or(|targets| {
-                targets.contains(family) || targets.iter().any(|target| target == targets::base_target(family))
+                targets.contains(family) || targets.iter().any(|target| target == target::base_target(family))
             });
         component && target
     }

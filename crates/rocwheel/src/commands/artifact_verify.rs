@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use rocwheel_artifact::TargetTable;
 use rocwheel_artifact::verify::{self, Severity};
 use rocwheel_report::Exit;
+use rocwheel_rocm::TargetTable;
 
 use crate::environment;
 use crate::printer::{self, Format, Printer};

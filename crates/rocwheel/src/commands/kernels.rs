@@ -1,6 +1,7 @@
 //! `rocwheel kernels`: the GPU code in files of any kind, in wheels, archives and folders.
 
 mod document;
+mod plot;
 mod tally;
 mod text;
 
@@ -8,11 +9,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use rocwheel_artifact::TargetTable;
-use rocwheel_kpack::survey::{self, Kernels, Weight};
-use rocwheel_kpack::target::is_processor;
-use rocwheel_kpack::{TargetId, plot};
 use rocwheel_report::Exit;
+use rocwheel_rocm::TargetId;
+use rocwheel_rocm::TargetTable;
+use rocwheel_rocm::target::is_processor;
+use rocwheel_survey::{self as survey, Kernels, Weight};
 use rocwheel_wheel::FileDigest;
 
 use crate::environment;
@@ -163,7 +164,7 @@ fn compare(expected: &BTreeSet<String>, tally: &Tally) -> anyhow::Result<()> {
     let found: BTreeSet<String> = tally.targets.keys().cloned().collect();
     let list = |targets: Vec<&String>| {
         let mut targets: Vec<String> = targets.into_iter().cloned().collect();
-        rocwheel_kpack::target::sort(&mut targets);
+        rocwheel_rocm::target::sort(&mut targets);
         targets.join(", ")
     };
     let (missing, more) = (list(expected.difference(&found).collect()), list(found.difference(expected).collect()));
@@ -181,7 +182,7 @@ fn summarise(settings: &Settings, tally: &Tally, printer: &Printer) {
     if total.code_objects == 0 {
         let wanted = settings.targets.as_ref().map(|targets| {
             let mut targets: Vec<String> = targets.iter().cloned().collect();
-            rocwheel_kpack::target::sort(&mut targets);
+            rocwheel_rocm::target::sort(&mut targets);
             format!(" for {}", targets.join(", "))
         });
         let wanted = wanted.unwrap_or_default();

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_artifact::TargetTable;
 use rocwheel_audit::written::{Set, Verdict, Written};
 use rocwheel_report::Exit;
+use rocwheel_rocm::TargetTable;
 use rocwheel_split::prune::{
     self, Action, Compress, Destination, Empty, Keep, LEVEL, Options, Outcome, PrunedFile, Run, StagedWheel,
 };

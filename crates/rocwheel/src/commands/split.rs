@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_artifact::{Catalog, TargetTable};
-use rocwheel_kpack::TargetId;
+use rocwheel_artifact::Catalog;
 use rocwheel_kpack::archive::Scheme;
 use rocwheel_report::Exit;
+use rocwheel_rocm::{TargetId, TargetTable};
 use rocwheel_split::tree::{self, DatabaseChoice, Outcome, Request, TreePlan, Unsupported};
 use rocwheel_split::verify::{Checks, Holdings, Report, Verification};
 use rocwheel_split::{Packing, Selection, TargetNames};
@@ -176,7 +176,7 @@ pub(super) fn selected(list: &str) -> anyhow::Result<Vec<String>> {
         .split([',', ';'])
         .map(str::trim)
         .filter(|name| {
-            name.parse::<rocwheel_kpack::target::TargetId>().is_ok_and(|target| target.processor.starts_with("gfx"))
+            name.parse::<rocwheel_rocm::target::TargetId>().is_ok_and(|target| target.processor.starts_with("gfx"))
         })
         .filter(|name| name.bytes().skip(3).take(1).all(|byte| byte.is_ascii_digit()))
         .filter(|name| !name.contains(char::is_uppercase))
@@ -311,7 +311,7 @@ pub(super) fn note_unknown<'a>(targets: impl Iterator<Item = &'a String>, printe
     let generic = table.targets().iter().filter_map(|known| known.name.parse::<TargetId>().ok()?.generic());
     let generic: BTreeSet<String> = generic.map(|generic| generic.processor).collect();
     let is_known =
-        |target: &str| table.is_known(target) || generic.contains(rocwheel_kpack::target::base_target(target));
+        |target: &str| table.is_known(target) || generic.contains(rocwheel_rocm::target::base_target(target));
     for target in targets.filter(|target| !is_known(target)).collect::<BTreeSet<_>>() {
         printer.note(format!("`{target}` is in no table of GPU targets; its code is kept under its own name"));
     }

@@ -19,7 +19,7 @@ fn a_run_that_was_stopped_anywhere_is_completed_by_the_next() {
     assert!(places > 30, "{places}");
     for at in (0..places).step_by((places / 6) as usize) {
         match world.run_with(&request, &Stop::new(at)) {
-            Err(Error::Interrupted) | Ok(_) => {}
+            Err(Error::Interrupted(_)) | Ok(_) => {}
             Err(error) => panic!("stopped at {at}: {error}"),
         }
         let outcome = world.run(&request).unwrap_or_else(|error| panic!("after a stop at {at}: {error:?}")).remove(0);

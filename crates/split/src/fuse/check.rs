@@ -8,10 +8,10 @@ use std::hash::{DefaultHasher, Hasher as _};
 
 use positioned_io::ReadAt;
 use rayon::prelude::*;
+use rocwheel_content::Content;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_kpack::fatbin::{FatBinary, Magic, Points};
 use rocwheel_report::{Reporter, Unit, with_causes};
-use rocwheel_wheel::Content;
 
 use super::Plan;
 use super::combine::Binary;
@@ -97,9 +97,7 @@ fn same_code(
     let mut sums: HashMap<String, u64> = HashMap::new();
     let fused = Source { key: &binary.path, reader, section: &fat.section, checksum: Checksum::Compare };
     code::visit(&fused, (found, &Piece::Whole), wanted, |entry, bytes| {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         let mut known = false;
         for ((part, place), missing) in sources.iter().zip(&mut missing) {
             let Some(code) = part.reached[*place].codes.iter().find(|code| code.id == entry.id) else { continue };

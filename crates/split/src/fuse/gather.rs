@@ -6,8 +6,8 @@ use std::io;
 use std::sync::Arc;
 
 use positioned_io::ReadAt as _;
+use rocwheel_content::Content;
 use rocwheel_kpack::fatbin::{FatBinary, Format, Points};
-use rocwheel_wheel::Content;
 
 use crate::error::Error;
 use crate::verify::{Archives, OpenArchive};

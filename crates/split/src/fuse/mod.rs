@@ -19,10 +19,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use rocwheel_content::Content;
+use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::Form;
 use rocwheel_kpack::fatbin::{Format, Magic, NewWrapper, Replacement};
 use rocwheel_report::{Reporter, Unit};
-use rocwheel_wheel::{Content, PatchedContent};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -111,9 +112,7 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
     }
     let paths: Vec<String> = plan.owners.keys().cloned().collect();
     let read = |path: &String| {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         parts(builds, &archives, path)
     };
     let found: Vec<Vec<Option<Part>>> = paths.par_iter().map(read).collect::<Result<_, _>>()?;
@@ -128,7 +127,7 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
     let targets: BTreeSet<String> =
         entries.filter_map(|entry| Some(entry.id.rsplit_once("--")?.1.to_owned())).collect();
     plan.targets = targets.into_iter().collect();
-    rocwheel_artifact::targets::sort(&mut plan.targets);
+    rocwheel_rocm::target::sort(&mut plan.targets);
     Ok(plan)
 }
 

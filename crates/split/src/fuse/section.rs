@@ -148,9 +148,7 @@ fn write_bundle(
     let spools = Spools::new(binary, planned, scratch)?;
     let (failure, kernels) = (RefCell::new(None), SeenKernels::default());
     let load = |entry: &Entry| -> Result<Vec<u8>, Error> {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         let bytes = same(binary, entry, (&spools, &kernels))?;
         reporter.advance(entry.size);
         Ok(bytes)

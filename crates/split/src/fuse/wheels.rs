@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rocwheel_kpack::Databases;
+use rocwheel_content::Content;
 use rocwheel_report::Reporter;
+use rocwheel_rocm::Databases;
 use rocwheel_wheel::read::{Kind, Listed, MemberContent, Wheel};
-use rocwheel_wheel::{Content, Headers, Member, Rewrite, Staging, WriteOptions};
+use rocwheel_wheel::{Headers, Member, Rewrite, Staging, WriteOptions};
 use serde::Serialize;
 
 use super::{Build, Fused, Plan};

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_artifact::staging::{Maker, Staging};
+use rocwheel_content::Content;
 use rocwheel_report::{Reporter, Unit};
-use rocwheel_wheel::Content;
 use serde::Serialize;
 
 use crate::copy::copy;
@@ -69,9 +69,7 @@ pub fn write_directory(
         fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o644))?;
         bytes += text.len() as u64;
     }
-    if reporter.interrupted() {
-        return Err(Error::Interrupted);
-    }
+    reporter.check()?;
     staging.commit()?;
     Ok(Written { path: output.to_owned(), files: (items.len() + extra.len()) as u64, bytes })
 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use positioned_io::ReadAt;
 use rayon::prelude::*;
+use rocwheel_content::{Content, Reader};
 use rocwheel_kpack::bundle::{self, Bundle};
 use rocwheel_kpack::{Archive, FatBinary, Points};
 use rocwheel_report::with_causes;
+use rocwheel_wheel::Rewrite;
 use rocwheel_wheel::read::{Kind as MemberKind, Problem, Wheel};
-use rocwheel_wheel::{Content, Reader, Rewrite};
 
 use super::code::{Kind, looks_like};
 use super::wheel_file::member_content;
@@ -236,8 +237,8 @@ pub(super) fn wheel(keep: &Keep, was: &WheelBefore<'_>, written: &Path, scratch:
 
 #[cfg(test)]
 mod tests {
-    use rocwheel_artifact::TargetTable;
     use rocwheel_kpack::bundle::{Form, Part, write};
+    use rocwheel_rocm::TargetTable;
 
     use super::*;
 

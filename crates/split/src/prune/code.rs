@@ -11,12 +11,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use positioned_io::{ReadAt, Slice};
-use rocwheel_artifact::TargetTable;
-use rocwheel_artifact::targets::sort;
+use rocwheel_content::{Content, Reader};
+use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::{self, ALIGNMENT, Bundle, Form, Method, Part};
-use rocwheel_kpack::{Archive, ArchiveWriter, Databases, Entry, FatBinary, Magic, NewWrapper, Replacement};
+use rocwheel_kpack::{Archive, ArchiveWriter, Entry, FatBinary, Magic, NewWrapper, Replacement};
 use rocwheel_report::Reporter;
-use rocwheel_wheel::{Content, PatchedContent, Reader};
+use rocwheel_rocm::target::sort;
+use rocwheel_rocm::{Databases, TargetTable};
 
 use super::forecast::{self, Amount, Forecast};
 use super::outcome::sorted;
@@ -161,9 +162,7 @@ impl Pruner<'_> {
     /// What becomes of the file at `key`, a path with `/` from the root that databases are
     /// recognised from.
     pub(super) fn judge(&self, key: &str, content: &Arc<dyn Content>) -> Result<Verdict, Error> {
-        if self.reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        self.reporter.check()?;
         let mut verdict = Verdict {
             kind: Kind::Other,
             fate: Fate::Stays,
@@ -279,9 +278,7 @@ impl Pruner<'_> {
         let mut writer =
             ArchiveWriter::new(writer, &archive.group, &archive.family, &kept, archive.scheme).map_err(failed)?;
         for located in archive.entries().filter(|located| kept.iter().any(|target| target == located.target)) {
-            if self.reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            self.reporter.check()?;
             let blob = archive.blob(reader, &located).map_err(failed)?;
             writer.add(located.name, located.index, located.target, &blob).map_err(failed)?;
         }
@@ -294,9 +291,7 @@ impl Pruner<'_> {
     /// Errors when code that stays in an archive is damaged, also where all of it stays.
     fn check_archive(&self, key: &str, reader: &Reader, archive: &Archive) -> Result<(), Error> {
         for located in archive.entries().filter(|located| self.takes(located.target)) {
-            if self.reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            self.reporter.check()?;
             let read = archive.read_sound(reader, &located);
             read.map_err(|source| Error::GpuCode { key: key.to_owned(), source })?;
         }
@@ -360,9 +355,7 @@ impl Pruner<'_> {
         rocwheel_pipeline::ordered(
             bundles.iter(),
             |bundle| {
-                if self.reporter.interrupted() {
-                    return Err(Error::Interrupted);
-                }
+                self.reporter.check()?;
                 let made = self.bundle(reader, section.clone(), bundle);
                 Ok((bundle, made.map_err(|source| Error::GpuCode { key: key.to_owned(), source })?))
             },
@@ -386,7 +379,7 @@ impl Pruner<'_> {
                     }
                 };
                 position = start + length;
-                Ok(())
+                Ok::<_, Error>(())
             },
         )?;
         out.flush().map_err(failed)?;

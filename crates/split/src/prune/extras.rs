@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_artifact::TargetTable;
+use rocwheel_rocm::TargetTable;
 use rocwheel_wheel::edit::{Belongs, Requirement, belongs};
 use rocwheel_wheel::{Headers, canonical_name};
 

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use positioned_io::ReadAt;
 use rayon::prelude::*;
+use rocwheel_content::Reader;
 use rocwheel_kpack::bundle::{self, ALIGNMENT, Bundle, Checksum, Form, Limits, Method, Part};
 use rocwheel_kpack::{Archive, ArchiveWriter, Blob, Entry};
-use rocwheel_wheel::Reader;
 
 use super::code::{Kept, Pruner, Section};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use rocwheel_artifact::TargetTable;
-use rocwheel_kpack::target::TargetId;
+use rocwheel_rocm::TargetTable;
+use rocwheel_rocm::target::TargetId;
 
 use super::Error;
 
@@ -26,7 +26,7 @@ impl Keep {
     /// code for them.
     ///
     /// # Errors
-    /// [`Error::Artifact`] and [`Error::Target`] for names of neither kind,
+    /// [`Error::Rocm`] for names of neither kind,
     /// [`Error::NothingWanted`] for an empty list.
     pub fn parse(list: &str, table: &TargetTable) -> Result<Self, Error> {
         let mut wanted = Vec::new();
@@ -34,8 +34,8 @@ impl Keep {
             let members = table.members(name);
             let targets = match name.parse::<TargetId>() {
                 _ if !members.is_empty() => members.into_iter().map(TargetId::plain).collect(),
-                Ok(target) if rocwheel_kpack::target::is_processor(&target.processor) => vec![target],
-                Err(error) if name.contains(':') => return Err(Error::Target(error)),
+                Ok(target) if rocwheel_rocm::target::is_processor(&target.processor) => vec![target],
+                Err(error) if name.contains(':') => return Err(error.into()),
                 _ => table.expand(name)?.into_iter().map(TargetId::plain).collect(),
             };
             wanted.push(Wanted { name: name.to_owned(), targets });

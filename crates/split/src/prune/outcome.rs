@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use rocwheel_artifact::targets::sort;
+use rocwheel_rocm::target::sort;
 use serde::Serialize;
 
 /// What [`crate::prune::prune`] did.

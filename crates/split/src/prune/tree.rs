@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rocwheel_artifact::ArtifactName;
+use rocwheel_content::{Content, FileContent};
 use rocwheel_report::Unit;
-use rocwheel_wheel::{Content, FileContent, WheelName};
+use rocwheel_wheel::WheelName;
 use walkdir::WalkDir;
 
 use super::code::{Fate, Kind, Pruner, Verdict};
@@ -167,9 +168,7 @@ impl<'a> Tree<'a> {
             return Err(Error::Empty { key, bundle: None, found: family });
         }
         while let Some(found) = walk.next() {
-            if self.pruner.reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            self.pruner.reporter.check()?;
             let found = found.map_err(io::Error::from)?;
             let relative = found.path().strip_prefix(self.root).unwrap_or(found.path());
             let Some(relative) = relative.to_str().map(str::to_owned) else {

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use rocwheel_content::{Content, FileContent};
+use rocwheel_wheel::Rewrite;
 use rocwheel_wheel::read::{Kind as MemberKind, MemberContent, Wheel};
-use rocwheel_wheel::{Content, FileContent, Rewrite};
 
 use super::code::{Fate, Kind, Pruner, Spooled, looks_like};
 use super::outcome::sorted;

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rocwheel_artifact::{Catalog, EntryKind, manifest};
+use rocwheel_content::{Content, FileContent};
 use rocwheel_kpack::fatbin::FatBinary;
 use rocwheel_report::Reporter;
-use rocwheel_wheel::{Content, FileContent};
 
 use super::is_manifest;
 use crate::error::Error;

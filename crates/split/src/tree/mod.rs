@@ -13,11 +13,11 @@ mod write;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rocwheel_artifact::{Artifact, ArtifactName, Catalog, EntryKind, manifest, targets};
-use rocwheel_kpack::Databases;
+use rocwheel_artifact::{Artifact, ArtifactName, Catalog, EntryKind, manifest};
+use rocwheel_content::FileContent;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_report::Reporter;
-use rocwheel_wheel::FileContent;
+use rocwheel_rocm::{Databases, target};
 use serde::Serialize;
 
 use crate::engine::Packing;
@@ -230,7 +230,7 @@ fn check_selection(
     dropped: &[String],
 ) -> Result<(), Error> {
     let mut found: Vec<String> = groups.iter().flat_map(|group| group.plan.targets.iter().cloned()).collect();
-    targets::sort(&mut found);
+    target::sort(&mut found);
     let has_device_part = artifacts.iter().any(|artifact| artifact.name.target_family != GENERIC);
     if selection.targets().is_none() || has_device_part || (found.is_empty() && dropped.is_empty()) {
         return Ok(());

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind, targets};
-use rocwheel_kpack::Databases;
-use rocwheel_kpack::target::TargetId;
+use rocwheel_artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind};
+use rocwheel_rocm::Databases;
+use rocwheel_rocm::target::{self, TargetId};
 use serde::Serialize;
 
 use super::{ARCHIVES, GENERIC, Request, Units};
@@ -122,7 +122,7 @@ impl<'a> Sorter<'a> {
             return Destination::Generic;
         }
         let Some(target) = &member.target else { return Destination::Generic };
-        if !is_gpu(targets::base_target(target)) {
+        if !is_gpu(target::base_target(target)) {
             self.notes.push(format!(
                 "`{}` of `{}` is for the family {target}, not for one target, and stays in the generic part",
                 entry.path, artifact.name
@@ -134,7 +134,7 @@ impl<'a> Sorter<'a> {
 
     fn wanted(&self, target: &str) -> Destination {
         if self.request.selection.takes(target) {
-            Destination::Target(targets::base_target(target).to_owned())
+            Destination::Target(target::base_target(target).to_owned())
         } else {
             Destination::Dropped
         }

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use rocwheel_artifact::staging::{Maker, Staging};
 use rocwheel_artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind, Form};
+use rocwheel_content::{Content as _, FileContent};
+use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_report::{Reporter, Unit};
-use rocwheel_wheel::{Content as _, FileContent, PatchedContent};
 use serde::Serialize;
 
 use super::place::{PlannedArtifact, archive_artifact};
@@ -98,9 +99,7 @@ pub fn execute(
         outcome.verification = Some(report);
         scratch.close()?;
     }
-    if reporter.interrupted() {
-        return Err(Error::Interrupted);
-    }
+    reporter.check()?;
     if outcome.is_good() {
         staging.commit()?;
     }
@@ -207,9 +206,7 @@ impl Writer<'_> {
     }
 
     fn transfer(&self, transfer: &Transfer<'_>) -> Result<(), Error> {
-        if self.reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        self.reporter.check()?;
         if let Some(host) = transfer.host {
             let content = PatchedContent::new(FileContent::new(&transfer.from)?, host.patch.clone());
             copy(&content, fs_err::File::create(&transfer.to)?, self.reporter)?;

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_artifact::TargetTable;
 use rocwheel_kpack::Entry;
 use rocwheel_kpack::code_object;
 use rocwheel_kpack::marker::Marker;
-use rocwheel_kpack::target::{Feature, TargetId};
 use rocwheel_report::{Reporter, Unit, with_causes};
+use rocwheel_rocm::TargetTable;
+use rocwheel_rocm::target::{Feature, TargetId};
 
 use super::lookup::{Archives, Found};
 use super::{Checks, Difference, Pair, Report, Used};
@@ -167,9 +167,7 @@ pub(super) fn compare(
     let done = rocwheel_pipeline::ordered(
         work,
         |work| {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted);
-            }
+            reporter.check()?;
             compare_piece(&pairs[work.binary], &work, archives, wanted, comparison)
         },
         |compared: Compared| {
@@ -189,7 +187,7 @@ pub(super) fn compare(
     done?;
     for (binary, targets) in report.binaries.iter_mut().zip(targets) {
         binary.targets = targets.into_iter().collect();
-        rocwheel_artifact::targets::sort(&mut binary.targets);
+        rocwheel_rocm::target::sort(&mut binary.targets);
     }
     Ok(used)
 }

@@ -5,8 +5,8 @@
 //! edit failed.
 
 use positioned_io::ReadAt;
+use rocwheel_content::Content;
 use rocwheel_elf::{Elf, Section};
-use rocwheel_wheel::Content;
 
 const LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;

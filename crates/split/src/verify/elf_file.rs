@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use positioned_io::ReadAt as _;
+use rocwheel_content::{Content, Reader};
 use rocwheel_elf::{Elf, Section, Segment};
 use rocwheel_kpack::fatbin::{FatBinary, WRAPPER_POINTER, WRAPPER_SIZE};
 use rocwheel_report::with_causes;
-use rocwheel_wheel::{Content, Reader};
 
 const LOAD: u32 = 1;
 const DYNAMIC: u32 = 6;

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use rocwheel_content::Content;
 use rocwheel_kpack::archive::Archive;
 use rocwheel_kpack::marker::Marker;
-use rocwheel_kpack::target::TargetId;
-use rocwheel_wheel::Content;
+use rocwheel_rocm::target::TargetId;
 
 use super::View;
 use crate::error::Error;
@@ -112,7 +112,7 @@ impl<'a> Archives<'a> {
                 let is_of = |held: &String| {
                     let of_gpu = |held: TargetId| held.compatible().iter().any(|name| name.to_string() == target);
                     held == target
-                        || rocwheel_artifact::targets::base_target(held) == target
+                        || rocwheel_rocm::target::base_target(held) == target
                         || held.parse().is_ok_and(of_gpu)
                 };
                 if archive.archive.targets.iter().any(is_of) {

@@ -21,12 +21,12 @@ use std::sync::Arc;
 
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
-use rocwheel_kpack::Databases;
+use rocwheel_content::{Content, Reader};
 use rocwheel_kpack::archive::Archive;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_kpack::fatbin::{FatBinary, Format, Magic, Points};
 use rocwheel_report::{Reporter, Unit, with_causes};
-use rocwheel_wheel::{Content, Reader};
+use rocwheel_rocm::Databases;
 
 use crate::error::Error;
 use crate::group::{Selection, is_archive};
@@ -179,9 +179,7 @@ fn look(view: &View, reporter: &dyn Reporter) -> Result<Vec<Option<Looked>>, Err
     let items: Vec<(&str, &Item)> = view.items().collect();
     let look = |(path, item): &(&str, &Item)| {
         let Item::File { content, .. } = item else { return Ok(None) };
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         let reader = content.open().map_err(|source| Error::Read { key: (*path).to_owned(), source })?;
         let fat = FatBinary::read(&reader, content.size());
         match fat.map_err(|source| Error::GpuCode { key: (*path).to_owned(), source })? {
@@ -198,9 +196,7 @@ fn compare_others(others: &[Other<'_>], reporter: &dyn Reporter) -> Result<Vec<D
     let bytes = others.iter().map(|(_, content, _)| content.size()).sum();
     reporter.begin("Comparing the other files", Some(bytes), Unit::Bytes);
     let compare = |(path, before, after): &Other<'_>| {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         let differs = first_difference(path, before.as_ref(), after.as_ref())?;
         reporter.advance(before.size());
         Ok(differs.map(|at| {
@@ -256,9 +252,7 @@ fn check_binaries(
 ) -> Result<Used, Error> {
     let Comparison { checks, reporter } = comparison;
     let check = |pair: &Pair<'_>| {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         check_host(pair)
     };
     let checked: Vec<(Checked, Vec<Registration>, Vec<Difference>)> =

@@ -7,8 +7,8 @@ use object::LittleEndian as LE;
 use object::pe::{ImageDosHeader, ImageNtHeaders64, ImageSectionHeader};
 use object::read::pe::ImageNtHeaders as _;
 use positioned_io::ReadAt as _;
+use rocwheel_content::{Content, Reader};
 use rocwheel_kpack::fatbin::{FatBinary, WRAPPER_SIZE};
-use rocwheel_wheel::{Content, Reader};
 
 /// No linker writes more headers than this, in bytes.
 const HEADERS: u64 = 64 << 10;

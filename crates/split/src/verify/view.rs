@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rocwheel_wheel::Content;
+use rocwheel_content::Content;
 
 /// The files of an installation, by their path with `/`.
 #[derive(Clone, Default)]

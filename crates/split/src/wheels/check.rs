@@ -13,19 +13,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rocwheel_kpack::Databases;
+use rocwheel_content::Content;
 use rocwheel_kpack::bundle::Checksum;
-use rocwheel_report::Reporter;
+use rocwheel_report::{Interrupted, Reporter};
+use rocwheel_rocm::Databases;
 use rocwheel_wheel::read::{Kind, Known, Listed, MemberContent, Spool, Wheel};
-use rocwheel_wheel::{Content, Headers, Row};
+use rocwheel_wheel::{Headers, Row};
 
 use super::metadata::{self, Markers};
 use super::place::{Folders, Place, Scheme};
 use super::survey::{Survey, code_error, is_program};
 use super::{Error, Plan};
 use crate::Selection;
-use crate::names::{self, Families};
 use crate::verify::{Checks, Difference, Item, Report, View, verify};
+use rocwheel_rocm::device_packages::{self, DevicePackages};
 
 /// What is known about the programs of an input.
 #[derive(Default)]
@@ -219,7 +220,7 @@ impl Set<'_> {
             gathered.found.push(Difference::new(&*member.name, "is gone"));
             return Ok(());
         };
-        let package = names::distribution("", &Families::embedded().key(&target));
+        let package = device_packages::distribution("", &DevicePackages::embedded().key(&target));
         let mut holders = self.devices.iter().filter_map(|side| {
             let name = self.input.folders.renamed(&side.folders, &member.name);
             side.wheel.member(&name).is_some().then_some((side, name))
@@ -278,7 +279,7 @@ impl Set<'_> {
         let all = [Some(self.host), self.variant].into_iter().flatten().chain(self.devices);
         for side in all {
             if reporter.interrupted() {
-                return Err(code_error(&self.input.wheel, Error::Interrupted));
+                return Err(code_error(&self.input.wheel, Error::Interrupted(Interrupted)));
             }
             let is_host = std::ptr::eq(side, self.host);
             let known = |member: &Listed, row: &Row| {

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use rocwheel_report::{Reporter, Unit as Counted};
+use rocwheel_content::{Content, FileContent};
+use rocwheel_elf::PatchedContent;
+use rocwheel_report::{Interrupted, Reporter, Unit as Counted};
 use rocwheel_wheel::read::Wheel;
-use rocwheel_wheel::{Content, FileContent, Member, PatchedContent, Rewrite, Staging, WriteOptions, Written};
+use rocwheel_wheel::{Member, Rewrite, Staging, WriteOptions, Written};
 use serde::Serialize;
 
 use super::metadata::{self, Markers};
@@ -281,7 +283,7 @@ impl Job<'_> {
     /// archives and a module: so database files are copied as they are packed.
     fn device(&self, device: &Device, done: &[Done], folder: &Path) -> Result<Staged, Error> {
         if self.reporter.interrupted() {
-            return Err(code_error(&self.plan.parts.wheel, Error::Interrupted));
+            return Err(code_error(&self.plan.parts.wheel, Error::Interrupted(Interrupted)));
         }
         let parts = &self.plan.parts;
         let info = format!("{}.dist-info", device.name.stem());
@@ -339,7 +341,7 @@ impl Job<'_> {
 
 /// One line about a device wheel.
 fn summary(plan: &Plan, device: &Device) -> String {
-    let table = rocwheel_artifact::TargetTable::embedded();
+    let table = rocwheel_rocm::TargetTable::embedded();
     let product = table.product(&device.key).map(|product| format!(", {product}")).unwrap_or_default();
     format!("AMD device kernels ({}{product}) for {}", device.key, plan.distribution)
 }

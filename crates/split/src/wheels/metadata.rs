@@ -9,7 +9,7 @@ use rocwheel_wheel::{Description, Headers, Metadata, WheelName};
 use serde::Serialize;
 
 use super::Error;
-use crate::names::{self, Families, Level};
+use rocwheel_rocm::device_packages::{self, DevicePackages, PackageLevel};
 
 /// Stands for the target in a requirement of device wheels.
 pub const TARGET_PLACEHOLDER: &str = "@GFXARCH@";
@@ -29,16 +29,16 @@ pub struct Extra {
 /// target and those that can run its code, and `device-all`. Families have none of their own: their
 /// packages come with each of their targets.
 pub(super) fn extras(prefix: &str, keys: &BTreeSet<String>, wanted: &dyn Fn(&str) -> bool) -> Vec<Extra> {
-    let families = Families::embedded();
+    let families = DevicePackages::embedded();
     let mut targets: BTreeSet<&str> = BTreeSet::new();
     for key in keys {
         match families.level(key) {
-            Level::Target => drop(targets.insert(key)),
-            Level::Generic => {
+            PackageLevel::Target => drop(targets.insert(key)),
+            PackageLevel::Generic => {
                 targets.insert(key);
                 targets.extend(families.runs(key).iter().map(String::as_str).filter(|target| wanted(target)));
             }
-            Level::SubFamily | Level::Family => {}
+            PackageLevel::SubFamily | PackageLevel::Family => {}
         }
     }
     let mut targets: Vec<&str> = targets.into_iter().collect();
@@ -46,7 +46,7 @@ pub(super) fn extras(prefix: &str, keys: &BTreeSet<String>, wanted: &dyn Fn(&str
     let mut extras: Vec<Extra> = targets
         .into_iter()
         .map(|target| Extra {
-            name: names::extra(target),
+            name: device_packages::extra(target),
             target: Some(target.to_owned()),
             distributions: distributions(prefix, families.chain(target).iter().filter(|key| keys.contains(*key))),
         })
@@ -59,7 +59,7 @@ pub(super) fn extras(prefix: &str, keys: &BTreeSet<String>, wanted: &dyn Fn(&str
 }
 
 fn distributions<'a>(prefix: &str, keys: impl Iterator<Item = &'a String>) -> Vec<String> {
-    keys.map(|key| names::distribution(prefix, key)).collect()
+    keys.map(|key| device_packages::distribution(prefix, key)).collect()
 }
 
 /// Whether the host wheel installs device wheels by itself where the installer knows the GPU.
@@ -160,9 +160,9 @@ pub(super) fn wheel_text(name: &WheelName) -> String {
 /// The requirements of a device wheel that come from templates. One with the placeholder is for
 /// packages of one target only: there is no package for a family elsewhere.
 pub(super) fn from_templates(templates: &[String], key: &str) -> Vec<String> {
-    let one = Families::embedded().level(key) == Level::Target;
+    let one = DevicePackages::embedded().level(key) == PackageLevel::Target;
     let wanted = |template: &&String| one || !template.contains(TARGET_PLACEHOLDER);
-    let target = names::distribution("", key);
+    let target = device_packages::distribution("", key);
     let target = target.trim_start_matches('-');
     templates.iter().filter(wanted).map(|template| template.replace(TARGET_PLACEHOLDER, target)).collect()
 }

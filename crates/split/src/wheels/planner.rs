@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 use std::sync::Arc;
 
-use rocwheel_artifact::{TargetTable, targets};
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_report::Reporter;
+use rocwheel_rocm::{TargetTable, target};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Headers, WheelName};
 use serde::Serialize;
@@ -17,9 +17,9 @@ use super::metadata::{self, Extra, Markers};
 use super::place::{self, Folders, Scheme};
 use super::survey::{self, Binary, DatabaseFile, Survey, code_error};
 use super::{Error, Request, check, variant};
-use crate::names::{self, Families, Level};
 use crate::tree::DatabaseChoice;
 use crate::{Options, Reason, Selection, Unit};
+use rocwheel_rocm::device_packages::{self, DevicePackages, PackageLevel};
 
 /// The name of folders of archives.
 const ARCHIVES: &str = ".kpack";
@@ -91,7 +91,7 @@ pub struct Device {
     /// The package: a target, a generic target, or a family.
     pub key: String,
     /// How many targets it is for.
-    pub level: Level,
+    pub level: PackageLevel,
     /// Its distribution.
     pub distribution: String,
     /// Its file name.
@@ -287,21 +287,22 @@ pub(super) fn selection_of(
 /// The targets to keep, with generic targets and families that serve them.
 fn selection(survey: &Survey, list: Option<&str>) -> Result<Selection, Error> {
     let Some(list) = list else { return Ok(Selection::ALL) };
-    let families = Families::embedded();
+    let families = DevicePackages::embedded();
     let in_code = survey.binaries.iter().flat_map(|binary| &binary.targets);
     let mut found: Vec<String> = in_code.chain(survey.databases.iter().map(|file| &file.target)).cloned().collect();
-    targets::sort(&mut found);
+    target::sort(&mut found);
     let mut also = found.clone();
-    also.extend(found.iter().map(|target| targets::base_target(target).to_owned()));
+    also.extend(found.iter().map(|target| target::base_target(target).to_owned()));
     let mut wanted = TargetTable::embedded().expand_with(list, &also)?;
     let chains: BTreeSet<String> = wanted.iter().flat_map(|target| families.chain(&families.key(target))).collect();
     // What shares a package with a wanted target comes with it, and so do packages for several
     // targets.
     let related = found.iter().filter(|target| {
         let key = families.key(target);
-        chains.contains(&key) && (families.level(&key) != Level::Target || names::without_features(target) != key)
+        chains.contains(&key)
+            && (families.level(&key) != PackageLevel::Target || device_packages::without_features(target) != key)
     });
-    wanted.extend(related.map(|target| names::without_features(target).to_owned()));
+    wanted.extend(related.map(|target| device_packages::without_features(target).to_owned()));
     Ok(Selection::only(wanted))
 }
 
@@ -352,7 +353,7 @@ fn zones(binaries: &[Binary], root: &str, group: &str) -> (Vec<Zone>, Vec<Kept>)
     let zones = folders.into_iter().map(|(scheme, archives)| {
         let of_zone = binaries.iter().filter(|binary| binary.place.scheme == scheme);
         let units = of_zone.map(|binary| {
-            let content: Arc<dyn rocwheel_wheel::Content> = Arc::clone(&binary.content);
+            let content: Arc<dyn rocwheel_content::Content> = Arc::clone(&binary.content);
             Unit::new(binary.member.clone(), content, &binary.place.path, &archives)
         });
         Zone { scheme, units: units.collect(), archives: archives.clone() }
@@ -379,11 +380,11 @@ fn databases(
         if !wanted {
             *dropped.entry(file.target.clone()).or_default() += 1;
         }
-        planned.push((wanted.then(|| Families::embedded().key(&file.target)), file));
+        planned.push((wanted.then(|| DevicePackages::embedded().key(&file.target)), file));
     }
     let mut dropped: Vec<Dropped> =
         dropped.into_iter().map(|(target, database_files)| Dropped { target, database_files }).collect();
-    dropped.sort_by(|left, right| targets::compare(&left.target, &right.target));
+    dropped.sort_by(|left, right| target::compare(&left.target, &right.target));
     (planned, dropped)
 }
 
@@ -396,13 +397,13 @@ fn devices(
     root: &str,
     request: &Request,
 ) -> Result<Vec<Device>, Error> {
-    let families = Families::embedded();
+    let families = DevicePackages::embedded();
     let of_input = Folders::new(wheel.info());
     let mut keys: BTreeSet<String> = databases.iter().filter_map(|(key, _)| key.clone()).collect();
     keys.extend(code.iter().flat_map(|plan| &plan.archives).map(|archive| families.key(archive.base_target())));
     let mut devices = Vec::with_capacity(keys.len());
     for key in &keys {
-        let distribution = names::distribution(names.prefix, key);
+        let distribution = device_packages::distribution(names.prefix, key);
         rocwheel_wheel::check_name(&distribution)?;
         let name = WheelName {
             distribution: rocwheel_wheel::file_name_part(&distribution),
@@ -432,15 +433,16 @@ fn devices(
             let database = Some(file.database.clone());
             files.push(DeviceFile { path, bytes: file.size, database, code_objects: 0, archive: None });
         }
-        targets::sort(&mut held);
+        target::sort(&mut held);
         let mut requires = vec![format!("{} == {}", names.distribution, names.version)];
         requires.extend(metadata::from_templates(&request.requires, key));
         let wider = families.chain(key).into_iter().skip(1).filter(|wider| keys.contains(wider));
-        requires
-            .extend(wider.map(|wider| format!("{} == {}", names::distribution(names.prefix, &wider), names.version)));
+        requires.extend(
+            wider.map(|wider| format!("{} == {}", device_packages::distribution(names.prefix, &wider), names.version)),
+        );
         devices.push(Device {
             level: families.level(key),
-            module: format!("{root}/_{}_device_{}.py", names.group, names::identifier(key)),
+            module: format!("{root}/_{}_device_{}.py", names.group, device_packages::identifier(key)),
             file_name: name.to_string(),
             key: key.clone(),
             targets: held,

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use rocwheel_kpack::Databases;
+use rocwheel_content::Content;
 use rocwheel_kpack::fatbin::FatBinary;
-use rocwheel_report::{Reporter, Unit as Counted};
-use rocwheel_wheel::Content;
+use rocwheel_report::{Interrupted, Reporter, Unit as Counted};
+use rocwheel_rocm::Databases;
 use rocwheel_wheel::read::{Kind, Listed, Wheel};
 
 use super::Error;
@@ -81,7 +81,7 @@ pub(super) fn survey(
     reporter.begin("Looking for GPU code", Some(bytes), Counted::Bytes);
     let look = |(member, place): (&Listed, Place)| -> Result<Result<Binary, String>, Error> {
         if reporter.interrupted() {
-            return Err(code_error(wheel, Error::Interrupted));
+            return Err(code_error(wheel, Error::Interrupted(Interrupted)));
         }
         let binary = binary(wheel, member, place, &spool)?;
         reporter.advance(member.size);

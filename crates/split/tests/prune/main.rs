@@ -6,15 +6,16 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rocwheel_artifact::TargetTable;
+use rocwheel_content::FileContent;
 use rocwheel_kpack::bundle::{self, Form, Method, Part};
 use rocwheel_kpack::{Archive, ArchiveWriter, Blob, FatBinary, Scheme};
 use rocwheel_report::Silent;
+use rocwheel_rocm::TargetTable;
 use rocwheel_split::Error;
 use rocwheel_split::prune::{Action, Compress, Destination, Empty, Keep, Options, Outcome, Run, prune};
 use rocwheel_testing::gpu::{Gpu, Link, Unit};
 use rocwheel_wheel::read::Wheel;
-use rocwheel_wheel::{Distribution, EntryPoints, FileContent, Member, Metadata, Tag, WriteOptions, write_wheel};
+use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, Tag, WriteOptions, write_wheel};
 
 mod trees;
 

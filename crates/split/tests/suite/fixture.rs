@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use positioned_io::ReadAt as _;
+use rocwheel_content::Content;
+use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_report::Silent;
 use rocwheel_split::verify::{Checks, Item, Report, View};
 use rocwheel_split::{Done, Options, Packing, Plan, Selection, TargetNames, Unit};
 use rocwheel_testing::gpu::{Gpu, Link};
-use rocwheel_wheel::{Content, PatchedContent};
 
 pub const ALL: &[&str] = &["gfx90a:xnack+", "gfx90a:xnack-", "gfx942", "gfx1100"];
 

@@ -14,7 +14,8 @@ use super::deflate::{self, CHUNK, Place};
 use super::format::Method;
 use super::{Source, read_error};
 use crate::record::Digest;
-use crate::{Error, Level, Reader};
+use crate::{Error, Level};
+use rocwheel_content::Reader;
 
 /// Buffers and compressors that are used again: a fresh 4 MiB buffer costs a thousand page faults.
 pub(super) struct Workshop {

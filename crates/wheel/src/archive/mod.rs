@@ -15,15 +15,15 @@ use positioned_io::ReadAt as _;
 use rayon::prelude::*;
 use rocwheel_report::Reporter;
 
-use crate::content::Shared;
 use crate::output::{Hashing, Output};
 use crate::read::Listed;
 use crate::record::Digest;
-use crate::{Content, Error, Level, WriteOptions, Written};
+use crate::{Error, Level, WriteOptions, Written};
 use chunks::{Done, Large, Packed, Part, Unit, Workshop};
 pub(crate) use deflate::CHUNK;
 pub(crate) use format::{DIRECTORY, Method, REGULAR_FILE, SYMLINK};
 use format::{DosTime, Header};
+use rocwheel_content::{Content, SharedFile};
 
 /// The most small members that one unit of work has.
 const MEMBERS_A_UNIT: usize = 256;
@@ -53,14 +53,14 @@ pub(crate) struct Copied<'a> {
     pub(crate) size: u64,
     /// The packed bytes, in `archive`.
     pub(crate) bytes: Range<u64>,
-    pub(crate) archive: &'a Shared,
+    pub(crate) archive: &'a SharedFile,
 }
 
 /// Members that lie behind each other in another archive, with all their headers.
 pub(crate) struct Run<'a> {
     /// From the first one's header to the last one's end.
     pub(crate) bytes: Range<u64>,
-    pub(crate) archive: &'a Shared,
+    pub(crate) archive: &'a SharedFile,
     /// For each its entry of the directory.
     pub(crate) entries: Vec<(&'a [u8], &'a Listed)>,
 }
@@ -125,9 +125,7 @@ impl Archive {
             units.into_iter(),
             |unit| chunks::run(&workshop, sources, unit),
             |done| {
-                if reporter.interrupted() {
-                    return Err(Error::Interrupted { path: self.output.path().to_owned() });
-                }
+                reporter.check()?;
                 match done {
                     Done::Small(members) => {
                         for packed in members {
@@ -212,16 +210,14 @@ impl Archive {
     /// Copies a range of another file to the end of this one.
     fn copy_bytes(
         &mut self,
-        (archive, bytes): (&Shared, Range<u64>),
+        (archive, bytes): (&SharedFile, Range<u64>),
         member: Option<&str>,
         read_error: impl Fn(io::Error) -> Error,
         reporter: &dyn Reporter,
     ) -> Result<(), Error> {
         let mut position = bytes.start;
         while position < bytes.end {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted { path: self.output.path().to_owned() });
-            }
+            reporter.check()?;
             let length = (bytes.end - position).min(DIRECT);
             if let Some(count) = self.output.copy_from(archive.file(), position, length) {
                 position += count;

@@ -10,7 +10,9 @@ use super::plan::{Plan, Steps, WheelSteps};
 use super::sdist;
 use crate::output::Output;
 use crate::read::MemberContent;
-use crate::{Content, Error, Existing, Order, PatchedContent, Rewrite, Staging, WriteOptions, rewrite};
+use crate::{Error, Existing, Order, Rewrite, Staging, WriteOptions, rewrite};
+use rocwheel_content::Content;
+use rocwheel_elf::PatchedContent;
 
 /// Bytes that are copied between two looks at whether the user wants to stop.
 const WINDOW: u64 = 16 << 20;
@@ -155,7 +157,6 @@ fn called(error: Error, staged: &Path, place: &Path) -> Error {
         Error::Write { path, member, source } if path == staged => {
             Error::Write { path: place.to_owned(), member, source }
         }
-        Error::Interrupted { path } if path == staged => Error::Interrupted { path: place.to_owned() },
         other => other,
     }
 }
@@ -197,12 +198,10 @@ fn copy(input: &Path, path: &Path, options: &WriteOptions, reporter: &dyn Report
     let size = source.metadata().map_err(read)?.len();
     let mut output = Output::create(path, options.digest)?;
     reporter.begin(&format!("copying {}", path.file_name().unwrap_or_default().display()), Some(size), Unit::Bytes);
-    let mut copied = || {
+    let mut copied = || -> Result<(), Error> {
         let mut position = 0;
         while position < size {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted { path: path.to_owned() });
-            }
+            reporter.check()?;
             let length = (size - position).min(WINDOW);
             let count = if let Some(count) = output.copy_from(&source, position, length) {
                 count

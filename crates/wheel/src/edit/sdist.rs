@@ -332,9 +332,7 @@ pub(super) fn write(
         encoder.write_all(&builder.file_header(&name, executable, size)).map_err(write)?;
         let mut left = size;
         while left > 0 {
-            if reporter.interrupted() {
-                return Err(Error::Interrupted { path: path.to_owned() });
-            }
+            reporter.check()?;
             let length = left.min(WINDOW as u64) as usize;
             content
                 .read_exact(&mut window[..length])

@@ -147,9 +147,7 @@ pub(super) fn each(
     let mut archive = tar::Archive::new(GzDecoder::new(file));
     let mut count = 0_u64;
     for entry in archive.entries().map_err(fail)? {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted { path: path.to_owned() });
-        }
+        reporter.check()?;
         let mut entry = entry.map_err(fail)?;
         let text = |bytes: &[u8], what: &str| {
             let lossy = String::from_utf8_lossy(bytes).into_owned();

@@ -265,9 +265,7 @@ fn leftovers(
     let found: Vec<Vec<Leftover>> = candidates
         .par_iter()
         .map(|member| {
-            if request.reporter.interrupted() {
-                return Err(Error::Interrupted { path: wheel.path().to_owned() });
-            }
+            request.reporter.check()?;
             let read;
             let bytes = if let Some(bytes) = texts.get(&member.name) {
                 bytes
@@ -300,9 +298,7 @@ fn libraries(
         if wheel.start(member, 4)? != *b"\x7fELF" {
             continue;
         }
-        if request.reporter.interrupted() {
-            return Err(Error::Interrupted { path: wheel.path().to_owned() });
-        }
+        request.reporter.check()?;
         if let Some(found) = search_path(wheel, member, edit, request, notes)? {
             let SearchPathChange { patch, before, after } = found;
             let after = (!after.is_empty()).then_some(after.as_str());

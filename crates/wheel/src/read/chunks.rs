@@ -97,7 +97,7 @@ impl Packed<'_> {
                     }
                     _ => is_whole = false,
                 }
-                Ok(())
+                Ok::<_, Error>(())
             },
         )?;
         is_whole &= crc32.finalize() == self.listed.crc32;

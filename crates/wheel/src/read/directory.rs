@@ -12,8 +12,8 @@ use zip::{CompressionMethod, ZipArchive};
 
 use super::{Compared, Kind, Listed};
 use crate::Error;
-use crate::content::Shared;
 use crate::names::check_member_name;
+use rocwheel_content::SharedFile;
 
 /// Deflate makes at most 258 bytes of two bits.
 const MOST_PER_BYTE: u64 = 1032;
@@ -30,7 +30,7 @@ const COMMON: usize = 8;
 
 /// An open ZIP file and what its directory says.
 pub(super) struct Directory {
-    pub(super) file: Shared,
+    pub(super) file: SharedFile,
     /// In the order in which the directory has them.
     pub(super) members: Vec<Listed>,
     /// Where the directory begins in the file.
@@ -50,7 +50,7 @@ pub(super) fn read(path: &Path) -> Result<Directory, Error> {
     })?;
     let (end, metadata) = (archive.central_directory_start(), archive.metadata());
     let comment = archive.comment().to_owned();
-    let file = Shared::new(archive.into_inner().into_inner());
+    let file = SharedFile::new(archive.into_inner().into_inner());
     if metadata.has_duplicate_names() {
         let name = repeated_name(&file, end).map_err(fail)?;
         return Err(malformed(format!("two members are named `{name}`")));
@@ -145,7 +145,7 @@ impl Entries {
 
 /// The entries of a directory that begins at `start`. `None` where they cannot be taken over for
 /// any member, since the directory is larger than one of 64 MiB or another one than it was.
-pub(super) fn entries(file: &Shared, start: u64, members: &[Listed]) -> io::Result<Option<Entries>> {
+pub(super) fn entries(file: &SharedFile, start: u64, members: &[Listed]) -> io::Result<Option<Entries>> {
     let size = file.file().metadata()?.len().saturating_sub(start);
     if size > LARGEST {
         return Ok(None);
@@ -214,7 +214,7 @@ struct Local {
 }
 
 impl Local {
-    fn read(file: &Shared, offset: u64, name_length: usize) -> io::Result<Local> {
+    fn read(file: &SharedFile, offset: u64, name_length: usize) -> io::Result<Local> {
         let mut bytes = vec![0; LOCAL_HEADER + name_length];
         file.read_exact_at(offset, &mut bytes)?;
         if bytes[..4] != *b"PK\x03\x04" {
@@ -272,7 +272,7 @@ fn check(member: &Listed, header: &Local, raw_name: &[u8]) -> Result<(), String>
 }
 
 /// The first name that the directory at `start` has twice.
-fn repeated_name(file: &Shared, start: u64) -> io::Result<String> {
+fn repeated_name(file: &SharedFile, start: u64) -> io::Result<String> {
     let mut seen = BTreeSet::new();
     let mut position = start;
     loop {

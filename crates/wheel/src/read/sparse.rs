@@ -16,9 +16,9 @@ use positioned_io::{Cursor, ReadAt};
 
 use super::Listed;
 use super::unpack::{Fault, Packed};
+use crate::Error;
 use crate::archive::CHUNK;
-use crate::content::Shared;
-use crate::{Error, Reader};
+use rocwheel_content::{Reader, SharedFile};
 
 /// Foreign members of up to this many bytes are unpacked in memory: that is twice as fast as in
 /// windows.
@@ -43,7 +43,7 @@ pub struct Sparse {
 /// What there is to know to unpack the member.
 struct Source {
     path: PathBuf,
-    file: Shared,
+    file: SharedFile,
     listed: Listed,
     scratch: PathBuf,
 }

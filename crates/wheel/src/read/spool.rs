@@ -8,7 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use positioned_io::ReadAt;
 
 use super::{Listed, MemberContent, Wheel};
-use crate::{Content, Error, Reader};
+use crate::Error;
+use rocwheel_content::{Content, Reader};
 
 /// Members of up to this many bytes are kept in memory once they are unpacked.
 const IN_MEMORY: u64 = 1 << 20;

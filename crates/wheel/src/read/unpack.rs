@@ -10,8 +10,8 @@ use libdeflater::{DecompressionError, Decompressor};
 use positioned_io::{Cursor, ReadAt as _, Slice};
 
 use super::Listed;
-use crate::content::Shared;
-use crate::{Error, Reader};
+use crate::Error;
+use rocwheel_content::{Reader, SharedFile};
 
 /// Members of up to this many bytes are unpacked in memory, in one go.
 pub(super) const IN_MEMORY: u64 = 64 << 20;
@@ -65,7 +65,7 @@ pub enum Fault {
 /// A member and where it lies.
 pub(crate) struct Packed<'a> {
     pub(crate) path: &'a Path,
-    pub(crate) file: &'a Shared,
+    pub(crate) file: &'a SharedFile,
     pub(crate) listed: &'a Listed,
 }
 
@@ -85,7 +85,7 @@ impl Packed<'_> {
     }
 
     /// The packed bytes.
-    pub(super) fn window(&self) -> Slice<Shared> {
+    pub(super) fn window(&self) -> Slice<SharedFile> {
         Slice::new(self.file.clone(), self.listed.offset, Some(self.listed.compressed))
     }
 

@@ -8,9 +8,10 @@ use positioned_io::ReadAt as _;
 use rayon::prelude::*;
 
 use super::{Kind, Listed, Wheel};
+use crate::Error;
 use crate::names::canonical_name;
 use crate::record::{Algorithm, Hash, Row};
-use crate::{Error, Reader};
+use rocwheel_content::Reader;
 
 /// A way in which a wheel contradicts itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,14 +4,14 @@
 use std::path::{Path, PathBuf};
 
 use super::{Fault, Kind, Listed, Packed, directory};
-use crate::content::Shared;
-use crate::{Error, Reader};
+use crate::Error;
+use rocwheel_content::{Reader, SharedFile};
 
 /// An open ZIP file. It is held to the same rules as a [`super::Wheel`], except that it needs no
 /// name and no metadata.
 pub struct ZipFile {
     path: PathBuf,
-    file: Shared,
+    file: SharedFile,
     members: Vec<Listed>,
 }
 

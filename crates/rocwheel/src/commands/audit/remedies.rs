@@ -82,7 +82,7 @@ fn obstacle(wheel: &WheelRemedy, scratch: &Path, printer: &Printer) -> anyhow::R
     let settings = repair::Settings::try_from(repair_arguments(&wheel.path, &words, Path::new("."))?)?;
     Ok(match settings.plan(&wheel.path, scratch, printer) {
         Ok(_) => None,
-        Err(error @ repairs::Error::Interrupted { .. }) => return Err(error.into()),
+        Err(error @ repairs::Error::Interrupted(_)) => return Err(error.into()),
         Err(repairs::Error::Missing { missing, .. }) => {
             Some(Obstacle::Missing(missing.into_iter().map(|missing| missing.library).collect()))
         }

@@ -12,7 +12,7 @@ pub(crate) fn gpu_targets(root: &Path) -> Vec<String> {
         value.trim().parse::<u32>().ok()
     });
     let mut targets: Vec<String> = versions.filter(|version| *version > 0).map(target).collect();
-    rocwheel_artifact::targets::sort(&mut targets);
+    rocwheel_rocm::target::sort(&mut targets);
     targets.dedup();
     targets
 }

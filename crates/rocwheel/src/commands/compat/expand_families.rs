@@ -1,9 +1,9 @@
 //! `rocwheel compat expand_amdgpu_families`: families in, targets or extras out.
 
 use clap::{Args, ValueEnum};
-use rocwheel_artifact::TargetTable;
-use rocwheel_artifact::targets::base_target;
 use rocwheel_report::Exit;
+use rocwheel_rocm::TargetTable;
+use rocwheel_rocm::target::base_target;
 
 use crate::printer::{Format, Printer};
 

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
+use rocwheel_artifact::ArtifactName;
 use rocwheel_artifact::archive::{self, Compression, WriteOptions};
 use rocwheel_artifact::descriptor::{self, Descriptor};
 use rocwheel_artifact::fileset::{Before, Fileset, Transfer};
 use rocwheel_artifact::flatten::{self, Existing, Run};
-use rocwheel_artifact::{ArtifactName, Predicate};
 use rocwheel_report::Exit;
+use rocwheel_rocm::Predicate;
 
 use crate::environment;
 use crate::failure::Usage;

@@ -2,7 +2,7 @@
 
 use rocwheel_kpack::bundle::Method;
 use rocwheel_kpack::code_object::{Kernel, Metadata};
-use rocwheel_kpack::survey::{BundleSummary, Finding, Found, Surveyed, Weight};
+use rocwheel_survey::{BundleSummary, Finding, Found, Surveyed, Weight};
 use serde::Serialize;
 
 use super::tally::{Sum, Tally};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::plot::Row;
 use rocwheel_kpack::code_object::Kernel;
-use rocwheel_kpack::plot::Row;
-use rocwheel_kpack::survey::{Found, Surveyed, Weight};
+use rocwheel_survey::{Found, Surveyed, Weight};
 use serde::Serialize;
 
 use super::By;
@@ -130,7 +130,7 @@ impl Tally {
     /// The targets in numeric order.
     pub(super) fn sorted_targets(&self) -> Vec<(&str, &Sum)> {
         let mut targets: Vec<(&str, &Sum)> = self.targets.iter().map(|(name, sum)| (name.as_str(), sum)).collect();
-        targets.sort_by(|left, right| rocwheel_kpack::target::compare(left.0, right.0));
+        targets.sort_by(|left, right| rocwheel_rocm::target::compare(left.0, right.0));
         targets
     }
 
@@ -154,7 +154,7 @@ impl Tally {
 /// The targets of a file's code, in numeric order.
 pub(super) fn targets_of(file: &Surveyed) -> Vec<&str> {
     let mut targets: Vec<&str> = file.code_objects.iter().map(|found| found.target.as_str()).collect();
-    targets.sort_by(|left, right| rocwheel_kpack::target::compare(left, right));
+    targets.sort_by(|left, right| rocwheel_rocm::target::compare(left, right));
     targets.dedup();
     targets
 }

@@ -122,7 +122,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let wanted = Wanted { notes, ..settings.wanted.clone() };
     let remote = match settings.gh.ask(&wanted.tag, printer.reporter()) {
         Ok(remote) => remote,
-        Err(error @ rocwheel_recipe::Error::Interrupted) => return Err(error.into()),
+        Err(error @ rocwheel_recipe::Error::Interrupted(_)) => return Err(error.into()),
         // Only a plan: it needs no login.
         Err(error) if !settings.upload => {
             let reason = rocwheel_report::with_causes(&error);

@@ -28,9 +28,7 @@ pub(crate) fn archive(address: &str, sha256: &str, cache: &Path, reporter: &dyn 
     fs_err::create_dir_all(&folder)?;
     let mut file = NamedTempFile::new_in(&folder)?;
     if let Err(source) = fetch(&url, &mut file, reporter) {
-        if reporter.interrupted() {
-            return Err(Error::Interrupted);
-        }
+        reporter.check()?;
         return Err(Error::Download { attempt: format!("cannot fetch `{address}`"), source });
     }
     let found = rocwheel_source::sha256(file.path(), reporter)?;
@@ -65,9 +63,7 @@ fn copy(body: &mut dyn io::Read, file: &mut NamedTempFile, reporter: &dyn Report
         if read == 0 {
             return Ok(());
         }
-        if reporter.interrupted() {
-            return Err(io::Error::other("interrupted"));
-        }
+        reporter.check().map_err(io::Error::other)?;
         file.write_all(&page[..read])?;
         reporter.advance(read as u64);
     }

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use rocwheel_artifact::Pattern;
 use serde::{Deserialize, Serialize};
+
+use crate::Pattern;
 
 const TABLE: &str = include_str!("../../../data/providers.toml");
 

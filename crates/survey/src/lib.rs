@@ -16,16 +16,17 @@ use std::fmt;
 use std::path::PathBuf;
 
 use positioned_io::ReadAt as _;
+use rocwheel_content::Reader;
 use rocwheel_report::{Reporter, Unit as Counted};
-use rocwheel_wheel::{Digest, FileDigest, Reader};
+use rocwheel_wheel::{Digest, FileDigest};
 
-use crate::bundle::Compression;
-use crate::code_object::{Kernel, Metadata};
-use crate::error::Error;
-use crate::marker::Marker;
-use crate::target::{TargetId, base_target};
 use open::Open;
 pub use open::{CUDA, WINDOWS_CUDA};
+use rocwheel_kpack::Error;
+use rocwheel_kpack::bundle::Compression;
+use rocwheel_kpack::code_object::{Kernel, Metadata};
+use rocwheel_kpack::marker::Marker;
+use rocwheel_rocm::target::{TargetId, base_target};
 use source::{Pause, Sources, Unit};
 
 /// What is wanted.
@@ -338,7 +339,8 @@ pub fn survey<E: From<Error> + Send>(
             reporter.advance(1);
             each(file)?;
         }
-        if reporter.interrupted() { Err(Error::Interrupted.into()) } else { Ok(()) }
+        reporter.check().map_err(Error::from)?;
+        Ok(())
     };
     let work = |unit: Unit| Ok(examine::examine(unit, options));
     let mut sources = Sources::new(paths, options);

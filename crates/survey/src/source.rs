@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use positioned_io::{Cursor, ReadAt};
-use rocwheel_wheel::Reader;
+use rocwheel_content::Reader;
 use rocwheel_wheel::read::{Listed, ZipFile};
 use walkdir::WalkDir;
 
-use super::open::{Looks, Open, Packing, START, Shared, Window, looks};
-use super::{Finding, Location, Options, Subject};
+use crate::open::{Looks, Open, Packing, START, Shared, Window, looks};
+use crate::{Finding, Location, Options, Subject};
 
 /// Bytes of unpacked members that may be in memory at once before the next file is opened.
 const HELD: u64 = 64 << 20;
@@ -24,23 +24,23 @@ const WINDOW: usize = 1 << 18;
 const XZ_MEMORY: u64 = 256 << 20;
 
 /// A part of a file that is examined alone.
-pub(super) struct Unit {
-    pub(super) file: Shared,
+pub(crate) struct Unit {
+    pub(crate) file: Shared,
     /// The number of the bundle, or of the group of entries.
-    pub(super) number: usize,
+    pub(crate) number: usize,
     /// Whether the file is complete with it.
-    pub(super) is_last: bool,
+    pub(crate) is_last: bool,
 }
 
 /// The units of a file.
-pub(super) fn units(file: Open) -> VecDeque<Unit> {
+pub(crate) fn units(file: Open) -> VecDeque<Unit> {
     let file = Arc::new(file);
     let parts = file.parts();
     (0..parts).map(|number| Unit { file: Arc::clone(&file), number, is_last: number + 1 == parts }).collect()
 }
 
 /// Why the units ended before all was looked at.
-pub(super) enum Pause {
+pub(crate) enum Pause {
     /// Enough is in memory.
     Full,
     /// A tar archive, which is read front to back.
@@ -48,7 +48,7 @@ pub(super) enum Pause {
 }
 
 /// A tar archive.
-pub(super) struct Tarball {
+pub(crate) struct Tarball {
     location: Location,
     size: u64,
     packing: Packing,
@@ -63,7 +63,7 @@ enum Feeder<'a> {
 }
 
 /// The units of all paths. Ends at a [`Pause`] and goes on after [`Sources::resume`].
-pub(super) struct Sources<'a> {
+pub(crate) struct Sources<'a> {
     options: &'a Options,
     feeders: Vec<Feeder<'a>>,
     ready: VecDeque<Unit>,
@@ -72,13 +72,13 @@ pub(super) struct Sources<'a> {
 }
 
 impl<'a> Sources<'a> {
-    pub(super) fn new(paths: &'a [PathBuf], options: &'a Options) -> Self {
+    pub(crate) fn new(paths: &'a [PathBuf], options: &'a Options) -> Self {
         let feeders = vec![Feeder::Paths(paths.iter().cloned())];
         Self { options, feeders, ready: VecDeque::new(), held: 0, pause: None }
     }
 
     /// Why it ended; `None` when all is done.
-    pub(super) fn resume(&mut self) -> Option<Pause> {
+    pub(crate) fn resume(&mut self) -> Option<Pause> {
         self.held = 0;
         self.pause.take()
     }
@@ -223,7 +223,7 @@ fn open_member(zip: &ZipFile, member: &Listed, scratch: &Path) -> Result<(Looks,
 
 /// Calls `each` for every member of interest and once for the archive itself if something is wrong
 /// with it.
-pub(super) fn for_each_tar_member<E>(
+pub(crate) fn for_each_tar_member<E>(
     tarball: &Tarball,
     options: &Options,
     each: &mut impl FnMut(Open) -> Result<(), E>,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::target::Feature;
 
-const TABLE: &str = include_str!("../../../../data/amdgpu-machines.toml");
+const TABLE: &str = include_str!("../../../data/amdgpu-machines.toml");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -23,14 +23,14 @@ fn table() -> &'static Table {
 }
 
 /// The processor with this value of `EF_AMDGPU_MACH`.
-pub(super) fn processor(machine: u8) -> Option<&'static str> {
+pub fn processor(machine: u8) -> Option<&'static str> {
     static BY_VALUE: LazyLock<BTreeMap<u8, &'static str>> =
         LazyLock::new(|| table().machine.iter().map(|(name, value)| (*value, name.as_str())).collect());
     BY_VALUE.get(&machine).copied()
 }
 
 /// A feature of code object version 3: on, or off if the processor has it at all.
-pub(super) fn one_bit(is_set: bool, feature: &str, processor: &str) -> Feature {
+pub fn one_bit(is_set: bool, feature: &str, processor: &str) -> Feature {
     let supported =
         table().one_bit_features.get(feature).is_some_and(|names| names.iter().any(|name| name == processor));
     match (is_set, supported) {

@@ -7,19 +7,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use positioned_io::ReadAt;
+use rocwheel_content::Reader;
 use rocwheel_elf::{DynamicSymbols, Elf, Pe};
-use rocwheel_wheel::Reader;
 
-use super::{BundleSummary, Finding, Kind, Location, Subject, Surveyed};
-use crate::archive::Archive;
-use crate::bundle::{self, Bundle};
-use crate::code_object;
-use crate::error::Error;
-use crate::fatbin::{FatBinary, Format, Magic, Points};
-use crate::marker::Marker;
+use crate::{BundleSummary, Finding, Kind, Location, Subject, Surveyed};
+use rocwheel_kpack::archive::Archive;
+use rocwheel_kpack::bundle::{self, Bundle};
+use rocwheel_kpack::fatbin::{FatBinary, Format, Magic, Points};
+use rocwheel_kpack::marker::Marker;
+use rocwheel_kpack::{Error, code_object};
 
 /// Bytes that tell what a file is: a tar archive says so only at 257.
-pub(super) const START: usize = 512;
+pub(crate) const START: usize = 512;
 
 /// The section of a library with code for NVIDIA's GPUs.
 pub const CUDA: &str = ".nv_fatbin";
@@ -28,7 +27,7 @@ pub const WINDOWS_CUDA: &str = ".nv_fatb";
 
 /// What the first bytes say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Looks {
+pub(crate) enum Looks {
     /// ELF or PE.
     Host,
     CodeObject,
@@ -42,14 +41,14 @@ pub(super) enum Looks {
 
 /// How a tar archive is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Packing {
+pub(crate) enum Packing {
     None,
     Gzip,
     Xz,
     Zstd,
 }
 
-pub(super) fn looks(start: &[u8]) -> Looks {
+pub(crate) fn looks(start: &[u8]) -> Looks {
     if code_object::is_code_object(start) {
         return Looks::CodeObject;
     }
@@ -72,16 +71,16 @@ pub(super) fn looks(start: &[u8]) -> Looks {
 }
 
 /// A file to be surveyed, with its tables read.
-pub(super) struct Open {
-    pub(super) location: Location,
-    pub(super) kind: Kind,
-    pub(super) size: u64,
-    pub(super) packed: Option<u64>,
-    pub(super) reader: Reader,
+pub(crate) struct Open {
+    pub(crate) location: Location,
+    pub(crate) kind: Kind,
+    pub(crate) size: u64,
+    pub(crate) packed: Option<u64>,
+    pub(crate) reader: Reader,
     /// The file bytes that bundles' offsets count from.
-    pub(super) section: Range<u64>,
-    pub(super) bundles: Vec<Bundle>,
-    pub(super) archive: Option<Archive>,
+    pub(crate) section: Range<u64>,
+    pub(crate) bundles: Vec<Bundle>,
+    pub(crate) archive: Option<Archive>,
     summaries: Vec<BundleSummary>,
     wrappers: usize,
     markers: Vec<Marker>,
@@ -91,7 +90,7 @@ pub(super) struct Open {
 
 impl Open {
     /// A file about which there is nothing to read, only something to say.
-    pub(super) fn only(location: Location, size: u64, findings: Vec<Finding>) -> Self {
+    pub(crate) fn only(location: Location, size: u64, findings: Vec<Finding>) -> Self {
         Self {
             location,
             kind: Kind::Other,
@@ -110,7 +109,7 @@ impl Open {
     }
 
     /// Reads the tables. A broken file is one with a finding.
-    pub(super) fn read(location: Location, size: u64, looks: Looks, reader: Reader) -> Self {
+    pub(crate) fn read(location: Location, size: u64, looks: Looks, reader: Reader) -> Self {
         let mut file = Self { reader, ..Self::only(location, size, Vec::new()) };
         let expected = [("whl", Looks::Zip, "wheel"), ("kpack", Looks::Kpack, "kpack archive")];
         let extension = file.location.to_string();
@@ -230,13 +229,13 @@ impl Open {
     }
 
     /// How many units of work it is; at least one, so that every file is handed over.
-    pub(super) fn parts(&self) -> usize {
+    pub(crate) fn parts(&self) -> usize {
         let entries = self.archive.as_ref().map_or(0, |archive| archive.entries().len().div_ceil(ENTRIES));
         self.bundles.len().max(entries).max(1)
     }
 
     /// What is known before any code object is read.
-    pub(super) fn surveyed(&self) -> Surveyed {
+    pub(crate) fn surveyed(&self) -> Surveyed {
         Surveyed {
             location: self.location.clone(),
             kind: self.kind,
@@ -253,12 +252,12 @@ impl Open {
 }
 
 /// Entries of an archive that are one unit of work.
-pub(super) const ENTRIES: usize = 16;
+pub(crate) const ENTRIES: usize = 16;
 
 /// A part of a file, as a file.
-pub(super) struct Window<'a> {
-    pub(super) reader: &'a dyn ReadAt,
-    pub(super) range: Range<u64>,
+pub(crate) struct Window<'a> {
+    pub(crate) reader: &'a dyn ReadAt,
+    pub(crate) range: Range<u64>,
 }
 
 impl ReadAt for Window<'_> {
@@ -270,4 +269,4 @@ impl ReadAt for Window<'_> {
 }
 
 /// A file and the number of a part of it.
-pub(super) type Shared = Arc<Open>;
+pub(crate) type Shared = Arc<Open>;

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::target;
+use rocwheel_rocm::target;
 
 /// More files than this become one row.
 const MOST_ROWS: usize = 30;

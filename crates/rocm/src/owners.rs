@@ -4,26 +4,25 @@
 
 use std::sync::LazyLock;
 
-use rocwheel_artifact::Pattern;
-use rocwheel_wheel::windows;
 use serde::Deserialize;
 
 use crate::providers::{self, Kind, Providers};
+use crate::{Pattern, windows};
 
 const TABLE: &str = include_str!("../../../data/library-owners.toml");
 
 /// Who brings well-known libraries.
 #[derive(Debug)]
-pub(crate) struct Owners {
+pub struct Owners {
     owners: Vec<Owner>,
     plain: Vec<String>,
 }
 
 /// A product whose libraries others link to.
 #[derive(Debug)]
-pub(crate) struct Owner {
+pub struct Owner {
     /// What people call it.
-    pub(crate) name: String,
+    pub name: String,
     require: String,
     cuda: bool,
     distributions: Vec<Pattern>,
@@ -62,34 +61,34 @@ struct Plain {
 
 impl Owner {
     /// Whether the distribution of this canonical name brings the libraries.
-    pub(crate) fn is_brought_by(&self, distribution: &str) -> bool {
+    pub fn is_brought_by(&self, distribution: &str) -> bool {
         self.distributions.iter().any(|pattern| pattern.matches(distribution))
     }
 
     /// Whether it is ROCm.
-    pub(crate) fn is_rocm(&self) -> bool {
+    pub fn is_rocm(&self) -> bool {
         self.kind == Some(Kind::Rocm)
     }
 
     /// Whether it is PyTorch.
-    pub(crate) fn is_torch(&self) -> bool {
+    pub fn is_torch(&self) -> bool {
         self.kind == Some(Kind::Torch)
     }
 
     /// Whether it is CUDA, or one of NVIDIA's libraries for it.
-    pub(crate) fn is_cuda(&self) -> bool {
+    pub fn is_cuda(&self) -> bool {
         self.cuda
     }
 
     /// The requirement that brings it, for this major version of CUDA.
-    pub(crate) fn requirement(&self, cuda: u32) -> String {
+    pub fn requirement(&self, cuda: u32) -> String {
         self.require.replace("{cuda}", &cuda.to_string())
     }
 }
 
 impl Owners {
     /// The table this program ships with.
-    pub(crate) fn embedded() -> &'static Owners {
+    pub fn embedded() -> &'static Owners {
         static EMBEDDED: LazyLock<Owners> =
             LazyLock::new(|| Owners::parse(TABLE).expect("the embedded table is tested"));
         &EMBEDDED
@@ -111,7 +110,7 @@ impl Owners {
     }
 
     /// Who brings the library of this SONAME, or the DLL of this name.
-    pub(crate) fn of(&self, library: &str) -> Option<&Owner> {
+    pub fn of(&self, library: &str) -> Option<&Owner> {
         let lower = library.to_ascii_lowercase();
         if lower.ends_with(".dll") {
             let is_rocm = windows::provider(&lower) == Some(windows::Provider::Rocm);
@@ -129,7 +128,7 @@ impl Owners {
 
     /// Whether the distribution of this canonical name is known to bring no libraries that others
     /// link to.
-    pub(crate) fn is_plain(&self, distribution: &str) -> bool {
+    pub fn is_plain(&self, distribution: &str) -> bool {
         self.plain.iter().any(|plain| plain == distribution)
     }
 }
@@ -185,7 +184,8 @@ mod tests {
     #[test]
     fn names_in_the_table_are_canonical() {
         for plain in &Owners::embedded().plain {
-            assert_eq!(*plain, rocwheel_wheel::canonical_name(plain));
+            let is_canonical = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+            assert!(plain.bytes().all(is_canonical) && !plain.contains("--"), "{plain}");
         }
     }
 }

@@ -9,27 +9,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use positioned_io::ReadAt;
-use rocwheel_elf::{Patch, Patched};
 
 /// An open content. Many threads read from it at once.
 pub type Reader = Box<dyn ReadAt + Send + Sync>;
 
 /// An open archive with several owners: itself and the readers of its members.
 #[derive(Clone)]
-pub(crate) struct Shared(Arc<fs_err::File>);
+pub struct SharedFile(Arc<fs_err::File>);
 
-impl Shared {
-    pub(crate) fn new(file: fs_err::File) -> Shared {
-        Shared(Arc::new(file))
+impl SharedFile {
+    /// Shares an open file; the last owner closes it.
+    pub fn new(file: fs_err::File) -> SharedFile {
+        SharedFile(Arc::new(file))
     }
 
     /// The file, for the kernel to copy from.
-    pub(crate) fn file(&self) -> &fs_err::File {
+    pub fn file(&self) -> &fs_err::File {
         &self.0
     }
 }
 
-impl ReadAt for Shared {
+impl ReadAt for SharedFile {
     fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
         // fs_err's own would put the path into every error, which says it already.
         self.0.file().read_at(position, buffer)
@@ -131,33 +131,6 @@ impl Content for FileContent {
 
     fn origin(&self) -> Option<&Path> {
         Some(&self.path)
-    }
-}
-
-/// An ELF file with a patch laid over it: nothing is copied, and nothing read before somebody does.
-pub struct PatchedContent<C> {
-    original: C,
-    patch: Arc<Patch>,
-}
-
-impl<C: Content> PatchedContent<C> {
-    /// Lays `patch` over `original`, the content it was planned for.
-    pub fn new(original: C, patch: impl Into<Arc<Patch>>) -> Self {
-        Self { original, patch: patch.into() }
-    }
-}
-
-impl<C: Content> Content for PatchedContent<C> {
-    fn size(&self) -> u64 {
-        self.patch.size
-    }
-
-    fn open(&self) -> io::Result<Reader> {
-        Ok(Box::new(Patched::new(self.original.open()?, Patch::clone(&self.patch))))
-    }
-
-    fn origin(&self) -> Option<&Path> {
-        self.original.origin()
     }
 }
 

@@ -5,15 +5,16 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use rocwheel_artifact::targets;
 use serde::{Deserialize, Serialize};
+
+use crate::target;
 
 const TABLE: &str = include_str!("../../../data/package-families.toml");
 
 /// How many targets a device package is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Level {
+pub enum PackageLevel {
     /// One target, `gfx942`.
     Target,
     /// The targets that can run code for a generic one, `gfx9-4-generic`.
@@ -26,7 +27,7 @@ pub enum Level {
 
 /// The table of device packages.
 #[derive(Debug, Clone)]
-pub struct Families {
+pub struct DevicePackages {
     families: BTreeMap<String, Family>,
     /// Other spellings of families.
     aliases: BTreeMap<String, String>,
@@ -70,16 +71,17 @@ struct GenericText {
     targets: Vec<String>,
 }
 
-impl Families {
+impl DevicePackages {
     /// The table this program was built with.
-    pub fn embedded() -> &'static Families {
-        static EMBEDDED: LazyLock<Families> =
-            LazyLock::new(|| Families::parse(TABLE).expect("data/package-families.toml parses: a test sees to it"));
+    pub fn embedded() -> &'static DevicePackages {
+        static EMBEDDED: LazyLock<DevicePackages> = LazyLock::new(|| {
+            DevicePackages::parse(TABLE).expect("data/package-families.toml parses: a test sees to it")
+        });
         &EMBEDDED
     }
 
     /// Reads a table written as in `data/package-families.toml`.
-    pub fn parse(text: &str) -> Result<Families, toml::de::Error> {
+    pub fn parse(text: &str) -> Result<DevicePackages, toml::de::Error> {
         let file: File = toml::from_str(text)?;
         let mut aliases = BTreeMap::new();
         let mut families = BTreeMap::new();
@@ -88,7 +90,7 @@ impl Families {
             families.insert(family.name, Family { parent: family.parent, targets: family.targets });
         }
         let generics = file.generic.into_iter().map(|generic| (generic.name, generic.targets)).collect();
-        Ok(Families { families, aliases, generics, owners: file.owner })
+        Ok(DevicePackages { families, aliases, generics, owners: file.owner })
     }
 
     /// The key of the package that code for `target` goes to: the target without its features
@@ -99,12 +101,12 @@ impl Families {
     }
 
     /// How many targets the package `key` is for. What no table knows is a target.
-    pub fn level(&self, key: &str) -> Level {
+    pub fn level(&self, key: &str) -> PackageLevel {
         match self.families.get(key) {
-            Some(Family { parent: Some(_), .. }) => Level::SubFamily,
-            Some(Family { parent: None, .. }) => Level::Family,
-            None if self.generics.contains_key(key) || key.ends_with("-generic") => Level::Generic,
-            None => Level::Target,
+            Some(Family { parent: Some(_), .. }) => PackageLevel::SubFamily,
+            Some(Family { parent: None, .. }) => PackageLevel::Family,
+            None if self.generics.contains_key(key) || key.ends_with("-generic") => PackageLevel::Generic,
+            None => PackageLevel::Target,
         }
     }
 
@@ -117,7 +119,7 @@ impl Families {
     /// targets, its sub-family and its family. A wider package needs nothing but itself.
     pub fn chain(&self, key: &str) -> Vec<String> {
         let mut chain = vec![key.to_owned()];
-        if self.level(key) != Level::Target {
+        if self.level(key) != PackageLevel::Target {
             return chain;
         }
         let has = |targets: &[String]| targets.iter().any(|target| target == key);
@@ -128,7 +130,7 @@ impl Families {
                 chain.push(name.clone());
                 chain.extend(family.parent.clone());
             }
-            None => chain.extend(generation(key).filter(|name| self.level(name) == Level::Family)),
+            None => chain.extend(generation(key).filter(|name| self.level(name) == PackageLevel::Family)),
         }
         chain
     }
@@ -136,7 +138,7 @@ impl Families {
     /// Orders packages as tables show them: targets by number, then generic targets, sub-families
     /// and families.
     pub fn compare(&self, left: &str, right: &str) -> Ordering {
-        self.level(left).cmp(&self.level(right)).then_with(|| targets::compare(left, right))
+        self.level(left).cmp(&self.level(right)).then_with(|| target::compare(left, right))
     }
 }
 
@@ -191,7 +193,7 @@ mod tests {
 
     #[test]
     fn targets_find_their_package() {
-        let families = Families::embedded();
+        let families = DevicePackages::embedded();
         for (target, key) in [
             ("gfx942", "gfx942"),
             ("gfx942:sramecc+:xnack-", "gfx942"),
@@ -211,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_target_needs_what_is_made_for_several() {
-        let families = Families::embedded();
+        let families = DevicePackages::embedded();
         for (key, chain) in [
             ("gfx1151", &["gfx1151", "gfx11-generic", "gfx115x", "gfx11"][..]),
             ("gfx1201", &["gfx1201", "gfx12-generic", "gfx12_0", "gfx12"]),
@@ -234,11 +236,11 @@ mod tests {
 
     #[test]
     fn levels_and_order() {
-        let families = Families::embedded();
+        let families = DevicePackages::embedded();
         let mut keys = ["gfx12", "gfx1100", "gfx9-4-generic", "gfx12_0", "gfx942", "gfx11", "gfx90a", "gfx803"];
         keys.sort_by(|left, right| families.compare(left, right));
         assert_eq!(keys, ["gfx803", "gfx90a", "gfx942", "gfx1100", "gfx9-4-generic", "gfx12_0", "gfx11", "gfx12"]);
-        assert_eq!(families.level("gfx7-future-generic"), Level::Generic);
+        assert_eq!(families.level("gfx7-future-generic"), PackageLevel::Generic);
         assert_eq!(families.runs("gfx9-4-generic"), ["gfx942", "gfx950"]);
         assert!(families.runs("gfx942").is_empty());
     }
@@ -256,28 +258,33 @@ mod tests {
 
     #[test]
     fn every_known_target_is_in_one_sub_family() {
-        let families = Families::embedded();
-        for target in rocwheel_artifact::TargetTable::embedded().targets() {
+        let families = DevicePackages::embedded();
+        for target in crate::TargetTable::embedded().targets() {
             let chain = families.chain(&target.name);
             assert_eq!(
-                chain.iter().filter(|key| families.level(key) == Level::SubFamily).count(),
+                chain.iter().filter(|key| families.level(key) == PackageLevel::SubFamily).count(),
                 1,
                 "{}",
                 target.name
             );
-            assert_eq!(chain.iter().filter(|key| families.level(key) == Level::Family).count(), 1, "{}", target.name);
+            assert_eq!(
+                chain.iter().filter(|key| families.level(key) == PackageLevel::Family).count(),
+                1,
+                "{}",
+                target.name
+            );
         }
         for family in families.families.values() {
-            assert!(family.parent.as_ref().is_none_or(|parent| families.level(parent) == Level::Family));
+            assert!(family.parent.as_ref().is_none_or(|parent| families.level(parent) == PackageLevel::Family));
         }
         for owner in families.owners.values() {
-            assert_eq!(families.level(owner), Level::Target);
+            assert_eq!(families.level(owner), PackageLevel::Target);
         }
     }
 
     #[test]
     fn a_broken_table_is_an_error() {
-        assert!(Families::parse("family = 3").is_err());
-        assert!(Families::parse("[[family]]\nname = \"a\"\ncolour = \"red\"\n").is_err());
+        assert!(DevicePackages::parse("family = 3").is_err());
+        assert!(DevicePackages::parse("[[family]]\nname = \"a\"\ncolour = \"red\"\n").is_err());
     }
 }

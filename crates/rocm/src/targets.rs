@@ -9,7 +9,7 @@ use crate::error::Error;
 
 const TABLE: &str = include_str!("../../../data/targets.toml");
 
-pub use rocwheel_kpack::target::{base_target, compare, sort};
+use crate::target::{base_target, compare, sort};
 
 /// One GPU target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

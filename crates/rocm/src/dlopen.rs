@@ -1,15 +1,11 @@
-//! Input: `data/dlopen.toml`, or a library. Output: what a library or script loads at run time,
-//! which no NEEDED entry shows: as the table has it ([`DlopenTable`]), or as the names in its data
-//! have it ([`mentions`]).
-
-mod mentions;
+//! Input: `data/dlopen.toml`. Output: what a library or script loads at run time, which no NEEDED
+//! entry shows.
 
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
 use crate::pattern::Pattern;
-pub use mentions::{mentions, sections};
 
 const TABLE: &str = include_str!("../../../data/dlopen.toml");
 

@@ -10,9 +10,9 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use rocwheel_kpack::bundle::{self, Form, Method, Part};
-use rocwheel_kpack::survey::{self, Code, Kernels, Kind, Options, Subject, Surveyed, Weight};
 use rocwheel_kpack::{ArchiveWriter, Blob, Error, FatBinary, Scheme};
 use rocwheel_report::{Reporter, Silent, Unit};
+use rocwheel_survey::{self as survey, Code, Kernels, Kind, Options, Subject, Surveyed, Weight};
 use rocwheel_testing::gpu::{Gpu, Link, Unit as Source};
 use rocwheel_wheel::FileDigest;
 
@@ -481,5 +481,5 @@ fn an_interrupted_survey_ends() {
     let options =
         Options { scratch: std::env::temp_dir(), targets: None, kernels: Kernels::Counted, digest: FileDigest::Skip };
     let result = survey::survey(std::slice::from_ref(&WORKSHOP.library), &options, &Impatient, |_| Ok::<(), Error>(()));
-    assert!(matches!(result, Err(Error::Interrupted)));
+    assert!(matches!(result, Err(Error::Interrupted(_))));
 }

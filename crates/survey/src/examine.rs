@@ -5,24 +5,24 @@ use positioned_io::ReadAt;
 use rocwheel_wheel::{Digest, FileDigest};
 use sha2::{Digest as _, Sha256};
 
-use super::open::{ENTRIES, Shared, Window};
-use super::source::Unit;
-use super::{Code, Finding, Found, Kernels, Kind, Options, Subject};
-use crate::archive::Scheme;
-use crate::bundle::{Bundle, Entry};
-use crate::code_object::{CodeObject, Metadata, agrees, is_bitcode, is_spirv};
-use crate::error::Error;
-use crate::target::TargetId;
+use crate::open::{ENTRIES, Shared, Window};
+use crate::source::Unit;
+use crate::{Code, Finding, Found, Kernels, Kind, Options, Subject};
+use rocwheel_kpack::Error;
+use rocwheel_kpack::archive::Scheme;
+use rocwheel_kpack::bundle::{Bundle, Entry};
+use rocwheel_kpack::code_object::{CodeObject, Metadata, agrees, is_bitcode, is_spirv};
+use rocwheel_rocm::target::TargetId;
 
 /// What one unit of work came to.
-pub(super) struct Part {
-    pub(super) file: Shared,
-    pub(super) is_last: bool,
-    pub(super) code_objects: Vec<Found>,
-    pub(super) findings: Vec<Finding>,
+pub(crate) struct Part {
+    pub(crate) file: Shared,
+    pub(crate) is_last: bool,
+    pub(crate) code_objects: Vec<Found>,
+    pub(crate) findings: Vec<Finding>,
 }
 
-pub(super) fn examine(unit: Unit, options: &Options) -> Part {
+pub(crate) fn examine(unit: Unit, options: &Options) -> Part {
     let Unit { file, number, is_last } = unit;
     let mut examiner = Examiner { options, code_objects: Vec::new(), findings: Vec::new() };
     let done = if let Some(bundle) = file.bundles.get(number) {
@@ -108,7 +108,12 @@ impl Examiner<'_> {
         Ok(())
     }
 
-    fn entries(&mut self, file: &Shared, archive: &crate::archive::Archive, number: usize) -> Result<(), Error> {
+    fn entries(
+        &mut self,
+        file: &Shared,
+        archive: &rocwheel_kpack::archive::Archive,
+        number: usize,
+    ) -> Result<(), Error> {
         for located in archive.entries().skip(number * ENTRIES).take(ENTRIES) {
             let place = Place {
                 declared: Some(located.target.to_owned()),
