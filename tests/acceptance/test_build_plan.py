@@ -146,7 +146,7 @@ def test_the_workflow_is_one_that_github_takes(rocwheel: Rocwheel, tmp_path: Pat
     # What a round has left: stopped cells of every attempt, without those whose wheels have come
     # since.
     assert "run_attempt }}-*" not in workflow
-    gather = workflow[workflow.index("  rest-1:") :].split("        run: |\n")[1].split("\n\n")[0]
+    gather = workflow[workflow.index("  rest-1-1:") :].split("        run: |\n")[1].split("\n\n")[0]
     for mark, names in (("cell.json", ("one", "two")), ("done.json", ("one",))):
         for name in names:
             place = tmp_path / "marks" / f"{mark}-{name}"
@@ -156,11 +156,13 @@ def test_the_workflow_is_one_that_github_takes(rocwheel: Rocwheel, tmp_path: Pat
     run(sys.executable, "-c", dedent(gather), cwd=tmp_path, environment={"GITHUB_OUTPUT": str(left)})
     assert left.read_text() == 'count=1\nmatrix={"include": [{"name": "two"}]}\n'
     output = tmp_path / "output"
-    arguments = ("matrix", "flash-attn", "--framework-version", "2.8.3", "--format", "github", "--parts", "4")
+    arguments = ("matrix", "flash-attn", "--framework-version", "2.8.3", "--format", "github", "--stages", "3")
+    arguments += ("--parts", "4")
     rocwheel.run(*arguments, environment={"GITHUB_OUTPUT": str(output)})
     outputs = dict(line.split("=", 1) for line in output.read_text().splitlines())
-    parts = [json.loads(text)["include"] for text in (outputs[f"matrix-{part}"] for part in range(1, 5)) if text]
+    parts = [json.loads(text)["include"] for text in (outputs[f"matrix-1-{part}"] for part in range(1, 5)) if text]
     assert sum(map(len, parts)) == int(outputs["count"]) > 0 and all(len(part) <= 256 for part in parts)
+    assert not any(outputs[f"matrix-{stage}-1"] for stage in (2, 3)), "flash-attn needs no other cell"
     assert {"name", "recipe", "version", "backend", "rocm", "torch"} <= parts[0][0].keys()
     names = [cell["name"] for part in parts for cell in part]
     assert len(set(names)) == len(names), "artifacts of two cells would have one name"
@@ -172,13 +174,14 @@ def test_the_steps_of_the_workflow(rocwheel: Rocwheel, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/rocwheel").write_text('#!/bin/sh\necho "$@"\n')
     (tmp_path / "bin/rocwheel").chmod(0o755)
-    given = dict.fromkeys(("SOURCE", "LINE", "REFERENCE", "SDK", "OPTIONS", "IMAGE"), "")
+    empty = ("SOURCE", "LINE", "REFERENCE", "SDK", "OPTIONS", "IMAGE", "NEEDS", "WITH", "WHEELS", "TARGETS")
+    given = dict.fromkeys(empty, "")
     given |= {"RECIPE": "flash-attn", "VERSION": "2.8.3", "BACKEND": "ck", "ROCM": "6.2", "TORCH": "2.5.1"}
     given |= {"PYTHON": "3.11", "LIMIT": "330m", "FOLDER": "work", "SOURCE": "2.8.3", "EXECUTOR": "docker"}
     given |= {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "GITHUB_OUTPUT": str(tmp_path / "output")}
 
     def built(**more: str) -> str:
-        return run_step(workflow, ("build-1", "Build"), {**given, **more}, tmp_path).stdout.strip()
+        return run_step(workflow, ("build-1-1", "Build"), {**given, **more}, tmp_path).stdout.strip()
 
     cell = "build flash-attn --backend ck --rocm 6.2 --source 2.8.3 --torch 2.5.1 --python 3.11"
     after = "--output dist --work work/jobs --time-limit 330m"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import therock
 
 import synthetic
 from command import Rocwheel, run
@@ -117,3 +119,24 @@ def test_a_library_that_needs_what_is_not_there_goes_with_its_devices(
     assert "warning: `rocm-sdk-libraries` is not made: `libamdhip64.so.7` is needed by" in said.stderr
     names = sorted(path.name.split("-")[0] for path in (tmp_path / "out/dist").iterdir())
     assert names == ["rocm", "rocm_sdk_core", "rocm_sdk_devel"]
+
+
+def test_packages_of_several_families_say_how_one_is_installed(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """The selectors of two families are in folders of their own, where `--find-links=…/dist` does not look."""
+    artifacts = tmp_path / "artifacts"
+    artifacts.mkdir()
+    therock.legacy(artifacts)
+    command = ("compat", "build_python_packages", "--artifact-dir", artifacts, "--dest-dir", tmp_path / "two sets")
+    planned = rocwheel.run(*command, "--no-build-packages").stderr
+    said = rocwheel.run(*command).stderr
+    (line,) = [line for line in said.splitlines() if "has no package `rocm`" in line]
+    assert line in planned.splitlines() and "`gfx94X-dcgpu`, `gfx110X-all`" in line, planned
+    environment = Environment.create(tmp_path / "venv", "pip")
+    variables = {"PIP_NO_INDEX": "1", "PATH": f"{environment.python.parent}:{os.environ['PATH']}"}
+    alone = f"pip install 'rocm[libraries,devel]' --pre --find-links='{tmp_path / 'two sets/dist'}'"
+    assert "No matching distribution found for rocm" in run("bash", "-c", alone, environment=variables, expect=1).stderr
+    run("bash", "-c", line.split("`")[-2], environment=variables)
+    assert {"rocm", "rocm-sdk-libraries-gfx94x-dcgpu", "rocm-sdk-devel"} <= environment.installed().keys()
+    # One family is in the folder itself.
+    one = ("package", "--artifacts", artifacts, "--output", tmp_path / "one", "--targets", "gfx110X-all")
+    assert "has no package `rocm`" not in rocwheel.run(*one).stderr

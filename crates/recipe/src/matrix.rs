@@ -186,7 +186,10 @@ fn points(table: &Table, framework: &Framework, wanted: &Wanted, is_for_any: imp
         places.extend(framework.versions.iter().map(|version| (*platform, version)));
     }
     let mut points = Vec::new();
-    for (platform, version) in places.into_iter().filter(|(_, version)| fits(&wanted.versions, version)) {
+    let is_torch_asked =
+        |version: &str| !framework.is_torch || wanted.torch.is_empty() || wanted.torch_as_asked(version).is_some();
+    places.retain(|(_, version)| fits(&wanted.versions, version) && is_torch_asked(version));
+    for (platform, version) in places {
         let torches = if framework.against_torch { &all[..] } else { framework.torch_of(version) };
         let of_torch = torches.iter().filter(|torch| wanted.torch.is_empty() || wanted.torch_as_asked(torch).is_some());
         let of_torch = of_torch.cloned().map(Some);

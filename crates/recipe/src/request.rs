@@ -47,6 +47,8 @@ pub struct NamedRecipe {
     /// Versions of ROCm in the names that the user wrote (6.3 for `magma-rocm63`); empty: the
     /// versions of the axis.
     pub rocm: Vec<String>,
+    /// Features that this recipe lacks and another of the run has: `--feature` is for that one.
+    features_of_others: BTreeSet<String>,
 }
 
 /// The values of everything that can vary. Every combination is built. An axis without a value
@@ -130,9 +132,14 @@ impl BuildRequest {
             wanted.push(entry.recipe.name.clone());
         }
         let order = self.book.order(&wanted)?;
+        let features = |entry: &Entry| -> BTreeSet<String> {
+            entry.recipe.features.iter().map(|feature| feature.name.clone()).collect()
+        };
+        let known: BTreeSet<String> = order.iter().flat_map(|entry| features(entry)).collect();
         let named = |entry: &Entry| {
             let recipe = entry.recipe.name.clone();
-            NamedRecipe { rocm: rocm.get(&recipe).cloned().unwrap_or_default(), recipe }
+            let features_of_others = &known - &features(entry);
+            NamedRecipe { rocm: rocm.get(&recipe).cloned().unwrap_or_default(), recipe, features_of_others }
         };
         let named: Vec<NamedRecipe> = order.into_iter().map(named).collect();
         // Beside a recipe whose name says nothing, `--rocm` is for that.
@@ -165,10 +172,7 @@ impl BuildRequest {
         let recipe = &self.book.get(&named.recipe)?.recipe;
         let mut base = self.cell.clone();
         base.with.clone_from(with);
-        // Features are named for the recipe that has them; of several recipes, the others do not.
-        base.features.retain(|name, _| {
-            recipe.features.is_empty() || recipe.features.iter().any(|feature| feature.name == *name) || with.is_empty()
-        });
+        base.features.retain(|name, _| !named.features_of_others.contains(name));
         let axes = &self.axes;
         let of_name: Vec<Option<String>> = named.rocm.iter().cloned().map(Some).collect();
         let versions = if of_name.is_empty() { &axes.rocm } else { &of_name };

@@ -277,6 +277,13 @@ impl Table {
         versions.filter(move |version| framework.against_torch || is_own(version) || is_mapped(version))
     }
 
+    /// The torch that a cell belongs to, first two numbers: its own version where it is torch.
+    pub(crate) fn torch_of(&self, point: &Point) -> Option<String> {
+        let is_torch = |framework: &&Framework| framework.recipe == point.recipe && framework.is_torch;
+        let own = self.frameworks.iter().find(is_torch).map(|_| &point.version);
+        own.or(point.torch.as_ref()).map(|torch| minor(torch))
+    }
+
     /// Where wheels of a torch for a ROCm are.
     pub fn torch_index(&self, torch: Option<&str>, rocm: &str) -> String {
         let is_nightly = torch.is_some_and(|torch| torch.contains("dev"));

@@ -1,6 +1,8 @@
 //! `rocwheel matrix`: what there is to build, what of it is there, what is missing, and what is not
 //! built and why.
 
+mod jobs;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -11,6 +13,7 @@ use rocwheel_recipe::{Book, Platform, PythonVersion, github};
 use rocwheel_report::Exit;
 use serde::Serialize;
 
+use self::jobs::{JobArguments, JobChoices};
 use crate::failure::Usage;
 use crate::printer::{self, Column, Format as Output, Printer};
 
@@ -66,10 +69,8 @@ pub(crate) struct Arguments {
     /// In which form [default: grid, and table with --missing-only or --excluded]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
-    /// With --format github: into how many matrices more than 256 cells may be divided, as outputs
-    /// matrix-1, matrix-2 and so on
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
-    parts: u16,
+    #[command(flatten)]
+    jobs: JobArguments,
     /// Rows for the table, in the form of the one that --print-table prints; a file with
     /// `[torch-index]` replaces the table
     #[arg(long, value_name = "FILE")]
@@ -134,7 +135,7 @@ pub(crate) struct Settings {
     missing_only: bool,
     excluded: bool,
     format: Format,
-    parts: usize,
+    jobs: JobChoices,
     printed: Option<TableName>,
 }
 
@@ -150,10 +151,14 @@ impl TryFrom<Arguments> for Settings {
         if let Some(folder) = &arguments.recipe_folder {
             book.add_folder(folder)?;
         }
-        let is_for_linux = matches!(arguments.format, Some(Format::Github | Format::Slurm));
-        if is_for_linux && arguments.platform.contains(&Platform::Windows) {
-            let message = "the workflow and the script for Slurm build on Linux, for Linux";
+        if arguments.format == Some(Format::Slurm) && arguments.platform.contains(&Platform::Windows) {
+            let message = "the script for Slurm builds on Linux, for Linux";
             return Err(Usage::new(message).hint("leave `--platform` out; `--format json` lists cells of both").into());
+        }
+        let jobs = JobChoices::new(arguments.jobs, &book)?;
+        if jobs.are_given() && !matches!(arguments.format, Some(Format::Github | Format::ReleaseWorkflow)) {
+            let usage = Usage::new("`--gpu-targets`, `--runner` and `--runners` are about jobs of GitHub Actions");
+            return Err(usage.hint("add `--format github` or `--format release-workflow`").into());
         }
         Ok(Self {
             table,
@@ -177,7 +182,7 @@ impl TryFrom<Arguments> for Settings {
                 None => Format::Grid,
             },
             printed: arguments.print_table,
-            parts: arguments.parts.into(),
+            jobs,
         })
     }
 }
@@ -199,7 +204,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         return Ok(Exit::Done);
     }
     if settings.format == Format::Workflow {
-        printer.line(rocwheel_recipe::github::workflow().trim_end())?;
+        printer.line(github::workflow().trim_end())?;
         return Ok(Exit::Done);
     }
     if settings.format == Format::ReleaseWorkflow {
@@ -209,7 +214,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         }
         // What the table does not have is said now, and not by GitHub.
         matrix::make(&settings.table, &settings.book, &settings.wanted, &[])?;
-        printer.line(rocwheel_recipe::github::release_workflow(&settings.wanted).trim_end())?;
+        printer.line(github::release_workflow(&settings.wanted, &settings.jobs.inputs()?).trim_end())?;
         return Ok(Exit::Done);
     }
     let mut wheels = Vec::new();
@@ -232,7 +237,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     };
     let rows: Vec<&Row> = matrix.rows.iter().filter(is_shown).collect();
     match (settings.format, printer.format()) {
-        (Format::Github, _) => github(&rows, settings, printer)?,
+        (Format::Github, _) => jobs::print(&missing(&rows, settings), &matrix, settings, printer)?,
         (Format::Slurm, _) => slurm(&rows, settings, printer)?,
         (Format::Workflow | Format::ReleaseWorkflow, _) => {}
         (Format::Json, _) | (Format::Table | Format::Grid, Output::Json) => json(&matrix, rows, printer)?,
@@ -361,30 +366,6 @@ fn missing<'a>(rows: &[&'a Row], settings: &Settings) -> Vec<(&'a Row, Option<Or
     let sources = rocwheel_source::Table::built_in();
     let missing = rows.iter().copied().filter(|row| row.status == Status::Missing);
     missing.map(|row| (row, Origin::of(&row.point, &settings.book, &sources))).collect()
-}
-
-/// One line for each matrix, since `$GITHUB_OUTPUT` takes one.
-fn github(rows: &[&Row], settings: &Settings, printer: &Printer) -> anyhow::Result<()> {
-    let (rows, parts) = (missing(rows, settings), settings.parts);
-    let matrices = github::matrices(&rows, &settings.book);
-    if matrices.len() > parts {
-        let most = github::MOST_JOBS;
-        let usage = Usage::new(format!("{} cells are missing, and GitHub takes {most} jobs in a matrix", rows.len()));
-        let hint =
-            format!("choose fewer, by recipe, `--rocm`, `--torch` or `--python`, or `--parts {}`", matrices.len());
-        return Err(usage.hint(hint).into());
-    }
-    let count = rows.len().to_string();
-    let mut outputs = vec![("count".to_owned(), count.as_str())];
-    if parts == 1 {
-        outputs.push(("matrix".to_owned(), &matrices[0]));
-    } else {
-        // A job of nothing is left out by its condition: GitHub takes no matrix without jobs.
-        let text = |part: usize| if rows.is_empty() { "" } else { matrices.get(part).map_or("", String::as_str) };
-        outputs.extend((0..parts).map(|part| (format!("matrix-{}", part + 1), text(part))));
-    }
-    printer.outputs(&outputs.iter().map(|(name, value)| (name.as_str(), *value)).collect::<Vec<_>>())?;
-    printer.line(matrices.join("\n"))
 }
 
 fn slurm(rows: &[&Row], settings: &Settings, printer: &Printer) -> anyhow::Result<()> {

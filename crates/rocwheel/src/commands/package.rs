@@ -476,8 +476,23 @@ fn in_folder(folder: Option<&String>, file_name: &str) -> String {
     folder.map_or_else(|| file_name.to_owned(), |folder| format!("{folder}/{file_name}"))
 }
 
+/// Warns that the selectors of several GPU families lie in folders of their own, where pip does not
+/// look, and says how one of them is installed.
+fn show_families(plan: &Plan, request: &Request, printer: &Printer) {
+    let families: Vec<&String> = plan.selectors.iter().filter_map(|selector| selector.folder.as_ref()).collect();
+    let [first, _, ..] = families[..] else { return };
+    let dist = request.output.join("dist");
+    let [dist, of_family] = [&dist, &dist.join(first)].map(|path| rocwheel_source::quoted(&path.to_string_lossy()));
+    let names = families.iter().map(|family| format!("`{family}`")).collect::<Vec<_>>().join(", ");
+    printer.warn(format!(
+        "the folder {dist} alone has no package `rocm`: there is one for each GPU family, in {names} below it. For one of \
+         them type `pip install 'rocm[libraries,devel]' --pre --find-links={of_family} --find-links={dist}`"
+    ));
+}
+
 /// What is in no package and what was not simply copied.
 fn show_remarks(plan: &Plan, request: &Request, printer: &Printer) {
+    show_families(plan, request, printer);
     for incomplete in &plan.incomplete {
         printer.warn(format!("`{}` is not made: {}", incomplete.package, incomplete.reasons.join("; ")));
     }

@@ -1,0 +1,170 @@
+//! `--format github`: cells as jobs of GitHub Actions, with their machines and GPU targets.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use rocwheel_recipe::github::{self, GpuTargetSet, JobSources, RunnerLabels, StagedJobs};
+use rocwheel_recipe::matrix::{Matrix, Origin, Row};
+use rocwheel_recipe::request::parse_targets;
+use rocwheel_recipe::{Book, Platform};
+use serde_json::Value;
+
+use super::Settings;
+
+use crate::failure::Usage;
+use crate::printer::{self, Printer};
+
+/// How cells become jobs.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "With --format github")]
+pub(super) struct JobArguments {
+    /// Into how many stages cells may be divided that install each other's wheels, as outputs
+    /// matrix-STAGE-PART; in one stage each is built by itself
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
+    stages: u16,
+    /// Into how many matrices the cells of a stage may be divided, as outputs matrix-1, matrix-2 and
+    /// so on; one has 256 cells at most
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    parts: u16,
+    /// GPU targets and families, separated by `;` or `,`, that cells are built for; once more for a
+    /// second set, for which they are built separately [default: what the build chooses]
+    #[arg(long, value_name = "LIST")]
+    gpu_targets: Vec<String>,
+    /// Label of the machines for Linux
+    #[arg(long, value_name = "LABEL")]
+    runner: Option<String>,
+    /// Labels of other machines, as JSON: `{"gfx942": ["self-hosted", "mi300"], "triton":
+    /// "ubuntu-24.04", "windows": "windows-2022"}`. What a label stands beside are GPU targets as
+    /// --gpu-targets has them, a backend or a system, or several of these with blanks between them;
+    /// cells for Windows take those with `windows`
+    #[arg(long, value_name = "JSON")]
+    runners: Option<String>,
+}
+
+/// What was chosen.
+#[derive(Debug)]
+pub(super) struct JobChoices {
+    stages: usize,
+    parts: usize,
+    targets: Vec<GpuTargetSet>,
+    runners: RunnerLabels,
+}
+
+impl JobChoices {
+    pub(super) fn new(arguments: JobArguments, book: &Book) -> anyhow::Result<JobChoices> {
+        let mut targets: Vec<GpuTargetSet> = Vec::new();
+        for list in &arguments.gpu_targets {
+            let set = GpuTargetSet { text: list.trim().to_owned(), names: parse_targets(list)? };
+            if let Some(other) = targets.iter().find(|other| other.names == set.names) {
+                let usage = Usage::new(format!("`{}` and `{}` are the same GPU targets", other.text, set.text));
+                return Err(usage.hint("name each set once").into());
+            }
+            targets.push(set);
+        }
+        let labels = arguments.runners.as_deref().map(labels).transpose()?.unwrap_or_default();
+        let runners = RunnerLabels { default: arguments.runner.map(Value::String), labels };
+        if let Some(word) = runners.unknown(book, &targets).first() {
+            let usage = Usage::new(format!("`--runners` has a label for `{word}`, which no cell is"));
+            let hint = "words are backends, `linux`, `windows`, and GPU targets as `--gpu-targets` has them";
+            return Err(usage.hint(hint).into());
+        }
+        Ok(JobChoices { stages: arguments.stages.into(), parts: arguments.parts.into(), targets, runners })
+    }
+
+    /// Whether there is anything that only jobs have.
+    pub(super) fn are_given(&self) -> bool {
+        !self.targets.is_empty() || self.runners.default.is_some() || !self.runners.labels.is_empty()
+    }
+
+    /// The inputs of the workflow that mean the same.
+    pub(super) fn inputs(&self) -> Result<Vec<(&'static str, String)>, Usage> {
+        if self.targets.len() > 1 {
+            let usage = Usage::new("wheels for several sets of GPU targets have the same names");
+            return Err(usage.hint("a release takes one of each: name one set"));
+        }
+        let targets: Vec<&str> = self.targets.iter().map(|set| set.text.as_str()).collect();
+        let runner = self.runners.default.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
+        let runners = match &self.runners.labels {
+            labels if labels.is_empty() => String::new(),
+            labels => serde_json::json!(labels).to_string(),
+        };
+        Ok(vec![("gpu-targets", targets.join(" ")), ("runner", runner), ("runners", runners)])
+    }
+}
+
+/// Reads `--runners`.
+fn labels(text: &str) -> Result<BTreeMap<String, Value>, Usage> {
+    let wrong = |reason: String| {
+        let usage = Usage::new(format!("`--runners` is no table of labels: {reason}"));
+        usage.hint(r#"write `--runners '{"gfx942": "LABEL", "windows": ["LABEL", "LABEL"]}'`"#)
+    };
+    let labels: BTreeMap<String, Value> = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    let is_label = |value: &Value| value.as_str().is_some_and(|label| !label.is_empty());
+    let is_good = |value: &Value| {
+        is_label(value) || value.as_array().is_some_and(|list| !list.is_empty() && list.iter().all(is_label))
+    };
+    match labels.iter().find(|(_, value)| !is_good(value)) {
+        Some((words, value)) => {
+            Err(wrong(format!("`{words}` has {value}, which is neither a label nor a list of some")))
+        }
+        None => Ok(labels),
+    }
+}
+
+/// Prints the matrices, one on a line since `$GITHUB_OUTPUT` takes one, and sets the outputs of the
+/// step.
+pub(super) fn print(
+    rows: &[(&Row, Option<Origin>)],
+    matrix: &Matrix,
+    settings: &Settings,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let JobChoices { stages, parts, targets, runners } = &settings.jobs;
+    let sources = JobSources { table: &settings.table, book: &settings.book, matrix, targets, runners };
+    let mut jobs = StagedJobs::new(rows, &sources)?;
+    for reason in &jobs.left_out {
+        printer.note(reason);
+    }
+    if *stages == 1 {
+        jobs = jobs.independent();
+    }
+    if jobs.stages.len() > *stages {
+        let usage = Usage::new(format!("some cells are {} stages behind others", jobs.stages.len()));
+        return Err(usage.hint(format!("choose fewer recipes, or `--stages {}`", jobs.stages.len())).into());
+    }
+    let empty = Vec::new();
+    let mut outputs = vec![("count".to_owned(), jobs.count().to_string())];
+    outputs.push(("windows".to_owned(), jobs.has(Platform::Windows).to_string()));
+    let mut lines = Vec::new();
+    for stage in 0..*stages {
+        let jobs = jobs.stages.get(stage).unwrap_or(&empty);
+        let matrices = github::matrices(jobs);
+        if matrices.len() > *parts {
+            let most = github::MOST_JOBS;
+            let usage =
+                Usage::new(format!("{} are missing, and GitHub takes {most} jobs in a matrix", cells(jobs.len())));
+            let hint =
+                format!("choose fewer, by recipe, `--rocm`, `--torch` or `--python`, or `--parts {}`", matrices.len());
+            return Err(usage.hint(hint).into());
+        }
+        if (*stages, *parts) == (1, 1) {
+            outputs.push(("matrix".to_owned(), matrices[0].clone()));
+        } else {
+            let of_stage = if *stages == 1 { String::new() } else { format!("-{}", stage + 1) };
+            // A job of nothing is left out by its condition: GitHub takes no matrix without jobs.
+            let text = |part: usize| if jobs.is_empty() { None } else { matrices.get(part).cloned() };
+            outputs.extend(
+                (0..*parts).map(|part| (format!("matrix{of_stage}-{}", part + 1), text(part).unwrap_or_default())),
+            );
+        }
+        if stage == 0 || !jobs.is_empty() {
+            lines.extend(matrices);
+        }
+    }
+    printer.outputs(&outputs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect::<Vec<_>>())?;
+    printer.line(lines.join("\n"))
+}
+
+fn cells(number: usize) -> String {
+    printer::count(number as u64, "cell", "cells")
+}
