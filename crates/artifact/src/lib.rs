@@ -17,7 +17,6 @@ mod input;
 pub mod links;
 pub mod list;
 pub mod manifest;
-pub mod mentions;
 pub mod name;
 pub mod portable;
 mod scan;

@@ -9,71 +9,18 @@ use rocwheel_report::{Exit, Hint};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file is no wheel, or a member of it cannot be unpacked.
+    /// The environment cannot be opened, or a file of it cannot be read.
     #[error(transparent)]
-    Wheel(#[from] rocwheel_wheel::Error),
+    Loader(rocwheel_loader::Error),
+    /// The wheels that are required cannot be collected.
+    #[error(transparent)]
+    Index(rocwheel_index::Error),
     /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_report::Interrupted),
-    /// Nothing to look at.
-    #[error("there is no wheel to look at")]
-    NoWheels,
-    /// A folder that holds no installed packages.
-    #[error("`{}` has neither wheels nor installed packages, which would have `.dist-info` folders", path.display())]
-    NotPackages {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A virtual environment whose packages are in two folders.
-    #[error("`{}` has packages in several folders: {}", environment.display(), paths(folders))]
-    SeveralFolders {
-        /// The environment.
-        environment: PathBuf,
-        /// The folders.
-        folders: Vec<PathBuf>,
-    },
-    /// A file or folder of an environment cannot be read.
-    #[error("could not read `{}`", path.display())]
-    Read {
-        /// The file or folder.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// RECORD of an installed distribution cannot be understood.
-    #[error("`{info}/RECORD` cannot be read: {reason}")]
-    Record {
-        /// The `.dist-info` folder.
-        info: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// An environment has one distribution of a name, and two were given.
-    #[error("`{}` and `{}` are both {name}, and an environment has one", first.display(), second.display())]
-    SameDistribution {
-        /// The canonical name of the distribution.
-        name: String,
-        /// The wheel that was given first.
-        first: PathBuf,
-        /// The other one.
-        second: PathBuf,
-    },
-    /// A member of the `.data` folder that installers have no place for, and refuse the wheel for.
-    #[error("member `{member}` of `{}` cannot be installed: {why}", wheel.display())]
-    Unplaceable {
-        /// The wheel.
-        wheel: PathBuf,
-        /// The member.
-        member: String,
-        /// What is wrong with it.
-        why: &'static str,
-    },
-    /// Nothing lies at a path of the environment.
-    #[error("the environment has no file `{path}`")]
-    NoSuchFile {
-        /// The path, relative to the environment.
-        path: String,
-    },
+    /// A file is no wheel, or a member of it cannot be unpacked.
+    #[error(transparent)]
+    Wheel(#[from] rocwheel_wheel::Error),
     /// The GPU code of a wheel could not be looked through.
     #[error("could not look through the GPU code of `{}`", path.display())]
     GpuCode {
@@ -82,167 +29,43 @@ pub enum Error {
         /// Why.
         source: Box<rocwheel_kpack::Error>,
     },
-    /// A version of Python that is none.
-    #[error("`{text}` is not a version of Python")]
-    PythonVersion {
-        /// As it was given.
-        text: String,
-    },
-    /// A file of the system that stands for the machine the set will run on.
-    #[error("could not read the libraries of the system in `{}`", directory.display())]
-    System {
-        /// The system's root.
-        directory: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// An index is asked for and the network may not be used.
-    #[error("cannot read the index `{address}` offline")]
-    Offline {
-        /// Its address.
-        address: String,
-    },
-    /// The address of an index is none.
-    #[error("`{text}` is not the address of an index")]
-    Address {
-        /// As it was given.
-        text: String,
-        /// Why.
-        source: url::ParseError,
-    },
-    /// A folder of wheels cannot be listed.
-    #[error("could not list the wheels in `{}`", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// No answer, or one that broke off.
-    #[error("could not {action} `{address}`")]
-    Fetch {
-        /// What was attempted.
-        action: &'static str,
-        /// The address, without password.
-        address: String,
-        /// Why.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// An answer that is neither the file nor that there is none.
-    #[error("`{address}` answered with status {status}")]
-    Status {
-        /// The address, without password.
-        address: String,
-        /// The status of HTTP.
-        status: u16,
-    },
-    /// An index that has none of the projects.
-    #[error("none of {asked} requirements is at `{address}`")]
-    NothingThere {
-        /// The address of the first index, without password.
-        address: String,
-        /// How many projects were asked for.
-        asked: usize,
-    },
-    /// A page that is not of a package index.
-    #[error("the page `{address}` is not of a package index: {reason}")]
-    Page {
-        /// The address, without password.
-        address: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A file is not the one that the index names.
-    #[error("`{address}` has the {algorithm} `{found}`, and the index says `{wanted}`")]
-    Hash {
-        /// The address, without password.
-        address: String,
-        /// The algorithm.
-        algorithm: &'static str,
-        /// As the index has it, hexadecimal.
-        wanted: String,
-        /// Of the bytes that came.
-        found: String,
-    },
-    /// The folder for downloads cannot be used.
-    #[error("could not write `{}`", path.display())]
-    Cache {
-        /// The file or folder.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// No version meets what two wheels require.
-    #[error("no version of {name} is right for both: {first}, {second}")]
-    Conflict {
-        /// The canonical name of the distribution.
-        name: String,
-        /// Who requires what.
-        first: String,
-        /// And who requires what else.
-        second: String,
-    },
-    /// The choice of versions goes round in circles.
-    #[error("no version of {name} was found that stays right: every choice changes what is required of it")]
-    Unsettled {
-        /// The canonical name of the distribution.
-        name: String,
-    },
 }
 
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         match self {
+            Self::Loader(error) => error.hint(),
+            Self::Index(error) => error.hint(),
             Self::Wheel(error) => error.hint(),
-            Self::SameDistribution { .. } => {
-                Some("look at them one by one, each with the wheels it is to be installed with".to_owned())
-            }
-            Self::PythonVersion { .. } => {
-                Some("write it as `3.12`, or `3.13t` for the build without the global lock".to_owned())
-            }
-            Self::Offline { .. } => Some("download the wheels first, and name their folder with `--with`".to_owned()),
-            Self::Fetch { .. } => Some("check the address and the network, and try again".to_owned()),
-            Self::NothingThere { address, .. } if !address.ends_with("/simple/") => {
-                Some(format!("did you mean `{address}simple/`?"))
-            }
-            Self::NothingThere { .. } => {
-                Some("check the address; `--with index` asks those that pip and uv use".to_owned())
-            }
-            Self::Status { status: 401, .. } => {
-                Some("put the name and password into the address: `https://name:password@host/simple/`".to_owned())
-            }
-            Self::Hash { .. } => Some("try again; if it stays so, the index or the file was changed".to_owned()),
-            Self::Conflict { .. } | Self::Unsettled { .. } => {
-                Some("put the wheels that belong together into a folder, and name it with `--with`".to_owned())
-            }
-            Self::NoWheels => {
-                Some("name at least one `.whl` file, or a folder of installed packages that has some".to_owned())
-            }
-            Self::NotPackages { .. } => {
-                Some("name an environment, its `site-packages` folder, or a folder that has wheels".to_owned())
-            }
-            Self::SeveralFolders { .. } => Some("name the folder that is meant".to_owned()),
             _ => None,
         }
     }
 
     fn exit(&self) -> Exit {
         match self {
+            Self::Loader(error) => error.exit(),
+            Self::Index(error) => error.exit(),
             Self::Wheel(error) => error.exit(),
             Self::Interrupted(_) => Exit::Interrupted,
-            Self::PythonVersion { .. }
-            | Self::NoWheels
-            | Self::NotPackages { .. }
-            | Self::SeveralFolders { .. }
-            | Self::Address { .. }
-            | Self::Offline { .. } => Exit::Usage,
-            Self::Fetch { .. } | Self::Status { status: 429 | 500..=599, .. } => Exit::TryAgain,
             _ => Exit::Failed,
         }
     }
 }
 
-fn paths(paths: &[PathBuf]) -> String {
-    let paths: Vec<String> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
-    paths.join(", ")
+impl From<rocwheel_loader::Error> for Error {
+    fn from(error: rocwheel_loader::Error) -> Error {
+        match error {
+            rocwheel_loader::Error::Interrupted(interrupted) => Error::Interrupted(interrupted),
+            error => Error::Loader(error),
+        }
+    }
+}
+
+impl From<rocwheel_index::Error> for Error {
+    fn from(error: rocwheel_index::Error) -> Error {
+        match error {
+            rocwheel_index::Error::Interrupted(interrupted) => Error::Interrupted(interrupted),
+            error => Error::Index(error),
+        }
+    }
 }

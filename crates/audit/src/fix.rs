@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 pub use self::block::{Remedies, WheelRemedy};
 use crate::checks::Context;
 use crate::finding::Finding;
-use crate::site::Distribution;
+use rocwheel_loader::site::Distribution;
 
 /// A command that fixes a finding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use rocwheel_rocm::Pattern;
 
-use crate::site::Site;
 use python::{Call, Value, calls};
+use rocwheel_loader::site::Site;
 
 /// Python files that can have such calls are small.
 const LARGEST: u64 = 1 << 20;
@@ -112,7 +112,7 @@ pub struct Unclear {
 }
 
 impl PreloadList {
-    /// The files in the order in which they are loaded, for [`crate::loader::Scenario::preloaded`].
+    /// The files in the order in which they are loaded, for [`rocwheel_loader::simulation::Scenario::preloaded`].
     pub fn files(&self) -> Vec<String> {
         let file = |library: &Preloaded| match &library.found {
             Resolved::File(path) => Some(path.clone()),

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::checks::file_name;
-use crate::facts::Facts;
-use crate::loader::{Loader, Scenario, is_of_system};
-use crate::site::Site;
+use rocwheel_loader::facts::Facts;
+use rocwheel_loader::simulation::{Loader, Scenario, is_of_system};
+use rocwheel_loader::site::Site;
 
 /// Who pulls a library in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

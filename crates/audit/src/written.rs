@@ -13,12 +13,13 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::checks::{Options, Scope, audit};
-use crate::facts::Facts;
 use crate::finding::{Code, Finding, Severity};
 use crate::report::{Counts, Report};
-use crate::requirements::{Platform, Target};
-use crate::site::{Place, PythonVersion, Role, Site};
-use crate::with::{self, Source};
+use rocwheel_index::requirement::{Platform, Target};
+use rocwheel_index::{self as index, Source};
+use rocwheel_loader::facts::Facts;
+use rocwheel_loader::site::{Place, Role, Site};
+use rocwheel_wheel::PythonVersion;
 
 /// Wheels that are installed together.
 #[derive(Debug, Clone, Default)]
@@ -190,8 +191,8 @@ fn beside(
         let target = Target { python, platform: Platform::of_files(wheels, None) };
         // Nothing is downloaded without something to fetch with.
         let request =
-            with::Request { audited: wheels, sources: &sources, target: &target, cache: Path::new("."), fetch: None };
-        named.extend(with::gather(&request, reporter)?.wheels);
+            index::Request { audited: wheels, sources: &sources, target: &target, cache: Path::new("."), fetch: None };
+        named.extend(index::gather(&request, reporter)?.wheels);
     }
     Ok(named)
 }

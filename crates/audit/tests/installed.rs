@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rocwheel_audit::facts::Facts;
 use rocwheel_audit::report::Report;
-use rocwheel_audit::site::{PackageFolder, Place, Role, Site};
 use rocwheel_audit::{Extra, Fix, Options, audit};
+use rocwheel_loader::facts::Facts;
+use rocwheel_loader::site::{PackageFolder, Place, Role, Site};
 use rocwheel_report::{Hint, Silent};
 use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, Tag, WriteOptions, write_wheel};
 use tempfile::TempDir;
@@ -335,10 +335,10 @@ fn links_to_one_file_are_one_library() {
     let place = environment.place();
     let site = Site::open(&[(packages, Role::Audited)], &place, environment.folder.path(), &Silent).unwrap();
     let facts = Facts::read(&site, &Silent).unwrap();
-    let scenario = rocwheel_audit::loader::Scenario::python(None);
+    let scenario = rocwheel_loader::simulation::Scenario::python(None);
     let inside = |name: &str| format!("{}/pack/{name}", site.packages());
     let roots = [inside("user.so"), inside("other.so")];
-    let trace = rocwheel_audit::loader::load(&site, &facts, &roots, &scenario);
+    let trace = rocwheel_loader::simulation::load(&site, &facts, &roots, &scenario);
     let libraries = trace.loaded.iter().filter(|loaded| loaded.name == "libone.so.1").count();
     assert_eq!((libraries, trace.missing.len()), (1, 0), "{trace:?}");
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use rocwheel_audit::preload::{Preloads, Resolved};
-use rocwheel_audit::site::{Place, Role, Site};
+use rocwheel_loader::site::{Place, Role, Site};
 use rocwheel_report::Silent;
 use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, Tag, WriteOptions, write_wheel};
 

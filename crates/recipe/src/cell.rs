@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use rocwheel_audit::site::PythonVersion;
+pub use rocwheel_wheel::PythonVersion;
 use serde::{Deserialize, Serialize};
 
 /// Enums whose values have names, for command lines and recipes.

@@ -96,13 +96,16 @@ pub enum Error {
     Wheel(#[from] rocwheel_wheel::Error),
     /// A wheel that was made cannot be made to load elsewhere.
     #[error(transparent)]
-    Repair(#[from] rocwheel_audit::repair::Error),
+    Repair(#[from] rocwheel_repair::Error),
     /// The GPU code of a wheel that was made cannot be split off.
     #[error(transparent)]
     Split(#[from] rocwheel_split::Error),
     /// The audit of what was made did not come to an end.
     #[error(transparent)]
     Audit(#[from] rocwheel_audit::Error),
+    /// The version that a Python has is not one that rocwheel understands.
+    #[error(transparent)]
+    PythonVersion(#[from] rocwheel_wheel::InvalidPythonVersion),
     /// There is no such Python on this machine.
     #[error("there is no Python {version} on this machine")]
     NoPython {
@@ -280,7 +283,7 @@ impl Hint for Error {
             Error::Artifact(error) => return error.hint(),
             Error::Archive(error) => return error.hint(),
             Error::Wheel(error) => return error.hint(),
-            Error::Repair(rocwheel_audit::repair::Error::Missing { .. } | rocwheel_audit::repair::Error::Unreachable { .. }) => {
+            Error::Repair(rocwheel_repair::Error::Missing { .. } | rocwheel_repair::Error::Unreachable { .. }) => {
                 "install what has it where this is built; without `--repair` the wheel is built as it is, and `rocwheel repair` has \
                  `--lib-path` and `--exclude` for it"
                     .into()
@@ -288,6 +291,7 @@ impl Hint for Error {
             Error::Repair(error) => return error.hint(),
             Error::Split(error) => return error.hint(),
             Error::Audit(error) => return error.hint(),
+            Error::PythonVersion(error) => return error.hint(),
             Error::NoPython { version, found } => {
                 let there = if found.is_empty() { String::new() } else { format!("there are {}; ", found.join(", ")) };
                 format!(
@@ -323,6 +327,7 @@ impl Hint for Error {
             Error::Repair(error) => error.exit(),
             Error::Split(error) => error.exit(),
             Error::Audit(error) => error.exit(),
+            Error::PythonVersion(error) => error.exit(),
             _ => Exit::Failed,
         }
     }

@@ -11,7 +11,7 @@ use rocwheel_wheel::Staging;
 use crate::arguments::GlobalArguments;
 use crate::failure::Usage;
 use crate::github::Step;
-use crate::indexes::{Places, Told};
+use rocwheel_index::settings::{Places, Told};
 
 /// 1980-01-01, the oldest day that a ZIP file knows.
 const EPOCH: u64 = 315_532_800;

@@ -73,7 +73,10 @@ fn as_hint<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a dyn H
     known!(rocwheel_package::Error, rocwheel_package::stub::Error, rocwheel_package::version::Error);
     known!(
         rocwheel_audit::Error,
-        rocwheel_audit::repair::Error,
+        rocwheel_repair::Error,
+        rocwheel_index::Error,
+        rocwheel_loader::Error,
+        rocwheel_wheel::InvalidPythonVersion,
         rocwheel_diff::Error,
         rocwheel_hipify::Error,
         rocwheel_source::Error,

@@ -8,7 +8,6 @@ mod documents;
 mod environment;
 mod failure;
 mod github;
-mod indexes;
 mod interrupt;
 mod misplaced;
 mod output_file;

@@ -5,11 +5,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use positioned_io::ReadAt as _;
-use rocwheel_elf::Elf;
+use rocwheel_elf::{Elf, library_names};
 use rocwheel_kpack::{Entry, FatBinary};
 
 use super::error::Error;
-use crate::mentions;
 
 /// What was found in a file's data.
 #[derive(Debug, Clone, Default)]
@@ -35,6 +34,6 @@ pub(super) fn inspect(path: &Path, name: &str) -> Result<Option<(Elf, Inspected)
     let fat = FatBinary::read(reader, size).map_err(|source| Error::DeviceCode { path: name.to_owned(), source })?;
     let entries = fat.iter().flat_map(|fat| &fat.bundles).flat_map(|bundle| &bundle.entries);
     let targets = entries.filter(|entry| entry.size > 0).filter_map(Entry::target).map(str::to_owned).collect();
-    let mentions = mentions::mentions(reader, &elf);
+    let mentions = library_names(reader, &elf);
     Ok(Some((elf, Inspected { targets, mentions })))
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Context, Extra, file_name};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
-use crate::site::{Distribution, is_in_tree};
+use rocwheel_loader::site::{Distribution, is_in_tree};
 
 /// Names that nobody gives a package that others are to import.
 const STRAY: [&str; 27] = [

@@ -12,7 +12,7 @@ use super::traces::RootKind;
 use super::{Context, file_name, listed, not_given, windows};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix::{self, Fix};
-use crate::loader::{Missing, Where};
+use rocwheel_loader::simulation::{Missing, Where};
 use rocwheel_rocm::owners::{Owner, Owners};
 use rocwheel_rocm::providers::Providers;
 
@@ -229,7 +229,7 @@ fn cuda(context: &Context<'_>, wheel: usize) -> u32 {
 /// A file of the set has the name, and the loader does not find it.
 fn in_the_set(context: &Context<'_>, wheel: usize, (name, is_plugin): (&str, bool)) -> Option<Verdict> {
     let installed = &context.site.distributions[wheel];
-    let is_named = |path: &str, object: &crate::facts::Object| {
+    let is_named = |path: &str, object: &rocwheel_loader::facts::Object| {
         object.elf.soname.as_deref().map_or(file_name(path) == name, |soname| soname == name || file_name(path) == name)
     };
     let paths: Vec<&str> = context

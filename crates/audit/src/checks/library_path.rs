@@ -13,7 +13,7 @@ use super::{Context, file_name};
 use crate::Error;
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
-use crate::loader::{Loader, Rule, Scenario, System, Trace, Where};
+use rocwheel_loader::simulation::{Loader, Rule, Scenario, System, Trace, Where};
 use rocwheel_rocm::owners::{Owner, Owners};
 
 /// The wheel, a library, where it comes from now, and where it came from without: a file of the

@@ -29,15 +29,16 @@ use rocwheel_wheel::manylinux::Release;
 use serde::Serialize;
 
 use crate::Error;
-use crate::facts::{Facts, Object, WindowsFile};
+use crate::declared::{Declared, System};
 use crate::finding::{Code, Finding};
-use crate::loader::Root;
 use crate::preload::at_import::{self, LoaderFile};
 use crate::preload::{PreloadList, Preloads};
 use crate::report::{Counts, Environment, Report, WheelSummary};
-use crate::requirements::{Declared, Platform, System, Target};
-use crate::site::{Distribution, Form, Role, Site};
 use requirements::Requirements;
+use rocwheel_index::requirement::{Platform, Target};
+use rocwheel_loader::facts::{Facts, Object, WindowsFile};
+use rocwheel_loader::simulation::Root;
+use rocwheel_loader::site::{Distribution, Form, Role, Site};
 use traces::Rooted;
 use windows::Imported;
 

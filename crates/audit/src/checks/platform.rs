@@ -9,12 +9,12 @@ use rocwheel_wheel::manylinux::{self, FileNeeds, LibraryNeeds, Policies, Release
 use rocwheel_wheel::{Tag, TagPart, WheelName};
 
 use super::{Context, listed};
-use crate::facts::{Object, PE_ARM64, PE_X86_64, Purpose, WindowsFile};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
-use crate::loader::Where;
 use crate::report;
-use crate::site::{Distribution, Installed};
+use rocwheel_loader::facts::{Object, PE_ARM64, PE_X86_64, Purpose, WindowsFile};
+use rocwheel_loader::simulation::Where;
+use rocwheel_loader::site::{Distribution, Installed};
 
 /// What a platform tag promises (PEP 425, 600, 656).
 #[derive(Debug, Clone, PartialEq, Eq)]

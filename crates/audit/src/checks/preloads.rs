@@ -8,8 +8,8 @@ use rocwheel_rocm::dlopen::DlopenTable;
 use super::{Context, file_name, listed};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
-use crate::loader::Where;
 use crate::preload::{PreloadList, Resolved};
+use rocwheel_loader::simulation::Where;
 
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     for (wheel, installed) in context.audited() {

@@ -9,10 +9,11 @@ use rocwheel_rocm::windows;
 
 use super::traces::has_module_tag;
 use super::{Context, Extra, file_name};
-use crate::facts::{Object, WindowsFile};
 use crate::finding::{Code, Finding};
 use crate::preload::at_import;
-use crate::site::{Distribution, PythonVersion};
+use rocwheel_loader::facts::{Object, WindowsFile};
+use rocwheel_loader::site::Distribution;
+use rocwheel_wheel::PythonVersion;
 
 /// For which Python a module is by its name (PEP 3149).
 #[derive(Debug, Clone, PartialEq, Eq)]

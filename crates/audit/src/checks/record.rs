@@ -7,7 +7,7 @@ use super::{Context, Extra, Scope, file_name};
 use crate::Error;
 use crate::finding::{Code, Finding};
 use crate::fix;
-use crate::site::{Distribution, is_in_tree};
+use rocwheel_loader::site::{Distribution, is_in_tree};
 
 /// How a pointer of Git LFS begins, which stands for a file that was not fetched.
 const LFS: &[u8] = b"version https://git-lfs.github.com/spec/v1";
@@ -34,7 +34,10 @@ fn record(context: &Context<'_>, installed: &Distribution, findings: &mut Vec<Fi
         return Ok(());
     };
     let problems = match problems {
-        Err(error @ (Error::Wheel(rocwheel_wheel::Error::Malformed { .. }) | Error::Record { .. })) => {
+        Err(
+            error @ (rocwheel_loader::Error::Wheel(rocwheel_wheel::Error::Malformed { .. })
+            | rocwheel_loader::Error::Record { .. }),
+        ) => {
             findings.push(finding(Code::Record, "RECORD", error.to_string()));
             return Ok(());
         }

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Context;
 use crate::Error;
+use crate::declared::{self, Declared, System};
 use crate::finding::{Code, Finding};
 use crate::fix;
-use crate::loader::Where;
-use crate::requirements::{self, Declared, Requirement, System, Target};
+use rocwheel_index::requirement::{Requirement, Target};
+use rocwheel_loader::simulation::Where;
 use rocwheel_rocm::owners::{Owner, Owners};
 
 /// What one wheel requires, as canonical names.
@@ -160,7 +161,7 @@ pub(super) fn unneeded(context: &Context<'_>, findings: &mut Vec<Finding>) -> Re
             continue;
         }
         let loads = loads(context, wheel);
-        for requirement in requirements::unneeded(context.site, &context.declared, wheel, &loads)? {
+        for requirement in declared::unneeded(context.site, &context.declared, wheel, &loads)? {
             let name = &requirement.name;
             let message = format!("requires `{name}`, and no file loads a library of it or names a module of it");
             let finding = Finding::new(Code::UnneededRequirement, name.clone(), message).of(installed.file_name());

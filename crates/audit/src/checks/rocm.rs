@@ -13,9 +13,9 @@ use rocwheel_wheel::FileDigest;
 
 use super::{Context, Extra, file_name, listed};
 use crate::Error;
-use crate::facts::{Object, Purpose, WindowsFile};
 use crate::finding::{Code, Finding, Severity};
-use crate::site::Distribution;
+use rocwheel_loader::facts::{Object, Purpose, WindowsFile};
+use rocwheel_loader::site::Distribution;
 use rocwheel_rocm::owners::{Owner, Owners};
 
 /// Section of the wrappers, which register GPU code with the runtime.

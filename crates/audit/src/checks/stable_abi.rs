@@ -10,7 +10,7 @@ use rocwheel_elf::{Lookup, NameHash};
 use super::traces::Rooted;
 use super::{Context, listed};
 use crate::finding::{Code, Finding, Severity};
-use crate::loader::Where;
+use rocwheel_loader::simulation::Where;
 
 const TABLE: &str = include_str!("../../../../data/stable-abi.txt");
 

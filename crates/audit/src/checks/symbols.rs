@@ -15,7 +15,7 @@ use super::traces::{RootKind, Rooted, has_module_tag};
 use super::{Context, file_name, listed, not_given, system_symbols};
 use crate::Error;
 use crate::finding::{Code, Finding, Severity};
-use crate::loader::Where;
+use rocwheel_loader::simulation::Where;
 
 /// Libraries of the system that give all their symbols versions, so that what is needed of them
 /// without a version is not theirs.

@@ -15,11 +15,11 @@ use rocwheel_rocm::dlopen::DlopenTable;
 
 use super::{Context, file_name};
 use crate::Error;
-use crate::facts::Object;
-use crate::loader::{Loader, Scenario, System, Trace, Where, is_of_system};
 use crate::preload::PreloadList;
 use crate::preload::at_import::loaded_at_import;
 use crate::report::{LoadedByName, ScenarioSummary};
+use rocwheel_loader::facts::Object;
+use rocwheel_loader::simulation::{Loader, Scenario, System, Trace, Where, is_of_system};
 
 /// A file that a process could start from, and what the loader answers.
 pub(crate) struct Rooted {
@@ -228,7 +228,7 @@ fn provides(context: &Context<'_>, trace: &Trace, names: &BTreeSet<String>) -> b
 
 /// What was asked, wheel by wheel.
 pub(crate) fn summaries(context: &Context<'_>) -> Vec<ScenarioSummary> {
-    let of = |(wheel, installed): (usize, &crate::site::Distribution)| {
+    let of = |(wheel, installed): (usize, &rocwheel_loader::site::Distribution)| {
         let rooted = || context.rooted.iter().filter(move |rooted| rooted.wheel == wheel);
         let paths: BTreeSet<&str> = rooted()
             .flat_map(|rooted| &rooted.trace.loaded)

@@ -23,7 +23,7 @@ use super::requirements::Brought;
 use super::{Context, file_name, not_given};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
-use crate::site::Distribution;
+use rocwheel_loader::site::Distribution;
 use rocwheel_rocm::owners::{Owner, Owners};
 
 /// Python files that name folders to Windows are small.

@@ -13,12 +13,16 @@ use crate::checks::Context;
 /// (`libamdhip64.so.7`), which says no more than `7.*`.
 pub(super) fn rocm(context: &Context<'_>, wheel: usize) -> Option<String> {
     let distribution = &context.site.distributions[wheel];
-    if crate::repair::requires_rocm(&distribution.metadata) {
+    if requires_rocm(context, wheel) {
         return None;
     }
     let is_sdk = |name: &str| ["rocm", "rocm-sdk-core"].contains(&name);
-    let of_set =
-        context.site.distributions.iter().find(|other| is_sdk(&other.name)).map(crate::site::Distribution::version);
+    let of_set = context
+        .site
+        .distributions
+        .iter()
+        .find(|other| is_sdk(&other.name))
+        .map(rocwheel_loader::site::Distribution::version);
     let local = || {
         let version = distribution.version();
         digits_behind(version.split_once('+')?.1, "rocm")
@@ -28,6 +32,12 @@ pub(super) fn rocm(context: &Context<'_>, wheel: usize) -> Option<String> {
         .or_else(|| of_search_paths(context, wheel))
         .or_else(|| of_name(&distribution.name))
         .or_else(|| of_hip(context, wheel))
+}
+
+/// Whether METADATA requires ROCm's packages already.
+fn requires_rocm(context: &Context<'_>, wheel: usize) -> bool {
+    let is_rocm = |name: &str| name == "rocm" || name.starts_with("rocm-sdk-");
+    context.declared.wheels[wheel].all.iter().any(|requirement| is_rocm(&requirement.name))
 }
 
 /// `7.2.4` of `x.rocm7.2.4`, and `7.2.*` of `rocm7.2`: any patch of it will do.

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use super::LARGEST;
 use super::python::{Import, Module};
 use crate::checks::file_name;
-use crate::facts::Facts;
-use crate::site::Site;
+use rocwheel_loader::facts::Facts;
+use rocwheel_loader::site::Site;
 
 /// No more Python files are read for one wheel.
 const MOST: usize = 512;

@@ -4,12 +4,12 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rocwheel_audit::facts::Facts;
 use rocwheel_audit::finding::Severity;
 use rocwheel_audit::report::Report;
-use rocwheel_audit::site::{Place, Role, Site};
 use rocwheel_audit::why::Why;
 use rocwheel_audit::{Options, audit};
+use rocwheel_loader::facts::Facts;
+use rocwheel_loader::site::{Place, Role, Site};
 use rocwheel_report::Silent;
 use tempfile::TempDir;
 use zip::write::SimpleFileOptions;

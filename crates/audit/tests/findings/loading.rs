@@ -317,7 +317,7 @@ fn rw028_a_library_of_the_library_path_comes_before_runpath() {
     let elsewhere = tempfile::tempdir().unwrap();
     fs_err::write(elsewhere.path().join("libx.so.1"), &libx).unwrap();
     let directories = vec![elsewhere.path().to_str().unwrap().to_owned()];
-    let machine = rocwheel_audit::loader::Root::read(std::path::Path::new("/")).unwrap();
+    let machine = rocwheel_loader::simulation::Root::read(std::path::Path::new("/")).unwrap();
     let options =
         Options { library_path: Some(rocwheel_audit::SetLibraryPath { machine, directories }), ..Options::default() };
     let wheel = |tags: &str| {

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_audit::repair::{self, Resolve, RocmFrom};
 use rocwheel_kpack::archive::Scheme;
+use rocwheel_repair::{self as repair, Resolve, RocmFrom};
 use rocwheel_split::verify::Verification;
 use rocwheel_split::{Packing, TargetNames, wheels};
 use rocwheel_wheel::{FileDigest, Level, WheelName, WriteOptions};

@@ -7,23 +7,23 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use rocwheel_audit::facts::Facts;
 use rocwheel_audit::finding::{Code, Severity};
-use rocwheel_audit::loader::Root;
 use rocwheel_audit::report::{Report, sarif};
-use rocwheel_audit::requirements::{Platform, Target};
-use rocwheel_audit::site::{PackageFolder, Place, PythonVersion, Role, Site};
-use rocwheel_audit::with::{self, Fetch, Http, Request, Source};
 use rocwheel_audit::{Extra, Options, SetLibraryPath};
+use rocwheel_index::requirement::{Platform, Target};
+use rocwheel_index::{self as index, Fetch, Http, Request, Source, settings};
+use rocwheel_loader::facts::Facts;
+use rocwheel_loader::simulation::Root;
+use rocwheel_loader::site::{PackageFolder, Place, Role, Site};
 use rocwheel_report::Exit;
-use rocwheel_wheel::WheelName;
 use rocwheel_wheel::edit::Pattern;
 use rocwheel_wheel::manylinux::{Policies, Release};
+use rocwheel_wheel::{PythonVersion, WheelName};
 
+use crate::environment;
 use crate::failure::Usage;
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
-use crate::{environment, indexes};
 
 /// What one says in place of an address for the indexes that pip and uv ask. A folder of that name
 /// is `./index`.
@@ -334,14 +334,14 @@ fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> 
     let mut folder: Option<PackageFolder> = None;
     for path in given.iter().filter(|path| path.is_dir()) {
         let found =
-            PackageFolder::find(path)?.ok_or_else(|| rocwheel_audit::Error::NotPackages { path: path.clone() })?;
+            PackageFolder::find(path)?.ok_or_else(|| rocwheel_loader::Error::NotPackages { path: path.clone() })?;
         only(&mut folder, found)?;
     }
     for text in &look.with {
         if text == INDEX {
             let places = environment::indexes()?;
             offline |= places.offline;
-            let shown: Vec<String> = places.all.iter().map(|place| indexes::shown(place)).collect();
+            let shown: Vec<String> = places.all.iter().map(|place| settings::shown(place)).collect();
             printer.note(format!("looking in {} ({})", shown.join(", "), places.said_by));
             sources.extend(places.all);
             continue;
@@ -384,7 +384,7 @@ fn given(paths: &[PathBuf], printer: &Printer) -> anyhow::Result<Vec<PathBuf>> {
             files.sort();
             files.retain(|file| is_wheel(&file.to_string_lossy()) || is_sdist(file));
             if files.is_empty() {
-                return Err(rocwheel_audit::Error::NotPackages { path: path.clone() }.into());
+                return Err(rocwheel_loader::Error::NotPackages { path: path.clone() }.into());
             }
             given.extend(files);
         } else {
@@ -484,9 +484,9 @@ fn gather(
     };
     let fetch = http.as_ref().map(|http| http as &dyn Fetch);
     let request = Request { audited, sources: &sources, target: &target, cache: &cache, fetch };
-    let gathered = with::gather(&request, printer.reporter())?;
+    let gathered = index::gather(&request, printer.reporter())?;
     for unmet in &gathered.unmet {
-        let with::Unmet { requirer, requirement, reason } = unmet;
+        let index::Unmet { requirer, requirement, reason } = unmet;
         printer.note(format!("note: `{requirer}` requires `{requirement}`, and none is there: {reason}"));
     }
     Ok(gathered.wheels)

@@ -7,10 +7,10 @@ use std::time::Instant;
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_audit::repair::{
-    self, Change, Edit, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve, RocmFrom, Staged,
-};
 use rocwheel_audit::written::{Set, Verdict, Written};
+use rocwheel_repair::{
+    self as repair, Change, Edit, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve, RocmFrom, Staged,
+};
 use rocwheel_report::Exit;
 use rocwheel_wheel::{FileDigest, Level, WriteOptions};
 use serde::Serialize;

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Parser as _;
 use rocwheel_audit::report::Report;
-use rocwheel_audit::{Remedies, WheelRemedy, repair as repairs};
+use rocwheel_audit::{Remedies, WheelRemedy};
+use rocwheel_repair as repairs;
 use rocwheel_wheel::Staging;
 
 use crate::arguments::{Arguments, Command};

@@ -4,7 +4,7 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use rocwheel_audit::with::{Fetch as _, Http};
+use rocwheel_index::{Fetch as _, Http};
 use rocwheel_recipe::Error;
 use rocwheel_report::{Reporter, Unit};
 use tempfile::NamedTempFile;

@@ -1,0 +1,51 @@
+//! Input: an address. Output: what a server answers. The only place that knows the HTTP client.
+
+use std::time::Duration;
+
+use ureq::tls::{RootCerts, TlsConfig};
+use ureq::{Agent, Proxy, ResponseExt as _};
+use url::Url;
+
+use crate::{Answer, Fetch};
+
+/// A server that says nothing for this long is given up.
+const SILENCE: Duration = Duration::from_mins(1);
+/// Connecting takes no longer than this.
+const CONNECT: Duration = Duration::from_secs(30);
+
+/// Files over HTTP and HTTPS, redirections followed, with the certificates that the system trusts.
+pub struct Http {
+    agent: Agent,
+}
+
+impl Http {
+    /// A client, through a proxy where one is given (`http://host:port`).
+    ///
+    /// # Errors
+    /// When the proxy's address is none.
+    pub fn new(proxy: Option<&str>) -> Result<Http, Box<dyn std::error::Error + Send + Sync>> {
+        let proxy = proxy.map(Proxy::new).transpose()?;
+        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .tls_config(tls)
+            .proxy(proxy)
+            .user_agent(concat!("rocwheel/", env!("CARGO_PKG_VERSION")))
+            .timeout_connect(Some(CONNECT))
+            .timeout_recv_response(Some(SILENCE))
+            .timeout_per_read(Some(SILENCE))
+            .build();
+        Ok(Http { agent: config.into() })
+    }
+}
+
+impl Fetch for Http {
+    fn get(&self, address: &Url, accept: &str) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
+        let response = self.agent.get(address.as_str()).header("Accept", accept).call()?;
+        let status = response.status().as_u16();
+        let content_type = response.headers().get("content-type").and_then(|value| value.to_str().ok());
+        let content_type = content_type.unwrap_or_default().to_owned();
+        let address = Url::parse(&response.get_uri().to_string()).unwrap_or_else(|_| address.clone());
+        Ok(Answer { status, content_type, address, body: Box::new(response.into_body().into_reader()) })
+    }
+}

@@ -1,0 +1,281 @@
+//! Input: METADATA of a wheel. Output: what it requires of others ([`Requirements`]), for a Python
+//! on a system ([`Target`]).
+//!
+//! Requirements are those of the dependency specifiers specification (PEP 508), versions those of
+//! PEP 440.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::str::FromStr;
+
+use pep440_rs::Version;
+use pep508_rs::{ExtraName, MarkerEnvironment, MarkerEnvironmentBuilder, VersionOrUrl};
+use rocwheel_wheel::{Headers, PythonVersion, WheelName};
+use url::Url;
+
+/// What an environment is made for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Its Python. Markers that ask for more see the last release of that version.
+    pub python: PythonVersion,
+    /// Its system, on x86-64.
+    pub platform: Platform,
+}
+
+/// A system with its C library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Platform {
+    /// Linux with this glibc, as (2, 28); any where it does not matter.
+    Linux {
+        /// The version.
+        glibc: Option<(u16, u16)>,
+    },
+    /// 64-bit Windows.
+    Windows,
+}
+
+impl Platform {
+    /// The system of an environment that wheels with these platform tags make together: Windows
+    /// when one of them is for nothing else, and none is for another system.
+    pub fn of<'t>(wheels: impl IntoIterator<Item = &'t [String]>, glibc: Option<(u16, u16)>) -> Platform {
+        let (mut windows, mut others) = (false, false);
+        for platforms in wheels {
+            windows |= is_for_windows(platforms);
+            others |= !platforms.is_empty() && platforms.iter().all(|tag| tag != "any" && !tag.starts_with("win"));
+        }
+        if windows && !others { Platform::Windows } else { Platform::Linux { glibc } }
+    }
+
+    /// As [`Platform::of`], by the file names of wheels; what is none says nothing.
+    pub fn of_files<P: AsRef<Path>>(wheels: &[P], glibc: Option<(u16, u16)>) -> Platform {
+        let name = |path: &P| path.as_ref().file_name()?.to_str()?.parse::<WheelName>().ok();
+        let platforms: Vec<Vec<String>> = wheels.iter().filter_map(name).map(|name| name.platforms).collect();
+        Platform::of(platforms.iter().map(Vec::as_slice), glibc)
+    }
+}
+
+/// Whether a wheel with these platform tags is for Windows and nothing else.
+fn is_for_windows(platforms: &[String]) -> bool {
+    !platforms.is_empty() && platforms.iter().all(|tag| tag.starts_with("win"))
+}
+
+impl Target {
+    /// What the requirements of a wheel with these platform tags are for: a wheel for Windows goes
+    /// nowhere else, whatever it stands beside.
+    pub fn of_wheel(&self, platforms: &[String]) -> Target {
+        let platform = if is_for_windows(platforms) { Platform::Windows } else { self.platform };
+        Target { platform, ..self.clone() }
+    }
+
+    /// The version that `Requires-Python` and `python_full_version` are compared to. Nobody knows
+    /// which patch release it will be; those who ask want a lower bound that is met or a bug that
+    /// is fixed.
+    pub(crate) fn full_version(&self) -> Version {
+        Version::new([u64::from(self.python.major), u64::from(self.python.minor), 99])
+    }
+
+    /// The values of the markers (PEP 508) on the target.
+    pub fn environment(&self) -> MarkerEnvironment {
+        let (full, short) = (self.full_version().to_string(), format!("{}.{}", self.python.major, self.python.minor));
+        let (os, system, platform, machine) = match self.platform {
+            Platform::Linux { .. } => ("posix", "Linux", "linux", "x86_64"),
+            Platform::Windows => ("nt", "Windows", "win32", "AMD64"),
+        };
+        let environment = MarkerEnvironment::try_from(MarkerEnvironmentBuilder {
+            implementation_name: "cpython",
+            implementation_version: &full,
+            os_name: os,
+            platform_machine: machine,
+            platform_python_implementation: "CPython",
+            platform_release: "",
+            platform_system: system,
+            platform_version: "",
+            python_full_version: &full,
+            python_version: &short,
+            sys_platform: platform,
+        });
+        environment.expect("versions made of numbers are versions")
+    }
+}
+
+/// One `Requires-Dist`.
+#[derive(Debug, Clone)]
+pub struct Requirement {
+    /// As it is written in METADATA.
+    pub text: String,
+    /// Canonical name of the distribution that is required (PEP 503).
+    pub name: String,
+    /// The extras of it that are asked for.
+    pub extras: Vec<String>,
+    parsed: pep508_rs::Requirement<Url>,
+}
+
+impl Requirement {
+    /// Reads one. The error says why it is none.
+    pub fn parse(text: &str) -> Result<Requirement, String> {
+        rocwheel_wheel::check_requirement(text).map_err(|error| error.to_string())?;
+        let parsed = pep508_rs::Requirement::<Url>::from_str(text).map_err(|error| {
+            // Behind the first line is a drawing of where the error is.
+            error.to_string().lines().next().unwrap_or_default().to_owned()
+        })?;
+        Ok(Requirement {
+            text: text.to_owned(),
+            name: rocwheel_wheel::canonical_name(parsed.name.as_ref()),
+            extras: parsed.extras.iter().map(ToString::to_string).collect(),
+            parsed,
+        })
+    }
+
+    /// Whether it holds for a target and for one of these extras of the wheel that declares it, or
+    /// without extras.
+    pub fn applies(&self, target: &Target, extras: &BTreeSet<String>) -> bool {
+        self.applies_in(&target.environment(), extras)
+    }
+
+    /// As [`Requirement::applies`], where the caller asks many times for one target.
+    pub fn applies_in(&self, environment: &MarkerEnvironment, extras: &BTreeSet<String>) -> bool {
+        let extras: Vec<ExtraName> = extras.iter().filter_map(|extra| ExtraName::from_str(extra).ok()).collect();
+        self.parsed.evaluate_markers(environment, &extras)
+    }
+
+    /// Whether a version meets it. A requirement with an address takes what is there.
+    pub fn accepts(&self, version: &Version) -> bool {
+        match &self.parsed.version_or_url {
+            Some(VersionOrUrl::VersionSpecifier(specifiers)) => specifiers.contains(version),
+            Some(VersionOrUrl::Url(_)) | None => true,
+        }
+    }
+
+    /// Whether it names a pre-release, so that pre-releases are wanted.
+    pub(crate) fn wants_prereleases(&self) -> bool {
+        match &self.parsed.version_or_url {
+            Some(VersionOrUrl::VersionSpecifier(specifiers)) => {
+                specifiers.iter().any(pep440_rs::VersionSpecifier::any_prerelease)
+            }
+            Some(VersionOrUrl::Url(_)) | None => false,
+        }
+    }
+
+    /// Whether it takes one version only, which may then have been withdrawn (PEP 592).
+    pub(crate) fn pins(&self) -> bool {
+        match &self.parsed.version_or_url {
+            Some(VersionOrUrl::VersionSpecifier(specifiers)) => specifiers.iter().any(|specifier| {
+                matches!(specifier.operator(), pep440_rs::Operator::Equal | pep440_rs::Operator::ExactEqual)
+            }),
+            Some(VersionOrUrl::Url(_)) | None => false,
+        }
+    }
+
+    /// The address of a direct reference (`name @ https://…`).
+    pub fn address(&self) -> Option<&Url> {
+        match &self.parsed.version_or_url {
+            Some(VersionOrUrl::Url(address)) => Some(address),
+            _ => None,
+        }
+    }
+}
+
+/// A `Requires-Dist` that is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invalid {
+    /// As it is written.
+    pub text: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// What one METADATA requires.
+#[derive(Debug, Clone, Default)]
+pub struct Requirements {
+    /// In the order of the file, for all systems and extras.
+    pub all: Vec<Requirement>,
+    /// Those that cannot be read.
+    pub invalid: Vec<Invalid>,
+    /// The extras there are (`Provides-Extra`), in canonical form.
+    pub extras: BTreeSet<String>,
+}
+
+impl Requirements {
+    /// Reads the requirements of a METADATA.
+    pub fn of(metadata: &Headers) -> Requirements {
+        let extras = metadata.all("Provides-Extra").iter().map(|extra| rocwheel_wheel::canonical_name(extra)).collect();
+        let mut found = Requirements { extras, ..Requirements::default() };
+        for text in metadata.all("Requires-Dist") {
+            match Requirement::parse(&text) {
+                Ok(requirement) => found.all.push(requirement),
+                Err(reason) => found.invalid.push(Invalid { text, reason }),
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(python: &str, platform: Platform) -> Target {
+        Target { python: python.parse().unwrap(), platform }
+    }
+
+    #[test]
+    fn markers_are_those_of_the_target() {
+        let linux = target("3.12", Platform::Linux { glibc: None });
+        let windows = target("3.9", Platform::Windows);
+        let none = BTreeSet::new();
+        for (marker, on_linux, on_windows) in [
+            ("python_version < '3.10'", false, true),
+            ("python_full_version >= '3.12.4'", true, false),
+            ("sys_platform == 'win32'", false, true),
+            ("platform_system == 'Linux' and platform_machine == 'x86_64'", true, false),
+            ("os_name == 'nt' and platform_machine == 'AMD64'", false, true),
+            ("implementation_name == 'cpython' and platform_python_implementation == 'CPython'", true, true),
+            ("extra == 'test'", false, false),
+        ] {
+            let requirement = Requirement::parse(&format!("a ; {marker}")).unwrap();
+            assert_eq!(requirement.applies(&linux, &none), on_linux, "{marker}");
+            assert_eq!(requirement.applies(&windows, &none), on_windows, "{marker}");
+        }
+        let extra = Requirement::parse("a[B_c]>=1; extra == 'Test.All' and python_version >= '3'").unwrap();
+        assert_eq!(extra.extras, ["b-c"]);
+        assert!(extra.applies(&linux, &BTreeSet::from(["test-all".to_owned()])));
+    }
+
+    #[test]
+    fn wheels_for_windows_make_an_environment_for_windows() {
+        let of = |wheels: &[&[&str]]| {
+            let wheels: Vec<Vec<String>> =
+                wheels.iter().map(|tags| tags.iter().map(|tag| (*tag).to_owned()).collect()).collect();
+            Platform::of(wheels.iter().map(Vec::as_slice), None)
+        };
+        let linux = Platform::Linux { glibc: None };
+        assert_eq!(of(&[&["win_amd64"]]), Platform::Windows);
+        assert_eq!(of(&[&["win_amd64"], &["any"], &[]]), Platform::Windows);
+        assert_eq!(of(&[&["any"]]), linux);
+        assert_eq!(of(&[]), linux);
+        assert_eq!(of(&[&["win_amd64"], &["manylinux2014_x86_64"]]), linux);
+        assert_eq!(of(&[&["win_amd64", "linux_x86_64"]]), linux);
+        let mixed = target("3.12", linux);
+        assert_eq!(mixed.of_wheel(&["win_amd64".to_owned()]).platform, Platform::Windows);
+        assert_eq!(mixed.of_wheel(&["any".to_owned()]).platform, linux);
+    }
+
+    #[test]
+    fn requirements_are_read_as_people_write_them() {
+        let version = |text: &str| Version::from_str(text).unwrap();
+        let old = Requirement::parse("Rocm_SDK.core (==7.0.*,!=7.0.1)").unwrap();
+        assert_eq!(old.name, "rocm-sdk-core");
+        assert!(old.accepts(&version("7.0.2+abc")) && !old.accepts(&version("7.0.1")));
+        assert!(Requirement::parse("a==1.0").unwrap().accepts(&version("1.0+rocm7")));
+        assert!(Requirement::parse("a>=2.0rc1").unwrap().wants_prereleases());
+        assert!(Requirement::parse("a @ https://example.invalid/a-1-py3-none-any.whl").unwrap().address().is_some());
+        for bad in ["", "a b", "a>=", "a; python_version >", "-a"] {
+            let reason = Requirement::parse(bad).unwrap_err();
+            assert!(!reason.is_empty() && !reason.contains('\n'), "{bad}: {reason}");
+        }
+        let metadata = Headers::parse("Requires-Dist: a\nRequires-Dist: a b\nrequires-dist: c; extra == 'x'\n");
+        let found = Requirements::of(&metadata);
+        assert_eq!(found.all.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["a", "c"]);
+        assert_eq!(found.invalid[0].text, "a b");
+    }
+}

@@ -1,0 +1,306 @@
+//! Input: variables of the environment and configuration files, as pip and uv read them. Output:
+//! the package indexes and folders of wheels that they would look in.
+//!
+//! uv's variables come first, then pip's, then uv's files, then pip's; where none says anything it
+//! is PyPI. Of several indexes the additional ones come before the main one, as with uv: what is on
+//! two of them is taken from the one that was added for it.
+
+mod uv;
+
+use std::path::PathBuf;
+
+use configparser::ini::Ini;
+use url::Url;
+
+use crate::Error;
+
+/// PyPI.
+const DEFAULT: &str = "https://pypi.org/simple/";
+
+/// A program that installs packages and has configuration files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// pip.
+    Pip,
+    /// uv.
+    Uv,
+}
+
+impl Tool {
+    /// What an error says of a file that the tool could not parse.
+    pub(crate) fn complaint(self) -> &'static str {
+        match self {
+            Tool::Pip => "pip reads too, is no configuration file",
+            Tool::Uv => "uv reads too, is none of its configuration files",
+        }
+    }
+
+    pub(crate) fn hint(self) -> &'static str {
+        match self {
+            Tool::Pip => "`PIP_CONFIG_FILE=/dev/null` leaves such files out; or name the index itself with `--with`",
+            Tool::Uv => "`UV_NO_CONFIG=1` leaves such files out; or name the index itself with `--with`",
+        }
+    }
+}
+
+/// What pip and uv are told.
+pub struct Told<'a> {
+    /// A variable of the environment.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// The texts of pip's configuration files; a later one goes before an earlier one.
+    pub files: Vec<(PathBuf, String)>,
+    /// The texts of uv's, `uv.toml` and `pyproject.toml`, in the same order.
+    pub uv_files: Vec<(PathBuf, String)>,
+}
+
+/// Where packages are looked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Places {
+    /// Addresses of indexes and paths of folders, in the order in which they are asked.
+    pub all: Vec<String>,
+    /// Whether no index may be asked.
+    pub offline: bool,
+    /// Who says so, for people.
+    pub said_by: String,
+}
+
+/// One tool's answers; `None` where it was told nothing.
+#[derive(Default)]
+struct Answer {
+    main: Option<String>,
+    more: Vec<String>,
+    folders: Vec<String>,
+    no_index: Option<bool>,
+    names: Vec<String>,
+}
+
+impl Answer {
+    fn into_places(self) -> Places {
+        // Pages with links are no indexes; what is on them is not looked at.
+        let is_folder = |place: &String| !place.contains("://") || place.starts_with("file://");
+        let folder = |place: String| place.strip_prefix("file://").map(str::to_owned).unwrap_or(place);
+        let mut all: Vec<String> = self.folders.into_iter().filter(is_folder).map(folder).collect();
+        if self.no_index != Some(true) {
+            all.extend(self.more);
+            all.push(self.main.unwrap_or_else(|| DEFAULT.to_owned()));
+        }
+        let said_by = if self.names.is_empty() { "nothing says otherwise".to_owned() } else { self.names.join(", ") };
+        Places { all, offline: false, said_by }
+    }
+}
+
+impl Told<'_> {
+    /// The places.
+    ///
+    /// # Errors
+    /// A file that is none of pip's or uv's.
+    pub fn places(&self) -> Result<Places, Error> {
+        let uv = self.answer(
+            &["UV_DEFAULT_INDEX", "UV_INDEX_URL"],
+            &["UV_INDEX", "UV_EXTRA_INDEX_URL"],
+            ("UV_FIND_LINKS", "UV_NO_INDEX"),
+        );
+        let pip = self.answer(&["PIP_INDEX_URL"], &["PIP_EXTRA_INDEX_URL"], ("PIP_FIND_LINKS", "PIP_NO_INDEX"));
+        // Who names an index with a variable means it here.
+        let is_pips = uv.names.is_empty() && (pip.main.is_some() || !pip.more.is_empty() || pip.no_index == Some(true));
+        let (uv, said_offline) = if is_pips { (uv, false) } else { uv::with_files(uv, &self.uv_files)? };
+        let answer = if uv.names.is_empty() { self.with_files(pip)? } else { uv };
+        let offline = (self.variable)("UV_OFFLINE").map_or(said_offline, |value| is_true(&value));
+        let mut places = answer.into_places();
+        places.offline = offline;
+        Ok(places)
+    }
+
+    fn answer(&self, main: &[&str], more: &[&str], (folders, no_index): (&str, &str)) -> Answer {
+        let mut names = Vec::new();
+        let mut value = |name: &str| {
+            let value = (self.variable)(name).filter(|value| !value.trim().is_empty())?;
+            names.push(name.to_owned());
+            Some(value)
+        };
+        Answer {
+            main: main.iter().find_map(|name| value(name)).map(|text| unnamed(&text)),
+            more: more.iter().filter_map(|name| value(name)).flat_map(|text| words(&text)).collect(),
+            // uv separates these with commas.
+            folders: value(folders).map(|text| words(&text.replace(',', " "))).unwrap_or_default(),
+            no_index: value(no_index).map(|value| is_true(&value)),
+            names,
+        }
+    }
+
+    /// What variables do not say, files may.
+    fn with_files(&self, mut answer: Answer) -> Result<Answer, Error> {
+        let mut settings: Vec<(Ini, &PathBuf)> = Vec::new();
+        for (path, text) in self.files.iter().rev() {
+            let mut file = Ini::new_cs();
+            file.set_multiline(true);
+            file.read(text.clone()).map_err(|reason| Error::Settings {
+                path: path.clone(),
+                tool: Tool::Pip,
+                reason,
+            })?;
+            settings.push((file, path));
+        }
+        let get = |key: &str| {
+            // `[install]` goes before `[global]`, wherever they are.
+            let found = ["install", "global"]
+                .into_iter()
+                .find_map(|section| settings.iter().find_map(|(file, path)| Some((file.get(section, key)?, *path))));
+            found.filter(|(value, _)| !value.trim().is_empty())
+        };
+        let mut names = std::mem::take(&mut answer.names);
+        let mut take = |key: &str| {
+            let (value, path) = get(key)?;
+            let name = path.display().to_string();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+            Some(value)
+        };
+        if answer.main.is_none() {
+            answer.main = take("index-url").map(|text| text.trim().to_owned());
+        }
+        if answer.more.is_empty() {
+            answer.more = take("extra-index-url").map(|text| words(&text)).unwrap_or_default();
+        }
+        if answer.folders.is_empty() {
+            answer.folders = take("find-links").map(|text| words(&text)).unwrap_or_default();
+        }
+        if answer.no_index.is_none() {
+            answer.no_index = take("no-index").map(|value| is_true(&value));
+        }
+        answer.names = names;
+        Ok(answer)
+    }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(unnamed).collect()
+}
+
+/// uv lets an index have a name before it: `internal=https://…`.
+fn unnamed(text: &str) -> String {
+    let text = text.trim();
+    match text.split_once('=') {
+        Some((name, address)) if !name.contains([':', '/']) && address.contains("://") => address.to_owned(),
+        _ => text.to_owned(),
+    }
+}
+
+/// As pip and uv read switches.
+fn is_true(value: &str) -> bool {
+    ["1", "true", "yes", "on", "y", "t"].contains(&value.trim().to_ascii_lowercase().as_str())
+}
+
+/// An address as it may be shown: without the name and password that may be in it.
+pub fn shown(place: &str) -> String {
+    let Ok(mut address) = Url::parse(place) else { return place.to_owned() };
+    // Both fail for addresses that have neither.
+    let _ = address.set_password(None);
+    let _ = address.set_username("");
+    address.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(variables: &[(&str, &str)], files: &[&str]) -> Places {
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let files = files.iter().enumerate();
+        let files = files.map(|(index, text)| (PathBuf::from(format!("{index}.conf")), (*text).to_owned())).collect();
+        Told { variable: &variable, files, uv_files: Vec::new() }.places().unwrap()
+    }
+
+    fn uv_places(variables: &[(&str, &str)], files: &[(&str, &str)], pip: &str) -> Result<Places, Error> {
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let uv_files = files.iter().map(|(path, text)| (PathBuf::from(path), (*text).to_owned())).collect();
+        let files = vec![(PathBuf::from("pip.conf"), pip.to_owned())];
+        Told { variable: &variable, files, uv_files }.places()
+    }
+
+    #[test]
+    fn files_of_uv_come_before_those_of_pip() {
+        let user = "index-url = 'https://user/simple'\nfind-links = ['/wheels', 'https://page/']\n";
+        let project = "[project]\nname = 'x'\n[tool.uv]\nmanaged = true\n\
+                       [[tool.uv.index]]\nname = 'rocm'\nurl = 'https://rocm/x'\n\
+                       [[tool.uv.index]]\nname = 'hidden'\nurl = 'https://hidden'\nexplicit = true\n";
+        let pip = "[global]\nindex-url = https://pip/simple\n";
+        let files = [("uv.toml", user), ("pyproject.toml", project)];
+        let found = uv_places(&[], &files, pip).unwrap();
+        assert_eq!(found.all, ["/wheels", "https://rocm/x", "https://user/simple"]);
+        assert_eq!((found.said_by.as_str(), found.offline), ("pyproject.toml, uv.toml", false));
+        // A variable of uv adds to them, one of pip goes before them.
+        let found = uv_places(&[("UV_INDEX", "https://more")], &files, pip).unwrap();
+        assert_eq!(found.all, ["/wheels", "https://more", "https://rocm/x", "https://user/simple"]);
+        let found = uv_places(&[("PIP_EXTRA_INDEX_URL", "https://more")], &files, pip).unwrap();
+        assert_eq!(found.all, ["https://more", "https://pip/simple"]);
+        // Nothing about indexes, or nothing at all.
+        let found = uv_places(&[], &[("uv.toml", "offline = true\npython-preference = 'system'\n")], pip).unwrap();
+        assert_eq!((found.all, found.offline), (vec!["https://pip/simple".to_owned()], true));
+        let default = "[[index]]\nurl = 'https://only'\ndefault = true\n[pip]\nextra-index-url = ['https://extra']\n";
+        assert_eq!(uv_places(&[], &[("uv.toml", default)], pip).unwrap().all, ["https://extra", "https://only"]);
+        let none = "no-index = true\nfind-links = ['/wheels']\n";
+        assert_eq!(uv_places(&[], &[("uv.toml", none)], pip).unwrap().all, ["/wheels"]);
+        // Of switches the strongest file's counts.
+        let user = ("user/uv.toml", none);
+        let with_project = |project: &'static str| uv_places(&[], &[user, ("x/uv.toml", project)], pip).unwrap().all;
+        assert_eq!(with_project("no-index = false\n"), ["/wheels", DEFAULT]);
+        assert_eq!(with_project("offline = true\n"), ["/wheels"]);
+        // What is relative is so to the file, wherever one is.
+        let relative = "find-links = ['./wheels', '../more']\nindex-url = 'simple'\n[[index]]\nurl = './local'\n";
+        let found = uv_places(&[], &[("/home/me/x/uv.toml", relative)], pip).unwrap().all;
+        assert_eq!(found, ["/home/me/x/./wheels", "/home/me/x/../more", "/home/me/x/./local", "/home/me/x/simple"]);
+        for wrong in ["index-url = 1\n", "[[index]]\nname = 'x'\n", "x\n"] {
+            let error = uv_places(&[], &[("uv.toml", wrong)], pip).unwrap_err().to_string();
+            assert!(
+                error.starts_with("`uv.toml`, which uv reads too, is none of its configuration files: "),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn without_a_word_it_is_pypi() {
+        let found = places(&[("PIP_INDEX_URL", " ")], &["[list]\nformat = columns\n"]);
+        assert_eq!((found.all, found.offline), (vec![DEFAULT.to_owned()], false));
+    }
+
+    #[test]
+    fn uv_comes_before_pip_and_variables_before_files() {
+        let file =
+            "[global]\nindex-url = https://file/simple\nextra-index-url =\n    https://one/x\n    https://two/x\n";
+        let found = places(&[], &[file]);
+        assert_eq!(found.all, ["https://one/x", "https://two/x", "https://file/simple"]);
+        assert_eq!(found.said_by, "0.conf");
+        let pip = [("PIP_INDEX_URL", "https://pip/simple"), ("PIP_FIND_LINKS", "/wheels")];
+        assert_eq!(places(&pip, &[file]).all, ["/wheels", "https://one/x", "https://two/x", "https://pip/simple"]);
+        let uv = [pip[0], ("UV_INDEX", "rocm=https://rocm/x https://other/x"), ("UV_OFFLINE", "1")];
+        let found = places(&uv, &[file]);
+        assert_eq!(found.all, ["https://rocm/x", "https://other/x", DEFAULT]);
+        assert!(found.offline && found.said_by == "UV_INDEX");
+        assert_eq!(places(&[("UV_DEFAULT_INDEX", "https://a/?x=https://b")], &[]).all, ["https://a/?x=https://b"]);
+    }
+
+    #[test]
+    fn later_files_and_the_section_install_win() {
+        let first = "[global]\nindex-url = https://first\n[install]\nfind-links = /one /two\n";
+        let second = "[global]\nindex-url: https://second/?a=%20b\nno-index = true\n";
+        let found = places(&[], &[first, second]);
+        assert_eq!(found.all, ["/one", "/two"]);
+        let second = "[global]\nindex-url: https://second/?a=%20b\n";
+        assert_eq!(places(&[], &[first, second]).all, ["/one", "/two", "https://second/?a=%20b"]);
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        assert_eq!(shown("https://me:secret@host/simple/"), "https://host/simple/");
+        assert_eq!(shown("/wheels"), "/wheels");
+    }
+}

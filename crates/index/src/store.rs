@@ -1,0 +1,152 @@
+//! Input: links of an index. Output: pages and METADATA in memory, wheels in the cache folder, each
+//! checked against the hash that the index gives and moved into place when it is whole.
+//!
+//! In the cache a file lies in a folder named after its hash, or after its address where the index
+//! has no hash for it.
+
+use std::io::{Read, Write as _};
+use std::path::{Path, PathBuf};
+
+use ring::digest::{Context, SHA256, SHA384, SHA512};
+use rocwheel_report::Reporter;
+use tempfile::NamedTempFile;
+use url::Url;
+
+use crate::Error;
+use crate::page::{Algorithm, Beside, Hash, Link};
+use crate::{Answer, Fetch, shown};
+
+/// The largest page or METADATA: those of the largest projects have some megabytes.
+const TEXT_LIMIT: u64 = 64 << 20;
+const WINDOW: usize = 1 << 18;
+
+pub(crate) struct Store<'a> {
+    pub(crate) fetch: &'a dyn Fetch,
+    pub(crate) cache: &'a Path,
+    pub(crate) reporter: &'a dyn Reporter,
+}
+
+impl Store<'_> {
+    fn ask(&self, action: &'static str, address: &Url, accept: &str) -> Result<Answer, Error> {
+        self.reporter.check()?;
+        let answer = self.fetch.get(address, accept);
+        answer.map_err(|source| Error::Fetch { action, address: shown(address), source })
+    }
+
+    /// A page: the answer without its body, and the body. Any status is no error.
+    pub(crate) fn text(&self, address: &Url, accept: &str) -> Result<(Answer, Vec<u8>), Error> {
+        let mut answer = self.ask("read", address, accept)?;
+        let mut text = Vec::new();
+        let body = std::mem::replace(&mut answer.body, Box::new(std::io::empty()));
+        body.take(TEXT_LIMIT + 1).read_to_end(&mut text).map_err(|source| Error::Fetch {
+            action: "read",
+            address: shown(address),
+            source: source.into(),
+        })?;
+        if text.len() as u64 > TEXT_LIMIT {
+            let reason = format!("it is longer than {} MiB", TEXT_LIMIT >> 20);
+            return Err(Error::Page { address: shown(address), reason });
+        }
+        Ok((answer, text))
+    }
+
+    /// METADATA that lies beside a wheel; `None` when the index has none.
+    pub(crate) fn metadata(&self, link: &Link) -> Result<Option<String>, Error> {
+        let Beside::Yes(hash) = &link.metadata else { return Ok(None) };
+        let mut address = link.address.clone();
+        address.set_path(&format!("{}.metadata", link.address.path()));
+        let (answer, text) = self.text(&address, "*/*")?;
+        if answer.status != 200 {
+            return Ok(None);
+        }
+        if let Some(hash) = hash {
+            let mut context = context(hash.algorithm);
+            context.update(&text);
+            check(&address, hash, context)?;
+        }
+        Ok(Some(String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    /// The wheel, downloaded unless it is in the cache.
+    pub(crate) fn wheel(&self, link: &Link) -> Result<PathBuf, Error> {
+        let folder = if let Some(hash) = &link.hash {
+            format!("{}-{}", hash.algorithm.name(), hash.hexadecimal)
+        } else {
+            let digest = ring::digest::digest(&SHA256, link.address.as_str().as_bytes());
+            format!("address-{}", hexadecimal(digest.as_ref()))
+        };
+        let folder = self.cache.join("wheels").join(folder);
+        let path = folder.join(&link.file_name);
+        if fs_err::exists(&path).map_err(|source| cache_error(&path, source))? {
+            return Ok(path);
+        }
+        let answer = self.ask("download", &link.address, "*/*")?;
+        if answer.status != 200 {
+            return Err(Error::Status { address: shown(&link.address), status: answer.status });
+        }
+        fs_err::create_dir_all(&folder).map_err(|source| cache_error(&folder, source))?;
+        let mut file = NamedTempFile::new_in(&folder).map_err(|source| cache_error(&folder, source))?;
+        let algorithm = link.hash.as_ref().map_or(Algorithm::Sha256, |hash| hash.algorithm);
+        let found = self.copy(answer.body, &mut file, algorithm, &link.address)?;
+        if let Some(hash) = &link.hash {
+            check(&link.address, hash, found)?;
+        }
+        file.persist(&path).map_err(|error| cache_error(&path, error.error))?;
+        Ok(path)
+    }
+
+    fn copy(
+        &self,
+        mut body: Box<dyn Read + Send>,
+        file: &mut NamedTempFile,
+        algorithm: Algorithm,
+        address: &Url,
+    ) -> Result<Context, Error> {
+        let mut context = context(algorithm);
+        let mut window = vec![0; WINDOW];
+        loop {
+            self.reporter.check()?;
+            let count = match body.read(&mut window) {
+                Ok(0) => return Ok(context),
+                Ok(count) => count,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(source) => {
+                    let source = source.into();
+                    return Err(Error::Fetch { action: "download", address: shown(address), source });
+                }
+            };
+            context.update(&window[..count]);
+            let path = file.path().to_owned();
+            file.write_all(&window[..count]).map_err(|source| cache_error(&path, source))?;
+        }
+    }
+}
+
+fn context(algorithm: Algorithm) -> Context {
+    Context::new(match algorithm {
+        Algorithm::Sha256 => &SHA256,
+        Algorithm::Sha384 => &SHA384,
+        Algorithm::Sha512 => &SHA512,
+    })
+}
+
+fn check(address: &Url, hash: &Hash, found: Context) -> Result<(), Error> {
+    let found = hexadecimal(found.finish().as_ref());
+    if found == hash.hexadecimal {
+        return Ok(());
+    }
+    Err(Error::Hash {
+        address: shown(address),
+        algorithm: hash.algorithm.name(),
+        wanted: hash.hexadecimal.clone(),
+        found,
+    })
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn cache_error(path: &Path, source: std::io::Error) -> Error {
+    Error::Cache { path: path.to_owned(), source }
+}

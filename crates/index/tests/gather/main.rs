@@ -1,0 +1,242 @@
+//! The wheels that come along, from folders and from an index, all made at test time.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod fixtures;
+mod server;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use rocwheel_index::{Gathered, Http, Request, Source, gather};
+use rocwheel_report::{Exit, Hint as _, Silent};
+use tempfile::TempDir;
+
+use fixtures::{pure, source, tagged};
+use rocwheel_index::requirement::{Platform, Target};
+use server::{Page, Server};
+
+fn target() -> Target {
+    Target { python: "3.12".parse().unwrap(), platform: Platform::Linux { glibc: Some((2, 28)) } }
+}
+
+fn names(gathered: &Gathered) -> Vec<String> {
+    gathered.wheels.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+}
+
+fn from(audited: &[PathBuf], sources: &[Source], cache: &Path) -> Result<Gathered, rocwheel_index::Error> {
+    let http = Http::new(None).unwrap();
+    let target = target();
+    gather(&Request { audited, sources, target: &target, cache, fetch: Some(&http) }, &Silent)
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn a_folder_gives_the_newest_that_fits_everybody() {
+    let folder = TempDir::new().unwrap();
+    let (at, more) = (folder.path(), folder.path().join("more"));
+    let audited = pure(
+        at,
+        "top-1.0",
+        &["one>=1", "two[fast]", "three==1.*", "gone>1", "absent; extra == 'x'", "old; python_version < '3'"],
+        &[],
+    );
+    for stem in
+        ["one-1.0", "one-1.5", "one-2.0", "one-3.0rc1", "three-1.0", "three-1.9", "three-2.0", "gone-1.0", "five-1.0"]
+    {
+        pure(&more, stem, &[], &[]);
+    }
+    pure(&more, "two-1.0", &["one<2", "four; extra == 'fast'", "five; extra == 'slow'"], &[]);
+    pure(&more, "four-1.0", &["top"], &[]);
+    tagged(&more, "four-1.1", &[], &[], "cp311-cp311-manylinux_2_28_x86_64");
+    tagged(&more, "three-1.9.1", &[], &[], "cp312-cp312-manylinux_2_39_x86_64");
+    tagged(&more, "three-1.9", &[], &[], "cp312-cp312-manylinux_2_28_x86_64");
+    fs_err::write(more.join("notes.txt"), "no wheel").unwrap();
+    let found = from(&[audited], &[Source::parse(more.to_str().unwrap()).unwrap()], at).unwrap();
+    // `one` was chosen first as 2.0, before anybody knew what `two` wants.
+    let expected = [
+        "four-1.0-py3-none-any.whl",
+        "one-1.5-py3-none-any.whl",
+        "three-1.9-cp312-cp312-manylinux_2_28_x86_64.whl",
+        "two-1.0-py3-none-any.whl",
+    ];
+    assert_eq!(names(&found), expected);
+    let unmet: Vec<_> = found.unmet.iter().map(|unmet| (unmet.requirer.as_str(), unmet.requirement.as_str())).collect();
+    assert_eq!(unmet, [("top 1.0", "gone>1")]);
+    assert_eq!(found.unmet[0].reason, "there is 1.0");
+}
+
+/// As a folder of ROCm's packages is: `rocm` chooses when it is installed.
+#[test]
+fn what_a_source_distribution_requires_is_taken_along() {
+    let folder = TempDir::new().unwrap();
+    let (at, more) = (folder.path(), folder.path().join("more"));
+    let audited = [pure(at, "top-1.0", &["rocm[libraries]==7.1", "both"], &[])];
+    let chosen = ["rocm-sdk-core==7.1", "rocm-sdk-libraries==7.1; extra == 'libraries'", "gone; extra == 'devel'"];
+    source(&more, "rocm-7.1", &chosen);
+    source(&more, "rocm-7.0", &["rocm-sdk-core==7.0"]);
+    // A wheel is preferred to a newer source distribution.
+    source(&more, "both-2.0", &["gone"]);
+    for stem in ["rocm_sdk_core-7.0", "rocm_sdk_core-7.1", "rocm_sdk_libraries-7.1", "rocm_sdk_devel-7.1", "both-1.0"] {
+        pure(&more, stem, &[], &[]);
+    }
+    let found = from(&audited, &[Source::Folder(more.clone())], at).unwrap();
+    let expected = ["both-1.0", "rocm_sdk_core-7.1", "rocm_sdk_libraries-7.1"];
+    assert_eq!(names(&found), expected.map(|stem| format!("{stem}-py3-none-any.whl")));
+    assert_eq!(found.unmet, []);
+    fs_err::write(more.join("rocm-7.1.tar.gz"), "no archive").unwrap();
+    let error = from(&audited, &[Source::Folder(more)], at).unwrap_err();
+    assert!(error.to_string().contains("rocm-7.1.tar.gz"), "{error}");
+}
+
+#[test]
+fn requirements_that_exclude_each_other_are_named() {
+    let folder = TempDir::new().unwrap();
+    let at = folder.path();
+    let more = at.join("more");
+    let audited = [pure(at, "top-1.0", &["base>=2", "other"], &[]), pure(at, "same-1.0", &[], &[])];
+    pure(&more, "base-1.0", &[], &[]);
+    pure(&more, "base-2.0", &[], &[]);
+    pure(&more, "other-3.0", &["Base<2", "same>2"], &[]);
+    let source = [Source::Folder(more)];
+    let error = from(&audited, &source, at).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no version of base is right for both: top 1.0 requires `base>=2`, other 3.0 requires `Base<2`"
+    );
+    assert!(error.hint().is_some());
+    // An audited wheel stays what it is.
+    let only = [pure(at, "top-2.0", &["same>2"], &[]), audited[1].clone()];
+    let found = from(&only, &source, at).unwrap();
+    assert_eq!(found.unmet[0].reason, "the version that is looked at is 1.0");
+    let error = from(&audited, &[Source::Folder(at.join("nowhere"))], at).unwrap_err();
+    assert!(error.to_string().contains("nowhere"), "{error}");
+}
+
+/// An index as PyPI is one: JSON for `top`'s requirement, HTML for the next, METADATA beside one
+/// wheel, a hash for each.
+fn index(files: &Path) -> BTreeMap<String, Page> {
+    let new = fs_err::read(tagged(files, "json-2.0", &["html"], &[], "cp312-cp312-manylinux_2_17_x86_64")).unwrap();
+    let old = fs_err::read(pure(files, "json-1.0", &["nobody"], &[])).unwrap();
+    let html = fs_err::read(pure(files, "html-1.0+local", &["forbidden"], &[])).unwrap();
+    let metadata = b"Metadata-Version: 2.1\nName: json\nVersion: 2.0\nRequires-Dist: html\n".to_vec();
+    let json = format!(
+        r#"{{"meta": {{"api-version": "1.3"}}, "name": "json", "files": [
+          {{"filename": "json-1.0-py3-none-any.whl", "url": "/files/json-1.0-py3-none-any.whl", "hashes": {{"sha256": "{}"}}}},
+          {{"filename": "json-2.0-cp312-cp312-manylinux_2_17_x86_64.whl", "url": "../../files/json-2.0.whl",
+            "hashes": {{"sha256": "{}"}}, "core-metadata": {{"sha256": "{}"}}}},
+          {{"filename": "json-3.0-py3-none-any.whl", "url": "gone", "hashes": {{}}, "yanked": "bad"}},
+          {{"filename": "json-4.0-py3-none-any.whl", "url": "gone", "hashes": {{}}, "requires-python": ">=3.13"}},
+          {{"filename": "json-5.0-1/../../../escaped-py3-none-any.whl", "url": "gone", "hashes": {{}}}},
+          {{"filename": "json-6.0.tar.gz", "url": "gone", "hashes": {{}}}}]}}"#,
+        sha256(&old),
+        sha256(&new),
+        sha256(&metadata)
+    );
+    let links = "<!DOCTYPE html><html><body><a href='/files/html-1.0%2Blocal-py3-none-any.whl'>x</a></body></html>";
+    let page = |status: u16, kind: &'static str, body: Vec<u8>| Page { status, kind, body };
+    let binary = "application/octet-stream";
+    BTreeMap::from([
+        ("/simple/json/".to_owned(), page(200, "application/vnd.pypi.simple.v1+json", json.into_bytes())),
+        ("/simple/html/".to_owned(), page(200, "text/html", links.as_bytes().to_vec())),
+        ("/simple/forbidden/".to_owned(), page(403, "text/plain", Vec::new())),
+        ("/files/json-1.0-py3-none-any.whl".to_owned(), page(200, binary, old)),
+        ("/files/json-2.0.whl".to_owned(), page(200, binary, new)),
+        ("/files/json-2.0.whl.metadata".to_owned(), page(200, binary, metadata)),
+        ("/files/html-1.0%2Blocal-py3-none-any.whl".to_owned(), page(200, binary, html)),
+    ])
+}
+
+#[test]
+fn an_index_gives_wheels_once_and_checked() {
+    let folder = TempDir::new().unwrap();
+    let at = folder.path();
+    let audited = [pure(at, "top-1.0", &["json"], &[])];
+    let server = Server::start(index(&at.join("files")));
+    let source = [Source::parse(server.address.trim_end_matches('/')).unwrap()];
+    let cache = at.join("cache");
+    let found = from(&audited, &source, &cache).unwrap();
+    let expected = ["html-1.0+local-py3-none-any.whl", "json-2.0-cp312-cp312-manylinux_2_17_x86_64.whl"];
+    assert_eq!(names(&found), expected);
+    assert_eq!(found.unmet.len(), 1);
+    assert!(found.unmet[0].reason.ends_with("/simple/forbidden/` answered 403"), "{:?}", found.unmet);
+    for path in &found.wheels {
+        assert!(path.starts_with(&cache));
+        let original = at.join("files").join(path.file_name().unwrap());
+        assert_eq!(fs_err::read(path).unwrap(), fs_err::read(original).unwrap());
+    }
+    let downloads = |server: &Server| {
+        server.asked().iter().filter(|path| path.contains(".whl") && !path.contains(".metadata")).count()
+    };
+    assert_eq!(downloads(&server), 2);
+    assert_eq!(from(&audited, &source, &cache).unwrap(), found);
+    assert_eq!(downloads(&server), 2, "from the cache: {:?}", server.asked());
+    // A folder that is named first goes first.
+    let own = at.join("own");
+    pure(&own, "json-2.0", &[], &[]);
+    let both = [Source::Folder(own), source[0].clone()];
+    assert_eq!(names(&from(&audited, &both, &cache).unwrap()), ["json-2.0-py3-none-any.whl"]);
+}
+
+#[test]
+fn what_an_index_does_wrong_is_an_error_and_leaves_nothing() {
+    let folder = TempDir::new().unwrap();
+    let at = folder.path();
+    let audited = [pure(at, "top-1.0", &["json"], &[])];
+    let pages = index(&at.join("files"));
+    let wheel = "/files/json-2.0.whl";
+    let changed = |path: &str, change: &dyn Fn(&mut Page)| {
+        let mut pages = pages.clone();
+        change(pages.get_mut(path).unwrap());
+        let server = Server::start(pages);
+        let cache = at.join("cache");
+        let error = from(&audited, &[Source::parse(&server.address).unwrap()], &cache).unwrap_err();
+        let left: Vec<_> = walk(&cache).into_iter().filter(|file| !file.contains("html-1.0")).collect();
+        assert!(left.is_empty(), "{left:?}");
+        (error.to_string(), error.exit())
+    };
+    let (error, exit) = changed(wheel, &|page| page.body.push(0));
+    assert!(error.contains("has the sha256") && exit == Exit::Failed, "{error}");
+    let (error, exit) = changed("/files/json-2.0.whl.metadata", &|page| page.body.push(b' '));
+    assert!(error.contains("json-2.0.whl.metadata") && exit == Exit::Failed, "{error}");
+    let (error, exit) = changed(wheel, &|page| page.status = 0);
+    assert!(error.contains("could not download") && exit == Exit::TryAgain, "{error}");
+    let (error, exit) = changed(wheel, &|page| page.status = 503);
+    assert!(error.contains("answered with status 503") && exit == Exit::TryAgain, "{error}");
+    let (error, _) = changed("/simple/json/", &|page| page.body = b"{}".to_vec());
+    assert!(error.contains("is not of a package index: missing field `files`"), "{error}");
+
+    let source = [Source::parse("http://user:secret@127.0.0.1:9/simple").unwrap()];
+    let error = from(&audited, &source, at).unwrap_err();
+    assert!(error.to_string().contains("127.0.0.1:9/simple/json/") && !error.to_string().contains("secret"), "{error}");
+    assert_eq!(error.exit(), Exit::TryAgain);
+    let target = target();
+    let request = Request { audited: &audited, sources: &source, target: &target, cache: at, fetch: None };
+    let error = gather(&request, &Silent).unwrap_err();
+    assert_eq!(error.to_string(), "cannot read the index `http://127.0.0.1:9/simple/` offline");
+    assert!(matches!(Source::parse("https://[x"), Err(rocwheel_index::Error::Address { .. })));
+}
+
+#[test]
+fn an_address_that_has_nothing_is_an_error() {
+    let folder = TempDir::new().unwrap();
+    let at = folder.path();
+    let audited = [pure(at, "top-1.0", &["json", "html"], &[])];
+    let server = Server::start(BTreeMap::new());
+    let root = server.address.trim_end_matches("simple/").to_owned();
+    let error = from(&audited, &[Source::parse(&root).unwrap()], at).unwrap_err();
+    assert_eq!(error.to_string(), format!("none of 2 requirements is at `{root}`"));
+    assert_eq!(error.hint(), Some(format!("did you mean `{root}simple/`?")));
+}
+
+fn walk(folder: &Path) -> Vec<String> {
+    let Ok(entries) = fs_err::read_dir(folder) else { return Vec::new() };
+    let mut files = Vec::new();
+    for path in entries.map(|entry| entry.unwrap().path()) {
+        if path.is_dir() { files.extend(walk(&path)) } else { files.push(path.display().to_string()) }
+    }
+    files
+}

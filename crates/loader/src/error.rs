@@ -1,0 +1,117 @@
+//! What can go wrong when an environment is opened and its files are read, and what to do about it.
+
+use std::path::PathBuf;
+
+use rocwheel_report::{Exit, Hint};
+
+/// Every failure of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file is no wheel, or a member of it cannot be unpacked.
+    #[error(transparent)]
+    Wheel(#[from] rocwheel_wheel::Error),
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_report::Interrupted),
+    /// Nothing to look at.
+    #[error("there is no wheel to look at")]
+    NoWheels,
+    /// A folder that holds no installed packages.
+    #[error("`{}` has neither wheels nor installed packages, which would have `.dist-info` folders", path.display())]
+    NotPackages {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A virtual environment whose packages are in two folders.
+    #[error("`{}` has packages in several folders: {}", environment.display(), paths(folders))]
+    SeveralFolders {
+        /// The environment.
+        environment: PathBuf,
+        /// The folders.
+        folders: Vec<PathBuf>,
+    },
+    /// A file or folder of an environment cannot be read.
+    #[error("could not read `{}`", path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// RECORD of an installed distribution cannot be understood.
+    #[error("`{info}/RECORD` cannot be read: {reason}")]
+    Record {
+        /// The `.dist-info` folder.
+        info: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// An environment has one distribution of a name, and two were given.
+    #[error("`{}` and `{}` are both {name}, and an environment has one", first.display(), second.display())]
+    SameDistribution {
+        /// The canonical name of the distribution.
+        name: String,
+        /// The wheel that was given first.
+        first: PathBuf,
+        /// The other one.
+        second: PathBuf,
+    },
+    /// A member of the `.data` folder that installers have no place for, and refuse the wheel for.
+    #[error("member `{member}` of `{}` cannot be installed: {why}", wheel.display())]
+    Unplaceable {
+        /// The wheel.
+        wheel: PathBuf,
+        /// The member.
+        member: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Nothing lies at a path of the environment.
+    #[error("the environment has no file `{path}`")]
+    NoSuchFile {
+        /// The path, relative to the environment.
+        path: String,
+    },
+    /// A file of the system that stands for the machine the set will run on.
+    #[error("could not read the libraries of the system in `{}`", directory.display())]
+    System {
+        /// The system's root.
+        directory: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Wheel(error) => error.hint(),
+            Self::SameDistribution { .. } => {
+                Some("look at them one by one, each with the wheels it is to be installed with".to_owned())
+            }
+            Self::NoWheels => {
+                Some("name at least one `.whl` file, or a folder of installed packages that has some".to_owned())
+            }
+            Self::NotPackages { .. } => {
+                Some("name an environment, its `site-packages` folder, or a folder that has wheels".to_owned())
+            }
+            Self::SeveralFolders { .. } => Some("name the folder that is meant".to_owned()),
+            _ => None,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Wheel(error) => error.exit(),
+            Self::Interrupted(_) => Exit::Interrupted,
+            Self::NoWheels | Self::NotPackages { .. } | Self::SeveralFolders { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+}
+
+fn paths(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
+    paths.join(", ")
+}

@@ -1,0 +1,323 @@
+//! Input: wheels and folders of installed packages, and the Python they are for. Output: a
+//! [`Site`], the files of a virtual environment that has them all, wheels placed as pip places
+//! them. Nothing is written: a file is a member of a wheel that can be read, or lies on this
+//! machine.
+//!
+//! The places are those of the wheel specification (`.data` folders, entry points) and of pip's
+//! scheme for a virtual environment on Linux, where `purelib` and `platlib` are one folder.
+
+mod distribution;
+mod expanded;
+mod installed;
+mod place;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::Kind;
+
+use crate::Error;
+pub use distribution::{Distribution, Form};
+pub use expanded::is_in_tree;
+use installed::Found;
+pub use installed::{Installed, PackageFolder};
+pub use place::Place;
+use place::{Destination, entry_points};
+
+/// The files of an environment. Paths are relative to its prefix, with `/`:
+/// `lib/python3.12/site-packages/torch/lib/libtorch.so`, `bin/hipcc`.
+pub struct Site {
+    /// First those that stand beside, then those that are audited, each group in the order given. A
+    /// later one overwrites what an earlier one has placed, as when it is installed later.
+    pub distributions: Vec<Distribution>,
+    /// What lies where.
+    pub files: BTreeMap<String, Placed>,
+    /// Programs that the installer writes for entry points, by path: `bin/rocm-sdk`.
+    pub scripts: BTreeMap<String, Script>,
+    /// Paths that several wheels place a file at.
+    pub clashes: Vec<Clash>,
+    /// The Python and the prefix.
+    pub place: Place,
+    /// Folders that hold files, with all folders above them; the prefix itself is the empty path.
+    folders: std::collections::BTreeSet<String>,
+    /// What was passed over when folders were read, in sentences.
+    pub notes: Vec<String>,
+    scratch: PathBuf,
+}
+
+/// Why a distribution is in the environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// It is there for the others to find things in; nobody asks what is wrong with it.
+    Beside,
+    /// It is to be looked at.
+    Audited,
+}
+
+/// A file of the environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// Index into [`Site::distributions`].
+    pub wheel: usize,
+    /// Its name in the wheel, or in RECORD where it is installed.
+    pub member: String,
+    /// Bytes unpacked.
+    pub size: u64,
+    /// Whether it can be run: by its mode, or because it is a script.
+    pub executable: bool,
+    /// Device and inode of a file of this machine, which may have several names.
+    pub identity: Option<(u64, u64)>,
+}
+
+/// A program that starts a function of a package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Script {
+    /// Index into [`Site::distributions`].
+    pub wheel: usize,
+    /// What it calls: `rocm_sdk.__main__:main`.
+    pub target: String,
+}
+
+/// A path that several wheels place a file at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clash {
+    /// The path.
+    pub path: String,
+    /// Indices into [`Site::distributions`]; the last one has overwritten the others.
+    pub wheels: Vec<usize>,
+    /// Whether all have the same bytes there, by size and CRC-32, so that it does not matter who
+    /// comes last.
+    pub same: bool,
+}
+
+impl Site {
+    /// Opens wheels and folders of installed packages, and places their files. `scratch` is a
+    /// folder for temporary files of members that are too large for memory.
+    ///
+    /// What stands beside is left out when one of the same distribution is audited.
+    ///
+    /// # Errors
+    /// [`Error::Wheel`] when a wheel cannot be opened, [`Error::NotPackages`] for a folder of
+    /// something else, [`Error::Read`] for one that cannot be read, [`Error::Unplaceable`] for what
+    /// makes pip refuse a wheel, [`Error::SameDistribution`] when two of one role are of one
+    /// distribution, [`Error::NoWheels`] when none is audited.
+    pub fn open(
+        paths: &[(PathBuf, Role)],
+        place: &Place,
+        scratch: &Path,
+        reporter: &dyn Reporter,
+    ) -> Result<Site, Error> {
+        let opened: Vec<Found> = paths
+            .par_iter()
+            .map(|(path, role)| {
+                reporter.check()?;
+                if path.is_dir() {
+                    let folder = PackageFolder::find(path)?.ok_or_else(|| Error::NotPackages { path: path.clone() })?;
+                    return folder.read(place, *role);
+                }
+                Ok(Found { distributions: vec![Distribution::open(path, *role)?], notes: Vec::new() })
+            })
+            .collect::<Result<_, Error>>()?;
+        let (mut distributions, mut notes) = (Vec::new(), Vec::new());
+        for found in opened {
+            distributions.extend(found.distributions);
+            notes.extend(found.notes);
+        }
+        if !distributions.iter().any(|distribution| distribution.role == Role::Audited) {
+            return Err(Error::NoWheels);
+        }
+        distributions.sort_by_key(|distribution| distribution.role);
+        check_names(&distributions)?;
+        let audited: Vec<String> = distributions
+            .iter()
+            .filter(|distribution| distribution.role == Role::Audited)
+            .map(|distribution| distribution.name.clone())
+            .collect();
+        distributions
+            .retain(|distribution| distribution.role == Role::Audited || !audited.contains(&distribution.name));
+        let mut site = Site {
+            distributions,
+            files: BTreeMap::new(),
+            scripts: BTreeMap::new(),
+            clashes: Vec::new(),
+            place: place.clone(),
+            folders: std::collections::BTreeSet::new(),
+            notes,
+            scratch: scratch.to_owned(),
+        };
+        site.place_all()?;
+        Ok(site)
+    }
+
+    /// An environment with files of which nothing is known but where they lie, for those who ask a
+    /// loader about files that are in no wheel yet: they belong to no distribution and cannot be
+    /// read.
+    pub fn of_files(files: impl IntoIterator<Item = (String, u64)>, place: &Place) -> Site {
+        let placed = |size| Placed { wheel: 0, member: String::new(), size, executable: false, identity: None };
+        let mut site = Site {
+            distributions: Vec::new(),
+            files: files.into_iter().map(|(path, size)| (path, placed(size))).collect(),
+            scripts: BTreeMap::new(),
+            clashes: Vec::new(),
+            place: place.clone(),
+            folders: std::collections::BTreeSet::new(),
+            notes: Vec::new(),
+            scratch: PathBuf::new(),
+        };
+        site.find_folders();
+        site
+    }
+
+    fn place_all(&mut self) -> Result<(), Error> {
+        let mut owners: BTreeMap<String, Vec<(usize, Option<String>)>> = BTreeMap::new();
+        for index in 0..self.distributions.len() {
+            let distribution = &self.distributions[index];
+            let wheel = match &distribution.form {
+                Form::Wheel(wheel) => wheel,
+                Form::Installed(installed) => {
+                    for (member, file) in &installed.files {
+                        let placed = Placed {
+                            wheel: index,
+                            member: member.clone(),
+                            size: file.size,
+                            executable: file.executable,
+                            identity: Some(file.identity),
+                        };
+                        owners.entry(file.place.clone()).or_default().push((index, Some(member.clone())));
+                        self.files.insert(file.place.clone(), placed);
+                    }
+                    continue;
+                }
+            };
+            let points = entry_points(wheel)?;
+            let destination = Destination { place: &self.place, path: &distribution.path, wheel, points: &points };
+            for member in wheel.members().iter().filter(|member| member.kind != Kind::Directory) {
+                let Some((path, is_script)) = destination.of(&member.name)? else { continue };
+                let placed = Placed {
+                    wheel: index,
+                    member: member.name.clone(),
+                    size: member.size,
+                    executable: member.executable || is_script,
+                    identity: None,
+                };
+                owners.entry(path.clone()).or_default().push((index, Some(member.name.clone())));
+                self.files.insert(path, placed);
+            }
+            for (name, target) in points {
+                let path = format!("bin/{name}");
+                owners.entry(path.clone()).or_default().push((index, None));
+                self.scripts.insert(path, Script { wheel: index, target });
+            }
+        }
+        let scripts = &self.scripts;
+        self.files.retain(|path, placed| scripts.get(path).is_none_or(|script| script.wheel < placed.wheel));
+        let files = &self.files;
+        self.scripts.retain(|path, _| !files.contains_key(path));
+        self.clashes = owners
+            .into_iter()
+            .filter(|(_, owners)| owners.len() > 1)
+            .map(|(path, owners)| Clash {
+                path,
+                same: self.are_same(&owners),
+                wheels: owners.into_iter().map(|(index, _)| index).collect(),
+            })
+            .collect();
+        self.find_folders();
+        Ok(())
+    }
+
+    fn find_folders(&mut self) {
+        for path in self.files.keys().chain(self.scripts.keys()) {
+            let mut folder = path.as_str();
+            while let Some((above, _)) = folder.rsplit_once('/') {
+                if !self.folders.insert(above.to_owned()) {
+                    break;
+                }
+                folder = above;
+            }
+        }
+        self.folders.insert(String::new());
+    }
+
+    /// Whether files that go to one place are the same bytes: by what archives and RECORD have of
+    /// them. Of two that are installed one has overwritten the other, so that the file itself would
+    /// say nothing.
+    fn are_same(&self, owners: &[(usize, Option<String>)]) -> bool {
+        let all = || owners.iter().map(|(index, member)| Some((&self.distributions[*index], member.as_deref()?)));
+        let recorded: Option<Vec<&str>> =
+            all().map(|owner| owner.and_then(|(owner, member)| owner.installed()?.recorded(member))).collect();
+        if let Some(hashes) = recorded {
+            return hashes.windows(2).all(|pair| pair[0] == pair[1]);
+        }
+        let checksums: Option<Vec<(u64, u32)>> =
+            all().map(|owner| owner.and_then(|(owner, member)| owner.checksum(member))).collect();
+        checksums.is_some_and(|checksums| checksums.windows(2).all(|pair| pair[0] == pair[1]))
+    }
+
+    /// The distribution that a file comes from.
+    pub fn wheel_of(&self, path: &str) -> Option<&Distribution> {
+        self.distributions.get(self.files.get(path)?.wheel)
+    }
+
+    /// Whether there is a folder at a path.
+    pub fn has_folder(&self, path: &str) -> bool {
+        self.folders.contains(path)
+    }
+
+    /// The folder that packages are imported from: `lib/python3.12/site-packages`.
+    pub fn packages(&self) -> String {
+        self.place.packages()
+    }
+
+    /// A path as Python and people see it: relative to the folder of the packages where it lies in
+    /// it, otherwise to the prefix.
+    pub fn shown<'a>(&self, path: &'a str) -> &'a str {
+        let packages = self.packages();
+        path.strip_prefix(packages.as_str()).and_then(|rest| rest.strip_prefix('/')).unwrap_or(path)
+    }
+
+    /// Random access to a file, as [`rocwheel_wheel::read::Wheel::reader`] gives it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchFile`], [`Error::Wheel`] when it cannot be unpacked and [`Error::Read`] when
+    /// it cannot be opened.
+    pub fn reader(&self, path: &str) -> Result<rocwheel_content::Reader, Error> {
+        let placed = self.placed(path)?;
+        self.distributions[placed.wheel].reader(&placed.member, &self.scratch)
+    }
+
+    /// All bytes of a file of at most 64 MiB.
+    ///
+    /// # Errors
+    /// As [`Site::reader`].
+    pub fn bytes(&self, path: &str) -> Result<Vec<u8>, Error> {
+        let placed = self.placed(path)?;
+        self.distributions[placed.wheel].bytes(&placed.member)
+    }
+
+    /// The folder for temporary files that [`Site::open`] was given.
+    pub fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// The file at a path.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchFile`].
+    pub fn placed(&self, path: &str) -> Result<&Placed, Error> {
+        self.files.get(path).ok_or_else(|| Error::NoSuchFile { path: path.to_owned() })
+    }
+}
+
+fn check_names(distributions: &[Distribution]) -> Result<(), Error> {
+    let mut seen: BTreeMap<(Role, &str), &Path> = BTreeMap::new();
+    for wheel in distributions.iter().filter(|distribution| !distribution.is_rest()) {
+        if let Some(first) = seen.insert((wheel.role, &wheel.name), &wheel.path) {
+            let (name, first, second) = (wheel.name.clone(), first.to_owned(), wheel.path.clone());
+            return Err(Error::SameDistribution { name, first, second });
+        }
+    }
+    Ok(())
+}

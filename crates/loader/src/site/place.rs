@@ -1,0 +1,144 @@
+//! Input: the name of a member of a wheel. Output: where pip puts it in a virtual environment on
+//! Linux.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rocwheel_wheel::PythonVersion;
+use rocwheel_wheel::read::Wheel;
+
+use crate::Error;
+
+/// The environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Which Python it has.
+    pub python: PythonVersion,
+    /// Its absolute path, without a slash at the end. Only a value: nothing has to be there.
+    pub prefix: String,
+    /// Where packages are, when it is not where a virtual environment has them.
+    packages: Option<String>,
+}
+
+impl Place {
+    /// A virtual environment with this prefix.
+    pub fn new(python: PythonVersion, prefix: impl Into<String>) -> Place {
+        Place { python, prefix: prefix.into(), packages: None }
+    }
+
+    /// The same with the packages in another folder, relative to the prefix.
+    pub(super) fn with_packages(self, packages: String) -> Place {
+        Place { packages: Some(packages), ..self }
+    }
+
+    /// The folder that packages are imported from, relative to the prefix.
+    pub fn packages(&self) -> String {
+        self.packages.clone().unwrap_or_else(|| format!("lib/python{}/site-packages", self.python))
+    }
+}
+
+/// Finds the places for the members of one wheel.
+pub(super) struct Destination<'a> {
+    pub(super) place: &'a Place,
+    /// What the wheel is called in messages.
+    pub(super) path: &'a Path,
+    pub(super) wheel: &'a Wheel,
+    pub(super) points: &'a BTreeMap<String, String>,
+}
+
+impl Destination<'_> {
+    /// The path of a member, and whether it is a script; `None` for one that pip leaves out because
+    /// it writes a script of that name itself.
+    pub(super) fn of(&self, member: &str) -> Result<Option<(String, bool)>, Error> {
+        let packages = self.place.packages();
+        let data = member.split_once('/').and_then(|(folder, rest)| folder.strip_suffix(".data").map(|_| rest));
+        let Some(rest) = data else {
+            return Ok(Some((format!("{packages}/{member}"), false)));
+        };
+        let fail = |why| Error::Unplaceable { wheel: self.path.to_owned(), member: member.to_owned(), why };
+        let Some((key, path)) = rest.split_once('/') else {
+            return Err(fail("it lies in the `.data` folder itself, and has to lie in a folder of it"));
+        };
+        Ok(Some(match key {
+            "purelib" | "platlib" => (format!("{packages}/{path}"), false),
+            "data" => (path.to_owned(), false),
+            "headers" => {
+                let name = rocwheel_wheel::canonical_name(&self.wheel.name.distribution);
+                let python = PythonVersion { free_threaded: false, ..self.place.python };
+                (format!("include/site/python{python}/{name}/{path}"), false)
+            }
+            "scripts" if self.points.contains_key(without_wrapper(path)) => return Ok(None),
+            "scripts" => (format!("bin/{path}"), true),
+            _ => {
+                return Err(fail(
+                    "installers know the folders purelib, platlib, headers, scripts and data of a `.data` folder",
+                ));
+            }
+        }))
+    }
+}
+
+/// The name of the entry point that a file of the scripts was generated for, as setuptools names
+/// such files.
+fn without_wrapper(script: &str) -> &str {
+    let lower = script.to_ascii_lowercase();
+    [".exe", "-script.py", ".pya"]
+        .into_iter()
+        .find(|suffix| lower.ends_with(suffix))
+        .map_or(script, |suffix| &script[..script.len() - suffix.len()])
+}
+
+/// Console and window programs of a wheel: name and what they call (entry points specification). A
+/// name that is no file name is left out: installers refuse it or write nothing they can find
+/// again.
+pub(super) fn entry_points(wheel: &Wheel) -> Result<BTreeMap<String, String>, Error> {
+    let member = format!("{}/entry_points.txt", wheel.info());
+    if wheel.member(&member).is_none() {
+        return Ok(BTreeMap::new());
+    }
+    let bytes = wheel.bytes(&member)?;
+    Ok(parse_entry_points(&String::from_utf8_lossy(&bytes)))
+}
+
+fn parse_entry_points(text: &str) -> BTreeMap<String, String> {
+    let mut points = BTreeMap::new();
+    let mut in_scripts = false;
+    for line in text.lines() {
+        let line = line.trim();
+        if let Some(section) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            in_scripts = ["console_scripts", "gui_scripts"].contains(&section.trim());
+        } else if in_scripts
+            && !line.starts_with(['#', ';'])
+            && let Some((name, target)) = line.split_once('=')
+        {
+            // Extras behind the target were for a time when scripts had requirements of their own.
+            let target = target.split('[').next().unwrap_or_default().trim();
+            let name = name.trim();
+            if !name.is_empty() && !name.contains(['/', '\\', '\0']) && name != "." && name != ".." {
+                points.insert(name.to_owned(), target.to_owned());
+            }
+        }
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entry_points_are_found_between_other_things() {
+        let text = "# made by hand\n[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main\n a=b:c [extra]\n;x = y:z\n\
+                    ../evil = os:system\n[gui_scripts]\nwindow=w:main\n[torch.backends]\nrocm = t:b\n";
+        let points = parse_entry_points(text);
+        let shown: Vec<String> = points.iter().map(|(name, target)| format!("{name}={target}")).collect();
+        assert_eq!(shown, ["a=b:c", "rocm-sdk=rocm_sdk.__main__:main", "window=w:main"]);
+    }
+
+    #[test]
+    fn wrappers_are_known_by_their_names() {
+        for (script, name) in [("pip.exe", "pip"), ("pip-script.py", "pip"), ("run.py", "run.py"), ("é", "é")] {
+            assert_eq!(without_wrapper(script), name);
+        }
+    }
+}

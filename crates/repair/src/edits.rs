@@ -1,0 +1,323 @@
+//! Input: where everything comes from. Output: what is done to each file: the libraries that come
+//! along with their names, and what changes in the headers of those and of the wheel's own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use ring::digest::{Context, SHA256};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::Wheel;
+
+use crate::inventory::{Binary, Inventory, Place};
+use crate::plan::{Edit, FileEdit, Graft, Mode, Package, Text};
+use crate::resolve::{External, Need, Resolution, Target};
+use crate::{Error, Request, packages, paths};
+
+const SHIM: &str = include_str!("../../../python/wheel-repair/script_shim.py");
+/// Bytes that are hashed at once.
+const WINDOW: usize = 256 << 10;
+
+/// What has to be read of the libraries of this machine before anything can be named, by their
+/// number in the resolution.
+pub(crate) struct Read {
+    /// SHA-256 in hexadecimal digits.
+    hashes: Vec<String>,
+    /// The packages of the system that files belong to.
+    owners: BTreeMap<PathBuf, Package>,
+}
+
+/// Decides about the files of one wheel.
+pub(crate) struct Edits<'a> {
+    pub(crate) wheel: &'a Wheel,
+    pub(crate) request: &'a Request,
+    pub(crate) inventory: &'a Inventory,
+    pub(crate) resolution: &'a Resolution,
+    pub(crate) mode: Mode,
+    read: &'a Read,
+    /// The names that the libraries of this machine get, by their number.
+    names: Vec<String>,
+}
+
+impl Read {
+    /// Reads the libraries, and the lists of files of all packages: both are a lot.
+    pub(crate) fn new(resolution: &Resolution, reporter: &dyn Reporter) -> Result<Read, Error> {
+        let externals = &resolution.externals;
+        let hashes = || -> Result<Vec<String>, Error> {
+            let files: Vec<&Path> = externals.iter().map(|external| external.found.real.as_path()).collect();
+            files
+                .par_iter()
+                .map(|file| {
+                    reporter.check()?;
+                    hash(file).map_err(Error::file("read", *file))
+                })
+                .collect()
+        };
+        let owners = || {
+            let files = externals.iter().flat_map(|external| [&external.found.real, &external.found.path]);
+            packages::owners(&files.cloned().collect::<BTreeSet<PathBuf>>())
+        };
+        let (hashes, owners) = rayon::join(hashes, owners);
+        Ok(Read { hashes: hashes?, owners })
+    }
+}
+
+impl<'a> Edits<'a> {
+    pub(crate) fn new(
+        wheel: &'a Wheel,
+        request: &'a Request,
+        inventory: &'a Inventory,
+        (resolution, read): (&'a Resolution, &'a Read),
+        mode: Mode,
+    ) -> Edits<'a> {
+        let externals = resolution.externals.iter().zip(&read.hashes);
+        let names = externals.map(|(external, hash)| graft_name(&external.found.real, &hash[..8])).collect();
+        Edits { wheel, request, inventory, resolution, mode, read, names }
+    }
+
+    /// What changes in each binary of the wheel, in their order and also where nothing does, and
+    /// the scripts that take the places of programs that move.
+    pub(crate) fn files(&self) -> Result<(Vec<FileEdit>, Vec<Text>), Error> {
+        let binaries = self.inventory.binaries.iter().zip(&self.resolution.needs);
+        let edits = binaries.map(|(binary, needs)| self.file(binary, needs)).collect::<Result<Vec<_>, Error>>()?;
+        let moved = edits.iter().filter_map(|edit| Some(shim(&edit.member, edit.moved_to.as_ref()?)));
+        let texts = moved.collect();
+        Ok((edits, texts))
+    }
+
+    fn libraries_folder(&self) -> String {
+        format!("{}.libs", self.wheel.name.distribution)
+    }
+
+    /// The libraries that come along, by name, and the number of each in the resolution. A file
+    /// that is on this machine twice comes once; one that an earlier repair brought stays.
+    pub(crate) fn grafts(&self) -> (Vec<Graft>, Vec<usize>) {
+        let externals = &self.resolution.externals;
+        let mut grafts: BTreeMap<&str, (Graft, usize)> = BTreeMap::new();
+        for (number, external) in externals.iter().enumerate() {
+            let name = self.names[number].as_str();
+            let member = format!("{}/{name}", self.libraries_folder());
+            if self.wheel.member(&member).is_some() {
+                continue;
+            }
+            let owner = |path: &PathBuf| self.read.owners.get(path);
+            let package = owner(&external.found.real).or_else(|| owner(&external.found.path)).cloned();
+            if let Some((graft, _)) = grafts.get_mut(name) {
+                let users: BTreeSet<String> =
+                    graft.needed_by.drain(..).chain(external.needed_by.iter().cloned()).collect();
+                graft.needed_by = users.into_iter().collect();
+            } else {
+                grafts.insert(name, (self.graft(number, member, package), number));
+            }
+        }
+        grafts.into_values().unzip()
+    }
+
+    fn graft(&self, number: usize, member: String, package: Option<Package>) -> Graft {
+        let (external, name) = (&self.resolution.externals[number], self.names[number].as_str());
+        let metadata = fs_err::metadata(&external.found.real).ok();
+        Graft {
+            library: external.library.clone(),
+            name: name.to_owned(),
+            source: external.found.real.clone(),
+            size: metadata.as_ref().map_or(0, std::fs::Metadata::len),
+            sha256: self.read.hashes[number].clone(),
+            needed_by: external.needed_by.iter().cloned().collect(),
+            found_by: external.found_by.clone(),
+            package,
+            executable: metadata.is_some_and(|metadata| is_executable(&metadata)),
+            edit: self.graft_edit(external, name),
+            member,
+        }
+    }
+
+    fn graft_edit(&self, external: &External, name: &str) -> Edit {
+        let mut edit = self.needed_edit(&external.needs);
+        edit.soname = (external.found.elf.soname.as_deref() != Some(name)).then(|| name.to_owned());
+        edit.strip = self.request.strip.is_some() && has_symbols(&external.found.elf);
+        // A file that cannot be read now cannot be copied either, which says so.
+        let file = fs_err::File::open(&external.found.real).ok();
+        edit.stack = file.is_some_and(|file| external.found.elf.has_needless_stack_flag(file.file()).unwrap_or(false));
+        let folder = self.libraries_folder();
+        let wanted = self.folders(&external.needs, &folder);
+        let old: Vec<String> = external.found.elf.search_path().map_or_else(Vec::new, |path| {
+            path.split(':').filter(|entry| !entry.is_empty()).map(str::to_owned).collect()
+        });
+        let new: Vec<String> = wanted.iter().map(|to| paths::entry(&folder, to)).collect();
+        if old != new {
+            edit.dropped = old.into_iter().filter(|entry| !new.contains(entry)).collect();
+            edit.search_path = Some(new);
+        }
+        edit
+    }
+
+    /// Names that change in NEEDED.
+    fn needed_edit(&self, needs: &[Need]) -> Edit {
+        let mut edit = Edit::default();
+        for need in needs {
+            let base = paths::name(&need.name);
+            let new = match &need.target {
+                Target::Graft(number) => self.names[*number].as_str(),
+                Target::Wheel { binary, .. } => self.inventory.binaries[*binary].site().map_or(base, paths::name),
+                Target::System | Target::Out { .. } => base,
+                Target::Python => {
+                    edit.removed.push(need.name.clone());
+                    continue;
+                }
+            };
+            if new != need.name {
+                edit.needed.insert(need.name.clone(), new.to_owned());
+            }
+        }
+        edit
+    }
+
+    /// The folders below site-packages that the search path of a file in `folder` has to lead to,
+    /// in the order of its needs.
+    fn folders(&self, needs: &[Need], folder: &str) -> Vec<String> {
+        let mut folders: Vec<String> = Vec::new();
+        for need in needs {
+            let to = match &need.target {
+                Target::Graft(_) => Some(self.libraries_folder()),
+                Target::Wheel { binary, reached: false } => {
+                    self.inventory.binaries[*binary].site().map(|site| paths::folder(site).to_owned())
+                }
+                Target::Out { directory } if self.mode == Mode::Rocm && self.request.resolve.has_search_path() => {
+                    directory.clone()
+                }
+                _ => None,
+            };
+            if let Some(to) = to
+                && !folders.contains(&to)
+            {
+                folders.push(to);
+            }
+        }
+        // A file that finds libraries in its own folder looks there first.
+        folders.sort_by_key(|to| to != folder);
+        folders
+    }
+
+    fn file(&self, binary: &Binary, needs: &[Need]) -> Result<FileEdit, Error> {
+        let mut edit = self.needed_edit(needs);
+        edit.strip = self.request.strip.is_some() && has_symbols(&binary.elf);
+        edit.stack = self.has_needless_stack_flag(binary)?;
+        let mut moved_to = None;
+        let (folder, known) = match &binary.place {
+            Place::Site(site) => (paths::folder(site).to_owned(), true),
+            Place::Script(name) => {
+                let folder = format!("{}.scripts", self.wheel.name.distribution);
+                if self.folders(needs, &folder).is_empty() {
+                    (String::new(), false)
+                } else {
+                    moved_to = Some(format!("{folder}/{name}"));
+                    (folder, true)
+                }
+            }
+            Place::Elsewhere => {
+                let lost = needs.iter().find(|need| matches!(need.target, Target::Graft(_)));
+                if let Some(need) = lost {
+                    return Err(Error::Unreachable {
+                        wheel: self.wheel.path().to_owned(),
+                        member: binary.member.clone(),
+                        library: need.name.clone(),
+                    });
+                }
+                (String::new(), false)
+            }
+        };
+        let wanted = if known { self.folders(needs, &folder) } else { Vec::new() };
+        let keeps = |entry: &str| match paths::of_origin(entry) {
+            Some(rest) if known => moved_to.is_none() && !paths::leaves(&paths::join(&folder, rest)),
+            rest => rest.is_some(),
+        };
+        let (mut entries, dropped): (Vec<String>, Vec<String>) =
+            binary.entries().into_iter().map(str::to_owned).partition(|entry| keeps(entry));
+        let mut reached: BTreeSet<String> =
+            entries.iter().filter_map(|entry| Some(paths::join(&folder, paths::of_origin(entry)?))).collect();
+        let before = entries.len();
+        for to in wanted {
+            if reached.insert(to.clone()) {
+                entries.push(paths::entry(&folder, &to));
+            }
+        }
+        if entries.len() > before || !dropped.is_empty() {
+            edit.search_path = Some(entries);
+            edit.dropped = dropped;
+        }
+        Ok(FileEdit { member: binary.member.clone(), moved_to, edit })
+    }
+
+    fn has_needless_stack_flag(&self, binary: &Binary) -> Result<bool, Error> {
+        if !binary.elf.wants_executable_stack() {
+            return Ok(false);
+        }
+        let reader = binary.content.open().map_err(Error::file("read", self.wheel.path()))?;
+        binary.elf.has_needless_stack_flag(&reader).map_err(|source| Error::Binary {
+            wheel: self.wheel.path().to_owned(),
+            file: binary.member.clone(),
+            source,
+        })
+    }
+}
+
+/// The script in the place of a program that moves.
+fn shim(member: &str, moved: &str) -> Text {
+    Text {
+        member: member.to_owned(),
+        purpose: format!("starts `{moved}`"),
+        replaces: true,
+        executable: true,
+        bytes: SHIM.replace("@PROGRAM@", moved).into_bytes(),
+    }
+}
+
+/// Whether there is anything that `strip` would remove.
+fn has_symbols(elf: &rocwheel_elf::Elf) -> bool {
+    elf.sections.iter().any(|section| section.name == ".symtab" || section.name.starts_with(".debug_"))
+}
+
+fn is_executable(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    metadata.permissions().mode() & 0o111 != 0
+}
+
+/// `libfoo-0a1b2c3d.so.1` for `libfoo.so.1`. A name that has the digits already, from an earlier
+/// repair, stays.
+fn graft_name(file: &Path, digits: &str) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let end = name.find(".so").or_else(|| name.find('.')).unwrap_or(name.len());
+    let (stem, rest) = name.split_at(end);
+    if stem.ends_with(&format!("-{digits}")) { name.into_owned() } else { format!("{stem}-{digits}{rest}") }
+}
+
+/// SHA-256 of a file, in hexadecimal digits. Nothing can be named before the largest file is
+/// hashed, and that is one worker's work: another reads ahead of it.
+fn hash(file: &Path) -> std::io::Result<String> {
+    let mut reader = fs_err::File::open(file)?;
+    let mut context = Context::new(&SHA256);
+    let (mut window, mut ahead) = (vec![0; WINDOW], vec![0; WINDOW]);
+    let mut length = std::io::Read::read(&mut reader, &mut window)?;
+    while length > 0 {
+        let hash = || context.update(&window[..length]);
+        let ((), next) = rayon::join(hash, || std::io::Read::read(&mut reader, &mut ahead));
+        length = next?;
+        std::mem::swap(&mut window, &mut ahead);
+    }
+    Ok(context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grafted_names_have_the_digits_before_the_suffix() {
+        let name = |file: &str| graft_name(Path::new(file), "0a1b2c3d");
+        assert_eq!(name("/usr/lib/libz.so.1.2.13"), "libz-0a1b2c3d.so.1.2.13");
+        assert_eq!(name("libglib-2.0.so.0"), "libglib-2.0-0a1b2c3d.so.0");
+        assert_eq!(name("libLLVM-15.so.1"), "libLLVM-15-0a1b2c3d.so.1");
+        assert_eq!(name("plugin.1"), "plugin-0a1b2c3d.1");
+        assert_eq!(name("libz-0a1b2c3d.so.1"), "libz-0a1b2c3d.so.1");
+    }
+}

@@ -1,0 +1,205 @@
+//! Input: an open wheel, and for `--mode fat` the files of a ROCm tree. Output: every file that the
+//! dynamic loader could be asked for, where it will be, and what its headers say.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use rocwheel_content::{Content, FileContent};
+use rocwheel_elf::{Elf, Kind};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::{Kind as MemberKind, Listed, Spool, Wheel};
+
+use crate::directories::MACHINE;
+use crate::{Error, paths};
+
+/// Where an installer puts a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Below site-packages, at this path.
+    Site(String),
+    /// In the folder for programs, which has no fixed way to site-packages.
+    Script(String),
+    /// Elsewhere, with no fixed way to site-packages either.
+    Elsewhere,
+}
+
+impl Place {
+    /// Where the member of a wheel with this `.dist-info` folder goes (binary distribution format,
+    /// "The .data directory").
+    pub(crate) fn of(member: &str, info: &str) -> Place {
+        let stem = info.strip_suffix(".dist-info").unwrap_or(info);
+        let data = member.strip_prefix(stem).and_then(|rest| rest.strip_prefix(".data/"));
+        let Some((scheme, path)) = data.and_then(|rest| rest.split_once('/')) else {
+            return Place::Site(member.to_owned());
+        };
+        match scheme {
+            "platlib" | "purelib" => Place::Site(path.to_owned()),
+            "scripts" => Place::Script(path.to_owned()),
+            _ => Place::Elsewhere,
+        }
+    }
+}
+
+/// A binary for this kind of machine.
+pub(crate) struct Binary {
+    /// The member, or the member that a file of the tree becomes.
+    pub(crate) member: String,
+    pub(crate) place: Place,
+    pub(crate) elf: Elf,
+    pub(crate) content: Arc<dyn Content>,
+    pub(crate) origin: Origin,
+}
+
+/// Where a binary comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Wheel,
+    /// The ROCm tree: the file.
+    Tree(PathBuf),
+}
+
+impl Binary {
+    /// Where it will be below site-packages.
+    pub(crate) fn site(&self) -> Option<&str> {
+        match &self.place {
+            Place::Site(path) => Some(path),
+            Place::Script(_) | Place::Elsewhere => None,
+        }
+    }
+
+    /// The entries of the search path that the loader honours.
+    pub(crate) fn entries(&self) -> Vec<&str> {
+        self.elf.search_path().map_or_else(Vec::new, |path| path.split(':').filter(|entry| !entry.is_empty()).collect())
+    }
+}
+
+/// Everything in a wheel that a repair is about.
+pub(crate) struct Inventory {
+    pub(crate) binaries: Vec<Binary>,
+    /// Members that are PE files: Windows' libraries and programs.
+    pub(crate) windows: Vec<String>,
+    /// Members that are ELF files for another kind of machine, and which.
+    pub(crate) foreign: Vec<(String, u16)>,
+}
+
+enum Found {
+    Binary(Box<Binary>),
+    Windows(String),
+    Foreign(String, u16),
+    Nothing,
+}
+
+impl Inventory {
+    /// Reads the wheel. GPU code, object files and separate debug files are no binaries here.
+    pub(crate) fn read(wheel: &Arc<Wheel>, scratch: &Path, reporter: &dyn Reporter) -> Result<Inventory, Error> {
+        let spool = Spool::new(scratch);
+        let files: Vec<&Listed> = wheel
+            .members()
+            .iter()
+            .filter(|listed| listed.kind == MemberKind::File && listed.size >= 64 && !is_text(&listed.name))
+            .collect();
+        let found: Vec<Found> = files
+            .par_iter()
+            .map(|listed| {
+                reporter.check()?;
+                member(wheel, listed, &spool)
+            })
+            .collect::<Result<_, Error>>()?;
+        let mut inventory = Inventory { binaries: Vec::new(), windows: Vec::new(), foreign: Vec::new() };
+        for found in found {
+            match found {
+                Found::Binary(binary) => inventory.binaries.push(*binary),
+                Found::Windows(member) => inventory.windows.push(member),
+                Found::Foreign(member, machine) => inventory.foreign.push((member, machine)),
+                Found::Nothing => {}
+            }
+        }
+        inventory.sort();
+        Ok(inventory)
+    }
+
+    /// Puts the binaries in the order of their names, whatever the order of the archive.
+    pub(crate) fn sort(&mut self) {
+        self.binaries.sort_by(|one, other| one.member.cmp(&other.member));
+        self.windows.sort();
+        self.foreign.sort();
+    }
+
+    /// Adds a library of the ROCm tree that will be `member`.
+    pub(crate) fn add(&mut self, member: &str, path: &Path, elf: Elf) -> Result<(), Error> {
+        let content = FileContent::new(path).map_err(Error::file("read", path))?;
+        let binary = Binary {
+            member: member.to_owned(),
+            place: Place::Site(member.to_owned()),
+            elf,
+            content: Arc::new(content),
+            origin: Origin::Tree(path.to_owned()),
+        };
+        self.binaries.push(binary);
+        Ok(())
+    }
+}
+
+/// Files that are surely no programs, by name: reading the start of thousands of sources takes
+/// longer than all else.
+fn is_text(member: &str) -> bool {
+    let extension = paths::name(member).rsplit_once('.').map(|(_, extension)| extension);
+    extension.is_some_and(|extension| {
+        [
+            "py", "pyi", "pyc", "txt", "json", "h", "hpp", "hip", "cu", "cuh", "md", "rst", "yaml", "yml", "cmake",
+            "html", "js", "css",
+        ]
+        .contains(&extension)
+    })
+}
+
+fn member(wheel: &Arc<Wheel>, listed: &Listed, spool: &Spool) -> Result<Found, Error> {
+    let start = wheel.start(&listed.name, 4)?;
+    if start.starts_with(b"MZ") {
+        let reader = spool.member(wheel, &listed.name)?.open().map_err(Error::file("read", wheel.path()))?;
+        let is_pe = rocwheel_elf::is_pe(&reader).unwrap_or(false);
+        return Ok(if is_pe { Found::Windows(listed.name.clone()) } else { Found::Nothing });
+    }
+    if start != *b"\x7fELF" {
+        return Ok(Found::Nothing);
+    }
+    let content = spool.member(wheel, &listed.name)?;
+    let reader = content.open().map_err(Error::file("read", wheel.path()))?;
+    let elf = match Elf::read(&reader) {
+        Ok(Some(elf)) => elf,
+        Ok(None) => return Ok(Found::Nothing),
+        Err(source) => {
+            return Err(Error::Binary { wheel: wheel.path().to_owned(), file: listed.name.clone(), source });
+        }
+    };
+    Ok(match elf.kind {
+        Kind::Relocatable | Kind::DebugOnly | Kind::Other => Found::Nothing,
+        // A code object for a GPU is a shared library by its header, and nothing loads it with
+        // ld.so.
+        _ if elf.machine == 224 => Found::Nothing,
+        _ if elf.machine != MACHINE || !elf.is_64 => Found::Foreign(listed.name.clone(), elf.machine),
+        Kind::Executable | Kind::StaticExecutable | Kind::SharedLibrary => Found::Binary(Box::new(Binary {
+            member: listed.name.clone(),
+            place: Place::of(&listed.name, wheel.info()),
+            elf,
+            content: Arc::new(content),
+            origin: Origin::Wheel,
+        })),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_installed_where_the_specification_says() {
+        let info = "a_b-1.0.dist-info";
+        assert_eq!(Place::of("a/b.so", info), Place::Site("a/b.so".to_owned()));
+        assert_eq!(Place::of("a_b-1.0.data/platlib/a/b.so", info), Place::Site("a/b.so".to_owned()));
+        assert_eq!(Place::of("a_b-1.0.data/scripts/tool", info), Place::Script("tool".to_owned()));
+        assert_eq!(Place::of("a_b-1.0.data/data/lib/b.so", info), Place::Elsewhere);
+        assert_eq!(Place::of("a_b-2.0.data/data/lib/b.so", info), Place::Site("a_b-2.0.data/data/lib/b.so".to_owned()));
+    }
+}

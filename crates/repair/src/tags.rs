@@ -1,0 +1,192 @@
+//! Input: what all binaries of the result need, the tags of the wheel, and the tag that the user
+//! asks for. Output: the tags that the result deserves (PEP 600), and the texts that say so.
+
+use std::collections::BTreeSet;
+
+use rocwheel_elf::Elf;
+use rocwheel_wheel::manylinux::{FileNeeds, LibraryNeeds, Policies, Policy};
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{Headers, WheelName};
+
+use crate::plan::{Edit, Tags};
+use crate::{Error, resolve};
+
+/// The tag of Linux systems of which nothing is promised.
+const LINUX: &str = "linux_x86_64";
+/// The baseline of x86-64 in the processor level that a file declares to need.
+const BASELINE: u32 = 1;
+
+/// The tag that the user asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// The lowest honest one.
+    Lowest,
+    /// None: that of this machine only.
+    Linux,
+    /// This policy, and a lower one where the files deserve it.
+    Policy(Policy),
+    /// This policy only.
+    Only(Policy),
+}
+
+impl Wanted {
+    /// Reads a tag: `manylinux_2_28_x86_64`, `manylinux_2_28`, `manylinux2014`, `linux_x86_64` or
+    /// `auto`.
+    pub(crate) fn parse(tag: Option<&str>, only: bool) -> Result<Wanted, Error> {
+        let Some(tag) = tag.filter(|tag| *tag != "auto") else { return Ok(Wanted::Lowest) };
+        if tag == LINUX || tag == "linux" {
+            return Ok(Wanted::Linux);
+        }
+        let policies = Policies::built_in();
+        let matches = |policy: &&Policy| {
+            policies.tags(policy).iter().any(|known| known == tag || known.strip_suffix("_x86_64") == Some(tag))
+        };
+        match policies.policies().iter().find(matches) {
+            Some(policy) if only => Ok(Wanted::Only(policy.clone())),
+            Some(policy) => Ok(Wanted::Policy(policy.clone())),
+            None => {
+                let known = policies.policies().iter().map(|policy| policies.tags(policy)[0].clone()).collect();
+                Err(Error::UnknownTag { tag: tag.to_owned(), known })
+            }
+        }
+    }
+
+    /// The policy whose libraries count as the system's.
+    pub(crate) fn policy(&self) -> Option<&Policy> {
+        match self {
+            Wanted::Policy(policy) | Wanted::Only(policy) => Some(policy),
+            Wanted::Lowest | Wanted::Linux => None,
+        }
+    }
+}
+
+/// What a file will need of the system once it is edited.
+pub(crate) fn needs(file: &str, elf: &Elf, edit: &Edit) -> FileNeeds {
+    let mut libraries = Vec::new();
+    for name in &elf.needed {
+        if edit.removed.contains(name) {
+            continue;
+        }
+        let library = edit.needed.get(name).unwrap_or(name);
+        let versions = resolve::versions(elf, name).into_iter().cloned().collect();
+        libraries.push(LibraryNeeds { library: library.clone(), versions });
+    }
+    FileNeeds { file: file.to_owned(), libraries }
+}
+
+/// The level of x86-64 that a file says it needs: `x86-64-v3`.
+fn level(elf: &Elf) -> Option<&'static str> {
+    match elf.isa_needed.unwrap_or(BASELINE) & !BASELINE {
+        0 => None,
+        bits if bits & 8 != 0 => Some("x86-64-v4"),
+        bits if bits & 4 != 0 => Some("x86-64-v3"),
+        bits if bits & 2 != 0 => Some("x86-64-v2"),
+        _ => Some("an unknown level of x86-64"),
+    }
+}
+
+/// A file of the result.
+pub(crate) struct Judged<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) elf: &'a Elf,
+    pub(crate) edit: &'a Edit,
+}
+
+/// Works out the tags. Without binaries everything stays.
+pub(crate) fn tags(wheel: &Wheel, files: &[Judged<'_>], wanted: &Wanted) -> Result<Tags, Error> {
+    let before = wheel.name.platforms.clone();
+    let policies = Policies::built_in();
+    let all: Vec<FileNeeds> = files.iter().map(|file| needs(file.file, file.elf, file.edit)).collect();
+    let floor = policies.floor(&all);
+    let mut reasons: Vec<String> = floor.reasons.iter().map(ToString::to_string).collect();
+    let levels: Vec<String> = files
+        .iter()
+        .filter_map(|file| level(file.elf).map(|level| format!("{} needs the processor level {level}", file.file)))
+        .collect();
+    let mut deserved = floor.policy;
+    if !levels.is_empty() {
+        deserved = None;
+        reasons = levels;
+    }
+    let tag = deserved.as_ref().map_or_else(|| LINUX.to_owned(), |policy| policies.tags(policy)[0].clone());
+    if files.is_empty() {
+        return Ok(Tags { after: before.clone(), before, floor: tag, reasons, untrue: Vec::new(), wheel: None });
+    }
+    let added = added(wheel, wanted, deserved.as_ref(), &reasons)?;
+    let is_untrue = |platform: &String| match (&deserved, wanted) {
+        (_, Wanted::Linux) => platform.starts_with("manylinux"),
+        (Some(deserved), _) => policies
+            .policies()
+            .iter()
+            .any(|policy| policy.glibc < deserved.glibc && policies.tags(policy).contains(platform)),
+        (None, _) => false,
+    };
+    let (untrue, kept): (Vec<String>, Vec<String>) = before.iter().cloned().partition(is_untrue);
+    let kept = kept.into_iter().filter(|platform| platform != "any" && platform != LINUX);
+    let kept: Vec<String> = if matches!(wanted, Wanted::Only(_)) { Vec::new() } else { kept.collect() };
+    let after: Vec<String> = kept.into_iter().chain(added).collect::<BTreeSet<_>>().into_iter().collect();
+    let name = WheelName { platforms: after.clone(), ..wheel.name.clone() };
+    // A name that says the same in another order stays.
+    let same = before.iter().collect::<BTreeSet<_>>() == after.iter().collect::<BTreeSet<_>>();
+    let after = if same { before.clone() } else { after };
+    Ok(Tags { before, after, floor: tag, reasons, untrue, wheel: wheel_text(wheel, &name)? })
+}
+
+fn added(wheel: &Wheel, wanted: &Wanted, deserved: Option<&Policy>, reasons: &[String]) -> Result<Vec<String>, Error> {
+    let policies = Policies::built_in();
+    let fail = |wanted: &str, floor: Option<String>| Error::Tag {
+        wheel: wheel.path().to_owned(),
+        wanted: wanted.to_owned(),
+        reasons: reasons.to_vec(),
+        floor,
+    };
+    match (wanted, deserved) {
+        (Wanted::Linux, _) => Ok(vec![LINUX.to_owned()]),
+        (Wanted::Lowest, Some(deserved)) => Ok(policies.tags(deserved)),
+        (Wanted::Lowest, None) => Err(fail("manylinux, as no policy promises what its files need", None)),
+        (Wanted::Policy(policy) | Wanted::Only(policy), None) => {
+            Err(fail(&format!("`{}`", policies.tags(policy)[0]), None))
+        }
+        (Wanted::Policy(policy) | Wanted::Only(policy), Some(deserved)) if policy.glibc < deserved.glibc => {
+            Err(fail(&format!("`{}`", policies.tags(policy)[0]), Some(policies.tags(deserved)[0].clone())))
+        }
+        (Wanted::Policy(policy), Some(deserved)) => Ok([policies.tags(deserved), policies.tags(policy)].concat()),
+        (Wanted::Only(policy), Some(_)) => Ok(policies.tags(policy)),
+    }
+}
+
+/// The new text of WHEEL, when it does not say these tags yet.
+fn wheel_text(wheel: &Wheel, name: &WheelName) -> Result<Option<String>, Error> {
+    let text = wheel.wheel()?;
+    let mut headers = Headers::parse(&text);
+    let tags: BTreeSet<String> = name.tags().iter().map(ToString::to_string).collect();
+    headers.remove("Tag", |tag| !tags.contains(tag));
+    let present = headers.all("Tag");
+    for tag in tags.iter().filter(|tag| !present.contains(tag)) {
+        headers.push("Tag", tag)?;
+    }
+    if headers.get("Root-Is-Purelib").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        headers.set("Root-Is-Purelib", "false")?;
+    }
+    let new = headers.to_string();
+    Ok((new != text).then_some(new))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_read_with_and_without_the_machine() {
+        let glibc = |tag: &str| Wanted::parse(Some(tag), false).unwrap().policy().unwrap().glibc.to_string();
+        assert_eq!(glibc("manylinux_2_28_x86_64"), "2.28");
+        assert_eq!(glibc("manylinux_2_28"), "2.28");
+        assert_eq!(glibc("manylinux2014"), "2.17");
+        assert_eq!(glibc("manylinux1_x86_64"), "2.5");
+        assert_eq!(Wanted::parse(Some("linux_x86_64"), false).unwrap(), Wanted::Linux);
+        assert_eq!(Wanted::parse(Some("auto"), false).unwrap(), Wanted::Lowest);
+        assert_eq!(Wanted::parse(None, true).unwrap(), Wanted::Lowest);
+        let error = Wanted::parse(Some("manylinux_9_9_x86_64"), false).unwrap_err();
+        assert_eq!(error.to_string(), "`manylinux_9_9_x86_64` is no manylinux tag that is known");
+    }
+}
