@@ -8,21 +8,10 @@ use crate::cell::{Platform, minor};
 use crate::error::Error;
 use crate::recipe::{Layer, Recipe};
 use rocwheel_report::suggestion;
+use rocwheel_source::Project;
 
-const RECIPES: [(&str, &str); 7] = [
-    ("recipes/apex.toml", include_str!("../../../recipes/apex.toml")),
-    ("recipes/flash-attn.toml", include_str!("../../../recipes/flash-attn.toml")),
-    ("recipes/magma.toml", include_str!("../../../recipes/magma.toml")),
-    ("recipes/torch.toml", include_str!("../../../recipes/torch.toml")),
-    ("recipes/torchaudio.toml", include_str!("../../../recipes/torchaudio.toml")),
-    ("recipes/torchvision.toml", include_str!("../../../recipes/torchvision.toml")),
-    ("recipes/triton.toml", include_str!("../../../recipes/triton.toml")),
-];
-
-const LAYERS: [(&str, &str); 2] = [
-    ("compilers", include_str!("../../../recipes/layers/compilers.toml")),
-    ("rocm", include_str!("../../../recipes/layers/rocm.toml")),
-];
+// `RECIPES` and `LAYERS`: the paths and texts of the files in `recipes/`, listed by build.rs.
+include!(concat!(env!("OUT_DIR"), "/recipes.rs"));
 
 /// All recipes, with what they share.
 #[derive(Debug, Clone)]
@@ -60,11 +49,12 @@ impl Book {
     /// None: a test reads them.
     pub fn built_in() -> Result<Book, Error> {
         let mut book = Book { recipes: BTreeMap::new(), layers: BTreeMap::new() };
-        for (name, text) in LAYERS {
-            book.layers.insert(name.to_owned(), Layer::parse(text, &format!("recipes/layers/{name}.toml"))?);
+        for (path, text) in LAYERS {
+            let name = Path::new(path).file_stem().unwrap_or_default().to_string_lossy();
+            book.layers.insert(name.into_owned(), Layer::parse(text, path)?);
         }
         for (path, text) in RECIPES {
-            book.insert(path.to_owned(), text.to_owned(), Author::Us)?;
+            book.insert((*path).to_owned(), (*text).to_owned(), Author::Us)?;
         }
         Ok(book)
     }
@@ -162,6 +152,11 @@ impl Book {
         recipes.filter(move |recipe| recipe.part_of_all && recipe.platforms.contains(&platform))
     }
 
+    /// The projects that recipes describe themselves.
+    pub fn projects(&self) -> impl Iterator<Item = &Project> {
+        self.recipes.values().filter_map(|entry| entry.recipe.project.as_ref())
+    }
+
     pub(crate) fn layer(&self, name: &str) -> Option<&Layer> {
         self.layers.get(name)
     }
@@ -243,6 +238,17 @@ mod tests {
         assert_eq!(order, ["triton", "torch", "torchvision", "apex"]);
         assert_eq!(names(&book, &["torchvision"]).unwrap(), ["torchvision"]);
         assert_eq!(names(&book, &["torch-vision"]).unwrap_err().hint().unwrap(), "did you mean `torchvision`?");
+    }
+
+    #[test]
+    fn every_file_in_the_folder_is_built_in() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recipes");
+        let shown = |path: &std::path::PathBuf| format!("recipes/{}", path.file_name().unwrap().display());
+        let there: Vec<String> = files(&folder).unwrap().iter().map(shown).collect();
+        let mut built_in: Vec<String> = Book::built_in().unwrap().entries().map(|entry| entry.path.clone()).collect();
+        built_in.sort();
+        assert_eq!(built_in, there);
+        assert!(there.len() >= 7, "{there:?}");
     }
 
     #[test]

@@ -9,10 +9,12 @@ mod reading;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rocwheel_source::Project;
 use serde::Deserialize;
 
 use crate::cell::{Cell, Platform, Repair, Switch};
 use crate::executor::ImagePackages;
+use crate::matrix::Framework;
 pub(crate) use reading::{SCHEMA, from_toml};
 
 /// How to build one framework.
@@ -29,6 +31,11 @@ pub struct Recipe {
     pub distribution: Option<String>,
     /// Project whose sources are built, as in `data/sources.toml`.
     pub source: String,
+    /// Where the sources are; `None`: the table of sources has the project. Its name is `source`.
+    pub project: Option<Project>,
+    /// What there is to build; `None`: the table of frameworks has the recipe, or nothing does.
+    /// Recipe, backends and platforms are those of the recipe.
+    pub framework: Option<Framework>,
     /// Recipes that are built before this one when both are.
     #[serde(default)]
     pub after: Vec<String>,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{Point, fits};
+use crate::book::Book;
 use crate::cell::{Cell, ChosenBy, Platform, PythonVersion, minor};
 use crate::error::Error;
 use crate::evaluated::{Action, Evaluated, Step};
@@ -79,11 +80,13 @@ pub struct Torch {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Framework {
-    /// Its recipe.
+    /// Its recipe; empty in a recipe, which is the one.
+    #[serde(default)]
     pub recipe: String,
     /// Versions that are built.
     pub versions: Vec<String>,
     /// Backends that are built.
+    #[serde(default)]
     pub backends: Vec<String>,
     /// Systems that it is built for.
     #[serde(default = "linux")]
@@ -203,13 +206,33 @@ impl Table {
         if table.torch_index.release.is_empty() && path != NAME {
             table = Self::built_in()?.with_rows(table);
         }
-        let wrong = |reason: String| Err(Error::malformed(path, reason));
-        if table.schema != 1 {
-            return wrong(format!("its schema is {}, and this program knows 1", table.schema));
-        }
         path.clone_into(&mut table.path);
-        let rocm = table.rocm_versions();
-        for torch in &table.torch {
+        table.check()?;
+        Ok(table)
+    }
+
+    /// The same with the frameworks that recipes describe themselves. A row of the table wins.
+    ///
+    /// # Errors
+    /// As [`Table::parse`]: a recipe may refer to versions that the table does not have.
+    pub fn with_recipes(mut self, book: &Book) -> Result<Table, Error> {
+        for framework in book.entries().filter_map(|entry| entry.recipe.framework.as_ref()) {
+            if !self.frameworks.iter().any(|known| known.recipe == framework.recipe) {
+                self.frameworks.push(framework.clone());
+            }
+        }
+        self.check()?;
+        Ok(self)
+    }
+
+    /// What refers to nothing, and versions that are none.
+    fn check(&self) -> Result<(), Error> {
+        let wrong = |reason: String| Err(Error::malformed(&self.path, reason));
+        if self.schema != 1 {
+            return wrong(format!("its schema is {}, and this program knows 1", self.schema));
+        }
+        let rocm = self.rocm_versions();
+        for torch in &self.torch {
             if let Some(unknown) = torch.rocm.iter().chain(&torch.sources).find(|version| !rocm.contains(*version)) {
                 return wrong(format!(
                     "torch {} is for ROCm {unknown}, which is not among the versions of ROCm",
@@ -217,9 +240,12 @@ impl Table {
                 ));
             }
         }
-        for framework in &table.frameworks {
+        for framework in &self.frameworks {
+            if framework.recipe.is_empty() || framework.backends.is_empty() {
+                return wrong("a framework has a `recipe` and `backends`".into());
+            }
             let torch = framework.torch.values().flatten();
-            if let Some(unknown) = torch.clone().find(|torch| !table.torch.iter().any(|known| known.version == **torch))
+            if let Some(unknown) = torch.clone().find(|torch| !self.torch.iter().any(|known| known.version == **torch))
             {
                 return wrong(format!("{} is for torch {unknown}, which is not in the table", framework.recipe));
             }
@@ -228,23 +254,23 @@ impl Table {
                 return wrong(format!("it does not say which torch {} {version} is for", framework.recipe));
             }
         }
-        let pythons = table.frameworks.iter().flat_map(|framework| &framework.python);
-        let of_torch = table.torch.iter().flat_map(|torch| torch.python.iter().chain(&torch.free_threaded));
+        let pythons = self.frameworks.iter().flat_map(|framework| &framework.python);
+        let of_torch = self.torch.iter().flat_map(|torch| torch.python.iter().chain(&torch.free_threaded));
         for text in pythons.chain(of_torch) {
             if text.parse::<PythonVersion>().is_err() {
                 return wrong(format!("`{text}` is no version of Python"));
             }
         }
-        for exclusion in &table.exclude {
+        for exclusion in &self.exclude {
             for specifier in
                 [&exclusion.version, &exclusion.rocm, &exclusion.torch, &exclusion.python].into_iter().flatten()
             {
                 if specifier != FREE_THREADED {
-                    fits(specifier, None, path)?;
+                    fits(specifier, None, &self.path)?;
                 }
             }
         }
-        Ok(table)
+        Ok(())
     }
 
     /// The same with the rows of another table, which replace those of the same version or recipe.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::{Arguments, Copy, Layer, Recipe, Replace, Step, StepAction, Text, When};
 use crate::error::Error;
+use crate::matrix::Framework;
 use rocwheel_report::suggestion;
 
 /// The version of this form.
@@ -21,8 +22,15 @@ impl Recipe {
     /// # Errors
     /// What is not a recipe, with the name that was probably meant.
     pub fn parse(text: &str, path: &str) -> Result<Recipe, Error> {
-        let recipe: Recipe = from_toml(text, path)?;
+        let mut recipe: Recipe = from_toml(text, path)?;
         check_schema(recipe.schema, path)?;
+        recipe.project = recipe.project.map(|project| project.named(&recipe.source));
+        recipe.framework = recipe.framework.map(|framework| Framework {
+            recipe: recipe.name.clone(),
+            backends: recipe.backends.clone(),
+            platforms: recipe.platforms.clone(),
+            ..framework
+        });
         recipe.check(path)?;
         Ok(recipe)
     }

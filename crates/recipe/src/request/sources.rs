@@ -10,7 +10,8 @@ use std::rc::Rc;
 use regex::Regex;
 use rocwheel_report::Reporter;
 use rocwheel_source::{
-    Conversion, Git, Hipify, KnownArchive, PerProject, Plan, Request, Submodules, Table, Wanted, absolute, local_origin,
+    Conversion, Git, Hipify, KnownArchive, PerProject, Plan, Project, Request, Submodules, Table, Wanted, absolute,
+    local_origin,
 };
 use serde::Serialize;
 
@@ -43,6 +44,8 @@ pub struct SourceChoice {
     pub origin: Vec<String>,
     /// File with another table of projects, origins and lines.
     pub table: Option<PathBuf>,
+    /// Projects that recipes describe themselves.
+    pub projects: Vec<Project>,
     /// `true`: missing sources are an error.
     pub no_checkout: bool,
     /// The working directory, where relative paths start.
@@ -149,7 +152,8 @@ impl SourceChoice {
 
     /// With recipes before `=` in `--source` and projects in `--ref` and `--origin`, whichever of
     /// both the user wrote: flash-attn is built from flash-attention.
-    pub fn with_names(self, book: &Book) -> Result<SourceChoice, Error> {
+    pub fn with_names(mut self, book: &Book) -> Result<SourceChoice, Error> {
+        self.projects = book.projects().cloned().collect();
         let recipes: Vec<&Recipe> = book.entries().map(|entry| &entry.recipe).collect();
         let renamed = |texts: &[String], name: &dyn Fn(&str) -> Option<String>| -> Vec<String> {
             let rename = |text: &String| match parts(text) {
@@ -264,6 +268,7 @@ impl SourceChoice {
             None => Table::built_in(),
             Some(path) => Table::parse(&fs_err::read_to_string(path)?, &path.display().to_string())?,
         };
+        let table = table.with_projects(self.projects.iter())?;
         Ok(self.memory.table.get_or_init(|| table))
     }
 
@@ -467,9 +472,7 @@ impl SourceChoice {
         let is_required = table.line(line)?.related;
         let follows = |needed: &Needed| {
             let project = table.project(&needed.wanted.project).ok();
-            let is_pinned = |project: &rocwheel_source::Project| {
-                project.pinned_by_torch || (is_required && project.related.is_some())
-            };
+            let is_pinned = |project: &Project| project.pinned_by_torch || (is_required && project.related.is_some());
             needed.wanted.reference.is_none() && project.is_some_and(is_pinned)
         };
         let torch = table.project("torch")?;

@@ -55,8 +55,7 @@ const WHERE: &str = "Where it runs";
 /// left as it is. What comes out is installed and tried, audited, and moved to its place in one
 /// step.
 ///
-/// `rocwheel recipe` prints the recipes. `all` is triton, torch, torchaudio and
-/// torchvision; `all apex` has apex too.
+/// `rocwheel recipe list` prints the recipes, and which of them are `all`.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

@@ -143,14 +143,15 @@ impl TryFrom<Arguments> for Settings {
     type Error = anyhow::Error;
 
     fn try_from(arguments: Arguments) -> anyhow::Result<Self> {
-        let table = match &arguments.table {
-            Some(path) => Table::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?,
-            None => Table::built_in()?,
-        };
         let mut book = Book::built_in()?;
         if let Some(folder) = &arguments.recipe_folder {
             book.add_folder(folder)?;
         }
+        let table = match &arguments.table {
+            Some(path) => Table::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?,
+            None => Table::built_in()?,
+        }
+        .with_recipes(&book)?;
         if arguments.format == Some(Format::Slurm) && arguments.platform.contains(&Platform::Windows) {
             let message = "the script for Slurm builds on Linux, for Linux";
             return Err(Usage::new(message).hint("leave `--platform` out; `--format json` lists cells of both").into());

@@ -206,7 +206,11 @@ fn list(book: &Book, printer: &Printer) -> anyhow::Result<()> {
             let platforms: Vec<&str> = recipe.platforms.iter().map(|platform| platform.name()).collect();
             vec![recipe.name.clone(), recipe.backends.join(", "), platforms.join(", "), recipe.summary.clone()]
         }),
-    )
+    )?;
+    let here = if cfg!(windows) { Platform::Windows } else { Platform::Linux };
+    let all: Vec<&str> = book.part_of_all(here).map(|recipe| recipe.name.as_str()).collect();
+    printer.note(format!("`rocwheel build all` builds {}", all.join(", ")));
+    Ok(())
 }
 
 fn show(show: &Show, printer: &Printer) -> anyhow::Result<()> {
@@ -255,7 +259,8 @@ fn check(book: &Book, names: &[String], printer: &Printer) -> anyhow::Result<()>
         let entry = book.get(name)?;
         // Sources of one's own are given with `--source`.
         if entry.author == Author::Us {
-            rocwheel_source::Table::built_in().project(&entry.recipe.source)?;
+            let table = rocwheel_source::Table::built_in().with_projects(book.projects())?;
+            table.project(&entry.recipe.source)?;
         }
         rows.push((name, rocwheel_recipe::check(entry, book)?));
     }

@@ -104,7 +104,8 @@ impl CellArguments {
         let table = match &self.table {
             Some(path) => Table::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?,
             None => Table::built_in()?,
-        };
+        }
+        .with_recipes(&book)?;
         let here = if cfg!(windows) { Platform::Windows } else { Platform::Linux };
         let platform = platform.unwrap_or(here);
         let mut lists = self.gpu_targets;

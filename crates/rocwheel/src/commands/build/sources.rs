@@ -59,6 +59,7 @@ impl SourceArguments {
             reference: self.reference,
             origin: self.origin,
             table: self.source_table,
+            projects: Vec::new(),
             no_checkout: self.no_checkout,
             directory: environment::directory()?,
             convert: Hipify { compiler, defects: Defects::Refuse },

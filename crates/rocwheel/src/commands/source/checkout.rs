@@ -40,8 +40,8 @@ const COLUMNS: [Column; 7] = [
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// torch, torchaudio, torchvision, triton, apex, flash-attention, magma [default with
-    /// --manifest: all that it has]
+    /// Projects of the table of sources, such as torch (`rocwheel matrix --print-table sources`)
+    /// [default with --manifest: all that it has]
     #[arg(value_name = "PROJECT", required_unless_present = "manifest")]
     projects: Vec<String>,
     /// Version line: nightly or 2.7 to 2.14; decides torch's origin and branch, and what belongs to
