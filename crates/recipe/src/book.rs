@@ -16,13 +16,13 @@ include!(concat!(env!("OUT_DIR"), "/recipes.rs"));
 /// All recipes, with what they share.
 #[derive(Debug, Clone)]
 pub struct Book {
-    recipes: BTreeMap<String, Entry>,
+    recipes: BTreeMap<String, BookEntry>,
     layers: BTreeMap<String, Layer>,
 }
 
 /// A recipe and where it is from.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct BookEntry {
     /// What errors call the file.
     pub path: String,
     /// Its text.
@@ -97,12 +97,12 @@ impl Book {
             return Err(Error::Malformed { path, line: None, reason, hint: Some(hint) });
         }
         let name = recipe.name.clone();
-        self.recipes.insert(name.clone(), Entry { path, text, recipe, author });
+        self.recipes.insert(name.clone(), BookEntry { path, text, recipe, author });
         Ok(name)
     }
 
     /// All recipes by name, sorted.
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = &BookEntry> {
         self.recipes.values()
     }
 
@@ -110,7 +110,7 @@ impl Book {
     ///
     /// # Errors
     /// When there is none of that name, with the nearest.
-    pub fn get(&self, name: &str) -> Result<&Entry, Error> {
+    pub fn get(&self, name: &str) -> Result<&BookEntry, Error> {
         self.recipes.get(name).ok_or_else(|| Error::Unknown {
             what: "recipe",
             name: name.to_owned(),
@@ -124,7 +124,7 @@ impl Book {
     ///
     /// # Errors
     /// As [`Book::get`]; a version of ROCm that nobody knows.
-    pub fn named<'a>(&'a self, name: &str, rocm: &[String]) -> Result<(&'a Entry, Option<String>), Error> {
+    pub fn named<'a>(&'a self, name: &str, rocm: &[String]) -> Result<(&'a BookEntry, Option<String>), Error> {
         for entry in self.recipes.values() {
             let prefix = entry.recipe.named_by_rocm.as_deref();
             let Some(digits) = prefix.and_then(|prefix| name.strip_prefix(prefix)) else { continue };
@@ -166,9 +166,9 @@ impl Book {
     ///
     /// # Errors
     /// Recipes that do not exist, and circles.
-    pub fn order(&self, names: &[String]) -> Result<Vec<&Entry>, Error> {
+    pub fn order(&self, names: &[String]) -> Result<Vec<&BookEntry>, Error> {
         let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-        let mut order: Vec<&Entry> = Vec::new();
+        let mut order: Vec<&BookEntry> = Vec::new();
         let mut path = Vec::new();
         for name in names {
             self.visit(name, &wanted, &mut path, &mut order)?;
@@ -181,7 +181,7 @@ impl Book {
         name: &str,
         wanted: &BTreeSet<&str>,
         path: &mut Vec<String>,
-        order: &mut Vec<&'a Entry>,
+        order: &mut Vec<&'a BookEntry>,
     ) -> Result<(), Error> {
         let entry = self.get(name)?;
         if order.iter().any(|done| done.recipe.name == name) {

@@ -11,10 +11,10 @@ use std::time::Instant;
 use serde::Serialize;
 
 use crate::cell::{Cell, ChosenBy, PythonVersion};
-use crate::engine::{self, Container, Engine, Found, Images, Needs, Order, Request, Wanted};
+use crate::engine::{self, Container, ContainerJob, Engine, ImageContents, ImageQuery, Images, Needs, Request};
 use crate::error::Error;
 use crate::evaluated::{Evaluated, Pythons};
-use crate::execute::{Listener, Outcome, Place};
+use crate::execute::{JobOutcome, JobPlace, Listener};
 use crate::executor::{Image, Pull};
 use crate::job::{Job, Rocm};
 use crate::request::parse_targets;
@@ -54,7 +54,7 @@ pub struct Containers {
 pub(crate) struct JobImage {
     pub(crate) image: Image,
     /// What was found in it; `None`: nothing of it decides anything.
-    found: Option<Found>,
+    found: Option<ImageContents>,
     /// Where ROCm is in it; `None`: ROCm comes as packages, or not at all.
     prefix: Option<PathBuf>,
 }
@@ -144,7 +144,7 @@ impl Containers {
         if let Some(name) = &self.image {
             return Ok(self.images.full_name(name, cell)?);
         }
-        Ok(self.images.name(Wanted { recipe: &recipe.recipe, sdk: cell.sdk, rocm: cell.rocm.as_deref() })?)
+        Ok(self.images.name(ImageQuery { recipe: &recipe.recipe, sdk: cell.sdk, rocm: cell.rocm.as_deref() })?)
     }
 
     /// The image for a recipe. What is in it is looked for only when it decides something.
@@ -152,7 +152,7 @@ impl Containers {
         &self,
         recipe: &Evaluated,
         sdk: &RocmChoice,
-        place: &Place,
+        place: &JobPlace,
         listener: &dyn Listener,
     ) -> Result<JobImage, Error> {
         let prefix = if recipe.sdk { sdk.prefix_inside() } else { None };
@@ -200,7 +200,7 @@ impl Containers {
     }
 
     /// Runs a job in a container: the one that runs, when that has what the job needs.
-    pub fn run(&self, order: &Order<'_>, listener: &dyn Listener) -> Result<Outcome, Error> {
+    pub fn run(&self, order: &ContainerJob<'_>, listener: &dyn Listener) -> Result<JobOutcome, Error> {
         let job = order.job;
         let image = job.image.as_ref().ok_or_else(|| Error::request(format!("{} has no image", job.title())))?;
         let needs = Needs::of(job, order.place)?.with_options(self.images.options(&image.name));
@@ -218,8 +218,8 @@ impl Containers {
             let path = self.images.interpreter(&image.name, job.python?)?;
             Some(PathBuf::from(path))
         });
-        let place = Place { interpreter, ..order.place.clone() };
-        let order = Order { place: &place, ..*order };
+        let place = JobPlace { interpreter, ..order.place.clone() };
+        let order = ContainerJob { place: &place, ..*order };
         let outcome = container.run(&order, listener.reporter(), &|line| pass_on(line, listener));
         outcome
     }
@@ -244,7 +244,7 @@ impl Containers {
         &self,
         image: &Image,
         recipe: &Evaluated,
-        place: &Place,
+        place: &JobPlace,
         listener: &dyn Listener,
     ) -> Result<Image, Error> {
         let (engine, packages) = (self.engine(listener)?, &recipe.image_packages);

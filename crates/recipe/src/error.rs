@@ -134,7 +134,7 @@ pub enum Error {
     },
     /// A step failed.
     #[error("{0}")]
-    Step(Box<Failure>),
+    Step(Box<StepFailure>),
     /// What a build made is not what was to be made.
     #[error("{job} made the wrong thing: {reason}")]
     Output {
@@ -181,7 +181,7 @@ pub enum Error {
         /// Which exit code it deserves.
         exit: Exit,
         /// The step that failed, when it was one.
-        failure: Option<Box<Failure>>,
+        failure: Option<Box<StepFailure>>,
     },
     /// Slurm refuses, or does not answer.
     #[error("{program} says: {said}")]
@@ -209,7 +209,7 @@ pub enum Error {
 
 /// A step that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct StepFailure {
     /// Name of the job.
     pub job: String,
     /// Name of the step.
@@ -224,7 +224,7 @@ pub struct Failure {
     pub cause: Option<String>,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for StepFailure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "step `{}` of {} failed: {}", self.step, self.job, self.reason)?;
         self.tail.iter().try_for_each(|line| write!(formatter, "\n    {line}"))
@@ -237,7 +237,7 @@ fn at_line(line: Option<usize>) -> String {
 
 impl Error {
     /// The step that failed, here or in a container.
-    pub fn failed_step(&self) -> Option<&Failure> {
+    pub fn failed_step(&self) -> Option<&StepFailure> {
         match self {
             Error::Step(failure) => Some(failure),
             Error::Inside { failure, .. } => failure.as_deref(),

@@ -5,14 +5,14 @@ mod settle;
 
 use std::collections::BTreeMap;
 
-use crate::book::{Book, Entry};
+use crate::book::{Book, BookEntry};
 use crate::cell::{Cell, Mode, Release, Repair, SdkKind, Switch};
 use crate::condition::Facts;
 use crate::error::Error;
 use crate::evaluated::{Action, Check, Estimate, Evaluated, More, Provided, Pythons, Sources, Step, Variables};
 use crate::recipe::{
-    self, Arguments, Contains, Copy, Cost, Environment, OneOrMany, Recipe, Replace, Requirement, StepAction, Tarball,
-    Text, When,
+    self, Arguments, Contains, Copy, Cost, Environment, MachineRequirement, OneOrMany, Recipe, Replace, StepAction,
+    Tarball, Text, When,
 };
 use names::Names;
 pub(crate) use names::join_targets;
@@ -27,7 +27,7 @@ const OTHER: u64 = 3600;
 /// # Errors
 /// A platform, backend, feature, target or version that the recipe does not have; something that it
 /// needs to know and nobody said; a recipe with conditions or names that do not exist.
-pub fn evaluate(entry: &Entry, book: &Book, cell: &Cell) -> Result<Evaluated, Error> {
+pub fn evaluate(entry: &BookEntry, book: &Book, cell: &Cell) -> Result<Evaluated, Error> {
     let recipe = &entry.recipe;
     let backend = settle::backend(recipe, cell)?;
     let sdk = !recipe.without_sdk.contains(&backend);
@@ -84,7 +84,7 @@ pub fn evaluate(entry: &Entry, book: &Book, cell: &Cell) -> Result<Evaluated, Er
 ///
 /// # Errors
 /// A platform or backend that the recipe does not have; conditions that do not exist.
-pub(crate) fn run_time(entry: &Entry, cell: &Cell) -> Result<BTreeMap<String, String>, Error> {
+pub(crate) fn run_time(entry: &BookEntry, cell: &Cell) -> Result<BTreeMap<String, String>, Error> {
     let (recipe, features) = (&entry.recipe, BTreeMap::new());
     let backend = settle::backend(recipe, cell)?;
     let facts = Facts { path: &entry.path, cell, backend: &backend, backends: &recipe.backends, features: &features };
@@ -101,11 +101,11 @@ fn variables_at_run_time(recipe: &Recipe, facts: &Facts<'_>) -> Result<BTreeMap<
     Ok(variables)
 }
 
-fn requirements(recipe: &Recipe, facts: &Facts<'_>) -> Result<Vec<Requirement>, Error> {
+fn requirements(recipe: &Recipe, facts: &Facts<'_>) -> Result<Vec<MachineRequirement>, Error> {
     let mut all = Vec::new();
     for requirement in &recipe.requirements {
         if facts.hold(&requirement.when)? {
-            all.push(Requirement { when: When::default(), ..requirement.clone() });
+            all.push(MachineRequirement { when: When::default(), ..requirement.clone() });
         }
     }
     Ok(all)
@@ -366,7 +366,7 @@ impl Evaluator<'_> {
 ///
 /// # Errors
 /// The first that cannot be evaluated.
-pub fn check(entry: &Entry, book: &Book) -> Result<usize, Error> {
+pub fn check(entry: &BookEntry, book: &Book) -> Result<usize, Error> {
     let recipe = &entry.recipe;
     for name in
         recipe.after.iter().chain(conditions(recipe).filter(|(key, _)| *key == "with").flat_map(|(_, of)| of.all()))
@@ -404,7 +404,7 @@ pub fn check(entry: &Entry, book: &Book) -> Result<usize, Error> {
 }
 
 /// Evaluates a cell for every kind of ROCm, release and mode; gives how many that were.
-fn check_kinds(entry: &Entry, book: &Book, cell: &Cell) -> Result<usize, Error> {
+fn check_kinds(entry: &BookEntry, book: &Book, cell: &Cell) -> Result<usize, Error> {
     let (kinds, releases, modes) = ([SdkKind::Packages, SdkKind::Prefix], Release::NAMES, Mode::NAMES);
     for sdk in kinds {
         for release in releases {

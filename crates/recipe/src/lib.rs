@@ -1,4 +1,4 @@
-//! Input: a recipe, and what is to be built of it: a [`Cell`]. Output: wheels or a tarball, tried
+//! InputWheel: a recipe, and what is to be built of it: a [`Cell`]. Output: wheels or a tarball, tried
 //! and audited.
 //!
 //! [`recipe`] is a recipe as written, [`Evaluated`] the same for one cell, with everything decided
@@ -37,15 +37,15 @@ pub mod slurm;
 mod substitute;
 mod surroundings;
 
-pub use book::{Author, Book, Entry};
+pub use book::{Author, Book, BookEntry};
 pub use cell::{
     Cell, ChosenBy, CompilerCache, LabelStyle, Mode, Platform, PythonVersion, Release, Repair, SdkKind, Switch,
     VersionLock,
 };
-pub use error::{Error, Failure};
+pub use error::{Error, StepFailure};
 pub use evaluate::{check, evaluate};
 pub use evaluated::{Action, Evaluated, Pythons};
-pub use job::{Input, Job, Packages, Rocm, Source};
+pub use job::{InputWheel, Job, Packages, Rocm, Source};
 pub use process::find as find_program;
-pub use python::Interpreter;
+pub use python::PythonInterpreter;
 pub use surroundings::Surroundings;

@@ -86,7 +86,7 @@ pub struct Recipe {
     #[serde(default, rename = "version")]
     pub versions: Vec<VersionRule>,
     /// Where the sources say their version.
-    pub version_file: Option<VersionFile>,
+    pub version_file: Option<SourceVersionFile>,
     /// Variables, in order.
     #[serde(default)]
     pub environment: Vec<Environment>,
@@ -98,7 +98,7 @@ pub struct Recipe {
     pub finish: Vec<Step>,
     /// Requirements that the machine has to meet.
     #[serde(default, rename = "require")]
-    pub requirements: Vec<Requirement>,
+    pub requirements: Vec<MachineRequirement>,
     /// What comes out.
     pub output: Output,
     /// What has to work afterwards.
@@ -227,7 +227,7 @@ pub struct VersionRule {
 /// Where the sources say their version.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct VersionFile {
+pub struct SourceVersionFile {
     /// Relative to the sources.
     pub path: String,
     /// Regular expression whose first group is the version; without one, it is the whole text.
@@ -483,7 +483,7 @@ pub struct RunTime {
 /// a program, or an interpreter without spaces in its path.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Requirement {
+pub struct MachineRequirement {
     /// When.
     #[serde(default, skip_serializing_if = "When::is_empty")]
     pub when: When,

@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use rocwheel_report::suggestion;
 use rocwheel_rocm::TargetTable;
 
-use crate::book::{Book, Entry};
+use crate::book::{Book, BookEntry};
 use crate::cell::{Cell, ChosenBy, Mode, PythonVersion, SdkKind};
 use crate::error::Error;
-use crate::matrix::{RocmLabel, Table};
+use crate::matrix::{FrameworkTable, RocmLabel};
 use crate::recipe::Recipe;
 
 /// The word for all recipes with `part-of-all`.
@@ -26,7 +26,7 @@ pub struct BuildRequest {
     /// Recipes to choose from.
     pub book: Book,
     /// Versions that belong together.
-    pub table: Table,
+    pub table: FrameworkTable,
     /// The values that all cells share; on the axes, the first value of each.
     pub cell: Cell,
     /// The values that vary.
@@ -132,11 +132,11 @@ impl BuildRequest {
             wanted.push(entry.recipe.name.clone());
         }
         let order = self.book.order(&wanted)?;
-        let features = |entry: &Entry| -> BTreeSet<String> {
+        let features = |entry: &BookEntry| -> BTreeSet<String> {
             entry.recipe.features.iter().map(|feature| feature.name.clone()).collect()
         };
         let known: BTreeSet<String> = order.iter().flat_map(|entry| features(entry)).collect();
-        let named = |entry: &Entry| {
+        let named = |entry: &BookEntry| {
             let recipe = entry.recipe.name.clone();
             let features_of_others = &known - &features(entry);
             NamedRecipe { rocm: rocm.get(&recipe).cloned().unwrap_or_default(), recipe, features_of_others }
@@ -250,7 +250,7 @@ impl BuildRequest {
 ///
 /// # Errors
 /// Digits that fit several versions of the table.
-pub fn check_compact_label(rocm: &str, table: &Table) -> Result<(), Error> {
+pub fn check_compact_label(rocm: &str, table: &FrameworkTable) -> Result<(), Error> {
     let digits = rocm.split('.').take(2).collect::<String>();
     let candidates = RocmLabel::Digits(digits.clone()).candidates(&table.rocm_versions());
     if candidates.len() < 2 {

@@ -19,9 +19,9 @@ use rocwheel_report::{Exit, Hint as _, with_causes};
 use serde::Serialize;
 
 use crate::containers::Containers;
-use crate::engine::Order;
+use crate::engine::ContainerJob;
 use crate::error::Error;
-use crate::execute::{self, Listener, Outcome, Place, Selection};
+use crate::execute::{self, JobOutcome, JobPlace, Listener, StageSelection};
 use crate::job::Job;
 use crate::plan::PlanFolder;
 use crate::preflight::Machine;
@@ -46,9 +46,9 @@ pub enum Work<'a> {
 #[derive(Debug)]
 pub struct Executors {
     /// The place on this machine. Deadline, compilers and machine are set when a job starts.
-    pub place: Place,
+    pub place: JobPlace,
     /// Which stages run.
-    pub selection: Selection,
+    pub selection: StageSelection,
     /// Containers; `None`: all jobs run on this machine.
     pub containers: Option<Rc<Containers>>,
     /// `true` if this process runs in a container of the image that the job is for.
@@ -74,7 +74,7 @@ pub struct JobResult {
     pub key: String,
     /// How it ended; `None`: it failed.
     #[serde(flatten)]
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<JobOutcome>,
     /// The error and its causes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -213,7 +213,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Installs what a job made (`--into`), with the wheels that it was built with.
-    fn install(&self, job: &Job, outcome: &Outcome) -> Result<(), Error> {
+    fn install(&self, job: &Job, outcome: &JobOutcome) -> Result<(), Error> {
         let place = &self.executors.place;
         let made = outcome.wheels(&place.output);
         let Some(into) = place.into.as_ref().filter(|_| !made.is_empty()) else { return Ok(()) };
@@ -237,12 +237,12 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs a job in a container or on this machine. `listener` hears of its stages.
-    fn execute(&self, job: &Job, place: &Place, listener: &dyn Listener) -> Result<Outcome, Error> {
+    fn execute(&self, job: &Job, place: &JobPlace, listener: &dyn Listener) -> Result<JobOutcome, Error> {
         let executors = self.executors;
         match (self.containers_of(job), &job.image) {
             (Some(containers), _) => {
-                let place = Place { deadline: self.deadline, ..place.clone() };
-                let order = Order {
+                let place = JobPlace { deadline: self.deadline, ..place.clone() };
+                let order = ContainerJob {
                     job,
                     place: &place,
                     selection: &executors.selection,
@@ -260,15 +260,16 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn run_here(&self, job: &Job, place: &Place, listener: &dyn Listener) -> Result<Outcome, Error> {
+    fn run_here(&self, job: &Job, place: &JobPlace, listener: &dyn Listener) -> Result<JobOutcome, Error> {
         let executors = self.executors;
         let machine = Machine::look(Path::new("/"), &place.work);
         let jobs = machine.jobs(&job.recipe, executors.compilers);
         listener.detail(&format!("{}: {} at a time ({})", job.title(), jobs.count, jobs.reason));
         let machine = executors.preflight.then_some(machine);
-        let place = Place { jobs: jobs.count, deadline: self.deadline, machine, ..place.clone() };
+        let place = JobPlace { jobs: jobs.count, deadline: self.deadline, machine, ..place.clone() };
         let outcome = execute::run(job, &place, &executors.selection, listener, listener.reporter())?;
-        if let (Outcome::Built { .. } | Outcome::Unchanged { .. }, Some(note)) = (&outcome, job.recipe.run_time_note())
+        if let (JobOutcome::Built { .. } | JobOutcome::Unchanged { .. }, Some(note)) =
+            (&outcome, job.recipe.run_time_note())
         {
             listener.note(&format!("{} {note}", job.title()));
         }

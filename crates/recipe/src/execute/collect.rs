@@ -13,7 +13,7 @@ use crate::execute::actions::matching;
 use crate::execute::after::is_wheel;
 use crate::execute::context::Context;
 use crate::execute::folder::{Folder, Made, is_ours};
-use crate::execute::{Existing, LastLook, Listener, tarball};
+use crate::execute::{ExistingOutput, Listener, ResultAudit, tarball};
 use crate::job::Rocm;
 use crate::recipe::Tarball;
 
@@ -129,12 +129,12 @@ impl Context<'_> {
     /// Audits what was made and moves it into its place.
     pub(super) fn publish(&self, folder: &mut Folder, listener: &dyn Listener) -> Result<(), Error> {
         let outputs = folder.outputs().to_vec();
-        if self.job.recipe.output.wheel.is_some() && self.place.last_look == LastLook::Audit {
+        if self.job.recipe.output.wheel.is_some() && self.place.last_look == ResultAudit::Audit {
             self.audit(&outputs, listener)?;
         }
         for made in &outputs {
             let (staged, place) = (self.folder.join("made").join(&made.path), self.place.output.join(&made.path));
-            if place.exists() && self.place.existing == Existing::Refuse {
+            if place.exists() && self.place.existing == ExistingOutput::Refuse {
                 let there = rocwheel_source::sha256(&place, &rocwheel_report::Silent)?;
                 if there != made.sha256 && !is_ours(&self.place.work, &made.path, &there) {
                     let reason = format!("`{}` is there, has other content and is no earlier result", place.display());

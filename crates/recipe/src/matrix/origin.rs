@@ -60,7 +60,7 @@ mod tests {
         let matrix = crate::matrix::make(
             &crate::matrix::Table::built_in().unwrap(),
             &book,
-            &crate::matrix::Wanted::default(),
+            &crate::matrix::MatrixQuery::default(),
             &[],
         )
         .unwrap();

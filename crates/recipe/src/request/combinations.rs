@@ -12,10 +12,10 @@ use crate::cell::{Cell, ChosenBy};
 use crate::containers::PlannedContainer;
 use crate::error::Error;
 use crate::evaluated::{Evaluated, Pythons};
-use crate::execute::{Listener, Place};
-use crate::job::{Input, Job, Rocm};
-use crate::matrix::{Existing, Framework};
-use crate::plan::{self, Combination, LeftOut, Plan, Planner, Wanted};
+use crate::execute::{JobPlace, Listener};
+use crate::job::{InputWheel, Job, Rocm};
+use crate::matrix::{ExistingWheels, Framework};
+use crate::plan::{self, Combination, Plan, Planner, SkipReason, WantedJob};
 
 /// How a plan is made.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ pub struct PlannedBuild {
 pub fn plan(
     recipes: &JobMaker,
     choice: PlanChoice,
-    place: &Place,
+    place: &JobPlace,
     listener: &dyn Listener,
 ) -> Result<PlannedBuild, Error> {
     recipes.check_backends()?;
@@ -76,8 +76,8 @@ fn nothing_left(plan: &Plan) -> Result<(), Error> {
     let mut reasons: Vec<&str> = Vec::new();
     for cell in &plan.cells {
         match &cell.left_out {
-            Some(LeftOut::Excluded(reason)) if reasons.contains(&reason.as_str()) => {}
-            Some(LeftOut::Excluded(reason)) => reasons.push(reason),
+            Some(SkipReason::Excluded(reason)) if reasons.contains(&reason.as_str()) => {}
+            Some(SkipReason::Excluded(reason)) => reasons.push(reason),
             _ => return Ok(()),
         }
     }
@@ -131,13 +131,13 @@ impl JobMaker {
     }
 
     /// What is in the output already.
-    fn existing(&self, place: &Place) -> Result<Existing, Error> {
+    fn existing(&self, place: &JobPlace) -> Result<ExistingWheels, Error> {
         let axes = &self.request.axes;
         let of_names = self.names.iter().flat_map(|named| &named.rocm);
         let rocm: Vec<String> = axes.rocm.iter().flatten().chain(of_names).cloned().collect();
         let mut folders: BTreeSet<String> = axes.targets.iter().map(|targets| self.folder(targets)).collect();
         folders.insert(String::new());
-        Ok(Existing::look(&place.output, &Vec::from_iter(folders), &self.request.table, &rocm)?)
+        Ok(ExistingWheels::look(&place.output, &Vec::from_iter(folders), &self.request.table, &rocm)?)
     }
 }
 
@@ -165,9 +165,9 @@ impl Keys {
 struct Maker<'a> {
     recipes: &'a JobMaker,
     /// Wheels that are installed before everything.
-    given: Vec<Input>,
+    given: Vec<InputWheel>,
     choice: PlanChoice,
-    place: &'a Place,
+    place: &'a JobPlace,
     listener: &'a dyn Listener,
     /// A job for each recipe and place of its sources.
     jobs: BTreeMap<String, Job>,
@@ -196,7 +196,7 @@ impl Maker<'_> {
         &mut self,
         named: &NamedRecipe,
         planner: &mut Planner<'_>,
-        existing: Option<&Existing>,
+        existing: Option<&ExistingWheels>,
     ) -> Result<(), Error> {
         let recipes = self.recipes;
         let name = &named.recipe;
@@ -239,7 +239,7 @@ impl Maker<'_> {
                     placed.sketch(evaluated, &cell, self.given.clone(), place)?
                 };
                 let combination = Combination { column: column * variants + variant, folder };
-                planner.add(Wanted { job, combination, excluded, after: after.clone() })?;
+                planner.add(WantedJob { job, combination, excluded, after: after.clone() })?;
             }
         }
         Ok(())

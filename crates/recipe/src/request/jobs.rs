@@ -8,9 +8,9 @@ use crate::containers::{Containers, PlannedContainer};
 use crate::error::Error;
 use crate::evaluate::evaluate;
 use crate::evaluated::{Evaluated, Pythons};
-use crate::execute::{self, Listener, Place};
+use crate::execute::{self, JobPlace, Listener};
 use crate::executor::Image;
-use crate::job::{Input, Job, Rocm};
+use crate::job::{InputWheel, Job, Rocm};
 use crate::matrix::WhyNot;
 use crate::recipe::Recipe;
 use crate::request::rocm::RocmChoice;
@@ -70,7 +70,7 @@ impl ResultChoice {
 
 impl JobMaker {
     /// All of them, without looking at sources and ROCm.
-    pub fn evaluated(&self, place: &Place) -> Result<Vec<Evaluated>, Error> {
+    pub fn evaluated(&self, place: &JobPlace) -> Result<Vec<Evaluated>, Error> {
         let mut all = Vec::new();
         let mut with = self.rocm.given();
         for named in &self.names {
@@ -104,7 +104,7 @@ impl JobMaker {
     }
 
     /// A recipe for a cell, with what variables say, and the options of the time after the build.
-    pub fn evaluate(&self, name: &str, cell: &Cell, place: &Place) -> Result<Evaluated, Error> {
+    pub fn evaluate(&self, name: &str, cell: &Cell, place: &JobPlace) -> Result<Evaluated, Error> {
         self.evaluate_with(name, cell, &place.surroundings)
     }
 
@@ -114,7 +114,7 @@ impl JobMaker {
         image: Option<&Image>,
         name: &str,
         cell: &Cell,
-        place: &Place,
+        place: &JobPlace,
     ) -> Result<Evaluated, Error> {
         match (&self.containers, image) {
             (Some(containers), Some(image)) => {
@@ -158,7 +158,7 @@ impl JobMaker {
     }
 
     /// What would be checked out.
-    pub fn checkouts(&self, place: &Place) -> Result<Vec<PlannedCheckout>, Error> {
+    pub fn checkouts(&self, place: &JobPlace) -> Result<Vec<PlannedCheckout>, Error> {
         let Some(named) = self.names.first() else { return Ok(Vec::new()) };
         let cells = self.request.cells(named, &self.rocm.given())?;
         match cells.first() {
@@ -175,7 +175,13 @@ impl JobMaker {
 
     /// What is known of the job of a cell before anything is fetched or started for it. The cell is
     /// placed.
-    pub fn sketch(&self, recipe: Evaluated, cell: &Cell, inputs: Vec<Input>, place: &Place) -> Result<Job, Error> {
+    pub fn sketch(
+        &self,
+        recipe: Evaluated,
+        cell: &Cell,
+        inputs: Vec<InputWheel>,
+        place: &JobPlace,
+    ) -> Result<Job, Error> {
         let entry = self.request.book.get(&recipe.recipe)?;
         let source = self.sources.sketch(&entry.recipe, cell, place)?;
         let is_here = recipe.sdk && self.containers_of(&entry.recipe).is_none();
@@ -193,8 +199,8 @@ impl JobMaker {
         &self,
         name: &str,
         cell: Cell,
-        inputs: Vec<Input>,
-        place: &Place,
+        inputs: Vec<InputWheel>,
+        place: &JobPlace,
         listener: &dyn Listener,
     ) -> Result<Job, Error> {
         self.placed(&cell, &self.sources)?.placed_job(name, cell, inputs, place, listener)
@@ -205,8 +211,8 @@ impl JobMaker {
         &self,
         name: &str,
         mut cell: Cell,
-        inputs: Vec<Input>,
-        place: &Place,
+        inputs: Vec<InputWheel>,
+        place: &JobPlace,
         listener: &dyn Listener,
     ) -> Result<Job, Error> {
         let entry = self.request.book.get(name)?;
@@ -243,14 +249,14 @@ impl JobMaker {
     }
 
     /// The ROCm of a cell on this machine or from an index.
-    fn rocm_for(&self, cell: &Cell, place: &Place) -> Result<Rocm, Error> {
+    fn rocm_for(&self, cell: &Cell, place: &JobPlace) -> Result<Rocm, Error> {
         let rocm = self.rocm.rocm(cell.rocm.as_deref(), &place.surroundings)?;
         check_rocm(&rocm, cell)?;
         Ok(rocm)
     }
 
     /// A recipe for a cell that the table of versions does not call impossible.
-    fn possible(&self, image: Option<&Image>, name: &str, cell: &Cell, place: &Place) -> Result<Evaluated, Error> {
+    fn possible(&self, image: Option<&Image>, name: &str, cell: &Cell, place: &JobPlace) -> Result<Evaluated, Error> {
         let recipe = self.evaluate_in(image, name, cell, place)?;
         self.refuse_impossible(&recipe)?;
         Ok(recipe)

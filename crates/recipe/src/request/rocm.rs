@@ -11,7 +11,7 @@ use rocwheel_wheel::WheelName;
 
 use crate::cell::SdkKind;
 use crate::error::Error;
-use crate::job::{Input, Packages, Rocm};
+use crate::job::{InputWheel, Packages, Rocm};
 
 /// Where ROCm is, and the wheels to install before a build, as options name them.
 #[derive(Clone)]
@@ -152,12 +152,12 @@ impl RocmChoice {
     }
 
     /// The wheels that are given, looked at.
-    pub fn inputs(&self, reporter: &dyn Reporter) -> Result<Vec<Input>, Error> {
+    pub fn inputs(&self, reporter: &dyn Reporter) -> Result<Vec<InputWheel>, Error> {
         let look = |path: &PathBuf| {
             if path.file_name().and_then(|name| name.to_str()).is_none_or(|name| name.parse::<WheelName>().is_err()) {
                 return Err(Error::request(format!("`{}` is not the name of a wheel", path.display())));
             }
-            Ok(Input::at(path, reporter)?)
+            Ok(InputWheel::at(path, reporter)?)
         };
         self.with.iter().map(look).collect()
     }

@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::book::Book;
 use crate::cell::{Cell, Release, minor};
 use crate::error::Error;
-use crate::execute::{Listener, Place};
+use crate::execute::{JobPlace, Listener};
 use crate::job::Source;
 use crate::recipe::Recipe;
 use crate::request::NamedRecipe;
@@ -304,7 +304,7 @@ impl SourceChoice {
     }
 
     /// Where the tree of a recipe is, or will be.
-    fn folder(&self, recipe: &Recipe, tag: Option<&str>, cell: &Cell, place: &Place) -> Result<PathBuf, Error> {
+    fn folder(&self, recipe: &Recipe, tag: Option<&str>, cell: &Cell, place: &JobPlace) -> Result<PathBuf, Error> {
         let table = self.table()?;
         let name = table.project(&recipe.source).map_or(recipe.source.clone(), |project| project.directory.clone());
         if let Some(root) = &self.root {
@@ -332,7 +332,7 @@ impl SourceChoice {
 
     /// The version of the sources, as far as it can be told without unpacking or checking out
     /// anything.
-    pub fn version(&self, recipe: &Recipe, cell: &Cell, place: &Place) -> Result<Option<String>, Error> {
+    pub fn version(&self, recipe: &Recipe, cell: &Cell, place: &JobPlace) -> Result<Option<String>, Error> {
         let folder = match self.kind(recipe, self.table()?)? {
             Kind::Archive(known) => return Ok(Some(known.version)),
             Kind::Path(path) if path.is_file() => {
@@ -369,7 +369,7 @@ impl SourceChoice {
 
     /// The checkouts that have to be made before these recipes can be built, as one request, since
     /// some pin others.
-    fn request(&self, recipes: &[&Recipe], cell: &Cell, place: &Place) -> Result<Option<(Request, &Table)>, Error> {
+    fn request(&self, recipes: &[&Recipe], cell: &Cell, place: &JobPlace) -> Result<Option<(Request, &Table)>, Error> {
         let table = self.table()?;
         let projects: Vec<_> = recipes.iter().filter_map(|recipe| table.project(&recipe.source).ok()).collect();
         let references = PerProject::new("--ref", &self.reference, table);
@@ -467,7 +467,7 @@ impl SourceChoice {
         needed: &[Needed],
         table: &Table,
         line: &str,
-        place: &Place,
+        place: &JobPlace,
     ) -> Result<Option<Needed>, Error> {
         let is_required = table.line(line)?.related;
         let follows = |needed: &Needed| {
@@ -487,7 +487,7 @@ impl SourceChoice {
     }
 
     /// What would be checked out.
-    pub fn planned(&self, recipes: &[&Recipe], cell: &Cell, place: &Place) -> Result<Vec<PlannedCheckout>, Error> {
+    pub fn planned(&self, recipes: &[&Recipe], cell: &Cell, place: &JobPlace) -> Result<Vec<PlannedCheckout>, Error> {
         let Some((request, table)) = self.request(recipes, cell, place)? else { return Ok(Vec::new()) };
         let plan = Plan::new(&request, table)?;
         let planned = |checkout: rocwheel_source::Checkout| PlannedCheckout {
@@ -508,7 +508,7 @@ impl SourceChoice {
         recipe: &Recipe,
         recipes: &[&Recipe],
         cell: &mut Cell,
-        place: &Place,
+        place: &JobPlace,
         listener: &dyn Listener,
     ) -> Result<FoundSource, Error> {
         if let Some((request, table)) = self.request(recipes, cell, place)? {
@@ -525,7 +525,13 @@ impl SourceChoice {
         }
     }
 
-    fn check_out(&self, request: &Request, table: &Table, place: &Place, listener: &dyn Listener) -> Result<(), Error> {
+    fn check_out(
+        &self,
+        request: &Request,
+        table: &Table,
+        place: &JobPlace,
+        listener: &dyn Listener,
+    ) -> Result<(), Error> {
         fs_err::create_dir_all(&request.root)?;
         let variables = place.surroundings.iter();
         let git = Git::new(variables.map(|(name, value)| (OsString::from(name), OsString::from(value))))?;
@@ -540,7 +546,7 @@ impl SourceChoice {
     }
 
     /// Where the sources of a recipe are or will be, without looking at them.
-    pub fn sketch(&self, recipe: &Recipe, cell: &Cell, place: &Place) -> Result<Source, Error> {
+    pub fn sketch(&self, recipe: &Recipe, cell: &Cell, place: &JobPlace) -> Result<Source, Error> {
         let path = match self.kind(recipe, self.table()?)? {
             Kind::Path(path) => path,
             Kind::Archive(known) => return Ok(Source::Archive { path: known.url.into(), sha256: known.sha256 }),
@@ -564,7 +570,7 @@ impl FoundSource {
     ///
     /// # Errors
     /// Sources that do not exist or cannot be read.
-    pub(crate) fn look(self, place: &Place, reporter: &dyn Reporter) -> Result<Source, Error> {
+    pub(crate) fn look(self, place: &JobPlace, reporter: &dyn Reporter) -> Result<Source, Error> {
         let path = match self {
             FoundSource::Path(path) => path,
             FoundSource::Release(known, download) => download(&known, reporter)?,

@@ -9,7 +9,7 @@ use rocwheel_report::{Exit, Hint as _, Reporter, one_line, with_causes};
 
 use super::{JobResult, Queue, Runner, States, Turned};
 use crate::error::Error;
-use crate::execute::{Listener, Outcome, Place};
+use crate::execute::{JobOutcome, JobPlace, Listener};
 use crate::job::Job;
 use crate::plan::{End, Ended, PlanFolder, PlannedCell, Taken};
 use crate::preflight::Estimated;
@@ -109,7 +109,7 @@ impl<'a> CellRun<'a> {
         let outcome = self.build(&job, &cell.folder, &watch);
         let (mut taken, is_begun) = watch.conclude();
         // A container does not report its stages.
-        let is_new = !is_begun && !matches!(outcome, Ok(Outcome::Unchanged { .. }));
+        let is_new = !is_begun && !matches!(outcome, Ok(JobOutcome::Unchanged { .. }));
         if is_new {
             taken.begin(&self.host, self.task.clone())?;
         }
@@ -135,9 +135,9 @@ impl<'a> CellRun<'a> {
         answer
     }
 
-    fn build(&self, job: &Job, folder: &str, watch: &Watch<'_>) -> Result<Outcome, Error> {
+    fn build(&self, job: &Job, folder: &str, watch: &Watch<'_>) -> Result<JobOutcome, Error> {
         let (plan, place) = (&self.folder.plan, &self.runner.executors.place);
-        let place = Place { output: plan.output.join(folder), work: plan.work.clone(), ..place.clone() };
+        let place = JobPlace { output: plan.output.join(folder), work: plan.work.clone(), ..place.clone() };
         let settled = self.runner.settled(job)?;
         self.runner.execute(&settled, &place, watch)
     }
@@ -209,12 +209,12 @@ fn end(status: Ended, exit: Exit) -> End {
     End { status, seconds: 0.0, outputs: Vec::new(), error: None, cause: None, tail: Vec::new(), exit: exit as u8 }
 }
 
-fn of_outcome(outcome: &Outcome) -> End {
+fn of_outcome(outcome: &JobOutcome) -> End {
     match outcome {
-        Outcome::Built { outputs, .. } => End { outputs: outputs.clone(), ..end(Ended::Built, Exit::Done) },
-        Outcome::Unchanged { outputs } => End { outputs: outputs.clone(), ..end(Ended::Unchanged, Exit::Done) },
-        Outcome::Ready { .. } | Outcome::Partly { .. } => end(Ended::Partly, Exit::Done),
-        Outcome::Stopped { .. } => end(Ended::Stopped, Exit::Partial),
+        JobOutcome::Built { outputs, .. } => End { outputs: outputs.clone(), ..end(Ended::Built, Exit::Done) },
+        JobOutcome::Unchanged { outputs } => End { outputs: outputs.clone(), ..end(Ended::Unchanged, Exit::Done) },
+        JobOutcome::Ready { .. } | JobOutcome::Partly { .. } => end(Ended::Partly, Exit::Done),
+        JobOutcome::Stopped { .. } => end(Ended::Stopped, Exit::Partial),
     }
 }
 

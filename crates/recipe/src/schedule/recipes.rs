@@ -8,8 +8,8 @@ use rocwheel_report::{Exit, Hint as _};
 use super::{JobResult, Queue, Runner, States, Turned, failed_job};
 use crate::cell::Cell;
 use crate::error::Error;
-use crate::execute::{Listener, Outcome};
-use crate::job::Input;
+use crate::execute::{JobOutcome, Listener};
+use crate::job::InputWheel;
 use crate::request::jobs::JobMaker;
 
 /// The recipes of a command line.
@@ -24,7 +24,7 @@ pub(super) struct Recipes<'a> {
     /// Distributions that are installed for what follows.
     with: BTreeSet<String>,
     /// Their wheels.
-    inputs: Vec<Input>,
+    inputs: Vec<InputWheel>,
     failed: BTreeSet<String>,
 }
 
@@ -63,7 +63,7 @@ impl Queue for Recipes<'_> {
         let job = self.maker.job(name, cell.clone(), self.inputs.clone(), place, runner.listener)?;
         let (result, exit) = runner.job(&job)?;
         // A part, or a time that is over: nothing after it can be begun.
-        let is_last = matches!(result.outcome, Some(Outcome::Partly { .. } | Outcome::Stopped { .. }));
+        let is_last = matches!(result.outcome, Some(JobOutcome::Partly { .. } | JobOutcome::Stopped { .. }));
         if job.recipe.output.install && !is_last {
             self.inputs.extend(result.outcome.iter().flat_map(|outcome| outcome.wheels(&place.output)));
             self.with.insert(name.clone());

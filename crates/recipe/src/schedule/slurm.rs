@@ -9,7 +9,7 @@ use rocwheel_report::{Exit, Reporter, Unit, with_causes};
 
 use super::{Runner, States, worst};
 use crate::error::Error;
-use crate::execute::Selection;
+use crate::execute::StageSelection;
 use crate::plan::{Ended, PlanFolder, Seen, State};
 use crate::slurm::{self, Alone, Client, Launch, Queued, Submitted};
 use crate::surroundings::Surroundings;
@@ -58,10 +58,10 @@ pub(super) fn hand_over(
     let wanted = cells_to_submit(folder, named, &queue)?;
     let (mut options, mut first) = (cluster.options.clone(), Vec::new());
     match &executors.selection {
-        Selection::Rest => {}
+        StageSelection::Rest => {}
         // A task that Slurm starts again goes on where it was, but never beyond what was asked for.
-        Selection::Only(step) => options.extend(["--only".into(), step.clone()]),
-        Selection::From(step) => first.extend(["--from".into(), step.clone()]),
+        StageSelection::Only(step) => options.extend(["--only".into(), step.clone()]),
+        StageSelection::From(step) => first.extend(["--from".into(), step.clone()]),
     }
     let launch = Launch {
         program: cluster.program.clone(),

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use clap::Args;
 use rocwheel_recipe::containers::Containers;
-use rocwheel_recipe::execute::{Existing, LastLook, Leftovers, Place, Selection, UserEnvironment};
+use rocwheel_recipe::execute::{ExistingOutput, JobPlace, Leftovers, ResultAudit, StageSelection, UserEnvironment};
 use rocwheel_recipe::executor::Executor;
 use rocwheel_recipe::plan::PlanFolder;
 use rocwheel_recipe::request::combinations::{self, PlanChoice};
@@ -210,11 +210,11 @@ impl Arguments {
     }
 
     /// The place on this machine.
-    fn place(&self, surroundings: Surroundings) -> anyhow::Result<Place> {
+    fn place(&self, surroundings: Surroundings) -> anyhow::Result<JobPlace> {
         let output = std::path::absolute(&self.output)?;
         let work = self.work.as_ref().map(std::path::absolute).transpose()?;
         let into = self.into.as_ref().map(std::path::absolute).transpose()?;
-        Ok(Place {
+        Ok(JobPlace {
             work: work.unwrap_or_else(|| output.join(".rocwheel").join("jobs")),
             output,
             program: environment::this_program()?,
@@ -225,8 +225,8 @@ impl Arguments {
             interpreter: self.interpreter.clone(),
             into,
             leftovers: if self.keep { Leftovers::Keep } else { Leftovers::Remove },
-            existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
-            last_look: if self.no_audit { LastLook::Skip } else { LastLook::Audit },
+            existing: if self.overwrite { ExistingOutput::Replace } else { ExistingOutput::Refuse },
+            last_look: if self.no_audit { ResultAudit::Skip } else { ResultAudit::Audit },
             machine: None,
         })
     }
@@ -266,7 +266,7 @@ impl Arguments {
 }
 
 impl Settings {
-    fn place(&self) -> &Place {
+    fn place(&self) -> &JobPlace {
         &self.executors.place
     }
 
@@ -313,9 +313,9 @@ impl TryFrom<Arguments> for Settings {
             place.interpreter = place.into.as_deref().map(UserEnvironment::interpreter_of);
         }
         let selection = match (only, from) {
-            (Some(step), _) => Selection::Only(step),
-            (None, Some(step)) => Selection::From(step),
-            (None, None) => Selection::Rest,
+            (Some(step), _) => StageSelection::Only(step),
+            (None, Some(step)) => StageSelection::From(step),
+            (None, None) => StageSelection::Rest,
         };
         let host = environment::host().unwrap_or_default();
         let executors =
@@ -426,7 +426,7 @@ fn build_plan(recipes: &JobMaker, settings: &Settings, printer: &Printer) -> any
     run(Work::Plan(&PlanFolder::create(made.plan, &made.jobs)?, &[]), settings, printer)
 }
 
-fn write_job(recipes: &JobMaker, place: &Place, path: &Path, printer: &Printer) -> anyhow::Result<Exit> {
+fn write_job(recipes: &JobMaker, place: &JobPlace, path: &Path, printer: &Printer) -> anyhow::Result<Exit> {
     let [named] = &recipes.names[..] else {
         return Err(Usage::new("`--write-job` writes one job, and several recipes are named").into());
     };

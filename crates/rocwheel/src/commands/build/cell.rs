@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use rocwheel_recipe::matrix::Table;
+use rocwheel_recipe::matrix::FrameworkTable;
 use rocwheel_recipe::request::{Axes, BuildRequest, check_compact_label, parse_targets, values};
 use rocwheel_recipe::{
     Book, Cell, ChosenBy, CompilerCache, LabelStyle, Mode, Platform, PythonVersion, Release, Switch, VersionLock,
@@ -102,8 +102,8 @@ impl CellArguments {
             book.add_folder(folder)?;
         }
         let table = match &self.table {
-            Some(path) => Table::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?,
-            None => Table::built_in()?,
+            Some(path) => FrameworkTable::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?,
+            None => FrameworkTable::built_in()?,
         }
         .with_recipes(&book)?;
         let here = if cfg!(windows) { Platform::Windows } else { Platform::Linux };

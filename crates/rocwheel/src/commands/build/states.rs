@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_recipe::containers::PlannedContainer;
 use rocwheel_recipe::duration;
-use rocwheel_recipe::plan::{Attempt, Ended, LeftOut, Plan, PlanFolder, PlannedCell, Seen, State};
+use rocwheel_recipe::plan::{Attempt, Ended, Plan, PlanFolder, PlannedCell, Seen, SkipReason, State};
 use rocwheel_recipe::request::sources::PlannedCheckout;
 use rocwheel_recipe::schedule::slurm::{Cancelled, Queue};
 use rocwheel_recipe::slurm::Queued;
@@ -62,8 +62,8 @@ fn row<'a>(seen: &'a Seen<'a>, queued: Option<&Queued>) -> Row<'a> {
         log: last.and_then(|attempt| attempt.log.as_ref()).map(|log| log.to_string_lossy().into_owned()),
     };
     match &seen.state {
-        State::LeftOut(LeftOut::Exists(files)) => row.files.clone_from(files),
-        State::LeftOut(LeftOut::Excluded(reason)) => row.error = Some(reason.clone()),
+        State::LeftOut(SkipReason::Exists(files)) => row.files.clone_from(files),
+        State::LeftOut(SkipReason::Excluded(reason)) => row.error = Some(reason.clone()),
         State::Running => row.seconds = last.map(running_for),
         State::Lost => {
             let said = queued.filter(|queued| !queued.is_active()).map(|queued| format!("Slurm says {}", queued.state));
@@ -95,8 +95,8 @@ fn state(seen: &Seen<'_>, queued: Option<&Queued>) -> String {
         reason => format!("with Slurm ({reason})"),
     };
     match (&seen.state, queued) {
-        (State::LeftOut(LeftOut::Excluded(_)), _) => "excluded".into(),
-        (State::LeftOut(LeftOut::Exists(_)), _) => "exists".into(),
+        (State::LeftOut(SkipReason::Excluded(_)), _) => "excluded".into(),
+        (State::LeftOut(SkipReason::Exists(_)), _) => "exists".into(),
         (State::Running, _) => {
             let stage = last
                 .and_then(|attempt| attempt.stage.as_deref())
@@ -248,8 +248,8 @@ pub(super) fn planned(plan: &Plan, before: &Before, with_excluded: bool, printer
     let titles: BTreeMap<&str, &str> = plan.cells.iter().map(|cell| (cell.id.as_str(), cell.title.as_str())).collect();
     let rank = |cell: &&PlannedCell| match cell.left_out {
         None => 0,
-        Some(LeftOut::Exists(_)) => 1,
-        Some(LeftOut::Excluded(_)) => 2,
+        Some(SkipReason::Exists(_)) => 1,
+        Some(SkipReason::Excluded(_)) => 2,
     };
     let mut cells: Vec<&PlannedCell> = plan.cells.iter().collect();
     cells.sort_by_key(rank);
@@ -265,8 +265,8 @@ pub(super) fn planned(plan: &Plan, before: &Before, with_excluded: bool, printer
             let needs: Vec<&str> = cell.needs.iter().filter_map(|id| titles.get(id.as_str()).copied()).collect();
             let is_built = match &cell.left_out {
                 None => "build".to_owned(),
-                Some(LeftOut::Excluded(reason)) => format!("excluded: {reason}"),
-                Some(LeftOut::Exists(files)) => format!("exists: {}", files.join(", ")),
+                Some(SkipReason::Excluded(reason)) => format!("excluded: {reason}"),
+                Some(SkipReason::Exists(files)) => format!("exists: {}", files.join(", ")),
             };
             vec![
                 cell.title.clone(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_recipe::containers::PlannedContainer;
-use rocwheel_recipe::execute::{Listener, Outcome, Place};
+use rocwheel_recipe::execute::{JobOutcome, JobPlace, Listener};
 use rocwheel_recipe::plan::PlanFolder;
 use rocwheel_recipe::preflight::Estimated;
 use rocwheel_recipe::request::sources::PlannedCheckout;
@@ -134,7 +134,7 @@ pub(super) fn checkouts(checkouts: &[PlannedCheckout], printer: &Printer) {
 }
 
 /// What was built.
-pub(super) fn conclude(ran: &[JobResult], place: &Place, printer: &Printer) -> anyhow::Result<()> {
+pub(super) fn conclude(ran: &[JobResult], place: &JobPlace, printer: &Printer) -> anyhow::Result<()> {
     if printer.format() == Format::Json {
         return printer.json(&serde_json::json!({ "jobs": ran, "output": place.output }));
     }
@@ -142,24 +142,26 @@ pub(super) fn conclude(ran: &[JobResult], place: &Place, printer: &Printer) -> a
         let mut row = vec![ran.title.clone()];
         row.extend(match &ran.outcome {
             None => [String::from("failed"), String::new(), String::new(), String::new()],
-            Some(Outcome::Built { outputs, seconds }) => {
+            Some(JobOutcome::Built { outputs, seconds }) => {
                 ["built".into(), duration::words(Duration::from_secs_f64(*seconds)), size(outputs), names(outputs)]
             }
-            Some(Outcome::Unchanged { outputs }) => ["unchanged".into(), String::new(), size(outputs), names(outputs)],
-            Some(Outcome::Ready { environment }) => {
+            Some(JobOutcome::Unchanged { outputs }) => {
+                ["unchanged".into(), String::new(), size(outputs), names(outputs)]
+            }
+            Some(JobOutcome::Ready { environment }) => {
                 ["ready".into(), String::new(), String::new(), environment.to_string_lossy().into_owned()]
             }
-            Some(Outcome::Partly { stage }) => {
+            Some(JobOutcome::Partly { stage }) => {
                 [format!("done up to {stage}"), String::new(), String::new(), String::new()]
             }
-            Some(Outcome::Stopped { stage }) => {
+            Some(JobOutcome::Stopped { stage }) => {
                 [format!("stopped in {stage}"), String::new(), String::new(), String::new()]
             }
         });
         row
     });
     printer.table(&COLUMNS, rows)?;
-    if ran.iter().any(|ran| matches!(ran.outcome, Some(Outcome::Stopped { .. }))) {
+    if ran.iter().any(|ran| matches!(ran.outcome, Some(JobOutcome::Stopped { .. }))) {
         printer.note("stopped at the time limit; the same command goes on where it stopped");
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use rocwheel_recipe::github::{self, GpuTargetSet, JobSources, RunnerLabels, StagedJobs};
-use rocwheel_recipe::matrix::{Matrix, Origin, Row};
+use rocwheel_recipe::matrix::{Matrix, MatrixRow, Origin};
 use rocwheel_recipe::request::parse_targets;
 use rocwheel_recipe::{Book, Platform};
 use serde_json::Value;
@@ -114,7 +114,7 @@ fn labels(text: &str) -> Result<BTreeMap<String, Value>, Usage> {
 /// Prints the matrices, one on a line since `$GITHUB_OUTPUT` takes one, and sets the outputs of the
 /// step.
 pub(super) fn print(
-    rows: &[(&Row, Option<Origin>)],
+    rows: &[(&MatrixRow, Option<Origin>)],
     matrix: &Matrix,
     settings: &Settings,
     printer: &Printer,
