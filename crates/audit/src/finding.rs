@@ -199,9 +199,9 @@ fn parse(text: &str) -> Result<Vec<Explanation>, toml::de::Error> {
 /// docs/findings.md.
 pub fn documentation() -> String {
     let mut text = String::from(
-        "# What `rocwheel audit` finds\n\nMade of `data/findings.toml`; `rocwheel audit --explain CODE` prints the same. \
-         The severity is the usual one: a finding weighs less where its text says so.\n\n| code | name | severity | |\n\
-         | --- | --- | --- | --- |\n",
+        "# The findings of `rocwheel audit`\n\n```\nrocwheel audit --explain RW012    # one of them\n\
+         rocwheel audit --explain all\n```\n\nGenerated from `data/findings.toml`. The severity is the usual one; \
+         the text says when a finding weighs less.\n\n| code | name | severity | |\n| --- | --- | --- | --- |\n",
     );
     let explanations = || Code::ALL.iter().map(|code| (code.anchor(), code.explanation()));
     for (anchor, explanation) in explanations() {

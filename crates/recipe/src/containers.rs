@@ -306,7 +306,7 @@ impl JobImage {
         if !found.has_rocm {
             return Err(Error::request_with(
                 format!("there is no ROCm at `{}` in the image `{}`", path.display(), self.image.name),
-                "`--rocm-sdk prefix=DIR` says where it is there, `index=URL` installs one",
+                "`--rocm-sdk prefix=DIR` names its folder in the image, `index=URL` installs one",
             ));
         }
         let Some(version) = found.rocm.clone().or_else(|| version.map(str::to_owned)) else {
@@ -316,7 +316,7 @@ impl JobImage {
                     path.display(),
                     self.image.name
                 ),
-                "say it with `--rocm`",
+                "give it with `--rocm`",
             ));
         };
         Ok(Some(Rocm::Prefix { path: path.clone(), version }))

@@ -148,7 +148,7 @@ impl BuildRequest {
         {
             return Err(Error::request_with(
                 format!("`{}` is for another ROCm than `--rocm {other}`", names.join(" ")),
-                format!("leave `--rocm` out, or write `{} --rocm {other}`", named[0].recipe),
+                format!("remove `--rocm`, or write `{} --rocm {other}`", named[0].recipe),
             ));
         }
         Ok(named)
@@ -258,7 +258,7 @@ pub fn check_compact_label(rocm: &str, table: &FrameworkTable) -> Result<(), Err
     }
     Err(Error::request_with(
         format!("`rocm{digits}` can mean ROCm {}", candidates.join(" or ")),
-        "leave `--label-style compact` out: the name then has the dot",
+        "remove `--label-style compact`: the name then has the dot",
     ))
 }
 

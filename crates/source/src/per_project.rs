@@ -65,7 +65,7 @@ impl<'a> PerProject<'a> {
                 }
             };
             if seen.contains(&of) {
-                let reason = format!("`{}` is there twice for {of}", self.option);
+                let reason = format!("`{}` is given twice for {of}", self.option);
                 return Err(Error::Request { reason, hint: None });
             }
             seen.push(of);

@@ -149,7 +149,7 @@ pub(super) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Own
             };
             if let Some(there) = given.iter().find(is_holder) {
                 let code = if windows::is_for(installed) { Code::DllNotFound } else { Code::LibraryNotFound };
-                return Verdict::new(code, format!(" of {}; `{there}` is there and does not have it", owner.name));
+                return Verdict::new(code, format!(" of {}; `{there}` is in the set and does not have it", owner.name));
             }
             let unknown = requirements.unknown(context);
             let message = format!(" of {}, and METADATA requires nothing that brings it", owner.name);
@@ -251,7 +251,7 @@ fn in_the_set(context: &Context<'_>, wheel: usize, (name, is_plugin): (&str, boo
             let message = format!(" of {}, which `{other}` should bring; it was not given", library.name);
             return Some(Verdict::new(Code::NotGiven, message));
         }
-        let message = format!(", which is there as `{shown}`, where no search path leads");
+        let message = format!(", which exists as `{shown}`, where no search path leads");
         if let Some(file) = context.loader_file(wheel, path) {
             let message =
                 format!("{message}; `{}` loads it by its path, as far as can be read", context.site.shown(file));

@@ -352,7 +352,7 @@ fn wheel_version(installed: &Distribution) -> Option<Finding> {
                 Some(0 | 1) => return None,
                 Some(_) => format!("WHEEL says `Wheel-Version: {text}`, and pip takes no wheel above version 1"),
                 None => {
-                    format!("WHEEL says `Wheel-Version: {text}`, which is no version, and pip refuses such a wheel")
+                    format!("WHEEL says `Wheel-Version: {text}`, which is not a version, and pip refuses such a wheel")
                 }
             }
         }
@@ -505,7 +505,7 @@ pub(crate) fn limits(context: &Context<'_>) -> Vec<String> {
     for (wheel, installed) in context.audited() {
         if let Some(source) = installed.installed().and_then(Installed::editable) {
             notes.push(format!(
-                "`{}` is an editable installation of `{source}`: its files are there, and were not looked at",
+                "`{}` is an editable installation of `{source}`: its files are there and were not checked",
                 installed.name
             ));
         } else if !installed.is_complete() {
@@ -529,7 +529,7 @@ pub(crate) fn limits(context: &Context<'_>) -> Vec<String> {
         let what = if windows { Some("Windows") } else { others.first().copied() };
         if let Some(what) = what.filter(|_| context.native(wheel).next().is_none()) {
             notes.push(format!(
-                "the files of `{}` are for {what}: what they load was not looked at, only that of x86-64 Linux and of wheels for `win_amd64` is known",
+                "the files of `{}` are for {what}: what they load was not checked: only x86-64 Linux and wheels for `win_amd64` are supported",
                 installed.file_name()
             ));
         }

@@ -45,7 +45,7 @@ fn record(context: &Context<'_>, installed: &Distribution, findings: &mut Vec<Fi
     };
     let missing = match installed.wheel() {
         Some(_) => "RECORD lists files that are not in the wheel",
-        None => "RECORD lists files that are not there any more",
+        None => "RECORD lists files that no longer exist",
     };
     let mut unhashed = Vec::new();
     // What is true of many files is one finding.
@@ -139,7 +139,7 @@ fn wrong_start(context: &Context<'_>, path: &str) -> Option<&'static str> {
     if is_script {
         None
     } else if is_link {
-        Some("it holds the name of another file: a link that was packed as text")
+        Some("it contains the name of another file: a link that was packed as text")
     } else {
         Some("it is text")
     }

@@ -223,7 +223,7 @@ impl PackageFolder {
                     };
                     let (first, second) = (other.file_name(), distribution.file_name());
                     notes.push(format!(
-                        "`{name}` is installed twice, as `{first}` and `{second}`: the newer one was looked at"
+                        "`{name}` is installed twice, as `{first}` and `{second}`: the newer one was used"
                     ));
                     let version = |distribution: &Distribution| distribution.version().parse::<Version>().ok();
                     let newer = if version(&other) > version(&distribution) { other } else { distribution };

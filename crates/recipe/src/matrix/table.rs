@@ -258,7 +258,7 @@ impl FrameworkTable {
         let of_torch = self.torch.iter().flat_map(|torch| torch.python.iter().chain(&torch.free_threaded));
         for text in pythons.chain(of_torch) {
             if text.parse::<PythonVersion>().is_err() {
-                return wrong(format!("`{text}` is no version of Python"));
+                return wrong(format!("`{text}` is not a version of Python"));
             }
         }
         for exclusion in &self.exclude {

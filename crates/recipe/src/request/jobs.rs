@@ -271,7 +271,7 @@ pub(crate) fn check_rocm(rocm: &Rocm, cell: &Cell) -> Result<(), Error> {
     }
     Err(Error::request_with(
         format!("`{}` is ROCm {version}, and {wanted} is to be built against", path.display()),
-        "`{rocm}` in `--rocm-sdk prefix=/opt/rocm-{rocm}` stands for the version of each cell",
+        "`{rocm}` in `--rocm-sdk prefix=/opt/rocm-{rocm}` is the version of each cell",
     ))
 }
 

@@ -60,8 +60,8 @@ impl RocmChoice {
         let Some(text) = &self.place else {
             let Some(path) = found(surroundings) else {
                 return Err(Error::request_with(
-                    "nobody says which ROCm is to be built against, and none is at /opt/rocm",
-                    "say it: `--rocm-sdk index=URL`, `find-links=…`, `directory=DIR` or `prefix=DIR`",
+                    "the ROCm to build against is not given, and there is none at /opt/rocm",
+                    "name it: `--rocm-sdk index=URL`, `find-links=…`, `directory=DIR` or `prefix=DIR`",
                 ));
             };
             return prefix(&path, version);
@@ -205,7 +205,7 @@ fn prefix(path: &Path, version: Option<&str>) -> Result<Rocm, Error> {
     let path = std::path::absolute(path)?;
     if !path.join("bin").is_dir() {
         return Err(Error::request_with(
-            format!("`{}` is no installed ROCm: it has no folder `bin`", path.display()),
+            format!("`{}` is not an installed ROCm: it has no folder `bin`", path.display()),
             "`--rocm-sdk prefix=DIR` names one",
         ));
     }
@@ -216,7 +216,7 @@ fn prefix(path: &Path, version: Option<&str>) -> Result<Rocm, Error> {
     }
     Err(Error::request_with(
         format!("`{}` does not say its version in .info/version", path.display()),
-        "say it with `--rocm`",
+        "give it with `--rocm`",
     ))
 }
 

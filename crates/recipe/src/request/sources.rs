@@ -445,7 +445,7 @@ impl SourceChoice {
             let (project, folder) = (&needed[0].wanted.project, needed[0].folder.display());
             return Err(Error::request_with(
                 format!("there are no sources of {project} at `{folder}`"),
-                "leave `--no-checkout` out, or say with `--source` where they are",
+                "remove `--no-checkout`, or name them with `--source`",
             ));
         }
         let root = self.root.clone().unwrap_or_else(|| place.work.join("sources").join(&line));

@@ -99,7 +99,7 @@ impl<'a> CellRun<'a> {
             Ok(job) => job,
             Err(before) => {
                 let error = format!("{before} was not built");
-                reporter.warn(&format!("{} is left out: {error}", cell.title));
+                reporter.warn(&format!("{} is skipped: {error}", cell.title));
                 taken.end(End { error: Some(error), ..end(Ended::LeftOut, Exit::Failed) })?;
                 return Ok(Exit::Failed);
             }

@@ -47,7 +47,7 @@ impl Queue for Recipes<'_> {
             let name = &named.recipe;
             let entry = self.maker.request.book.get(name)?;
             if let Some(before) = entry.recipe.after.iter().find(|before| self.failed.contains(*before)) {
-                runner.listener.reporter().warn(&format!("{name} is left out: {before} was not built"));
+                runner.listener.reporter().warn(&format!("{name} is skipped: {before} was not built"));
                 self.failed.insert(name.clone());
                 continue;
             }

@@ -124,7 +124,7 @@ fn wait(folder: &PlanFolder, client: &Client<'_>, runner: &Runner<'_>) -> Result
     reporter.end();
     if let Err(Error::Interrupted(_)) = ended {
         let shown = folder.path().display();
-        runner.listener.note(&format!("the tasks go on; `rocwheel build cancel {shown}` ends them"));
+        runner.listener.note(&format!("the tasks continue; `rocwheel build cancel {shown}` ends them"));
     }
     ended
 }

@@ -7,7 +7,7 @@ use rocwheel_recipe::request::rocm::RocmChoice;
 
 /// Where ROCm is, and what else is installed before.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "ROCm and what else is installed before")]
+#[command(next_help_heading = "ROCm and other packages to build against")]
 pub(crate) struct RocmArguments {
     /// ROCm to build against: Python packages of an index (`index` or `index=URL`), of a page or
     /// folder with links (`find-links=…`), of a folder (`directory=DIR`), or an installed one
@@ -15,7 +15,7 @@ pub(crate) struct RocmArguments {
     /// /opt/rocm-VERSION]
     #[arg(long, value_name = "KIND[=PLACE]")]
     rocm_sdk: Option<String>,
-    /// Which ROCm packages: a specifier with its operator
+    /// Version of the ROCm packages: a specifier with its operator
     #[arg(long, value_name = "SPECIFIER", default_value = ">1.0")]
     rocm_sdk_version: String,
     /// More extras of the package rocm, separated by commas, such as device-gfx942
@@ -24,7 +24,7 @@ pub(crate) struct RocmArguments {
     /// Take no pre-releases of ROCm
     #[arg(long)]
     no_pre: bool,
-    /// Wheels to install before, such as a torch that was built elsewhere
+    /// Wheels to install first, such as a torch that was built elsewhere
     #[arg(long, value_name = "WHEEL")]
     with: Vec<PathBuf>,
 }

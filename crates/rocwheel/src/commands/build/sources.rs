@@ -17,15 +17,15 @@ use crate::environment;
 #[command(next_help_heading = "Sources")]
 pub(crate) struct SourceArguments {
     /// Sources of a recipe: a checkout, a folder, an archive, or the version of a release [default:
-    /// its folder below the source root, which is checked out when it is not there]
+    /// its folder below the source root, which is checked out if missing]
     #[arg(long, value_name = "[RECIPE=]PATH|VERSION")]
     source: Vec<String>,
     /// Versions of the framework, separated by commas: releases, or a version line of torch
     /// [default: with --matrix, those of the table]
     #[arg(long = "framework-version", value_name = "VERSIONS", value_delimiter = ',', conflicts_with_all = ["source", "line", "reference"])]
     versions: Vec<String>,
-    /// Folder below which the trees are, or are checked out [default: the working directory for
-    /// those that are there, else `sources` in the work folder]
+    /// Folder of the trees, existing or to be checked out [default: the working directory for
+    /// existing trees, else `sources` in the work folder]
     #[arg(long, value_name = "DIR")]
     source_root: Option<PathBuf>,
     /// Version line of what is checked out: nightly or 2.7 to 2.14 [default: that of --torch, else
@@ -42,7 +42,7 @@ pub(crate) struct SourceArguments {
     /// `rocwheel matrix --print-table sources` prints
     #[arg(long, value_name = "FILE")]
     source_table: Option<PathBuf>,
-    /// Check nothing out: sources that are not there are an error
+    /// Check nothing out: missing sources are an error
     #[arg(long, conflicts_with_all = ["line", "reference", "origin"])]
     no_checkout: bool,
 }
@@ -73,7 +73,7 @@ impl SourceArguments {
 fn download(known: &KnownArchive, reporter: &dyn Reporter) -> Result<PathBuf, Error> {
     let cache = environment::cache().ok_or_else(|| {
         let hint = Some("set `ROCWHEEL_CACHE`".to_owned());
-        Error::Request { reason: "there is no place for downloads".into(), hint }
+        Error::Request { reason: "there is no folder for downloads".into(), hint }
     })?;
     download::archive(&known.url, &known.sha256, &cache, reporter)
 }

@@ -68,7 +68,7 @@ fn row<'a>(seen: &'a Seen<'a>, queued: Option<&Queued>) -> Row<'a> {
         State::Lost => {
             let said = queued.filter(|queued| !queued.is_active()).map(|queued| format!("Slurm says {}", queued.state));
             row.error =
-                Some(said.unwrap_or_else(|| "it was killed, or its machine failed; the next run goes on".into()));
+                Some(said.unwrap_or_else(|| "it was killed, or its machine failed; the next run continues".into()));
         }
         State::Waiting => {
             row.error =
@@ -149,7 +149,7 @@ pub(super) fn table(folder: &PlanFolder, printer: &Printer, queue: Option<&Queue
     let counts: Vec<String> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
     printer.note(format!("{}: {}", printer::count(rows.len() as u64, "cell", "cells"), counts.join(", ")));
     if rows.iter().any(|row| ["lost", "stopped", "interrupted"].contains(&row.state.as_str())) {
-        printer.note("the same command goes on where it stopped");
+        printer.note("the same command continues");
     }
     Ok(())
 }
@@ -170,7 +170,7 @@ pub(super) fn cancelled(folder: &PlanFolder, cancelled: &Cancelled, printer: &Pr
         printer.json(&serde_json::json!({ "plan": folder.path(), "cancelled": cells, "jobs": jobs }))?;
     } else if *cells == 0 {
         let running = folder.look()?.iter().filter(|seen| seen.state == State::Running).count();
-        printer.note("nothing of the plan is with Slurm");
+        printer.note("no task of the plan is with Slurm");
         if running > 0 {
             let cells = printer::count(running as u64, "cell runs", "cells run");
             printer.note(format!("{cells} without Slurm: stop that `rocwheel build` where it was started"));

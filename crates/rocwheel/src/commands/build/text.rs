@@ -162,7 +162,7 @@ pub(super) fn conclude(ran: &[JobResult], place: &JobPlace, printer: &Printer) -
     });
     printer.table(&COLUMNS, rows)?;
     if ran.iter().any(|ran| matches!(ran.outcome, Some(JobOutcome::Stopped { .. }))) {
-        printer.note("stopped at the time limit; the same command goes on where it stopped");
+        printer.note("stopped at the time limit; the same command continues");
     }
     Ok(())
 }
