@@ -159,6 +159,11 @@ impl WhyNot {
 }
 
 impl Framework {
+    /// The same as the row of a recipe that describes it.
+    pub(crate) fn of_recipe(self, name: &str, backends: &[String], platforms: &[Platform]) -> Framework {
+        Framework { recipe: name.to_owned(), backends: backends.to_vec(), platforms: platforms.to_vec(), ..self }
+    }
+
     /// Its Pythons.
     pub(super) fn pythons(&self) -> impl Iterator<Item = PythonVersion> + '_ {
         // `Table::parse` has read them once.

@@ -10,7 +10,6 @@ use serde::{Deserialize, Deserializer};
 
 use super::{Arguments, Copy, Layer, Recipe, Replace, Step, StepAction, Text, When};
 use crate::error::Error;
-use crate::matrix::Framework;
 use rocwheel_report::suggestion;
 
 /// The version of this form.
@@ -25,12 +24,9 @@ impl Recipe {
         let mut recipe: Recipe = from_toml(text, path)?;
         check_schema(recipe.schema, path)?;
         recipe.project = recipe.project.map(|project| project.named(&recipe.source));
-        recipe.framework = recipe.framework.map(|framework| Framework {
-            recipe: recipe.name.clone(),
-            backends: recipe.backends.clone(),
-            platforms: recipe.platforms.clone(),
-            ..framework
-        });
+        let Recipe { name, backends, platforms, .. } = &recipe;
+        let framework = recipe.framework.clone();
+        recipe.framework = framework.map(|framework| framework.of_recipe(name, backends, platforms));
         recipe.check(path)?;
         Ok(recipe)
     }

@@ -89,7 +89,7 @@ enum Format {
     /// For each framework torch and ROCm downwards, Pythons across
     Grid,
     /// A line for each cell
-    FrameworkTable,
+    Table,
     /// For programs
     Json,
     /// `{"include": […]}` on one line, and as output `matrix` of the step
@@ -195,7 +195,7 @@ struct Document<'a> {
     excluded: usize,
     coverage: Option<f64>,
     rows: Vec<&'a MatrixRow>,
-    unclear: &'a [matrix::Unclear],
+    unclear: &'a [matrix::UnclearWheel],
 }
 
 /// Prints the matrix. The exit code is 0 whatever is missing: it is a question, not a check.
